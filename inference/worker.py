@@ -1,8 +1,7 @@
-"""The resident worker: `python -m inference.worker --socket PATH --model M`.
+"""The resident worker: `python -m inference.worker --socket PATH --model M`. Ends when idle, on `Shutdown` and SIGTERM.
 
 One process holds one model for all of a user's editors. It listens before it loads: only the engine's thread imports
-torch, so the worker answers status requests while others wait. If the model is a server's URL, nothing imports torch.
-It ends when idle, on `Shutdown` and on SIGTERM.
+torch, and not if the model is a server's URL.
 """
 
 import asyncio
@@ -35,9 +34,7 @@ EXIT_TAKEN = 3
 """Another worker has this socket: use that one."""
 FLUSH_S = 1.0
 SWITCH_S = 0.001
-"""How long the engine's thread may keep the interpreter while a client waits; Python's default of 5 ms would be
-noticeable.
-"""
+"""How long the engine's thread may keep the interpreter from a client; Python's 5 ms would be noticeable."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -5,11 +5,8 @@
     engine   the worker's request: encoding, denoising, ranking
     paint    answer to the screen with the ghost text drawn
 
-Each key differs from the next character of the suggestion shown: one that agreed would need no model.
-Neovim runs with nothing but the lines that the README shows, and draws into a pseudo-terminal; the key goes into its
-own input queue. The tests of the VS Code extension measure VS Code, so that needs a checkout of the repository. An
-editor that is not installed is named and left out. The last line of output is one JSON object. Times are in
-milliseconds.
+Each key differs from the next character of the suggestion shown: one that agreed would need no model. VS Code needs a
+checkout of the repository. The last line of output is one JSON object. Times are in milliseconds.
 """
 
 import argparse

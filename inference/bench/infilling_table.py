@@ -1,10 +1,8 @@
 """`python -m inference.bench.infilling_table`: the quality tables of the model card, from one run.
 
-It prints one table for each kind of task, then one for all. Rows are the ways to fill that each model supports; the
-last rows give the difference of each further model from the first, task by task. Each figure has its standard error
-over files, from the residuals summed within each: tasks of one file resemble each other. All ways fill a task one after
-the other, so that their times are comparable. The last line is one JSON object. `--examples` shows each task instead:
-the text before the hole on its line, the true text, the fill with default settings, and the text behind the hole.
+It prints a table for each kind of task, and one for all: a row for each way to fill, then the differences of further
+models from the first. Standard errors are over files, because tasks of one file resemble each other. The last line is
+one JSON object. `--examples` shows each task instead, with its true text and its fill.
 """
 
 import argparse

@@ -108,9 +108,7 @@ def _task(file: Path, number: int, line: bytes) -> InfillingTask:
 class TaskResult(msgspec.Struct, frozen=True):
     """The fill of one task and its scores. `completion` goes between prompt and suffix, as in HumanEval-Infilling.
 
-    `steps` counts the denoising steps of the fill; `passes` counts all of the
-    decoder's, including dropped lengths. `tokens` counts the hole's rows, `true_tokens` those of the canonical
-    solution.
+    `steps` counts the denoising steps of the fill, `passes` all of the decoder's. `tokens` counts the hole's rows.
     """
 
     task_id: str

@@ -1,10 +1,8 @@
 """`infill-ls bench next-edit`: after an author's edit, are the author's next edits offered, and nothing else?
 
 Each case is played like a user who knows what the author did: make the first change, accept an exact offer, and ask for
-the next one. A wrong offer ends the case. In a quiet case any offer is needless. The cases come from releases of
-packages (tests/data/next_edit); choose margins on the tuning half.
-
-It prints one JSON object as its last line. Times are in milliseconds, and with the server they include its pause.
+the next one. A wrong offer ends the case. In a quiet case any offer is needless. It prints one JSON object as its last
+line. Times are in milliseconds, and with the server they include its pause.
 """
 
 import argparse

@@ -25,9 +25,7 @@ Replacement = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 def related_groups(found: Sequence[Change]) -> Iterator[list[Change]]:
-    """Groups of two to six changes, each following from the first of them, in order; a change is in at most
-    one group.
-    """
+    """Groups of two to six changes, each following from the first of them, in order; no change is in two of them."""
     if len(found) > _MOST_HUNKS:
         return
     left = [one for one in found if is_of_code(one)]

@@ -2,10 +2,9 @@
 
     python -m inference.bench.next_edit_make RELEASES OUT.jsonl.gz --packages httpx,rich --edits 120 --quiet 120
 
-From two consecutive releases of a file it takes changes that belong together (next_edit_diff.py). All other changes are
-already made, so the open ones follow from the first. Quiet cases are of four kinds: a change that shares no word with
-the others (`alone`), the last change of a group (`completed`), a comment (`comment`), and no change at all (`rest`). A
-package gives at most its share of the cases; the same folder and flags give the same file.
+From two consecutive releases of a file it takes changes that belong together (next_edit_diff.py); all others are
+already made. Quiet cases are a change that shares no word with the others (`alone`), the last change of a group
+(`completed`), a comment (`comment`), and no change at all (`rest`). The same folder and flags give the same file.
 """
 
 import argparse

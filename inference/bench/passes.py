@@ -1,8 +1,7 @@
 """`infill-ls bench passes`: how fast a fill-in-the-middle model reads and writes here, alone or beside llama.cpp.
 
-Fills lines twice, first cold, then with two characters typed, as the next keystroke finds it. `--beside` names a server
-of llama.cpp with the same file: both get each line, one after the other, so load from other programs affects both
-equally. It prints one JSON object as its last line; compare ratios, not machines.
+Fills lines twice, first cold, then as the next keystroke finds it. `--beside` names a server of llama.cpp with the same
+file, asked in turns. It prints one JSON object as its last line; compare ratios, not machines.
 """
 
 import argparse

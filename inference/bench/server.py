@@ -1,11 +1,8 @@
 """`infill-ls bench server`: the cost of a keystroke in the server itself, in a file of 5,000 lines.
 
-It runs a real server process over stdio, with a worker process that speaks the real protocol but answers immediately
-with meaningless text: the figures exclude the model's time. It measures a no-op request (the floor), a keystroke that
-agrees with the suggestion shown (so that the server remembers the rest), and keystrokes for which the server asks the
-worker. The server's own share is a round trip minus the floor. It also prints the server's processor time.
-
-It prints one JSON object as its last line. Times are in milliseconds; compare ratios, not machines.
+A real server process over stdio asks a worker that answers immediately with meaningless text. It measures a no-op
+request (the floor), a keystroke that agrees with the suggestion shown, and keystrokes for which the server asks the
+worker. It prints one JSON object as its last line. Times are in milliseconds; compare ratios, not machines.
 """
 
 import argparse

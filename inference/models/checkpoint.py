@@ -88,9 +88,7 @@ DefaultProperties = Callable[[Path, dict[str, Any]], Properties]
 
 
 def find(model: str, families: Mapping[str, DefaultProperties]) -> Checkpoint:
-    """The checkpoint called `model`: a name of the catalogue, a folder, a GGUF file, or a hub id.
-
-    Nothing is ever downloaded.
+    """The checkpoint called `model`: a name of the catalogue, a folder, a GGUF file, or a hub id. Downloads nothing.
 
     `families` has the defaults of each `model_type` that can be loaded. Raises ModelError when the checkpoint is not
     there, cannot fill holes, or has no weights in a safe format.
@@ -191,9 +189,7 @@ def _weight_bytes(folder: Path, model: str) -> int:
 
 
 def _read_config(file: Path, model: str) -> dict[str, Any]:
-    """The content of config.json, minus anything that would make the model library read weights other than those
-    checked.
-    """
+    """The content of config.json, minus anything that would make the model library read other weights."""
     try:
         config = checkpoint_files.read_json(file)
     except FileNotFoundError:

@@ -49,9 +49,7 @@ class _Entry(msgspec.Struct):
 
 
 def read(file: Path, limit_bytes: int) -> bytes:
-    """The content of a regular file. Raises FileNotFoundError, or ModelError if it is not one, too large or
-    unreadable.
-    """
+    """The content of a regular file. Raises FileNotFoundError, or ModelError if it is none, too large or unreadable."""
     try:
         descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         with os.fdopen(descriptor, "rb") as stream:

@@ -1,8 +1,7 @@
 """The location of downloaded models, and the record of a pull. Reads folders only, never a network.
 
-A pull puts a model into its own folder within that of the hub's client (HF_HOME), as plain files, so that a user can
-also put them there by hand. `pulled.json` beside them holds their revision and each file's hash. Also finds downloads
-of other programs in the hub's cache.
+A pull puts a model into its own folder within that of the hub's client (HF_HOME), as plain files that a user may also
+put there by hand, beside `pulled.json`, their record. Also finds downloads of other programs in the hub's cache.
 """
 
 import re

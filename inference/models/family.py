@@ -1,11 +1,9 @@
 """What the engine needs from a model: token ids of canvases in, logits of their hole rows out.
 
-This is the boundary between the engine and the models. Key-value caches, self-conditioning, shifted logits and
-attention masks are below it; holes, requests and text are above it. The tensors that cross it are torch tensors on
-`Family.device`, whatever computes the model: models/mlx hands its arrays over as views of the same memory. To add a
-family, write a folder beside this file and name it in registry.py.
-
-Shapes: B canvases, W rows of each, N hole rows of all canvases together, V vocabulary size.
+Key-value caches, self-conditioning, shifted logits and attention masks are below this boundary; holes, requests and
+text are above it. Torch tensors on `Family.device` cross it, whatever computes the model. To add a family, write a
+folder beside this file and name it in registry.py. Shapes: B canvases, W rows of each, N hole rows of all canvases
+together, V vocabulary size.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -166,9 +164,9 @@ class Context(Protocol):
     ) -> "Tensor":
         """One denoising pass over canvases that follow the prefix: float32 logits (N, V) of some of their rows.
 
-        `ids` (B, W) are the current canvases; `rows` (N,) are row numbers in the flattened (B * W). `valid` (B, W) is
-        False at rows that only pad the shorter canvases; None: there are none. `feedback` (N, ...) is the result of
-        `feedback` for the previous prediction, a row for each of `rows`; None at the first step.
+        `ids` (B, W) are the current canvases; `rows` (N,) number the flattened (B * W). `valid` (B, W) is False at
+        padding; None: there is none. `feedback` (N, ...) is the result of `feedback` for the previous prediction; None
+        at first.
         """
 
     def feedback(self, logits: "Tensor", probabilities: "Tensor") -> "Tensor | None":

@@ -83,9 +83,8 @@ class HoleSlots(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`infill.json`: information for infilling that `config.json` lacks.
 
-    `corruption` is a `NoiseKind`; "mask" needs `mask_token_id`. `slack_token_id` pads the tail of a hole that is wider
-    than its text; None if the checkpoint has no such token. Tokens below `first_text_token_id` never appear in a fill.
-    `prompt` is "plain" (the file alone) or "chat" (see engine/canvas/prompt.py).
+    `corruption` "mask" needs `mask_token_id`. `slack_token_id` pads a hole that is wider than its text. Tokens below
+    `first_text_token_id` never appear in a fill. `prompt` is "plain" or "chat" (see engine/canvas/prompt.py).
     """
 
     corruption: str = NoiseKind.UNIFORM.value
@@ -95,19 +94,13 @@ class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_prefix_tokens: Annotated[int, Meta(ge=1, le=MAX_CONTEXT_TOKENS)] = 8192
     canvas_tokens: CanvasTokens = 256
     suffix_tokens: Annotated[int, Meta(ge=0, le=MAX_CANVAS_TOKENS)] = 256
-    """How much of the text behind the last hole goes on the canvas if every row costs time: see `Traits.free_rows`. If
-    rows are free, the canvas is filled.
-    """
+    """How much of the text behind the last hole goes on the canvas if every row costs time: see `Traits.free_rows`."""
     slots: HoleSlots = HoleSlots()
     prompt: Literal["plain", "chat"] = "plain"
     length_choices: Annotated[int, Meta(ge=1, le=64)] | None = None
-    """How many lengths to try side by side for one answer; the best few are finished. None: as many as suit the length
-    signal (engine/search/policy.py).
-    """
+    """How many lengths to try side by side for one answer. None: as many as suit the length signal (policy.py)."""
     continuations: Count = 0
-    """How many continuations of the prefix to search for, token by token, as further candidates. Each token takes a
-    pass, so it is for a small checkpoint trained to predict the next token.
-    """
+    """How many token-by-token continuations to search for, at a pass per token, if the checkpoint is trained for it."""
     enough: float | None = None
     """The score that makes the best continuation final, without trying a canvas; None: canvases are always tried."""
     quick_enough: float | None = None

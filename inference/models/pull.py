@@ -1,8 +1,7 @@
 """`infill-ls models pull NAME`: downloads a model of the catalogue, or of a hub id, at a user's request.
 
-Before fetching anything, it records the revision, pinned by the catalogue or else the newest, and then sticks to it. It
-checks each file against the catalogue's or the hub's hash. It does not fetch existing files again; if all exist, it
-uses no network.
+It records the revision, pinned by the catalogue or else the newest, sticks to it, and checks each file against the
+catalogue's or the hub's hash. If all files exist, it uses no network.
 """
 
 import argparse

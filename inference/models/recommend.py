@@ -122,9 +122,7 @@ def judge(entry: Published, machine: Machine) -> Fit:
 
 
 def _slow(entry: Published, machine: Machine) -> str:
-    """Why a processor is too slow for a model that writes a token per pass; "" if it is not, or the model is the
-    smallest.
-    """
+    """Why a processor is too slow for a model that writes a token per pass; "" if it is not, or the model is small."""
     if entry.parameters <= _SMALL_PARAMETERS:
         return ""
     if not machine.reads_bytes_per_s:

@@ -1,10 +1,8 @@
-"""HTTP to one server: sends JSON and receives JSON or a stream, for as long as a request may take, and never contacts
-another host.
+"""HTTP to one server: sends JSON and receives JSON or a stream. Never contacts another host, and follows no redirect.
 
 Cancelling a request closes its connection, which makes servers abort it. A busy (429, 503) or unreachable server is
-asked again after a growing pause, or a longer one that it requests, up to half a minute; all requests share that pause,
-with jitter, so that a hundred keystrokes do not become a hundred attempts. Redirects are not followed: the text would
-go elsewhere.
+asked again after a growing pause, or a longer one that it requests, up to half a minute. All requests share that pause,
+with jitter.
 """
 
 import asyncio
@@ -26,8 +24,7 @@ _T = TypeVar("_T")
 _ANSWER_LIMIT_BYTES = 4 << 20
 """Some three times the answer for the widest canvas, of 256 rows with 129 named tokens each; also for a stream."""
 _CONNECT_S, _SILENCE_S = 5.0, 120.0
-"""The limits for a connection, and for an answer without a deadline: the first one after a start may compile
-kernels.
+"""The limits for a connection, and for an answer without a deadline: the first one after a start may compile kernels.
 """
 _TRIES = 4
 _PATIENCE_S = 10.0

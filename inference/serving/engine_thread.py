@@ -101,10 +101,9 @@ def load_engine(arguments: WorkerArguments, on_progress: OnProgress) -> Infiller
 def _share_the_machine() -> None:
     """Keeps OpenMP from spinning and oneDNN from hoarding, unless the user's environment has settled that.
 
-    Call it before importing torch. By default OpenMP's threads wait for each other by spinning. Beside a compiler or
-    another model, that made a fill of 0.2 s take 25 s on two cores. oneDNN keeps a program for each of the last 1,024
-    shapes, and each keystroke brings new shapes: in 29 requests they took 90 MB. With 64 of them kept, the same
-    requests took the same processor time.
+    Call it before importing torch. Beside another program, spinning threads made a fill of 0.2 s take 25 s on two
+    cores. oneDNN keeps a program for each of the last 1,024 shapes, and each keystroke brings new ones: 90 MB in 29
+    requests.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", _SHAPES_KEPT)
@@ -112,9 +111,7 @@ def _share_the_machine() -> None:
 
 
 def _name_a_temporary_folder(folder: Path) -> None:
-    """If nothing can be written, as on a full disk, sets the cache to `folder`: torch requires one and writes
-    nothing.
-    """
+    """If nothing can be written, as on a full disk, sets the cache to `folder`: torch needs one and writes nothing."""
     try:
         tempfile.gettempdir()
     except OSError:

@@ -1,9 +1,8 @@
 """Holds the worker's accepted requests and decides whose step is next. Knows no engine and no threads.
 
-The document with the least engine time goes first, and in it the request with the least. On a tie the newest goes
-first, because the user is looking at it. A newcomer starts level with the least served, so that it neither waits for
-past usage of others nor makes them wait for ever. The time of automatic requests counts little: they are short, and
-useless if late.
+The document with the least engine time goes first, and in it the request with the least; on a tie the newest. A
+newcomer starts level with the least served. The time of automatic requests counts little: they are short, and useless
+if late.
 """
 
 import time

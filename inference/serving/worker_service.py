@@ -126,9 +126,7 @@ class WorkerService:
         self._jobs.amend(job, amendment)
 
     def shut_down(self) -> None:
-        """Finishes running jobs, refuses waiting ones, then ends. Ends immediately if asked twice or if the engine
-        hangs.
-        """
+        """Finishes running jobs, refuses waiting ones, then ends; at once if asked twice or if the engine hangs."""
         if self._failure or self._state.state is WorkerState.STOPPING or self._jobs.step_s > HUNG_STEP_S:
             self.ended.set()
             return

@@ -1,8 +1,7 @@
 """Batches: a causal stream of text, and canvases that begin at several places of it. A function of seed and step.
 
-One stream serves several canvases (as in block diffusion training): canvas k sees the first `splits[k]` tokens of the
-stream, as the decoder sees the encoded prefix of the hole. This also trains short prefixes. Shapes: B streams of P
-tokens, K canvases of C rows each; R rows of a stream's canvases carry loss.
+Canvas k sees the first `splits[k]` tokens of the stream, as the decoder sees the encoded prefix of the hole. Shapes: B
+streams of P tokens, K canvases of C rows each; R rows of a stream's canvases carry loss.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,8 +1,7 @@
 """The training text: clean, idiomatic files, without near duplicates, split by content into training and held-out.
 
-Its sources are the interpreter's standard library and locked dependencies under permissive licences, without packages
-that are mostly tables. It knows files, not tokens. The corpus is read once and stored with the run, so that a resumed
-run sees the same text even after an upgrade of the source packages.
+Its sources are the interpreter's standard library and locked dependencies under permissive licences. The corpus is read
+once and stored with the run, so that a resumed run sees the same text even after an upgrade of them.
 """
 
 import hashlib

@@ -1,9 +1,8 @@
 """Noise: which hole rows are hidden, and how, and which rows carry loss.
 
-Every hole row counts equally, including slack: P(slack) must be an honest estimate, because the engine reads lengths
-off it. Noise levels are uniform, as in DiffusionGemma's recipe. Most canvases hide tokens behind the mask token, with
-some wrong tokens among the visible ones, so that the model learns to correct itself; some use only random tokens as
-noise.
+Slack counts like every hole row, because the engine reads lengths off P(slack). Noise levels are uniform, as in
+DiffusionGemma's recipe. Most canvases hide tokens behind the mask token, with some wrong tokens among the visible ones,
+so that the model learns to correct itself; some use only random tokens.
 """
 
 from collections.abc import Iterator
@@ -31,14 +30,10 @@ WRONG_TOKENS = 0.04
 """The share of hole rows of a mask canvas with a random token, so that visible tokens are not always right."""
 
 IN_ORDER_SHARE = 0.25
-"""The share of canvases in which every hole shows its first tokens and hides the rest: small models denoise mostly in
-this order.
-"""
+"""The share of canvases in which every hole shows its first tokens: small models mostly denoise in this order."""
 
 ALL_NOISE_SHARE = {True: 0.7, False: 0.1}
-"""The shares of canvases with and without slack that are all noise: the engine settles lengths on the former, and then
-starts with the latter.
-"""
+"""The shares of canvases with and without slack that are all noise, as when the engine settles lengths and starts."""
 
 
 @dataclass(frozen=True)

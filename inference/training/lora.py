@@ -1,9 +1,7 @@
 """Low-rank adapters that tune a large DiffusionGemma for infilling: holes with slack, and a suffix on the canvas.
 
-Encoder and decoder share their weights, and training runs both as one pass through the decoder's layers (trunk.py); so
-only those get adapters. Merging adds them to the shared weights, and thus to the encoder.
-
-The tuned checkpoint keeps the conventions of its base, including prompt and sampling settings, and is trained in them.
+Encoder and decoder share their weights, and training runs both through the decoder's layers (trunk.py), so only those
+get adapters. The tuned checkpoint keeps the conventions of its base, including prompt and sampling settings.
 """
 
 from collections.abc import Callable

@@ -46,9 +46,7 @@ _MASK_SAMPLER = {
     "confidence": 0.02,
     "accept_floor": True,
 }
-"""A small mask checkpoint is rarely sure: it accepts few rows at a time, but some in each step, however unsure it is.
-Most fills are stable long before the last step.
-"""
+"""A small mask checkpoint is rarely sure: it accepts few rows at a time, but some in each step."""
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,7 @@
     python -m inference.training.next_edit MODEL LESSONS.jsonl OUT --minutes 60
 
 A lesson is the engine's question after one change (inference/bench/next_edit_lessons.py). Training targets the decisive
-answer: of a place's texts and "leave it", which one wins by likelihood and likeness, margin included. The texts of a
-lesson form one tree of tokens, read in one pass; the layers below the tuned ones keep no gradients.
+answer: which of a place's texts and "leave it" wins by likelihood and likeness, margin included.
 """
 
 import argparse

@@ -1,8 +1,7 @@
 """The loss of a batch: flat cross-entropy over the hole rows, and next-token cross-entropy over the stream.
 
-Google's recipe, for infilling: only holes are corrupted and counted, text and slack equally. The causal part teaches
-the encoder, and makes it a judge of candidates. Shapes as in trunk.py; R rows of a stream's canvases carry loss; V
-vocabulary size.
+Only holes are corrupted and counted, text and slack equally. The causal part teaches the encoder, and makes it a judge
+of candidates. Shapes as in trunk.py; R rows of a stream's canvases carry loss; V vocabulary size.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,7 @@
 """The loop: draw, corrupt, step, report, save. It stops on request, and resumes where it stopped.
 
-The learning rate warms up and then stays constant, so a run can be extended at any time. The shipped weights are the
-running average, or, best, the end of a decay that starts from any checkpoint. A checkpoint is a model folder in
-bfloat16 plus the run's state in `resume/`, in float32; it appears whole or not at all.
+After its warm-up the learning rate stays constant, so a run can be extended at any time. The shipped weights are the
+running average, or, best, the end of a decay. A checkpoint is a model folder in bfloat16 plus `resume/` in float32.
 """
 
 import json

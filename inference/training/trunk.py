@@ -1,10 +1,8 @@
 """One pass over [stream; canvases] that equals encoder, then decoder: the pass that training runs.
 
-DiffusionGemma's encoder and decoder share their weights. The encoder's rows attend causally; a canvas attends to the
-part of the stream before it and to itself, both ways. So both are one pass with a block mask, which halves the layers'
-launches and lets one stream serve several canvases. Only attention works on two parts, the stream and the canvases,
-because no canvas sees another. Shapes: B streams, P stream rows, K canvases of C rows, L = P + K * C rows, d hidden
-size, D head size.
+Both share their weights: the stream's rows attend causally, a canvas to the stream before it and to itself. A block
+mask makes that one pass, which halves the launches and lets one stream serve several canvases. Shapes: B streams, P
+stream rows, K canvases of C rows, L = P + K * C rows, d hidden size, D head size.
 """
 
 from collections.abc import Mapping

@@ -52,9 +52,8 @@ def at_cursor(source: Source, offset: int, marker: str = DEFAULT_MARKER) -> Span
 def markers(source: Source, marker: str = DEFAULT_MARKER, start: int = 0, end: int | None = None) -> list[Span]:
     """The markers within [start, end), left to right. `end` None means the end of the text.
 
-    A marker that is a statement alone on its line is a `BODY` (all of its block) or a `BLOCK` (one statement among
-    others), and may become several lines. Any other is a `MARKER` of a single line. Raises ValueError for an empty
-    marker.
+    A marker that is a statement alone on its line is a `BODY` or, among other statements, a `BLOCK`, and may become
+    several lines. Any other is a `MARKER` of a single line. Raises ValueError for an empty marker.
     """
     return marker_spans(source, marker, start, len(source.text) if end is None else end)
 
@@ -62,10 +61,9 @@ def markers(source: Source, marker: str = DEFAULT_MARKER, start: int = 0, end: i
 def placeholders(source: Source, marker: str = DEFAULT_MARKER, start: int = 0, end: int | None = None) -> list[Span]:
     """All holes within [start, end), in order and without overlaps. `end` None means the end of the text.
 
-    These are the markers, as `markers` returns them, and placeholders for missing code: a function whose body is only
-    `...`, `pass`, `raise NotImplementedError`, `todo!()` or the like, is empty, or contains only a comment with TODO.
-    Documentation and comments stay. Without a grammar: only the markers. Raises ValueError for an empty marker or a
-    range outside the text.
+    These are the `markers`, and placeholders for missing code: a function whose body is only `...`, `pass`, `raise
+    NotImplementedError`, `todo!()` or the like, is empty, or contains only a comment with TODO. Raises ValueError for
+    an empty marker or a range outside the text.
     """
     last = len(source.text) if end is None else end
     _check(source, start, last)

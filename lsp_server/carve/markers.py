@@ -1,8 +1,7 @@
-"""Finds markers: places that the user has marked for filling, with `???` by default.
+"""Finds markers: places that the user has marked for filling, with `???` by default, even in a string or comment.
 
-A marker is a hole anywhere, even in a string or comment, because the user wrote it on purpose. It may become several
-lines only if it is a statement alone on its line; otherwise other code shares its line or brackets. A marker breaks the
-parse around it, so the tree is asked only about tokens, not about statements.
+A marker may become several lines only if it is a statement alone on its line. It breaks the parse around it, so the
+tree is asked only about tokens, not about statements.
 """
 
 import re

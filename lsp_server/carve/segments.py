@@ -1,6 +1,4 @@
-"""Turns a text and its holes into the segments of a request, and inserts fills back into a text. Pure text,
-no syntax.
-"""
+"""Turns a text and its holes into the segments of a request, and inserts fills back into a text. Knows no syntax."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

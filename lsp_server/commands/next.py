@@ -1,6 +1,4 @@
-"""`infill-ls next`: finds what no longer fits in a file compared with an older text of it. Obeys privacy as the
-language server.
-"""
+"""`infill-ls next`: finds what no longer fits in a file compared with an older text of it, if privacy allows it."""
 
 import argparse
 import json

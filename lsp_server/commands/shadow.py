@@ -1,6 +1,4 @@
-"""`infill-ls shadow report`: tells which of two models serves you better; `infill-ls shadow forget` deletes the
-records.
-"""
+"""`infill-ls shadow report` tells which of two models serves you better; `shadow forget` deletes the records."""
 
 import argparse
 import io

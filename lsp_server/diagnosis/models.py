@@ -26,9 +26,8 @@ def best_of(catalogue: dict[str, Any]) -> dict[str, Any]:
 def offer(catalogue: dict[str, Any]) -> dict[str, Any] | None:
     """An editor's one-time message to a new user: a better model than the embedded one; None if none runs here.
 
-    `text` says which; `steps` are the commands that get it, as lists of words, and `shown` the same as lines to type;
-    then set `model`. `use`: models downloaded by other programs that may be set instead, each with the `title` of a
-    button and the value of the setting `model`.
+    `text` says which; `steps` are the commands that get it, as lists of words, `shown` as lines to type. `use`: models
+    of other programs that may be set instead, each with a button's `title` and the value of the setting `model`.
     """
     best = best_of(catalogue)
     if best["name"] == EMBEDDED:

@@ -61,9 +61,7 @@ class DraftReader:
 
 
 class DraftProgress:
-    """Follows the drafts of one request. Neighbouring holes share a canvas, and each new canvas starts at
-    step 1 again.
-    """
+    """Follows the drafts of one request. Neighbouring holes share a canvas, and each canvas starts at step 1."""
 
     def __init__(self) -> None:
         self._done = 0
@@ -71,9 +69,7 @@ class DraftProgress:
         self._step = 0
 
     def after(self, draft: Draft) -> tuple[str, int]:
-        """A message such as `step 3 of 8`, or `holes 4 to 6 of 9, step 3 of 8` for several canvases, and a
-        percentage.
-        """
+        """A message such as `step 3 of 8`, or `holes 4 to 6 of 9, step 3 of 8` for several canvases; a percentage."""
         holes = len(draft.pieces)
         begun = max((number for number, pieces in enumerate(draft.pieces, 1) if pieces), default=0)
         if draft.step < self._step and begun > self._begun:
@@ -87,9 +83,7 @@ class DraftProgress:
 
 
 def _by_token(text: str, pieces: Sequence[str], confidences: Sequence[float]) -> tuple[_Pieces, _Confidences]:
-    """The fitted `text` split at the original token boundaries, or one piece if fitting changed it beyond
-    recognition.
-    """
+    """The fitted `text` split at the original token boundaries, or one piece if fitting changed it too much."""
     if "\r\n" in text:
         pieces = [piece.replace("\r\n", "\n").replace("\n", "\r\n") for piece in pieces]
     first = "".join(pieces).find(text)

@@ -1,8 +1,7 @@
 """The fill pipeline: turns the holes of a snapshot into texts that fit them. Knows no LSP types.
 
-Inline completion, completion, code actions, commands and `infill-ls fill` all call `fill`. It builds a request from the
-holes, asks the worker and fits its candidates. An answer never includes text outside the holes, so that text cannot
-change.
+All commands and requests call `fill`. It builds a request from the holes, asks the worker and fits its candidates. An
+answer never includes text outside the holes, so that text cannot change.
 """
 
 import asyncio
@@ -53,10 +52,9 @@ _ids = count(1)
 class Budget:
     """The cost limit of a fill.
 
-    `max_steps` None: the checkpoint's default. The deadline counts from `began_s` (by `time.monotonic`), when the
-    request arrived, and includes loading the model. `retries`: if nothing fits, ask for more candidates while there is
-    time. `quick`: the user did not ask for it, so the engine tries less. `background`: nobody waits for it, and any
-    other request ends it.
+    `max_steps` None: the checkpoint's default. The deadline counts from `began_s` (by `time.monotonic`) and includes
+    loading the model. `retries`: if nothing fits, ask for more candidates while there is time. `quick` and `background`
+    are those of `InfillRequest`.
     """
 
     candidates: int
@@ -88,9 +86,8 @@ class Budget:
 class FillOptions:
     """How much noise to add to the holes' current text (1: replace all of it), and instructions for the fills.
 
-    A checkpoint without instructions ignores them. `seed` None: unseeded. `drafts`, if given, replace the current text,
-    one per hole. `only_whole`: discard an answer that was cut off, since it would lose the rest of the text it
-    replaces.
+    `seed` None: unseeded. `drafts`, if given, replace the current text, one per hole. `only_whole`: discard an answer
+    that was cut off, since it would lose the rest of the text it replaces.
     """
 
     strength: float = 1.0
@@ -105,12 +102,11 @@ FROM_SCRATCH = FillOptions()
 
 @dataclass(frozen=True)
 class FillResult:
-    """The candidates, best first; each has an insertable text for every span. A span keeps its current text if a
-    candidate has nothing useful for it.
+    """The candidates, best first, with a text for every span: its current one if a candidate has nothing useful for it.
 
-    `late`: the deadline came first, and more time might give more. `stopped`: the worker ended it for another request.
-    `unchanged`: the model returned the current text, which is no answer. `cut`: no whole answer came, and only a whole
-    one counts. `drops` counts the rejected texts by reason.
+    `late`: more time might give more. `stopped`: the worker ended it for another request. `unchanged`: the model
+    returned the current text, which is no answer. `cut`: no whole answer came, and only a whole one counts. `drops`
+    counts the rejected texts by reason.
     """
 
     candidates: Sequence[Candidate]

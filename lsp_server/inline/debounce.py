@@ -36,9 +36,8 @@ class Debounce:
     def wait_s(self, base_s: float, now_s: float) -> float:
         """The pause to wait from now.
 
-        `base_s` is the user's setting; 0 never waits. Ranges from 0.3 times `base_s` for a quick fill to all of it for
-        a slow one, up to three times as long while results are thrown away, and at least the interval between two
-        keystrokes while the user types fast.
+        `base_s` is the user's setting; 0 never waits. From 0.3 times `base_s` for a quick fill to all of it for a slow
+        one, up to three times as long while results are thrown away, and at least the interval between two keystrokes.
         """
         if not base_s:
             return 0.0

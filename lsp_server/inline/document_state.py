@@ -39,9 +39,7 @@ class DocumentState:
         return any(computation.replies for computation in self.running)
 
     def supersede(self, *, keep_invoked: bool) -> None:
-        """Answers the waiting requests with nothing, because a newer one has come. Their computations
-        continue for now.
-        """
+        """Answers the waiting requests with nothing, because a newer one has come. Their computations continue."""
         for computation in self.running:
             for reply in tuple(computation.replies):
                 if not (keep_invoked and reply.request.invoked):

@@ -151,12 +151,10 @@ class UndoDetector:
 
 
 class RejectedSuggestions:
-    """The recently rejected suggestions, each at its range of the current text.
+    """The recently rejected suggestions, each at its range of the current text. They reappear only on request.
 
-    They reappear only on request. A suggestion is rejected when the editor says so (`infill/didReject`), or when the
-    user sees it and types something else over it. One that merely vanished is not: no editor distinguishes Escape from
-    a moved cursor, and losing a suggestion for good annoys more than seeing it twice. Nor does a typing slip reject
-    anything.
+    A suggestion is rejected when the editor says so (`infill/didReject`), or when the user sees it and types something
+    else over it. One that merely vanished is not: no editor distinguishes Escape from a moved cursor.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,4 @@
-"""The events that the service reports about its suggestions: shown, accepted, rejected. It does not know who
-listens.
-"""
+"""The events that the service reports about its suggestions: shown, accepted, rejected. Does not know who listens."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,11 +9,10 @@ from lsp_server.inline.suggestion import Suggestion
 
 @dataclass(frozen=True)
 class AnswerShown:
-    """A request was answered with suggestions.
+    """A request was answered with suggestions. Accepting the `first` would add `adds` characters.
 
-    Accepting the `first` would add `adds` characters. `asked_s` and `first_draft_s` are the times when the request
-    arrived and its first draft was shown, by `time.monotonic`. `computation` is the one that this answer completed;
-    None if the answer was already known, or others got it first.
+    `asked_s` and `first_draft_s` are when the request arrived and its first draft was shown, by `time.monotonic`.
+    `computation` is the one that this answer completed; None if the answer was known, or others got it first.
     """
 
     first: Suggestion

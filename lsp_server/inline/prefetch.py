@@ -45,9 +45,7 @@ class Accepted:
 
 
 class AcceptedSuggestions:
-    """The accepted texts that are not in their documents yet: editors report an acceptance before or after
-    the change.
-    """
+    """The accepted texts that are not in their documents yet: editors report acceptance before or after the change."""
 
     def __init__(self) -> None:
         self._by_uri: dict[str, Accepted] = {}

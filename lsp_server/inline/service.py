@@ -1,9 +1,8 @@
 """Answers requests for inline completions: from history, from a running computation, or by a new one.
 
 The newest request of a document wins: older ones get an empty answer, but an automatic request does not stop an
-explicit one. A computation outlives its request for a moment, because an editor cancels its request on each keystroke
-and asks again: if the typed text agrees with the hole, the next request takes the computation over. Belongs to one
-event loop.
+explicit one. A computation outlives its request for a moment: an editor cancels its request on each keystroke, and the
+next one takes the computation over if the typed text agrees. Belongs to one event loop.
 """
 
 import asyncio
@@ -73,11 +72,10 @@ class InlineService:
             state.end_all()
 
     def ask(self, uri: str, request: InlineRequest, take_snapshot: TakeSnapshot) -> InlineAnswer:
-        """The suggestions for a cursor, best first.
+        """The suggestions for a cursor, best first: immediately if they are known, otherwise once they are computed.
 
-        Resolves immediately if they are known, otherwise once they are computed. Calls `take_snapshot` only to start a
-        computation. Cancelling the future cancels the request; otherwise the future gets a result, which is empty if
-        something newer came.
+        Calls `take_snapshot` only to start a computation. Cancelling the future cancels the request; otherwise the
+        future gets a result, which is empty if something newer came.
         """
         answer = self.ask_known(uri, request, take_snapshot)
         if answer is not None:

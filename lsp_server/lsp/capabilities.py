@@ -20,9 +20,8 @@ REPAIR_KIND = "quickfix.infill"
 FILL_KIND = "refactor.rewrite.infill"
 """The prefix of our code action kinds, except for answers to a diagnostic.
 
-Not `quickfix`: editors list those as answers to the diagnostic at hand, and at a marked hole that is usually another
-server's. `refactor.rewrite` shows in the light bulb and in the refactor menu; users can bind a key to a kind of our
-own.
+Not `quickfix`: editors list those as answers to the diagnostic at hand. `refactor.rewrite` shows in the light bulb and
+in the refactor menu.
 """
 
 

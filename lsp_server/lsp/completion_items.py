@@ -1,8 +1,7 @@
 """Suggestions as the editor shows them: as ghost text, or as items of its completion list.
 
 A list item is one exact edit on the cursor's line, not an insert/replace pair: a fill repeats the text it replaces
-behind the cursor, so a client that only inserts would double it. The client sorts the list; our items ask to come
-first.
+behind the cursor, so a client that only inserts would double it.
 """
 
 from typing import Any

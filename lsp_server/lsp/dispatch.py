@@ -1,8 +1,7 @@
 """Passes each message to its handler, and gives each request exactly one reply. Knows no method's meaning.
 
 pygls sends *our* requests and notifications and converts types. It does not dispatch incoming messages, because it
-leaves a request with undecodable params unanswered, sends tracebacks to the client, and keeps a second copy of each
-document with lines split in other places than the LSP's.
+leaves a request with undecodable params unanswered, sends tracebacks to the client, and keeps a copy of each document.
 """
 
 import asyncio

@@ -32,9 +32,7 @@ class DraftSender:
         self._not_before_s = float("-inf")
 
     def send(self, draft: Draft, document: Document | Snapshot | None, read: Callable[[], Sequence[HoleDraft]]) -> None:
-        """Sends the holes that `read` finds in `draft`, for the current `document`. Sends nothing if that is None
-        (closed).
-        """
+        """Sends the holes that `read` finds in `draft`, for the current `document`; nothing if it was closed (None)."""
         began_s = time.monotonic()
         if document is None or began_s < self._not_before_s:
             return

@@ -28,9 +28,7 @@ def invalid_params(method: str, error: Exception) -> ReplyError:
 
 
 def read_raw(what: str, value: Any, kind: type[Any]) -> Any:
-    """Raw JSON as a `kind`. Raises ReplyError, which describes the problem with `what`, such as `params for
-    a/method`.
-    """
+    """Raw JSON as a `kind`. Raises ReplyError, which names the problem with `what`, such as `params for a/method`."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:

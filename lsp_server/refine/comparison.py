@@ -1,9 +1,8 @@
 """Decides whether the partner's text replaces the model's own draft.
 
-The partner is the larger of the two models, or the user would not have set it up, so its text wins. Our own model's
-likelihood has no say: a small model finds its own text likelier. With a 0.5B as the partner of the embedded model, that
-lowered exact lines from 52 % to 32 %. But a text that does visible harm where the draft does none is rejected: it
-breaks the parse, or it is empty. Both have been fitted, so neither repeats its surroundings.
+The partner is the larger of the two models, so its text wins. Our own model's likelihood has no say, because a small
+model finds its own text likelier: that lowered exact lines from 52 % to 32 %. But a text that breaks the parse or is
+empty, where the draft is not, is rejected.
 """
 
 import asyncio

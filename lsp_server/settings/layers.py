@@ -25,10 +25,9 @@ _WHERE = "from here: set it in your editor's start options or the environment"
 class Origin(Enum):
     """The author of a layer's settings.
 
-    USER: command line, environment or the editor's start options; may set everything. EDITOR: sent while the server
-    runs, and perhaps a workspace's own; cannot set anything in `STARTUP`. WORKSPACE: a file that came with the code;
-    can set `USER_ONLY` only if the user trusts it, and whatever it switches off adds to the user's. Only a USER
-    switches on or raises anything in `ONLY_LESS`.
+    USER (command line, environment, start options) may set everything. EDITOR (sent while the server runs, perhaps from
+    a workspace) cannot set anything in `STARTUP`. WORKSPACE (a file that came with the code) can set `USER_ONLY` only
+    if the user trusts it. Only a USER switches on or raises anything in `ONLY_LESS`.
     """
 
     USER = auto()

@@ -1,9 +1,7 @@
-"""Resolves the settings of each document from all their sources, by its workspace folder.
+"""Resolves the settings of each document from all their sources, by its workspace folder. Knows no LSP types.
 
-The sources, from the weakest to the strongest: the editor's start options, the settings it sends while it runs,
-`infill-ls.toml` in the workspace folder, the environment, the command line. Settings for one run override those in a
-file; settings for one project override the editor's for all projects. A workspace does not speak for the user: see
-`layers.Origin`. Knows no LSP types.
+From the weakest to the strongest: the editor's start options, the settings it sends while it runs, `infill-ls.toml` in
+the workspace folder, the environment, the command line. A workspace does not speak for the user: see `layers.Origin`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -172,9 +170,7 @@ def configuration_for(path: Path, flags: Mapping[str, Any], environment: Mapping
 
 
 def workspace_of(path: Path) -> Path:
-    """The nearest folder with our settings, otherwise the nearest with a repository in it, otherwise the file's own
-    folder.
-    """
+    """The nearest folder with our settings, otherwise with a repository in it, otherwise the file's own folder."""
     folders = [path, *path.parents] if path.is_dir() else list(path.parents)
     for name in (NAME, ".git"):
         if found := next((folder for folder in folders if (folder / name).exists()), None):

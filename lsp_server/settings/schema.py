@@ -1,8 +1,7 @@
-"""Defines what the user can set.
+"""Defines what the user can set. Knows no LSP types and no files.
 
-`Settings` is the only schema: its fields, their limits and their defaults are what editors may send (in camel case) and
-what the server works with. `json_schema()` writes it as JSON Schema, which `infill-ls doctor --schema` prints and which
-generates the editors' configuration. `layers.resolve` reads raw settings. Knows no LSP types and no files.
+`Settings` is the only schema: its fields, limits and defaults are what editors may send (in camel case) and what the
+server works with. `json_schema()` writes it as JSON Schema. `layers.resolve` reads raw settings.
 """
 
 from typing import Annotated, Any, Literal

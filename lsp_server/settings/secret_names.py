@@ -1,18 +1,13 @@
 """Recognises by path whether a file may hold secrets. Never by its content: opens nothing.
 
-The names come from the tables of shhgit and gitrob, gitleaks' rules for paths, GitHub's templates for ignore files, and
-the places where tools keep their credentials; other scanners, such as trufflehog, look only at contents. Case and
-invisible characters do not count. A copy made by an editor or a person (`.env~`, `key.pem.txt`, `.token.swp`) counts as
-its original, and so does another spelling of a name (`.env.`, `.env::$DATA`, `HEAD:.env`).
+The names come from shhgit, gitrob, gitleaks, GitHub's templates for ignore files, and the places where tools keep their
+credentials. Case and invisible characters do not count. A copy made by an editor or a person (`.env~`, `key.pem.txt`,
+`.token.swp`) counts as its original, and so does another spelling of a name (`.env.`, `.env::$DATA`, `HEAD:.env`). The
+part before a separator counts as a name (`.env@tip`, `.env;1`), and a key's extension counts anywhere (`key.pem.md`);
+after a space or a bracket the last extension stays, so `token list.py` is code.
 
-The part of a name before a separator counts as a name, whatever language or tool wrote the rest (`.env@tip`, `.env;1`,
-`.env - Kopie`), and a key's extension counts anywhere in a name (`key.pem.md`). So this also takes in a few harmless
-files: `token list.txt`, `token@2x.png`, `secrets,old.py`, `convert.pem.py`. After a space or a bracket the last
-extension stays, so `token list.py` is code.
-
-A word such as `secrets` in a name counts only if the file is data or has no extension: `secrets.py`, `tokenizer.py` and
-`credentials_form.tsx` are code. An example (`.env.example`, `secrets.dist.yml`) does not count either, unless it is a
-key.
+A word such as `secrets` counts only if the file is data or has no extension: `secrets.py` is code. An example
+(`.env.example`, `secrets.dist.yml`) does not count either, unless it is a key.
 """
 
 import re

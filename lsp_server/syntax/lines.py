@@ -14,9 +14,7 @@ _INDENTED_LINE = re.compile(r"^([ \t]*)[^\s]", re.MULTILINE)
 _NEAR_CHARACTERS = 4000
 _CHUNK_CHARACTERS = 512
 _UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
-"""Controls, format characters (zero widths, direction marks, tags), characters that mean nothing or are private,
-surrogates, line separators.
-"""
+"""Controls, format characters (zero widths, tags), characters without a meaning, surrogates, line separators."""
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufffc\U000e0100-\U000e01ef]"
 )

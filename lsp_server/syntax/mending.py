@@ -1,9 +1,8 @@
 """Parses a long text fast while the user types a line of it.
 
-After an open bracket, tree-sitter tries to make sense of everything that follows: 30 ms for half of 5,000 lines, on
-every keystroke. So we give up after a few steps without progress, and parse the text as if the brackets opened before
-the cursor on its line were closed there. Then we remove our additions from the tree. They stay as tokens without any
-width, which is also how tree-sitter itself represents missing tokens.
+After an open bracket, tree-sitter tries to make sense of everything that follows: 30 ms for half of 5,000 lines. So we
+give up after a few steps without progress, parse the text as if the brackets opened before the cursor on its line were
+closed there, and remove our additions from the tree: they stay as tokens without any width, like missing tokens.
 """
 
 from collections.abc import Callable
@@ -20,9 +19,7 @@ from lsp_server.syntax.scanning import open_quote, unclosed, unopened
 _MAX_SLOW_STEPS = 16
 _MAX_SLOW_STEPS_MENDED = 60
 _SLOW_BYTES = 600
-"""tree-sitter asks every few hundred operations whether to continue. It has advanced less than this since it last asked
-if it is parsing from scratch, and more if it reuses the old tree.
-"""
+"""tree-sitter advances less than this between two of its questions if it does not reuse the old tree."""
 
 _MAX_MS = 12.0
 """The limit for a mended text: the cost of a sound text of some thousand lines without an old tree."""

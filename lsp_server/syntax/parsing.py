@@ -27,8 +27,8 @@ def parse(
     edited: int | None = None,
     limit: Limit | None = None,
 ) -> Tree | None:
-    """The tree of `text`; None if its language has no grammar, it is longer than `MAX_PARSED_CHARACTERS`, it would
-    crash the parser, or `limit` (`MAX_PARSE_S` by default) is reached.
+    """The tree of `text`; None without a grammar, beyond `MAX_PARSED_CHARACTERS` or `limit`, or if it crashed the
+    parser.
 
     `old_tree` makes it fast: the tree of an earlier text, after `edit_tree` for each edit since then. `edited` is the
     end of the last edit; it keeps a long text fast that this edit broke: see `mending`.

@@ -40,9 +40,7 @@ class TreePath:
         return self._path[: -most - 1 : -1]
 
     def _pop(self, start: int, end: int, node: Node | None = None) -> None:
-        """Goes up to a node that certainly contains all of [start, end), or to `node`; an equally large one may be
-        inside it.
-        """
+        """Goes up to a node that contains all of [start, end), or to `node`; an equally large one may be inside it."""
         path = self._path
         while len(path) > 1 and path[-1] != node:
             top = path[-1]

@@ -12,9 +12,7 @@ NEXT_EDIT = "nextEdit"
 """The kind of an offer made away from the cursor, after an edit. It is counted separately."""
 Outcome = Literal["whole", "part", "rejected"]
 PairOutcome = Literal["answered", "late", "nothing", "failed", "stopped"]
-"""The other model's outcome: within the main model's time, later, with nothing that fits, not at all; or stopped, or
-never asked, for the user's sake.
-"""
+"""The other model answered in the main one's time, later, with nothing that fits, or not; or was stopped."""
 When = Literal["save", "later"]
 
 

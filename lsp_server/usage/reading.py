@@ -35,9 +35,7 @@ class AnswerRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Recorded:
-    """`lost` events could not be written in time. `moved`: a message if the file had to be set aside,
-    otherwise empty.
-    """
+    """`lost` events could not be written in time. `moved`: a message if the file had to be set aside, else empty."""
 
     suggestions: Sequence[SuggestionRow] = ()
     answers: Sequence[AnswerRow] = ()

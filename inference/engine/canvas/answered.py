@@ -96,9 +96,7 @@ class Canvases:
         return True
 
     def add(self, group: Group, found: list[RankedFill]) -> None:
-        """The current canvas is done; no answers: it was given up. Drops answers that disagree with the
-        user's typing.
-        """
+        """The current canvas is done; no answers: it was given up. Drops what disagrees with the user's typing."""
         self.done.append(Filled(group, found))
         if self.is_amended:
             self.is_amended = False
@@ -134,11 +132,10 @@ def agrees(texts: Sequence[str], holes: Sequence[Hole]) -> bool:
 def candidates(
     request_id: str, canvases: Sequence[Filled], holes: Sequence[Hole], most: int, ms: float, *, complete: bool
 ) -> Iterator[Candidate]:
-    """Combines the k-th best answers of all canvases; a canvas with fewer gives its best.
+    """Combines the k-th best answers of all canvases; a canvas with fewer gives its best. There must be a canvas.
 
-    Later canvases have seen the best fills of the earlier ones, so the first candidate is the coherent one. There must
-    be a canvas. Holes past the last canvas keep their text, and so do those of a canvas whose answers all repeat
-    themselves, and those whose fill has half a character; if that is every hole, there is no candidate.
+    Later canvases have seen the best fills of the earlier ones. Holes past the last canvas keep their text, and so do
+    those whose answers all repeat themselves or have half a character; if that is every hole, there is no candidate.
     """
     offered = [(group, _offered(group, found, holes)) for group, found in canvases]
     for number in range(min(most, max(len(found) for _, found in offered))):

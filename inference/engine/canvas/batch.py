@@ -70,9 +70,7 @@ class CanvasBatch:
         return self.pinned.shape[0]
 
     def pin(self, keep: Sequence[int], answer: Tensor, hole: int, counts: Sequence[int]) -> "CanvasBatch":
-        """The canvases `keep`, the first `counts[i]` rows of one hole pinned to the tokens of the answer (B,
-        W) there.
-        """
+        """The canvases `keep`, the first `counts[i]` rows of one hole pinned to those of the answer (B, W)."""
         ids = self.pinned.masked_fill(self.is_hole, OPEN)
         ids = ids if self.valid is None else ids.masked_fill(~self.valid, _PADDING)
         spans = [list(self.spans[index]) for index in keep]

@@ -23,18 +23,14 @@ Given = tuple[int, int, bytes]
 
 @dataclass(frozen=True)
 class Constraint:
-    """The tokens each hole row may become: (K, V) biases on the logits, and the index of the bias for each of the N
-    rows.
-    """
+    """The tokens each hole row may become: (K, V) biases on the logits, and the index of the bias for each row (N,)."""
 
     biases: Tensor
     of_row: Tensor
 
 
 class Constraints:
-    """Builds a canvas's constraint: text only, some of it before a line break in a single-line hole, and a
-    given start.
-    """
+    """Builds a canvas's constraint: text only, some of it before a line break in a single-line hole, a given start."""
 
     def __init__(self, vocabulary: Vocabulary, properties: Properties, size: int, device: torch.device) -> None:
         """`size`: V of the model's logits, which may be larger than the tokenizer's vocabulary."""

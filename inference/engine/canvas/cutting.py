@@ -16,15 +16,11 @@ _LONGEST_STATEMENT = 256
 """How far from the cut to look for the end of a statement or word, in a text without line breaks."""
 
 _WINDOW_PARTS = 4
-"""A window over a long text moves in steps of this part of its size, so that its start, and with it the encoded prefix,
-stays the same from keystroke to keystroke.
-"""
+"""A window over a long text moves in steps of this part of its size, to keep its start, and thus the encoded prefix."""
 
 
 def window_start(text: str, size: int) -> int:
-    """Where to start reading the end of a long text: at a line start, at most twice `size` characters before
-    the end.
-    """
+    """Where to start reading the end of a long text: a line start, at most twice `size` characters before the end."""
     step = max(1, size // _WINDOW_PARTS)
     start = max(0, -(-(len(text) - size) // step) * step)
     return 0 if start == 0 else _place(text, start, size)

@@ -1,11 +1,8 @@
 """Predicts the next token from the file itself: the tokens that followed the same context elsewhere.
 
-Code repeats its own file: names, calls, whole lines. A small model with a short view of the file knows none of that. So
-its distribution is mixed with that of an n-gram model of the file, both sides of the hole: the tokens that followed the
-longest match of the last tokens (a cache language model: Kuhn and De Mori, 1990, https://doi.org/10.1109/34.56193). The
-shares were fitted to the solutions of tuning tasks by expectation maximisation, one for each length of match up to
-eight: 2.01 nats a token became 1.84. Here those from four on share one value. The mixing itself is in
-engine/search/file_mixture.py, because it needs torch.
+A cache language model (Kuhn and De Mori, 1990, https://doi.org/10.1109/34.56193): the tokens that followed the longest
+match of the last tokens, on both sides of the hole. The shares were fitted to tuning tasks by expectation maximisation,
+one for each length of match; those from four on share one value. engine/search/file_mixture.py mixes, with torch.
 """
 
 from collections import defaultdict

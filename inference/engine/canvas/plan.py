@@ -62,9 +62,7 @@ class Planner:
         self._short_frame = prompt.short_frame(vocabulary, properties, request)
 
     def plan(self, group: Group, fills: Sequence[str], *, short: bool = False) -> Plan:
-        """The canvas of a group, seeing the fills of all holes before it. `short`: with a prefix that is
-        quick to read.
-        """
+        """The canvas of a group, seeing the fills of all holes before it. `short`: with a prefix quick to read."""
         frame, most = self._frame, self._properties.max_prefix_tokens
         if short:
             frame, most = self._short_frame, min(most, prompt.SHORT_PREFIX_TOKENS)

@@ -1,14 +1,8 @@
 """The model's input before the first hole, and the pinned tokens after the last line of a file.
 
-Two styles, a property of the checkpoint:
-
-`plain` is the file itself, behind <bos> when shown from its start. Small infilling checkpoints are trained this way.
-
-`chat` is for the released DiffusionGemma, which was tuned on conversations. Told to "reply only with the code" it often
-answers with nothing. So the user's turn has the instruction, the text of other files and any text too far behind the
-hole for the canvas. The model's turn has the file's own prefix, as if the model were writing the file. The canvas pins
-the suffix, the end of the turn and some end-of-sequence tokens, the tail it saw in tuning. It has neither mask nor
-fill-in-the-middle tokens.
+`plain` is the file itself, behind <bos> when shown from its start. `chat` is for the released DiffusionGemma, which was
+tuned on conversations: the user's turn has the instruction, other files and text too far behind the hole; the model's
+turn has the file's prefix, as if it were writing the file. The canvas pins the suffix and the end of the turn.
 """
 
 from collections.abc import Sequence
@@ -25,9 +19,7 @@ from inference.models.properties import Properties
 _CHARACTERS_PER_TOKEN = 4
 _TAIL_EOS_TOKENS = 8
 _CONTEXT_SHARE, _FURTHER_SHARE = 2, 8
-"""The share (one in this many) of the prefix for other files, and for the text far behind the hole; the text before the
-hole matters most.
-"""
+"""One in this many tokens of the prefix is for other files, and for the text far behind the hole."""
 
 SHORT_PREFIX_TOKENS = 512
 """The same for a prefix that must be read in a pass or two, because the request is late."""

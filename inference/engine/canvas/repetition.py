@@ -1,8 +1,7 @@
 """Detects a fill that repeats itself, which a model produces when it knows nothing: `elseelseelseelse`.
 
-Users never keep such fills, so none is offered. None of 1,200 true fills of tuning files is one; 8 in 1,000 of the
-embedded checkpoint's candidates for them are. It knows no language: a repetition contains a letter, or a sign that code
-seldom draws lines with. Lists (`None, None`), tags, escapes and blocks that end one after the other may repeat.
+None of 1,200 true fills of tuning files is one. It knows no language: a repetition contains a letter, or a sign that
+code seldom draws lines with. Lists (`None, None`), tags, escapes and blocks that end one after the other may repeat.
 """
 
 import re

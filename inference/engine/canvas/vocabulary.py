@@ -1,8 +1,7 @@
 """Text to tokens and back, byte for byte.
 
-Decoding joins the tokens' bytes, so it never depends on neighbours: the text of two tokens is the text of the first
-followed by the text of the second. Special tokens written in a document are encoded as plain text. A tokenizer's
-normaliser (NFC, Qwen2's) would change text before it becomes tokens, so none is used.
+Decoding joins the tokens' bytes, so it never depends on neighbours. Special tokens written in a document are encoded as
+plain text. No normaliser is used (NFC, Qwen2's), because it would change text.
 """
 
 import bisect
@@ -54,9 +53,7 @@ class Vocabulary:
         return self._tokenizer.token_to_id(token)
 
     def encode(self, text: str) -> list[int]:
-        """The tokens of a text, without adding special tokens. Tokenises a long text in pieces, which may
-        split a word.
-        """
+        """The tokens of a text, without special tokens. Tokenises a long text in pieces, which may split a word."""
         return [id_ for piece in cutting.pieces(text) for ids in self._encoded([piece]) for id_ in ids]
 
     def encode_lines(self, text: str) -> list[int]:
@@ -117,11 +114,9 @@ class Vocabulary:
         return found
 
     def agreeing_with(self, start: bytes) -> list[int]:
-        """Every token that begins with `start` or that `start` begins with: the options at a place that requires
-        `start`.
+        """Every token that begins with `start` or that `start` begins with, for a place that requires `start`.
 
-        White space splits as before a word. Otherwise a model that would rather indent less writes that first, and
-        continues with single spaces, which it has seen nowhere.
+        White space splits as before a word, or a model that would rather indent less continues with single spaces.
         """
         if not start.strip(b" \t"):
             parts = [id_ for id_ in self.encode(f"{start.decode()}x")[:1] if start.startswith(self._bytes[id_])]

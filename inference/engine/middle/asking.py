@@ -1,8 +1,7 @@
 """Builds the model's prompt for one hole, the required start of the text behind it, and the test for its end.
 
-The prompt ends where the hole's line begins. The text between there and the hole is given at the start of the middle,
-so the prompt stays the same while a line is typed and is already read at the next keystroke. The last given token is
-decoded again, because half a word seldom tokenises like the whole word.
+The prompt ends where the hole's line begins, and the text between there and the hole is given, so the prompt stays the
+same while a line is typed. The last given token is decoded again: half a word seldom tokenises like the whole word.
 """
 
 import codecs

@@ -1,8 +1,7 @@
 """The different texts for one hole: the likeliest first, then those that branch off where the model was least sure.
 
-Every choice in a written text knows the likeliest other tokens at its place. The next text takes the alternative whose
-log-probability is nearest to the chosen one's, counted along the way, and continues from there. Nothing is random, so
-the same request has the same answers.
+The next text takes the alternative whose log-probability is nearest to the chosen one's, counted along the way, and
+continues from there. Nothing is random, so the same request has the same answers.
 """
 
 import heapq

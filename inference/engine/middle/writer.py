@@ -37,9 +37,7 @@ class Writer:
         self._fed: list[int] = []
         self._room = -1
         self._most = min(MOST_GUESSED, max(1, model.traits.free_rows - 1))
-        """Too many rows cost more than they save: 8 lines took 7.2 s of a processor without guesses, 5.2 s with 3 at a
-        time, 6.8 s with 8.
-        """
+        """Too many rows cost more than they save: 8 lines took 7.2 s without guesses, 5.2 s with 3, 6.8 s with 8."""
         self.passes = 0
         self.written = 0
 

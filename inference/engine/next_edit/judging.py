@@ -1,8 +1,7 @@
 """Finds the places that no longer fit after a change, and their replacements, with a causal model.
 
-Proposes small changes like the last one, and lets the model judge each place separately: in a diff that begins with the
-last change, is a change of these lines likelier to come next than the lines unchanged? The gain in likelihood and the
-similarity to the changed place must together reach a margin: a needless offer costs more than a missed one.
+Proposes small changes like the last one and judges each place in a diff that begins with the last change: is a change
+of these lines likelier to come next than the lines unchanged? Likelihood and similarity together must reach a margin.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Sequence

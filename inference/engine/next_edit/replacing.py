@@ -1,6 +1,4 @@
-"""Repeats the replacements of a change in other lines: the same tokens between the same neighbours, in similar lines,
-and around other words than the original ones.
-"""
+"""Repeats the replacements of a change in similar lines: the same tokens between the same neighbours."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,8 +1,7 @@
 """The denoising loop: one batch of canvases, one forward pass a step, pins held at every step.
 
-Only hole rows get logits, entropies, samples and feedback; with a vocabulary of 262,144 the stock loop spends its
-memory on these. With nothing pinned and one full canvas, this loop draws the same random numbers in the same order as
-transformers' `generate` and gives exactly its tokens (tests/inference/engine/test_parity.py).
+Only hole rows get logits, entropies, samples and feedback. With nothing pinned and one full canvas, it draws the random
+numbers of transformers' `generate` and gives exactly its tokens (tests/inference/engine/test_parity.py).
 """
 
 from collections.abc import Sequence
@@ -181,9 +180,7 @@ class Denoising:
         self.feedback = feedback
 
     def _stop(self, entropies: Tensor) -> None:
-        """Stops on the same answer as in the last steps plus low entropy over the hole rows; or the same in still more
-        steps.
-        """
+        """Stops on the same answer as in the last steps plus low entropy over the hole rows; or the same for longer."""
         self.steps += ~self._done
         self.step_number += 1
         answer, settings = self.canvas.per_canvas(self._argmax, -1), self._settings

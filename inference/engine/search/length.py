@@ -1,14 +1,9 @@
 """Chooses how many tokens a hole gets. The right number is unknown, and a canvas cannot grow: diffusion's weak spot.
 
-A checkpoint with a slack token tells the length itself: on an all-noise canvas, P(slack at j) is the probability that
-the fill has at most j tokens. Lengths are read off that curve at its middle, its quarters, its eighths, and so on, each
-rounded to a rising grid, until there are enough. The length is settled first and slack then forbidden: unmasking the
-most confident tokens with slack among them would empty the hole, because slack is one token against a spread of others.
-
-A checkpoint without a slack token gets lengths from the whole grid, as in PILL, but nearly all of a line's: of six, the
-true one was seldom near. Either way the lengths are denoised side by side (pruning.py) and reranked (rank.py). The
-model's traits decide which way applies (policy.py). length_probe.py asks the model about lengths; nothing here computes
-with it, so the client of a remote server chooses lengths the same way.
+A checkpoint with a slack token tells: on an all-noise canvas, P(slack at j) is the probability that the fill has at
+most j tokens. Slack is forbidden afterwards, or it would empty the hole. Without one, most lengths of the grid are
+tried, as in PILL, side by side (pruning.py), and reranked (rank.py). Computes nothing with the model, so that the
+client of a remote server can use it; length_probe.py does.
 """
 
 import itertools
@@ -48,9 +43,7 @@ def from_slack(curves: Sequence[Sequence[float]], holes: Sequence[Slots], count:
 
 
 def from_grid(holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
-    """Up to `count` different length choices, spread evenly over a rising grid within each hole's limits; for a count
-    of one, the usual length.
-    """
+    """Up to `count` choices of lengths, spread evenly over a rising grid within the limits; for 1 the usual one."""
     if count == 1:
         return [usual(holes)]
     grids = [_grid(hole, _FINE_GRID) for hole in holes]

@@ -42,11 +42,9 @@ def slack_curves(model: LoadedModel, context: Context, layout: Layout, noise: No
 def end_chances(model: LoadedModel, context: Context, plan: Plan) -> list[float]:
     """For each length from 0 on, its log-probability, by a masked model's own distribution.
 
-    Shows the hole with more masked rows than it needs and nothing behind it. Past the end of its text, the model finds
-    the suffix's first tokens likely in the following rows. That tells more about the length than the model's confidence
-    in rows, and it costs one pass for all lengths.
-
-    Empty, without a pass, if a plan has several holes, a hole's length is given or nothing follows it.
+    Shows the hole with more masked rows than it needs and nothing behind it: past the end of its text, the suffix's
+    first tokens are likely in the following rows. One pass finds all lengths. Empty, without a pass, if a plan has
+    several holes, a hole's length is given or nothing follows it.
     """
     (hole, *others), following = plan.layout.holes, list(plan.layout.suffix[:_FOLLOWING])
     if others or not following or hole.minimum == hole.maximum:

@@ -1,13 +1,9 @@
 """Scores fills by masking them again: how likely a masked model finds a fill and the start of the text behind it.
 
-The probabilities with which such a model wrote its tokens say little about the length: each was chosen as the surest,
-and the fewer there are, the surer they are. A likelihood can be compared. By the chain rule, that of a fill and of the
-tokens behind it is a product of predictions, each made while everything later in the product is masked: here the fill
-in a few parts from left to right, then the text behind it. That last part exposes a fill that stops too early or too
-late: nothing leads on to it. The text beyond stays visible, or a small model loses its way.
-
-The order is free (the model was trained with any), and tokens of one part count as independent of each other. The
-numbers were chosen on lines of tests/data/tuning.jsonl.gz with tests/data/masked, whose card has the table.
+The probabilities with which the model wrote its tokens favour short fills. By the chain rule, the likelihood of a fill
+and of the tokens behind it is a product of predictions, each made while everything later is masked: the fill in a few
+parts, then the text behind it. Tokens of one part count as independent. The numbers were chosen on lines of
+tests/data/tuning.jsonl.gz with tests/data/masked, whose card has the table.
 """
 
 import itertools

@@ -1,17 +1,10 @@
 """How to search for a hole's length, given the checkpoint's signal (`LengthSignal`).
 
-A slack token narrows the lengths down, so few are tried. Without such a signal the right one must be among those tried:
-for a line, most of them. That compares the likelihood of short and long fills more often, and the text behind the hole
-must weigh more: a fill that stops too early is likely by itself, but its continuation is not. A whole line is longer
-than a part of one, so its longer fills get a bonus. For several lines the likelihood still prefers the shortest, so
-only usual lengths are tried.
-
-A masked model has no likelihood from left to right, but one by the chain rule in another order (masked_rank.py). Added
-to it is a prior: a length is less likely the further it is from the usual one. It says nothing about several lines:
-there the usual length is as good as any choice, and as the true one.
-
-The numbers for no signal were chosen on tests/data/tuning.jsonl.gz with tests/data/twin and tests/data/masked, whose
-cards have the tables.
+A slack token narrows the lengths down, so few are tried. Without it most lengths of a line are tried, and the text
+behind the hole weighs more, because a fill that stops too early is likely by itself. For several lines the likelihood
+prefers the shortest, so only usual lengths are tried. A masked model's likelihood (masked_rank.py) gets a prior: a
+length is less likely the further it is from the usual one. The numbers were chosen on tests/data/tuning.jsonl.gz with
+tests/data/twin and tests/data/masked, whose cards have the tables.
 """
 
 from dataclasses import dataclass
@@ -34,9 +27,7 @@ class LengthPolicy:
     finished: int
     """How many canvases to denoise to the end; more if more candidates are wanted."""
     keeps_trials: bool
-    """Whether the finished canvases' answers at the time of pruning also count. Steps that make a canvas of the wrong
-    length fluent can lose a good answer.
-    """
+    """Whether the answers of the finished canvases at the time of pruning count: later steps can lose a good one."""
     by_masking: bool
     """Whether to rank fills of one line by masking them again (masked_rank.py)."""
     rest_of_line: Weights

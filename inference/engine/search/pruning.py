@@ -1,11 +1,8 @@
-"""Drops the canvases of unlikely lengths early: many lengths are tried, few are finished.
+"""Drops the canvases of unlikely lengths early: many lengths are tried, few are finished (policy.py says how many).
 
 After an eighth of the steps only a few canvases continue; until then all see only the start of the suffix. (One round
 of successive halving: Jamieson and Talwalkar, 2016, https://arxiv.org/abs/1502.07943.) The likelihood tells good from
-bad early and not at the end, when even a canvas that is too long has become fluent. More rounds, the first after one or
-two steps, found worse fills with both of our checkpoints. policy.py sets how many continue.
-
-`pin` drops the canvases that disagree with what the user types or accepts meanwhile.
+bad early and not at the end. `pin` drops the canvases that disagree with what the user types or accepts meanwhile.
 """
 
 from collections.abc import Sequence

@@ -1,12 +1,10 @@
-"""Scores candidates by the exact causal likelihood of their fills and of the first tokens that follow.
+"""Scores candidates by the exact causal likelihood of their fills and of the first tokens that follow, in one extra
+pass.
 
-One extra pass over all candidates scores them as a left-to-right model would (the reranking of PILL, with exact instead
-of estimated probabilities). A model without a causal likelihood is ranked by the probabilities of the tokens it chose.
-
-The suffix has its own mean: in a joint mean it would weigh less the longer the fill is. The sum over a line is divided
-by a little more than its length: with the plain mean, a line that repeats itself wins by the many easy tokens at its
-end. (The length penalty of Wu et al., 2016, https://arxiv.org/abs/1609.08144, with alpha 1.) The numbers were chosen on
-holes of tuning files, together with the time to drop fills (pruning.py).
+This is the reranking of PILL, with exact probabilities. A model without a causal likelihood is ranked by the
+probabilities of the tokens it chose. The suffix has its own mean, so that it weighs the same behind any fill. The sum
+over a line is divided by a little more than its length (Wu et al., 2016, https://arxiv.org/abs/1609.08144, alpha 1), or
+a line that repeats itself would win. The numbers were chosen on tuning files, together with those of pruning.py.
 """
 
 import math
@@ -27,10 +25,9 @@ _LEAST = 1e-9
 class Weights(NamedTuple):
     """An offset for the number of a fill's tokens, the weight of its suffix, and how much of that to read.
 
-    A good fill leads on to the text behind it. That fades: behind a line, 8 tokens tell more than 16. `length` is added
-    to the score for each e-fold of the fill's tokens, if lengths are guessed and short fills would win too often.
-    `unusual` is subtracted for a length e times or an e-th of the usual one, four times as much for e², and so on.
-    `end` weighs how likely the hole ends there (length_probe.py).
+    `length` is added to the score for each e-fold of the fill's tokens, if lengths are guessed and short fills would
+    win too often. `unusual` is subtracted for a length e times or an e-th of the usual one, four times as much for e²,
+    and so on. `end` weighs how likely the hole ends there (length_probe.py).
     """
 
     smoothing: float

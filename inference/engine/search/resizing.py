@@ -41,8 +41,7 @@ def resized(
     """The canvases after applying the rows that hold a token of `rules`; None if no written row does.
 
     Also returns (N',) the old hole row number of each new one, and (N',) bool which are new and masked. `tokens` (N,)
-    and `masked` (N,) are those of the hole rows. If several rows of a hole resize it in one step, the last ones do not
-    count once the hole has its least or most rows: they become masked again.
+    and `masked` (N,) are those of the hole rows. Rows that would resize a hole beyond its limits become masked again.
     """
     says = ~masked & ((tokens == rules.expand_id) | (tokens == rules.delete_id))
     if not bool(says.any()):
@@ -77,9 +76,7 @@ def resized(
 
 
 def _copies(saying: int | None, size: int, limits: tuple[int, int], rules: Resizing) -> tuple[int, bool, int]:
-    """For a row with or without such a token: how many rows it becomes, whether these are masked, the size of
-    its hole.
-    """
+    """For a row with or without such a token: how many rows it becomes, whether they are masked, its hole's size."""
     least, most = limits
     if saying is None:
         return 1, False, size

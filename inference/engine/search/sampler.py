@@ -1,9 +1,8 @@
-"""One step of sampling: temperature, acceptance, noise, stopping.
+"""One step of sampling: temperature, acceptance, noise, stopping, by pure functions on the hole rows but for the noise.
 
-Everything but the noise is pure functions on the hole rows. The method is DiffusionGemma's: accept the k rows of lowest
-entropy such that sum - max <= bound (Ben-Hamu et al., 2025, https://arxiv.org/abs/2505.24857), put noise back
-everywhere else, stop when the answer is stable and confident. Shapes: B canvases, N hole rows in all, R most hole rows
-of one canvas, V vocabulary size.
+DiffusionGemma's method: accept the k rows of lowest entropy such that sum - max <= bound (Ben-Hamu et al., 2025,
+https://arxiv.org/abs/2505.24857), put noise back everywhere else, stop when the answer is stable and confident. Shapes:
+B canvases, N hole rows in all, R most hole rows of one canvas, V vocabulary size.
 """
 
 from typing import Protocol
@@ -15,9 +14,7 @@ from inference.models.family import Traits
 from inference.models.properties import NoiseKind, Properties, SamplerSettings
 
 BLOCK_ROWS = 16
-"""Computing on rows of logits takes up to ten times their memory, so limit the rows per chunk: 97 MB for a V of
-152,000.
-"""
+"""The rows of logits to compute on at once, which takes up to ten times their memory: 97 MB for a V of 152,000."""
 
 
 def temperature(settings: SamplerSettings, steps_left: int, max_steps: int) -> Tensor:

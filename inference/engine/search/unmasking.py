@@ -1,8 +1,7 @@
 """The denoising loop of published masked-diffusion samplers: written rows stay, and the surest rows come first.
 
-Unlike the loop of denoise.py, which puts noise back into every row that it does not accept, this one writes as many
-rows at each step as a schedule says. With the model exact and temperature 0 it gives the tokens of the originals
-(tests/inference/engine/test_unmasking_parity.py), but for the mask token, which is never written here.
+Each step writes as many rows as a schedule says. With the model exact and temperature 0 it gives the tokens of the
+originals (tests/inference/engine/test_unmasking_parity.py), but never writes the mask token.
 """
 
 from collections.abc import Iterable, Sequence

@@ -17,18 +17,14 @@ from inference.models.properties import NoiseKind, Properties
 
 _CACHE_SHARE = 0.25
 _CACHE_LIMIT_BYTES, _CACHE_LIMIT_CPU_BYTES = 4 << 30, 512 << 20
-"""Encoded prefixes take up to a quarter of the free memory, and up to this: a CPU's memory also holds editors and
-compilers.
-"""
+"""Encoded prefixes take up to a quarter of the free memory, and up to this: a CPU's memory also holds editors."""
 _CACHED_PREFIXES = 16
 """And at most this many whole prefixes: in a session over twelve files two of them reuse 91.7 % of all prefix tokens,
 16 of them 93.6 %, and 32 as much as 256, 93.9 % (measured once).
 """
 
 _FREE_ROWS = 512
-"""On a GPU a step of this many rows takes no longer than reading the weights, which it always must: some 64 rows
-already need nearly all experts.
-"""
+"""On a GPU a step of so many rows takes no longer than reading the weights: 64 rows already need nearly all experts."""
 
 
 def cache_budget(network: Passes, properties: Properties, free_bytes: int, *, on_cpu: bool) -> int:
@@ -100,9 +96,7 @@ class EncodedContext:
     def predict(
         self, ids: Tensor, rows: Tensor, *, valid: Tensor | None = None, feedback: Tensor | None = None
     ) -> Tensor:
-        """See `Context`. The feedback of a row that was not requested is its token's embedding: the token is
-        certain.
-        """
+        """See `Context`. The feedback of a row that was not requested is its token's embedding: that is certain."""
         signal = None
         if feedback is not None:
             embedded = self._network.token_embeddings(ids)

@@ -1,7 +1,6 @@
 """Caches for several continuations of one prefix, which share a single copy of the prefix's rows.
 
-A pass over few rows is bound by memory reads, mostly of the prefix if each continuation had a copy. So `append` returns
-only the continuations' own rows, for a network that attends to both parts; `update` copies and joins them for the
+`append` returns only the continuations' own rows, for a network that attends to both parts; `update` joins them for the
 layers of transformers. Shapes: B continuations, G key heads, T rows of the prefix, n new rows, D head size.
 """
 
@@ -62,8 +61,6 @@ class ContinuationCache(ScoringCache):
                 buffer[:, :, : self._grown] = self._rows.chosen(buffer[:, :, : self._grown], parents)
 
     def grow(self, count: int) -> None:
-        """The rows of `count` tokens are written in every layer and count from now on; a negative count drops the last
-        ones.
-        """
+        """Counts `count` more tokens, whose rows are written in every layer; a negative count drops the last ones."""
         self.length += count
         self._grown += count

@@ -1,8 +1,7 @@
 """Loads a checkpoint with its experts in 4 bits, layer by layer: at most one layer is ever in memory whole.
 
-The experts are 9 in 10 weights of the released checkpoint. They are stored as bitsandbytes' NF4, blocks of 64 numbers
-with a scale in 8 bits, and unpacked only for the current layer. Everything else is stored in the dtype of the
-computation. The vision tower is left out, and the encoder's layers use the decoder's modules.
+The experts, 9 in 10 weights of the released checkpoint, are bitsandbytes' NF4, unpacked only for the current layer. The
+vision tower is left out, and the encoder's layers use the decoder's modules.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,9 +1,7 @@
-"""The layers in fewer operations, on any device.
+"""The layers in fewer operations, on any device, which bound a pass over few rows.
 
-A pass over few rows is bound by the number of operations and not by their size. A stock RMSNorm is six of them, and a
-model of one expert goes through the whole routing to reach that expert. So the layers are written out here, with
-torch's own RMSNorm and a shortcut for a single expert; the modules of transformers keep the weights. Shapes: B batch, W
-rows of each, d hidden size, H query heads, G key heads, D head size.
+Uses torch's own RMSNorm, and a shortcut for a single expert; the modules of transformers keep the weights. Shapes: B
+batch, W rows of each, d hidden size, H query heads, G key heads, D head size.
 """
 
 from collections.abc import Callable

@@ -1,11 +1,9 @@
 """The network alone: token ids in, hidden states and logits out. It knows nothing of holes, text or files.
 
-The weights and layers are those of transformers' `DiffusionGemmaForBlockDiffusion`; the passes are written out here,
-because the stock ones materialise logits for every row of the canvas and keep only the window of a sliding layer's
-cache. This class runs the layers as transformers has them. Its subclasses (fused.py, packed.py, static_shapes.py) give
-the same results faster; fast_passes.py chooses one.
-
-Shapes: B canvases, W canvas rows, n new prefix tokens, T prefix tokens, d hidden size, V vocabulary size.
+The weights and layers are those of transformers' `DiffusionGemmaForBlockDiffusion`; the stock passes materialise logits
+for every row of the canvas and keep only the window of a sliding layer's cache. The subclasses (fused.py, packed.py,
+static_shapes.py) give the same results faster; fast_passes.py chooses one. Shapes: B canvases, W canvas rows, n new
+prefix tokens, T prefix tokens, d hidden size, V vocabulary size.
 """
 
 from collections.abc import Callable
@@ -18,8 +16,7 @@ from inference.models.diffusion_gemma.passes import EncoderCache, LayerView, Pre
 from inference.models.diffusion_gemma.rows import Rows, TorchRows
 
 MaskOf = Callable[[str], Tensor | None]
-"""Maps a kind of layer to its mask, (B, 1, rows of queries, visible rows), 1 row if all see the same; None: everything
-is visible.
+"""Maps a kind of layer to its mask, (B, 1, rows of queries, visible rows), 1 row if all see the same; None: sees all.
 """
 
 
@@ -147,9 +144,7 @@ class Network:
         return stack.norm(hidden)  # type: ignore[no-any-return]
 
     def causal_mask(self, past: int, new: int, kind: str) -> Tensor:
-        """(1, 1, n, rows the layer sees): a token sees itself and everything before it, limited to the window on
-        sliding layers.
-        """
+        """(1, 1, n, rows the layer sees): a token sees itself and everything before it, within the layer's window."""
         first = self.first_row(kind, past)
         query = torch.arange(past, past + new, device=self.device)[:, None]
         key = torch.arange(first, past + new, device=self.device)[None]

@@ -1,9 +1,8 @@
-"""Both passes in fewer and larger operations, for small models on a CPU.
+"""Both passes in fewer and larger operations (packed_layer.py), for small models on a CPU.
 
-There a pass over few rows is bound by the number of operations and by the products (packed_layer.py). Canvas passes
-multiply in bfloat16 if the CPU can: the same weights (they are stored that way), three to four times faster; sums,
-norms and the soft-max stay in float32. The prefix, and with it the likelihoods that rank candidates, is computed in
-float32. Shapes: B batch, W rows of each, D head size, d hidden size, V vocabulary size.
+Canvas passes multiply in bfloat16 if the CPU can, three to four times faster; sums, norms and the soft-max stay in
+float32, and so does the prefix, with the likelihoods that rank candidates. Shapes: B batch, W rows of each, D head
+size, d hidden size, V vocabulary size.
 """
 
 import math

@@ -1,9 +1,8 @@
 """One layer in fewer and larger operations, for small models on a CPU.
 
-Projections with the same input are one product, and a norm's weight is folded into the product that follows it. A norm
-uses the length of its vector, in half the time of torch's own, and a rotation is one complex product, for which the two
-halves of a head are interleaved. Shapes: B batch, W rows of each, T earlier rows a layer sees, H query heads, G key
-heads, D head size, d hidden size.
+Projections with the same input are one product, a norm's weight is folded into the product that follows it, and a
+rotation is one complex product, for which the two halves of a head are interleaved. Shapes: B batch, W rows of each, T
+earlier rows a layer sees, H query heads, G key heads, D head size, d hidden size.
 """
 
 import math

@@ -1,9 +1,8 @@
 """What DiffusionGemma's adapter and its prefix cache need from a network of any library.
 
-Token ids, hidden states and logits cross as torch tensors on the network's `device`; keys and values stay arrays of its
-own library (see rows.py).
-
-Shapes: B canvases, W canvas rows, N rows of all canvases, n new prefix tokens, d hidden size, V vocabulary size.
+Ids, hidden states and logits cross as torch tensors on the network's `device`; keys and values stay arrays of its own
+library (rows.py). Shapes: B canvases, W canvas rows, N rows of all canvases, n new prefix tokens, d hidden size, V
+vocabulary size.
 """
 
 from collections.abc import Sequence

@@ -1,13 +1,9 @@
 """Encoded prefixes, kept so that a keystroke costs the encoding of a few tokens and not of the whole file.
 
-Keeps the full history of every layer's keys and values (transformers' own cache keeps only the window of a sliding
-layer and cannot be rolled back past it); a sliding layer gets a view of its window. All documents share the cache: it
-reuses the entry with the longest common token prefix, and evicts the least recently used entries first.
-
-Contract: an `EncodedPrefix` may read rows `[0, length)` of its buffers until it is released. Rows are only ever
-appended, and only by the one reader that also writes; a reader that would overwrite rows in use by another gets a copy.
-
-The rows are arrays of the network's library, handled by its `rows` (see rows.py).
+Keeps the full history of every layer's keys and values; a sliding layer gets a view of its window. All documents share
+the cache: it reuses the entry with the longest common token prefix, and evicts the least recently used entries first.
+An `EncodedPrefix` may read rows `[0, length)` of its buffers until it is released: rows are only appended, by the one
+reader that also writes; a reader that would overwrite rows in use by another gets a copy. `rows` handles the arrays.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,9 +20,7 @@ _CHUNK_TOKENS = 512
 """Encoded in one pass, so that no step of a request takes long."""
 
 _KEEP_OTHERS_FRACTION = 0.5
-"""An entry that shares less than this fraction of its tokens belongs to another document: copy from it instead of
-cutting it.
-"""
+"""An entry that shares less than this of its tokens belongs to another document: copy from it instead of cutting it."""
 
 
 @dataclass(eq=False)

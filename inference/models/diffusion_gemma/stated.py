@@ -122,9 +122,7 @@ def default_properties(folder: Path, config: dict[str, Any]) -> Properties:
 
 
 def check(found: Checkpoint) -> None:
-    """Raises ModelError if config.json, generation_config.json, the token ids or the headers of the weights make no
-    sense, or do not fit each other. Reads no weights.
-    """
+    """Raises ModelError if config.json, generation_config.json, token ids and weights do not fit each other."""
     _generation(found.folder)  # the model library reads it in any case
     packing_of(found)
     file, text = found.folder / "config.json", _config(found.folder, found.config).text_config

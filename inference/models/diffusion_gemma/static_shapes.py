@@ -1,11 +1,8 @@
 """The denoising pass in a few fixed shapes, so that a GPU can replay it as a recorded graph.
 
-A step on a large model is thousands of small kernels; launching them one by one from Python takes longer than reading
-the weights. Recorded once per shape (batch, canvas rows, prefix rows, each rounded up), they launch together. Rows that
-only pad a shape are masked out, so the result is that of the exact shape.
-
-Recording takes long, so no request waits for it: a new shape is computed directly, and `prepare` records it once nobody
-waits, also for the usual prefixes of other sizes. None of this has run on a GPU yet.
+Launching a step's thousands of kernels from Python takes longer than reading the weights. Each shape (batch, canvas
+rows, prefix rows, rounded up) is recorded once; rows that only pad it are masked out. No request waits for a recording:
+a new shape is computed directly, and `prepare` records it once nobody waits. None of this has run on a GPU yet.
 """
 
 import logging

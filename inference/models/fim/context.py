@@ -104,11 +104,9 @@ class PromptContinuation:
     def feed_rows(self, ids: Tensor) -> Tensor:
         """See `Continuation`.
 
-        In float32 a row is the same, but for rounding in the last bits, whether it is fed alone or among others, and so
-        is the likeliest token. In 8 bits the products of up to four rows (`Speed.few`) equal those of one, bit for bit;
-        more rows round differently. There, and in bfloat16, two nearly equally likely tokens may change places: a draft
-        is then verified by the rows of its own pass, and the output is the likeliest at the precision of the
-        computation, not always that of single rows.
+        In float32 a row is the same, but for rounding in the last bits, whether it is fed alone or among others. In 8
+        bits the products of up to four rows (`Speed.few`) equal those of one, bit for bit; more rows round differently.
+        There, and in bfloat16, two nearly equally likely tokens may change places.
         """
         return self._fed(ids, all_rows=True)
 

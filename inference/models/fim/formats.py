@@ -1,9 +1,8 @@
 """Chooses the format of a model's weights: the user's choice, otherwise the fastest on this machine.
 
-A processor with AVX512-BF16 or AMX multiplies bfloat16 several times as fast as float32, another one many times slower,
-and 8 bits help wherever reading the weights takes the time. So it measures, once for each processor and release of
-torch, with small products in some tenths of a second, in the processor time of one thread: other programs may run
-beside it, and several threads would wait for each other.
+AVX512-BF16 or AMX multiply bfloat16 several times as fast as float32, other processors many times slower. So it
+measures small products, once for each processor and release of torch, in the processor time of one thread: other
+programs may run beside it.
 """
 
 import time

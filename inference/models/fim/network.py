@@ -1,10 +1,9 @@
 """Qwen2's layers, causal, over growing keys and values: written for passes of few rows on a CPU.
 
-A pass over one row takes as long as reading the weights, if nothing else gets in the way: queries, keys and values are
-one product, and so are the two sides of the MLP; positions rotate pairs of neighbours, for which the rows of these
-weights are ordered (`paired`); heads that share keys are rows of one head. Sums are float32 throughout. Shapes: B
-sequences, n rows of each, T rows that they see, H heads of which each of G has its own keys, D their size, d the width,
-V the vocabulary.
+Queries, keys and values are one product, and so are the two sides of the MLP; positions rotate pairs of neighbours, for
+which the rows of these weights are ordered (`paired`); heads that share keys are rows of one head. Sums are float32.
+Shapes: B sequences, n rows of each, T rows that they see, H heads of which each of G has its own keys, D their size, d
+the width, V the vocabulary.
 """
 
 from collections.abc import Sequence

@@ -11,9 +11,7 @@ __all__ = ["check", "default_properties", "dtypes", "load", "weight_bytes"]
 
 
 def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:
-    """The loaded model. Raises ModelError if it does not fit or its weights differ from the checkpoint's
-    description.
-    """
+    """The loaded model. Raises ModelError if it does not fit, or its weights differ from their description."""
     from inference.models.masked.adapter import MaskedDiffusion
 
     return MaskedDiffusion.load(found, device, dtype, progress)

@@ -1,8 +1,7 @@
 """A prefix and its canvases, of which few rows are recomputed from step to step and from request to request.
 
-First it computes one canvas with the whole prefix before it, except what an earlier request knows. The other canvases
-copy the rows they share with it. From then on a step computes the requested rows, and those whose token has changed
-since; every few steps all rows of the canvases.
+First computes one canvas with the whole prefix, except what an earlier request knows; the other canvases copy shared
+rows. From then on a step computes the requested rows and changed tokens; every few steps all rows of the canvases.
 """
 
 from collections.abc import Iterator, Sequence
@@ -83,8 +82,7 @@ class CachedContext(CanvasesAlone):
         self._own: Known | None = None
         self._canvases: _Canvases | None = None
         self._joint = min(1, len(self._prefix_ids))
-        """How many rows of the prefix belong to the sequences of the canvases: with shifted logits its last row
-        predicts the first of the canvas, so they are computed together.
+        """The rows of the prefix computed with the canvases: if logits are shifted, the last predicts their first row.
         """
 
     @property

@@ -1,9 +1,8 @@
 """Keys and values of reused rows, as each pass of the network needs them.
 
-If every row sees every row, a row's keys and values depend on all others, so none can be kept exactly. They change
-little while the row's own token stays (Fast-dLLM, Wu et al., 2025, https://arxiv.org/abs/2505.22618). A row that moves
-to another position keeps its values, and its keys are rotated by the distance. Shapes: B sequences, A computed rows, T
-rows of a sequence, H heads of keys, h their size.
+Where every row sees every row, none can be kept exactly, but they change little while the row's own token stays
+(Fast-dLLM, Wu et al., 2025, https://arxiv.org/abs/2505.22618). The keys of a row that moves are rotated by the
+distance. Shapes: B sequences, A computed rows, T rows of a sequence, H heads of keys, h their size.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,7 @@
 """Qwen2's layers, with every row attending to every row: the network of masked-diffusion code models.
 
-Weights keep their names from the files. Attention is never causal: no mask is built, and no library can choose one.
-Visibility is a (B, 1, 1, T) bool tensor, used only if canvases of a batch differ in length. Shapes: B sequences, A
-computed rows, T attended rows, d the width, V the vocabulary.
+Weights keep their names from the files. Attention is never causal. Shapes: B sequences, A computed rows, T attended
+rows, d the width, V the vocabulary.
 """
 
 import math

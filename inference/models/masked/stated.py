@@ -14,9 +14,7 @@ from inference.models.properties import NoiseKind, Properties, SamplerSettings
 from inference.models.qwen2 import check_weights, qwen2_config, weight_shapes
 
 IN_PLACE = ("A2DQwen2LMHeadModel",)
-"""Architectures whose row i predicts position i. In the others row i predicts position i + 1, as in the left-to-right
-models they were made from.
-"""
+"""Architectures whose row i predicts position i, and not i + 1 like the left-to-right models they were made from."""
 
 MAX_PREFIX_TOKENS, SUFFIX_TOKENS = 512, 128
 """Every row of both is computed with the first canvas. On a CPU 500 rows of half a billion weights take a second."""
@@ -57,9 +55,7 @@ def _sampler(*, in_place: bool, resizes: bool) -> SamplerSettings:
 
 
 def check(found: Checkpoint) -> None:
-    """Raises ModelError if config.json, the token ids or the headers of the weights make no sense, or do not fit each
-    other. Reads no weights.
-    """
+    """Raises ModelError if config.json, the token ids and the headers of the weights do not fit each other."""
     config = qwen2_config(found)
     for key in ("mask", "slack", "expand", "delete", "bos", "eos"):
         token = getattr(found.properties, f"{key}_token_id")

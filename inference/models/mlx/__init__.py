@@ -19,9 +19,7 @@ def is_preferred(found: Checkpoint) -> bool:
 
 
 def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:
-    """The loaded model. Raises ModelError if MLX is missing, or the weights differ from the checkpoint's
-    description.
-    """
+    """The loaded model. Raises ModelError if MLX is missing, or the weights differ from their description."""
     from inference.models.mlx import machine
 
     here = machine.look()

@@ -1,11 +1,9 @@
 """DiffusionGemma's passes, computed by MLX with mlx-vlm's layers: what diffusion_gemma/network.py does with torch.
 
 mlx-vlm's own generation knows no pinned rows, and its caches forget what lies before a sliding window. So only its
-encoder and its decoder run here, on the keys and values of our prefix cache. mlx-vlm lets a cache make its own masks,
-and takes ready masks for the decoder.
-
-Shapes: B canvases, W canvas rows, N rows of all canvases, n new prefix tokens, K rows that a layer sees, d hidden size,
-V vocabulary size.
+encoder and its decoder run here, on the keys and values of our prefix cache, which makes its own masks. Shapes: B
+canvases, W canvas rows, N rows of all canvases, n new prefix tokens, K rows that a layer sees, d hidden size, V
+vocabulary size.
 """
 
 from typing import Any

@@ -1,8 +1,7 @@
 """Reads the weights of a checked checkpoint into mlx-vlm's DiffusionGemma: released ones, and those that MLX packed.
 
 mlx-vlm's own loader is not used: it looks for files by itself, runs a checkpoint's code, and rewrites a file with
-unknown numbers. Instead, its classes are created for the sizes that transformers reads in config.json, and filled from
-the folder's safetensors. MLX reads and computes a weight on first use, so declared but absent weights take no memory.
+unknown numbers. MLX reads and computes a weight on first use, so declared but absent weights take no memory.
 """
 
 from collections.abc import Callable, Mapping

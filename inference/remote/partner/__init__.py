@@ -1,9 +1,8 @@
 """Asks an existing autoregressive server: vLLM, llama.cpp, Ollama, or any with their interfaces.
 
-It writes a hole's text from left to right, and sees the surroundings in one of the ways of interfaces.py:
-`/v1/completions` with the model's fill-in-the-middle tokens (inference/models/fim_tokens.py) or with a suffix,
-llama.cpp's `/infill`, or a conversation, the only way to show it a draft to improve. kinds.py finds out which one
-to use. Several holes are written one after another (chain.py), several candidates side by side (infilling.py).
+interfaces.py has the ways to ask: `/v1/completions` with fill-in-the-middle tokens or a suffix, llama.cpp's `/infill`,
+or a conversation, the only way to show it a draft to improve. kinds.py finds out which one to use. Several holes are
+written one after another (chain.py), several candidates side by side (infilling.py).
 """
 
 from inference.models.family import OnProgress

@@ -1,20 +1,15 @@
-"""Asks a vLLM that serves DiffusionGemma with pinned canvases.
-
-What was seen of vLLM 0.32, by asking it and in its source (utils/diffusion.py, models/diffusion_gemma.py):
+"""Asks a vLLM that serves DiffusionGemma with pinned canvases. What was seen of vLLM 0.32, by asking and in its source:
 
 - A canvas is `max_tokens` = `diffusion_canvas_length` rows behind the prompt, at most as wide as the served one. All
   of it comes at once, also with `stream`: no drafts. Closing the connection aborts it.
-- The output is the likeliest token of every row, pinned rows too, where it may differ from the pin. So the rows of
-  holes alone are read, and our own tokens stand in all others (trial.py).
+- The output is the likeliest token of every row, pinned rows too, where it may differ from the pin (trial.py).
 - The bound on entropy, the stop rule and stability count all rows; pinned ones feed nothing back to self-conditioning.
   So no canvas is wider than what it has to show (canvas_search.py), and fills differ from our own engine's.
 - Temperatures follow the server's `max_denoising_steps`, and a higher `diffusion_max_steps` is clamped without a word.
-- The first step's noise is ours, drawn from the request's seed; later noise is random tokens of its own, which a
-  checkpoint that knows a mask token alone has never seen. Such a canvas is unmasked from here, read by read
-  (trial.py): of 48 tuning lines at their true length edit similarity was 0.406 so, in 4 reads, and 0.324 in one run
-  of 16 steps, 17 % and 10 % exact.
+- The first step's noise is ours; later noise is random tokens, which a checkpoint that knows a mask token alone has
+  never seen. Such a canvas is unmasked from here, read by read (trial.py).
 - Read-only requests give log-probabilities at temperature 1 over all tokens: the 20 likeliest of each row, or up to 128
-  named ones, which a slack token's curve and what follows a hole need (lengths.py, canvas_search.py).
+  named ones (lengths.py, canvas_search.py).
 - The server cannot be told which tokens a row may become. We choose among the likeliest (rules.py, trial.py).
 - What it refuses, and what ends its engine, stands in wire.py. What it serves, it says when refusing (server.py).
 """

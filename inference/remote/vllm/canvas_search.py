@@ -1,11 +1,8 @@
 """Fills one canvas: settles the lengths, denoises one canvas per length concurrently, and ranks the results.
 
-vLLM gives no causal likelihood of a fill to rank by. (`prompt_logprobs` would be one. In 0.32 it ends the engine of a
-diffusion model.) It does tell how likely the first tokens behind a hole are given the fill: one read of a canvas on
-which they are open.
-
-Of 62 tuning lines with the embedded checkpoint, 4 lengths each: the likeliest length gave edit similarity 0.308 (8 %
-exact), the surest fill 0.302 (10 %), this score 0.368 (11 %), a choice that knows the truth 0.461 (16 %).
+vLLM gives no causal likelihood of a fill: `prompt_logprobs` ends the engine of a diffusion model in 0.32. So the score
+is how likely the first tokens behind a hole are given the fill, read on a canvas on which they are open. On 62 tuning
+lines, 4 lengths each, that chose better (edit similarity 0.368) than the likeliest length (0.308).
 """
 
 import asyncio

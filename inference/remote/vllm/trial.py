@@ -137,10 +137,9 @@ async def denoise(
 ) -> None:
     """Fills a canvas in at most this many steps. Raises ServerError, and TimeoutError at the deadline.
 
-    At any time `trial.written` is the best answer so far. A model of uniform noise is served as it was trained: its
-    canvas takes all steps in one request, with self-conditioning. vLLM puts random tokens back into rows that it does
-    not accept, but a model that knows only a mask token never saw these. So its rows are unmasked from here: each
-    request reads the canvas once, the likeliest rows are written, and the others are masked again.
+    At any time `trial.written` is the best answer so far. The canvas of a model of uniform noise takes all steps in one
+    request. One that knows only a mask token is unmasked from here: each request reads the canvas once, the likeliest
+    rows are written, and the others are masked again.
     """
     if properties.corruption == NoiseKind.MASK:
         await _unmask(reader, trial, steps, on_step, heat)

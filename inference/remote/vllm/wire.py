@@ -1,10 +1,8 @@
-"""Requests to vLLM and its answers, as JSON: `POST /v1/completions`, `GET /v1/models`, `GET /version`.
+"""Requests to vLLM and its answers, as JSON: `POST /v1/completions`, `GET /v1/models`, `GET /version`. Nothing else.
 
-Nothing else is ever sent. vLLM refuses a request for a diffusion model that has `seed`, `min_p`, `min_tokens`,
-`logit_bias`, `bad_words`, `allowed_token_ids`, structured output or a temperature other than 1; `prompt_logprobs` and
-`echo` with `logprobs` end its engine for everybody (an AssertionError, seen in 0.32), so the structs have no such
-fields. Its own defaults come from the served folder's generation_config.json, so requests state everything that
-matters.
+vLLM refuses a request for a diffusion model that has `seed`, `min_p`, `min_tokens`, `logit_bias`, `bad_words`,
+`allowed_token_ids`, structured output or a temperature other than 1; `prompt_logprobs` and `echo` with `logprobs` end
+its engine for everybody (seen in 0.32). Its defaults come from the served folder, so requests state all that matters.
 """
 
 import re

@@ -120,9 +120,7 @@ def take_stdout() -> RawIOBase:
 
 
 def read_in_thread(stream: BufferedIOBase, receive: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
-    """Passes each frame's body to `receive` on the running event loop; calls `on_end` after the last, for any
-    reason.
-    """
+    """Passes each frame's body to `receive` on the running event loop; calls `on_end` after the last."""
     loop = asyncio.get_running_loop()
 
     def read() -> None:
