@@ -17,6 +17,7 @@ from lsp_server.next_edit.recent import Comparison
 from lsp_server.next_edit.renames import Compared, NextEdit, after_renames
 from lsp_server.next_edit.repeats import after_repeats
 from lsp_server.next_edit.signatures import after_signatures
+from lsp_server.syntax.lines import line_end, line_start
 from lsp_server.syntax.parsing import edit_tree, parse
 from lsp_server.syntax.source import ParsedText, Source
 
@@ -35,17 +36,25 @@ def next_edits(now: Source, earlier: Iterable[str], stop: Callable[[], bool] = l
     names = Names.of(now)
     if names is None or now.tree is None:
         return []
-    errors = errors_of(now.tree)
-    for text in earlier:
+    errors, texts = errors_of(now.tree), list(earlier)
+    for text in texts:
         before = None if stop() else _parsed(now, now.tree, text)
         old = None if before is None else Names.of(before)
         if before is None or before.tree is None or old is None or errors > errors_of(before.tree):
             continue
         found = _apart(_found(Compared(Comparison(text, now.text), old, names), stop))
-        kept = [] if stop() else offerable(now, found)
+        kept = [] if stop() else offerable(now, (edit for edit in found if not _undoes(now.text, edit, texts)))
         if kept or stop():
             return [] if stop() else kept
     return []
+
+
+def _undoes(now: str, edit: NextEdit, texts: Iterable[str]) -> bool:
+    """Whether an edit gives its lines a text that they had before."""
+    start, end = line_start(now, edit.start), line_end(now, edit.end)
+    after = now[start : edit.start] + edit.text + now[edit.end : end]
+    hunks = ((text, hunk) for text in texts for hunk in Comparison(text, now).hunks if start <= hunk.start <= end)
+    return any(text[line_start(text, hunk.old_start) : line_end(text, hunk.old_end)] == after for text, hunk in hunks)
 
 
 def edits_after_others(

@@ -1,35 +1,23 @@
 """Finds what no longer fits after a change of a function's head: arguments of its calls, and a superfluous or missing
 `await`.
 
-Offers only what is certain. A call that needs a new argument is left to a model.
+Offers only what is certain. A new argument is certain where a variable of its name is at hand.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 from tree_sitter import Node
 
+from lsp_server.next_edit.arguments import MANY, Call, extended, leaves, reordered, without
 from lsp_server.next_edit.names import Name, Names, Role
 from lsp_server.next_edit.renames import Compared, NextEdit, calls
 
-_MANY = re.compile(r"splat|rest|variadic|spread|separator|self_parameter|^[*/]$")
-"""Kinds of parameters and arguments that represent several, or none."""
-_OPTIONAL = re.compile(r"default|optional|assignment")
 _ASYNC = re.compile(r"\basync\b")
 _YIELD = re.compile(r"\byield\b")
 _HALF_TYPED = re.compile(r",\s*[,)]|\(\s*,")
 _CHAINED = re.compile(r"\s*\.\s*(?:then|catch|finally)\b")
-
-
-@dataclass(frozen=True)
-class _Call:
-    """A call of a function: the name in it, its node, and its arguments."""
-
-    name: Name
-    node: Node
-    arguments: tuple[Node, ...]
 
 
 @dataclass(frozen=True)
@@ -96,18 +84,11 @@ def _parameters(names: Names, function: Node) -> list[str] | None:
     for child in () if listed is None else listed.named_children:
         if child.type in names.view.table.comments or child.type == "self_parameter":
             continue
-        if _MANY.search(child.type) or any(_MANY.search(inner.type) for inner in child.named_children):
+        if MANY.search(child.type) or any(MANY.search(inner.type) for inner in child.named_children):
             return None
-        named = [names.at(names.view.start(leaf)) for leaf in _leaves(child)]
+        named = [names.at(names.view.start(leaf)) for leaf in leaves(child)]
         found += [name.text for name in named if name is not None and name.role is Role.PARAMETER]
     return found[1:] if found[:1] and found[0] in names.rules.selves else found
-
-
-def _leaves(node: Node) -> Iterator[Node]:
-    if not node.child_count:
-        yield node
-    for child in node.children:
-        yield from _leaves(child)
 
 
 def _after_parameters(compared: Compared, function: _Function) -> Iterator[NextEdit]:
@@ -121,12 +102,21 @@ def _after_parameters(compared: Compared, function: _Function) -> Iterator[NextE
     for call in _calls(compared, function):
         if len(new) == len(kept) == len(old) - 1:
             gone = next(name for name in old if name not in new)
-            yield from _without(compared.new, call, old.index(gone), gone)
+            yield from without(compared.new, call, old.index(gone), gone)
         elif sorted(old) == sorted(new):
-            yield from _reordered(compared.new, call, [old.index(name) for name in new])
+            yield from reordered(compared.new, call, [old.index(name) for name in new])
+        elif old == kept and len(new) == len(old) + 1:
+            added = next(name for name in new if name not in old)
+            yield from extended(compared.new, call, new.index(added), _parameter(compared.new, listed, added))
 
 
-def _calls(compared: Compared, function: _Function) -> Iterator[_Call]:
+def _parameter(names: Names, listed: Node, word: str) -> Name:
+    """The parameter of a name in a list."""
+    found = (names.at(names.view.start(leaf)) for leaf in leaves(listed) if names.view.code(leaf) == word)
+    return next(name for name in found if name is not None and name.role is Role.PARAMETER)
+
+
+def _calls(compared: Compared, function: _Function) -> Iterator[Call]:
     """The unchanged calls that certainly mean this function."""
     names, name = compared.new, function.name
     word = name.owner if name.text == "__init__" else name.text
@@ -148,7 +138,7 @@ def _is_alone(names: Names, name: Name) -> bool:
     return sum(1 for _ in defined) == 1
 
 
-def _call_of(names: Names, name: Name) -> _Call | None:
+def _call_of(names: Names, name: Name) -> Call | None:
     """The call whose callee is a name."""
     for kind, called_field, arguments_field in names.rules.calls:
         node = next((each for each in name.above[:2] if each.type == kind), None)
@@ -157,46 +147,8 @@ def _call_of(names: Names, name: Name) -> _Call | None:
         if node is None or called is None or listed is None or called.end_byte != name.node.end_byte:
             continue
         comments = names.view.table.comments
-        return _Call(name, node, tuple(each for each in listed.named_children if each.type not in comments))
+        return Call(name, node, tuple(each for each in listed.named_children if each.type not in comments))
     return None
-
-
-def _without(names: Names, call: _Call, index: int, keyword: str) -> Iterator[NextEdit]:
-    """The call without the removed parameter's argument."""
-    if any(_MANY.search(argument.type) for argument in call.arguments):
-        return
-    by_name = [_keyword_of(names, argument) for argument in call.arguments]
-    positional = by_name.index(next((name for name in by_name if name), "")) if any(by_name) else len(by_name)
-    at = by_name.index(keyword) if keyword in by_name else index
-    if at >= len(call.arguments) or (keyword not in by_name and index >= positional):
-        return
-    view, arguments = names.view, call.arguments
-    if at:
-        start, end = view.end(arguments[at - 1]), view.end(arguments[at])
-    else:
-        start = view.start(arguments[0])
-        end = view.start(arguments[1]) if len(arguments) > 1 else view.end(arguments[0])
-    yield NextEdit(start, end, "", f"{call.name.text} no longer takes {keyword}")
-
-
-def _reordered(names: Names, call: _Call, order: Sequence[int]) -> Iterator[NextEdit]:
-    """The call with its arguments in the new order."""
-    arguments, view = call.arguments, names.view
-    if len(arguments) != len(order) or any(_keyword_of(names, each) or _MANY.search(each.type) for each in arguments):
-        return
-    start, end = view.start(arguments[0]), view.end(arguments[-1])
-    between = [view.text[view.end(left) : view.start(right)] for left, right in pairwise(arguments)]
-    texts = [view.code(arguments[at]) for at in order]
-    text = "".join(text + gap for text, gap in zip(texts, [*between, ""], strict=True))
-    if text != view.text[start:end]:
-        yield NextEdit(start, end, text, f"{call.name.text} takes its arguments in another order")
-
-
-def _keyword_of(names: Names, argument: Node) -> str:
-    """The keyword of an argument; empty for a positional one."""
-    first = next(_leaves(argument))
-    name = names.at(names.view.start(first))
-    return name.text if name is not None and name.role is Role.KEYWORD and first.parent == argument else ""
 
 
 def _after_async(compared: Compared, function: _Function) -> Iterator[NextEdit]:
@@ -216,7 +168,7 @@ def _is_async(names: Names, function: Node) -> bool:
     return bool(_ASYNC.search(names.view.text, names.view.start(function), end))
 
 
-def _awaited(names: Names, call: _Call) -> NextEdit | None:
+def _awaited(names: Names, call: Call) -> NextEdit | None:
     """The call with an `await`, if that is allowed there and nothing else awaits it."""
     view, rules = names.view, names.rules
     above = view.ancestors(call.node)[1:]
@@ -236,7 +188,7 @@ def _awaited(names: Names, call: _Call) -> NextEdit | None:
     return NextEdit(start, start, rules.await_before, why)
 
 
-def _not_awaited(names: Names, call: _Call) -> NextEdit | None:
+def _not_awaited(names: Names, call: Call) -> NextEdit | None:
     """The call without its `await`."""
     view, rules = names.view, names.rules
     around = view.parent(call.node)

@@ -1,8 +1,8 @@
-"""Which of a model's proposed edits are offered."""
+"""Which edits that were found or proposed are offered."""
 
 import pytest
 
-from lsp_server.next_edit.finder import offerable
+from lsp_server.next_edit.finder import next_edits, offerable
 from lsp_server.next_edit.renames import NextEdit
 from lsp_server.syntax.source import ParsedText
 
@@ -17,3 +17,10 @@ def test_edit_with_unseen_characters_is_not_offered(text: str, is_offered: bool,
 def test_edit_that_breaks_the_parse_is_not_offered() -> None:
     source = ParsedText.parse("python", "x = 1\n")
     assert offerable(source, [NextEdit(4, 5, "(", "a test")]) == []
+
+
+def test_edit_that_undoes_one_is_not_offered() -> None:
+    texts = ["def f(a, b): ...\nf(1, 2)\nf(2, 1)\n", "def f(b, a): ...\nf(1, 2)\nf(2, 1)\n"]
+    texts.append(texts[-1].replace("f(1, 2)", "f(2, 1)", 1))
+    now = "def f(b, a): ...\nf(2, 1)\nf(1, 2)\n"
+    assert next_edits(ParsedText.parse("python", now), texts[::-1]) == []
