@@ -143,9 +143,10 @@ def _seen(names: Names, now: Source, other: ChangedDocument) -> _Seen | None:
     places, modules, is_imported = dict[int, str](), set[str](), False
     for module, nodes in imported_names(now.language_id, now.tree):
         listed = [node for node in nodes if node.parent is not None and node.parent.type != "import_clause"]
-        for paths, meant in candidate_paths(
-            now.language_id, Import(module, tuple(map(names.view.code, listed))), document, Path(document.anchor)
-        ):
+        one = Import(module, tuple(map(names.view.code, listed)))
+        if not _may_be(one, wanted):
+            continue
+        for paths, meant in candidate_paths(now.language_id, one, document, Path(document.anchor)):
             if wanted not in paths:
                 continue
             is_imported = True
@@ -156,3 +157,11 @@ def _seen(names: Names, now: Source, other: ChangedDocument) -> _Seen | None:
     if not is_imported and not shares:
         return None
     return _Seen(frozenset(places.values()), tuple(sorted(places.items())), frozenset(modules), shares)
+
+
+def _may_be(one: Import, wanted: Path) -> bool:
+    """Whether an import names a file or its folder, so that its paths are worth a comparison."""
+    is_dots = not one.module.strip("./")
+    return is_dots or any(
+        part in name for name in (one.module, *one.names) for part in (wanted.stem, wanted.parent.name)
+    )
