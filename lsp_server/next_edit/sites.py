@@ -15,7 +15,7 @@ TOKEN = re.compile(rf"{STRING}|\w+|[^\w\s]")
 EDGE = "\n"
 """A token for the start or the end of a line."""
 _CONTEXT_TOKENS = 5
-_VALUE = re.compile(rf"{STRING}|\d\w*|None|nil|null|undefined|[Tt]rue|[Ff]alse|-|\.")
+_VALUE = rf"{STRING}|\d\w*|None|nil|null|undefined|[Tt]rue|[Ff]alse|-|\."
 _NOTHING = frozenset({"None", "nil", "null", "undefined", "True", "False", "true", "false"})
 
 
@@ -76,8 +76,8 @@ def _site(compared: Compared, old: tuple[int, int], new: tuple[int, int]) -> Sit
     defines = any(_defines(compared.old, offset) for offset in (at, *(match.start() for match in olds[left:last])))
     kind = kind_at(compared.old.view, at)
     shares_word = any(map(str.isidentifier, was[:left] + was[last:]))
-    alone = defines or not shares_word or (not kind and _is_own(compared, was[:left], was[left:last], place))
     name = compared.old.at(at) if last - left == 1 else None
+    alone = defines or not shares_word or _is_own(compared, was[:left], was[left:last], place, kind=kind)
     return Site(tuple(was[left:last]), text, tuple(before), tuple(after), kind, place, alone, name)
 
 
@@ -107,15 +107,26 @@ def _defines(names: Names, offset: int) -> bool:
     return name is not None and (name.binder is not None or name.role is Role.MEMBER)
 
 
-def _is_own(compared: Compared, before: Sequence[str], removed: Sequence[str], place: tuple[int, int]) -> bool:
-    """Whether an edit concerns its own place only: another value, one more parameter, or more in an attribute."""
+def _is_own(
+    compared: Compared, before: Sequence[str], removed: Sequence[str], place: tuple[int, int], *, kind: str
+) -> bool:
+    """Whether an edit concerns its own place only: another value or another of the known names, one more
+    parameter, or more in an attribute.
+    """
     new = compared.texts.new[slice(*place)]
     if removed:
-        is_value = all(map(_VALUE.fullmatch, removed)) and all(map(_VALUE.fullmatch, TOKEN.findall(new)))
-        return is_value or _NOTHING.issuperset(removed)
+        value = STRING if kind else _VALUE
+        is_value = all(re.fullmatch(value, each) for each in (*removed, *TOKEN.findall(new)))
+        is_choice = len(removed) == 1 and all(_is_known(compared.new, word) for word in (*removed, new))
+        return is_value or (not kind and (is_choice or _NOTHING.issuperset(removed)))
     names = (compared.new.at(place[0] + match.start()) for match in TOKEN.finditer(new))
     is_parameter = any(name is not None and name.role is Role.PARAMETER for name in names)
-    return (is_parameter and before[-1:] != ["("]) or before[:1] in (["@"], ["#"])
+    return (is_parameter and before[-1:] != ["("]) or (not kind and before[:1] in (["@"], ["#"]))
+
+
+def _is_known(names: Names, word: str) -> bool:
+    """Whether the file defines a name."""
+    return word.isidentifier() and any(name.binder or name.role is Role.MEMBER for name in names.all(word))
 
 
 def kind_at(view: View, offset: int) -> str:
