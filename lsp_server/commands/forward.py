@@ -1,6 +1,7 @@
 """`infill-ls bench`, `train` and `models pull`: runs programs of `inference`, which may import torch."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -35,4 +36,7 @@ def _run(module: str, arguments: Sequence[str], **environment: str) -> int:
         print("infill-ls: this runs from a checkout of infill-ls; the package leaves it out", file=sys.stderr)
         return EXIT_USAGE
     # -P: the current folder may hold modules of the same name, and is not to be trusted
-    return subprocess.call([sys.executable, "-P", "-m", module, *arguments], env={**os.environ, **environment})
+    words = [sys.executable, "-P", "-m", module, *arguments]
+    with subprocess.Popen(words, env={**os.environ, **environment}) as program:
+        signal.signal(signal.SIGTERM, lambda *_: program.terminate())  # or it would go on alone
+        return program.wait()

@@ -5,6 +5,7 @@ import os
 import pty
 import resource
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -68,6 +69,22 @@ def run_cli(
     return subprocess.run(
         command, capture_output=True, text=True, timeout=PATIENCE_S, env=everything, stdin=stdin, preexec_fn=before
     )
+
+
+def test_a_pull_ends_with_its_command(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        everything = {**os.environ, "HF_HUB_OFFLINE": "0", "HF_ENDPOINT": endpoint, "HF_HOME": str(home)}
+        with subprocess.Popen(
+            [sys.executable, "-m", "lsp_server.cli", "models", "pull", NAME], env=everything
+        ) as command:
+            silent.settimeout(PATIENCE_S)
+            asking, _ = silent.accept()
+            command.terminate()
+            asking.settimeout(PATIENCE_S)
+            while asking.recv(4096):
+                pass
+    assert command.returncode != 0
 
 
 def folder_in(home: Path, name: str = NAME) -> Path:
