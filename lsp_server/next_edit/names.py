@@ -4,7 +4,7 @@ Visits only the occurrences of requested names, never the whole tree. Knows no e
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
@@ -70,7 +70,7 @@ class Names:
         self._owners, self._fields, self._joints = dict(rules.owners), dict(rules.fields), dict(rules.shorthand)
         self._calls = {kind: called for kind, called, _ in rules.calls}
         groups = (rules.binds, rules.passes, rules.outside, rules.members, rules.assigned, rules.keywords)
-        places = [place for group in (*groups, self._fields, self._joints) for place in group]
+        places = [place for group in (*groups, rules.cases, rules.keys, self._fields, self._joints) for place in group]
         self._kinds = frozenset(place.partition(".")[0] for place in places)
 
     @classmethod
@@ -109,7 +109,7 @@ class Names:
         above = self.view.ancestors(self.view.leaf_at(offset))
         if name.role is not Role.USE:
             owners = {each.owner for each in self.all(name.text) if each.role is Role.MEMBER}
-            return name.owner not in owners or self._owner(above) in owners
+            return name.owner not in owners or self.owner(above) in owners
         if not self.binder_of(name) or not above:
             return True
         binding = {each.binder.id for each in self.all(name.text) if each.binder is not None}
@@ -125,17 +125,19 @@ class Names:
     def itself(self, name: Name, receiver: str) -> str:
         """The class around a name if `receiver` there is an instance of it; otherwise empty."""
         of_itself = receiver in self.rules.selves or receiver in self._receivers(name.above)
-        return self._owner(name.above) if of_itself else ""
+        return self.owner(name.above) if of_itself else ""
 
     def _classified(self, node: Node, above: Sequence[Node]) -> Name | None:
         rules, view, place = self.rules, self.view, self.place(node, above[0])
         joint = self._joints.get(node.type) or self._joints.get(place) or ""
         role, binder, receiver, owner = Role.USE, None, "", ""
         if place in rules.members:
-            role, owner = Role.MEMBER, self._owner(above)
-        elif found := self._bound(node, above):
+            role, owner = Role.MEMBER, self.owner(above)
+        elif place in rules.keys and (receiver := self._type_of_literal(above)):
+            role = Role.KEYWORD
+        elif not self._is_path(place, above) and (found := self._bound(node, above)):
             role, binder = found
-            owner = self._owner(above) if role is Role.MEMBER else ""
+            owner = self.owner(above) if role is Role.MEMBER else ""
         elif place in rules.keywords or (len(above) > 1 and self.place(above[0], above[1]) in rules.keywords):
             role, receiver = Role.KEYWORD, self.called(above)
         elif (of := self._receiver(above[0], place)) is not None:
@@ -144,7 +146,7 @@ class Names:
             is_target = len(above) > 1 and self.place(above[0], above[1]) in rules.assigned
             role, owner = (
                 Role.MEMBER if of_itself and is_target else Role.FIELD,
-                self._owner(above) if of_itself else "",
+                self.owner(above) if of_itself else "",
             )
         elif node.type in _MEMBERS_ALONE or any(each.type in rules.paths for each in above):
             return None
@@ -202,13 +204,37 @@ class Names:
         """The object that the name at `place` is a member of."""
         return parent.child_by_field_name(self._fields[place]) if place in self._fields else None
 
+    def _is_path(self, place: str, above: Sequence[Node]) -> bool:
+        """Whether a member's name in a pattern is no definition, as in `Kind::Name`."""
+        return place in self._fields and not any(each.type in self.rules.paths for each in above)
+
+    def _type_of_literal(self, above: Sequence[Node]) -> str:
+        """The declared type of the object around a key; empty if there is none."""
+        in_list = False
+        for node in above[2:]:
+            if node.type == "array":
+                in_list = True
+            elif (node.child_by_field_name("type") or node.child_by_field_name("return_type")) is not None:
+                typed = node.child_by_field_name("type") or node.child_by_field_name("return_type")
+                code = self.view.code(typed).lstrip(": ") if typed is not None else ""
+                code = re.sub(r"^Promise<(.*)>$", r"\1", code)
+                return code if not in_list else code.removesuffix("[]") if code.endswith("[]") else ""
+            elif node.type not in ("return_statement", "parenthesized_expression", "statement_block"):
+                return ""
+        return ""
+
     def called(self, nodes: Iterable[Node]) -> str:
         """The callee of the first call among the nodes; empty if none is a call."""
         call = next((node for node in nodes if node.type in self._calls), None)
         called = None if call is None else call.child_by_field_name(self._calls[call.type])
         return "" if called is None else self.view.code(called)
 
-    def _owner(self, above: Sequence[Node]) -> str:
+    @property
+    def owner_kinds(self) -> Collection[str]:
+        """The kinds of nodes that own members."""
+        return self._owners.keys()
+
+    def owner(self, above: Sequence[Node]) -> str:
         """The name of the enclosing class."""
         node = next((each for each in above if each.type in self._owners), None)
         named = None if node is None else node.child_by_field_name(self._owners[node.type])

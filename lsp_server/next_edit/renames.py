@@ -11,13 +11,12 @@ from itertools import takewhile
 
 from tree_sitter import Node
 
+from lsp_server.next_edit.members import calls, function_name, is_bound_in, statement, uses_of_member
 from lsp_server.next_edit.names import Name, Names, Role
 from lsp_server.next_edit.recent import Comparison
 from lsp_server.syntax.lines import end_of_text_before, word_before
 
 _ALIAS = re.compile(r"as\s+(\w+)")
-_DISTINCT = re.compile(r"\w_\w|[a-z][A-Z]|^_\w{3}")
-"""A name of several words, or a private one, hardly belongs to an unrelated member."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +79,11 @@ def _is_gone(names: Names, word: str) -> bool:
 
 def _places(compared: Compared, old: Name, new: Name) -> Iterator[NextEdit]:
     """The places that a renamed definition reaches."""
-    find = _uses_of_member if new.role is Role.MEMBER else _uses_of_binding
-    yield from _edits(compared, find(compared, old, new), old, new)
+    if new.role is Role.MEMBER:
+        uses = uses_of_member(compared.old, compared.new, old, new)
+    else:
+        uses = _uses_of_binding(compared, old, new)
+    yield from _edits(compared, uses, old, new)
 
 
 def _edits(compared: Compared, uses: Iterable[Name], old: Name, new: Name) -> Iterator[NextEdit]:
@@ -98,7 +100,7 @@ def _uses_of_binding(compared: Compared, old: Name, new: Name) -> Iterator[Name]
         return
     inside = [name for name in names.all(old.text) if scope.id in name.scopes or name.binder == scope]
     plain = [name for name in inside if name.role in (Role.USE, Role.DEFINITION)]
-    own = [name for name in plain if _is_bound_in(names, name, scope.id)]
+    own = [name for name in plain if is_bound_in(names, name, scope.id)]
     if any(name.binder == scope for name in own):
         own = own if new.role is Role.PARAMETER else list(_until_bound_again(names, own, new))
     for name in own:
@@ -119,14 +121,6 @@ def _was_known(names: Names, old: Name, word: str) -> bool:
     return any(binding.isdisjoint(takewhile(lambda each: each != scope.id, name.scopes)) for name in reaching)
 
 
-def _is_bound_in(names: Names, name: Name, scope: int) -> bool:
-    """Whether nothing between a name and `scope` binds it."""
-    if name.binder is not None:
-        return name.binder.id == scope
-    binding = {each.binder.id for each in names.all(name.text) if each.binder is not None} | {scope}
-    return next((each for each in name.scopes if each in binding), 0) == scope
-
-
 def _is_hidden(names: Names, name: Name, new: Name, scope: int) -> bool:
     """Whether the new name already means something else at the place of `name`."""
     binding = {each.binder.id for each in names.all(new.text) if each.binder is not None}
@@ -143,8 +137,8 @@ def _until_bound_again(names: Names, own: list[Name], new: Name) -> Iterator[Nam
     block = _block(names, new)
     for name in own:
         if name.binder is not None:
-            statement = _statement(names, name)
-            goes_on = len(re.findall(rf"(?<!\w){re.escape(name.text)}(?!\w)", statement)) > 1
+            defining = statement(names, name)
+            goes_on = len(re.findall(rf"(?<!\w){re.escape(name.text)}(?!\w)", defining)) > 1
             inner = _block(names, name) != block and any(node == block for node in name.above)
             if not (goes_on or inner):
                 return
@@ -163,82 +157,3 @@ def _keywords(compared: Compared, old: Name, new: Name) -> Iterator[Name]:
     for name in compared.new.all(old.text):
         if name.role is Role.KEYWORD and calls(compared.new, name, name.receiver, function):
             yield name
-
-
-def function_name(names: Names, parameter: Name) -> Name | None:
-    """The name of the function that a parameter belongs to, if only one function has that name."""
-    node = None if parameter.binder is None else parameter.binder.child_by_field_name("name")
-    function = None if node is None else names.at(names.view.start(node))
-    if function is None or function.text == "__init__":
-        return function
-    named = [name for name in names.all(function.text) if name.role in (Role.DEFINITION, Role.MEMBER, Role.PARAMETER)]
-    return function if len(named) == 1 else None
-
-
-def calls(names: Names, at: Name, called: str, function: Name) -> bool:
-    """Whether the callee at a name is `function`, as far as the text shows."""
-    receiver, dot, last = called.rpartition(".")
-    if function.role is not Role.MEMBER:
-        return not dot and last == function.text
-    if not dot and names.rules.members_in_scope and function.binder is not None:
-        return last == function.text and names.binder_of(at) == function.binder.id
-    if function.text == "__init__":
-        return called == function.owner
-    return last == function.text and bool(dot) and is_of(names, at, receiver, function.owner, last)
-
-
-def is_of(names: Names, at: Name, receiver: str, owner: str, member: str) -> bool:
-    """Whether `receiver` is probably an `owner`: by its name, by its definition, or because no other class has such a
-    member.
-    """
-    if itself := names.itself(at, receiver):
-        return itself == owner
-    return receiver == owner or bool(_DISTINCT.search(member)) or _was_made(names, at, receiver, owner)
-
-
-def _was_made(names: Names, at: Name, receiver: str, owner: str) -> bool:
-    """Whether the definition of `receiver` names `owner`, as `x = Owner()` and `x: Owner` do."""
-    definitions = [name for name in names.all(receiver) if name.binder is not None and name.binder.id in at.scopes]
-    return bool(definitions) and all(
-        re.search(rf"(?<!\w){re.escape(owner)}(?!\w)", _statement(names, name)) for name in definitions
-    )
-
-
-def _statement(names: Names, name: Name) -> str:
-    """The first line of the code that defines a name; for a parameter, only the parameter."""
-    node = next((each for each in name.above if each.byte_range != name.node.byte_range), name.node)
-    if node.type in names.view.table.argument_lists:
-        return name.text
-    return names.view.code(node).partition("\n")[0][:200]
-
-
-def _uses_of_member(compared: Compared, old: Name, new: Name) -> Iterator[Name]:
-    """Uses of a renamed member, in its class and wherever the receiver identifies it."""
-    names, owner = compared.new, old.owner
-    if not owner or any(name.owner == owner for name in compared.old.all(new.text)):
-        return
-    members = [name for name in compared.old.all(old.text) if name.role is Role.MEMBER]
-    mine = [name for name in members if name.owner == owner]
-    if not mine or mine[0].start != old.start:  # it was already defined
-        return
-    alone = len(mine) == len(members)
-    left = [name for name in names.all(old.text) if name.role is Role.MEMBER and name.owner == owner]
-    if any(name.receiver == "" for name in left):  # it still has a definition
-        return
-    for name in names.all(old.text):
-        if _means_member(names, name, new, alone=alone):
-            yield name
-
-
-def _means_member(names: Names, name: Name, new: Name, *, alone: bool) -> bool:
-    """Whether `name` means the member that is now called `new`. `alone`: no other class has a member of that name."""
-    match name.role:
-        case Role.MEMBER | Role.FIELD if name.owner:
-            return name.owner == new.owner
-        case Role.FIELD:
-            return alone and is_of(names, name, name.receiver, new.owner, name.text)
-        case Role.KEYWORD:
-            return alone and name.receiver == new.owner
-        case Role.USE:
-            return new.binder is not None and _is_bound_in(names, name, new.binder.id)
-    return False

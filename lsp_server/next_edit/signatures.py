@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from lsp_server.next_edit.arguments import MANY, Call, extended, leaves, reordered, without
+from lsp_server.next_edit.members import calls
 from lsp_server.next_edit.names import Name, Names, Role
-from lsp_server.next_edit.renames import Compared, NextEdit, calls
+from lsp_server.next_edit.renames import Compared, NextEdit
 
 _ASYNC = re.compile(r"\basync\b")
 _YIELD = re.compile(r"\byield\b")

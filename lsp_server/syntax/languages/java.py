@@ -41,6 +41,7 @@ _BINDING = BindingRules(
     fields=(("field_access.field", "object"), ("method_invocation.name", "object")),
     owners=tuple((kind, "name") for kind in _TYPES),
     selves=frozenset({"this"}),
+    cases=frozenset({"switch_label."}),
     calls=(("method_invocation", "name", "arguments"), ("object_creation_expression", "type", "arguments")),
     members_in_scope=True,
     shares_folder=True,

@@ -75,12 +75,14 @@ _BINDING = BindingRules(
         {
             *("method_definition.name", "public_field_definition.name", "field_definition.property"),
             *("property_signature.name", "method_signature.name", "abstract_method_signature.name"),
+            *("enum_body.name", "enum_assignment.name"),
         }
     ),
     owners=(
         *(("class_declaration", "name"), ("class", "name"), ("abstract_class_declaration", "name")),
-        ("interface_declaration", "name"),
+        *(("interface_declaration", "name"), ("enum_declaration", "name")),
     ),
+    keys=frozenset({"pair.key"}),
     selves=frozenset({"this"}),
     assigned=frozenset({"assignment_expression.left"}),
     shorthand=(("shorthand_property_identifier", ": "), ("export_specifier.name", " as ")),

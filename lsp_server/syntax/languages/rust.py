@@ -36,9 +36,13 @@ _BINDING = BindingRules(
         }
     ),
     paths=frozenset({"use_declaration"}),
-    fields=(("field_expression.field", "value"), ("scoped_identifier.name", "path")),
-    members=frozenset({"field_declaration.name"}),
-    owners=(("impl_item", "type"), ("struct_item", "name"), ("trait_item", "name")),
+    fields=(
+        ("field_expression.field", "value"),
+        ("scoped_identifier.name", "path"),
+        ("scoped_type_identifier.name", "path"),
+    ),
+    members=frozenset({"field_declaration.name", "enum_variant.name"}),
+    owners=(("impl_item", "type"), ("struct_item", "name"), ("trait_item", "name"), ("enum_item", "name")),
     selves=frozenset({"self", "Self"}),
     shorthand=(("shorthand_field_initializer.", ": "),),
     keywords=frozenset({"field_initializer.field"}),

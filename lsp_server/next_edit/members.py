@@ -1,0 +1,142 @@
+"""Tells which occurrences of a name mean a certain member of a class, or call a certain function."""
+
+import re
+from collections.abc import Collection, Iterator
+from itertools import takewhile
+
+from lsp_server.next_edit.names import Name, Names, Role
+
+_DISTINCT = re.compile(r"\w_\w|[a-z][A-Z]|^_\w{3}")
+"""A name of several words, or a private one, hardly belongs to an unrelated member."""
+_NAMESAKE = 3
+"""The shortest name of a class that tells what a variable of the same name is."""
+_INSIDE_TYPE = re.compile(r"type_arguments|type_parameter|subscript|generic")
+"""Kinds of nodes in which a type is an argument of another one."""
+
+
+def is_bound_in(names: Names, name: Name, scope: int) -> bool:
+    """Whether nothing between a name and `scope` binds it."""
+    if name.binder is not None:
+        return name.binder.id == scope
+    binding = {each.binder.id for each in names.all(name.text) if each.binder is not None} | {scope}
+    return next((each for each in name.scopes if each in binding), 0) == scope
+
+
+def function_name(names: Names, parameter: Name) -> Name | None:
+    """The name of the function that a parameter belongs to, if only one function has that name."""
+    node = None if parameter.binder is None else parameter.binder.child_by_field_name("name")
+    function = None if node is None else names.at(names.view.start(node))
+    if function is None or function.text == "__init__":
+        return function
+    named = [name for name in names.all(function.text) if name.role in (Role.DEFINITION, Role.MEMBER, Role.PARAMETER)]
+    return function if len(named) == 1 else None
+
+
+def calls(names: Names, at: Name, called: str, function: Name) -> bool:
+    """Whether the callee at a name is `function`, as far as the text shows."""
+    receiver, dot, last = called.rpartition(".")
+    if function.role is not Role.MEMBER:
+        return not dot and last == function.text
+    if not dot and names.rules.members_in_scope and function.binder is not None:
+        return last == function.text and names.binder_of(at) == function.binder.id
+    if function.text == "__init__":
+        return called == function.owner
+    return last == function.text and bool(dot) and is_of(names, at, receiver, function.owner, last)
+
+
+def is_of(names: Names, at: Name, receiver: str, owner: str, member: str) -> bool:
+    """Whether `receiver` is probably an `owner`: by its name, by its definition, or because no other class has such a
+    member.
+    """
+    if itself := names.itself(at, receiver):
+        return itself == owner
+    if receiver == owner or (len(owner) >= _NAMESAKE and receiver.replace("_", "").lower() == owner.lower()):
+        return True
+    return bool(_DISTINCT.search(member)) or _was_made(names, at, receiver, owner)
+
+
+def _was_made(names: Names, at: Name, receiver: str, owner: str) -> bool:
+    """Whether the definition of `receiver` names `owner`, as `x = Owner()` and `x: Owner` do."""
+    definitions = [name for name in names.all(receiver) if name.binder is not None and name.binder.id in at.scopes]
+    return bool(definitions) and all(
+        re.search(rf"(?<!\w){re.escape(owner)}(?!\w)", statement(names, name)) for name in definitions
+    )
+
+
+def statement(names: Names, name: Name) -> str:
+    """The first line of the code that defines a name; for a parameter, only the parameter."""
+    node = next((each for each in name.above if each.byte_range != name.node.byte_range), name.node)
+    if node.type in names.view.table.argument_lists:
+        return name.text
+    return names.view.code(node).partition("\n")[0][:200]
+
+
+def uses_of_member(before: Names, names: Names, old: Name, new: Name) -> Iterator[Name]:
+    """Uses of a renamed member, in its class, in those derived from it, and wherever the receiver identifies it."""
+    owner = old.owner
+    owners = _derived(names, new.owner)
+    if not owner or any(name.owner in owners for name in before.all(new.text)):
+        return
+    members = [name for name in before.all(old.text) if name.role is Role.MEMBER]
+    mine = [name for name in members if name.owner == owner]
+    if not mine or mine[0].start != old.start:  # it was already defined
+        return
+    alone = all(name.owner in owners for name in members)
+    left = [name for name in names.all(old.text) if name.role is Role.MEMBER and name.owner == owner]
+    if any(name.receiver == "" for name in left):  # it still has a definition
+        return
+    for name in names.all(old.text):
+        if _means_member(names, name, new, owners, alone=alone):
+            yield name
+
+
+def _derived(names: Names, owner: str) -> set[str]:
+    """A class and those that the file derives from it."""
+    found, more = set[str](), {owner}
+    while more:
+        found |= more
+        uses = (name for word in more for name in names.all(word) if name.role is Role.USE)
+        more = {derived for name in uses if (derived := _derived_by(names, name))} - found
+    return found
+
+
+def _derived_by(names: Names, name: Name) -> str:
+    """The class whose head names another one; empty if it does not derive from it."""
+    inner = list(takewhile(lambda node: node.type not in names.owner_kinds, name.above))
+    around = name.above[len(inner)] if len(inner) < len(name.above) else None
+    body = None if around is None else around.child_by_field_name("body")
+    if body is None or name.start > names.view.start(body) or any(_INSIDE_TYPE.search(node.type) for node in inner):
+        return ""
+    return names.owner(name.above)
+
+
+def _means_member(names: Names, name: Name, new: Name, owners: Collection[str], *, alone: bool) -> bool:
+    """Whether `name` means the member that is now called `new`. `alone`: no class but the `owners` has a member of that
+    name.
+    """
+    match name.role:
+        case Role.MEMBER | Role.FIELD if name.owner:
+            return name.owner in owners
+        case Role.FIELD:
+            if name.receiver in owners or _is_typed(names, name, owners):
+                return True
+            return alone and any(is_of(names, name, name.receiver, owner, name.text) for owner in owners)
+        case Role.KEYWORD:
+            return name.receiver in owners
+        case Role.USE if new.binder is not None and is_bound_in(names, name, new.binder.id):
+            return True
+        case Role.USE:
+            is_case = names.place(name.node, name.above[0]) in names.rules.cases
+            return alone and is_case and not names.binder_of(name)
+    return False
+
+
+def _is_typed(names: Names, at: Name, owners: Collection[str]) -> bool:
+    """Whether the definition of a receiver says that it is one of the `owners`, and nothing made of them."""
+    word, any_owner = re.escape(at.receiver), "|".join(map(re.escape, owners))
+    by_type = rf"{word}\??(?:, *\w+)*(?: *:=?| *=|) *(?:&mut |[&*])?(?:new |await )?(?:{any_owner})(?: *[={{(,]|::|$)"
+    before = rf"(?:{any_owner}) +{word}\b"
+    definitions = [name for name in names.all(at.receiver) if name.binder is not None and name.binder.id in at.scopes]
+    return bool(definitions) and all(
+        re.search(rf"(?<!\w)(?:{by_type}|{before})", statement(names, name)) for name in definitions
+    )
