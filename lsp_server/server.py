@@ -23,7 +23,7 @@ from lsp_server.lsp.completion_items import documented
 from lsp_server.lsp.dispatch import InfillProtocol
 from lsp_server.lsp.replies import Phase
 from lsp_server.lsp.status_board import METHOD as STATUS
-from lsp_server.lsp.transports import Writer
+from lsp_server.lsp.transports import ByteWriter
 from lsp_server.session import Session
 
 HANDLERS: dict[str, Callable[[Session, Any], Any]] = {
@@ -65,7 +65,7 @@ class InfillServer(LanguageServer):
 
     protocol: InfillProtocol
 
-    def __init__(self, flags: Mapping[str, Any], writer: Writer | None = None) -> None:
+    def __init__(self, flags: Mapping[str, Any], writer: ByteWriter | None = None) -> None:
         super().__init__("infill-ls", version("infill-ls"), protocol_cls=InfillProtocol)
         if writer is not None:
             self.protocol.set_writer(writer)

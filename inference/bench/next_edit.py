@@ -23,7 +23,7 @@ import torch
 
 from inference.bench import next_edit_cases
 from inference.bench.next_edit_cases import CaseResult, EditCase, changes, delta_chrf, is_exact, shared
-from inference.bench.server_editor import PATIENCE_S, ScriptedEditor, ServerError
+from inference.bench.server_editor import PATIENCE_S, ScriptedEditor, UnexpectedAnswer
 from inference.engine import Engine
 from inference.messages import Edit, Hunk, NextEditRequest, NextEdits
 from inference.models.catalogue import EMBEDDED
@@ -123,7 +123,7 @@ class ServerOffers:
         give_up = time.monotonic() + 5 * PATIENCE_S
         while (status := self._editor.status())["state"] not in ("ready", "busy"):
             if status["state"] == "failed" or time.monotonic() > give_up:
-                raise ServerError(f"the worker is {status['state']}: {status.get('detail', '')}")
+                raise UnexpectedAnswer(f"the worker is {status['state']}: {status.get('detail', '')}")
             time.sleep(0.2)
 
 
@@ -171,7 +171,7 @@ def _rewritten(engine: Engine, state: State, region: str) -> str:
     family = cast("MiddleFamily", engine.loaded.family)
     ids = family.chat_prompt(_CHAT.format(path=state.case.path, diff="".join(diff), region=region))
     if ids is None:
-        raise ServerError("this model was not trained to chat")
+        raise UnexpectedAnswer("this model was not trained to chat")
     with closing(family.open(ids)) as context:
         for _ in context.encode():
             pass
@@ -205,7 +205,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         cases = _chosen(list(next_edit_cases.read(args.cases or _REPORT_HALF)), args.limit)
         with _offers(args.ask, args.model, args.dtype) as offers:
             results = list(_played(offers, cases, args.resume))
-    except (ServerError, OSError, ValueError) as error:
+    except (UnexpectedAnswer, OSError, ValueError) as error:
         print(f"infill-ls: {error}", file=sys.stderr)
         return 1
     found = {"asked": args.ask, "model": args.model, **figures(results)}

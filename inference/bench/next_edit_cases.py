@@ -17,7 +17,7 @@ _TOKEN = re.compile(r"\w+|[^\w\s]")
 LANGUAGES = {".py": "python", ".js": "javascript", ".mjs": "javascript", ".ts": "typescript"}
 
 
-class Change(msgspec.Struct, frozen=True):
+class LineChange(msgspec.Struct, frozen=True):
     """Whole lines of a file, from line `line` on: `old` there becomes `new`. One of the two may be empty."""
 
     line: int
@@ -38,7 +38,7 @@ class EditCase(msgspec.Struct, frozen=True):
     path: str
     kind: str
     text: str
-    changes: tuple[Change, ...]
+    changes: tuple[LineChange, ...]
     cursor: int = 0
 
     @property
@@ -57,7 +57,7 @@ class EditCase(msgspec.Struct, frozen=True):
         return apply(self.text, self.changes)
 
 
-def apply(text: str, changes: Sequence[Change]) -> str:
+def apply(text: str, changes: Sequence[LineChange]) -> str:
     """`text` with `changes` made. Raises ValueError if a change's old lines are not there."""
     lines = text.splitlines(keepends=True)
     for change in sorted(changes, key=lambda one: one.line, reverse=True):
@@ -68,12 +68,12 @@ def apply(text: str, changes: Sequence[Change]) -> str:
     return "".join(lines)
 
 
-def changes(old: str, new: str) -> list[Change]:
+def changes(old: str, new: str) -> list[LineChange]:
     """All changes from one text to another, in order."""
     before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
     found = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
     return [
-        Change(first, "".join(before[first:end]), "".join(after[start:stop]))
+        LineChange(first, "".join(before[first:end]), "".join(after[start:stop]))
         for tag, first, end, start, stop in found
         if tag != "equal"
     ]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from inference.bench.next_edit_cases import Change
+from inference.bench.next_edit_cases import LineChange
 
 _TOKEN = re.compile(r"[A-Za-z_$][\w$]*|\d[\w.]*|\"[^\"\n]*\"|'[^'\n]*'|`[^`\n]*`|#[^\n]*|//[^\n]*|\s+|.", re.DOTALL)
 _WORD = re.compile(r"[A-Za-z_$0-9\"'`]")
@@ -24,7 +24,7 @@ _FULL_COVER = 6
 Replacement = tuple[tuple[str, ...], tuple[str, ...]]
 
 
-def related_groups(found: Sequence[Change]) -> Iterator[list[Change]]:
+def related_groups(found: Sequence[LineChange]) -> Iterator[list[LineChange]]:
     """Groups of two to six changes, each following from the first of them, in order; no change is in two of them."""
     if len(found) > _MOST_HUNKS:
         return
@@ -40,13 +40,13 @@ def related_groups(found: Sequence[Change]) -> Iterator[list[Change]]:
                 yield [first, *group]
 
 
-def is_alone(one: Change, found: Sequence[Change]) -> bool:
+def is_alone(one: LineChange, found: Sequence[LineChange]) -> bool:
     """Whether a change shares no word with any other, so that nothing follows from it."""
     mine = _telling(one)
     return all(one is other or not mine & _telling(other) for other in found)
 
 
-def follows(first: Change, other: Change) -> bool:
+def follows(first: LineChange, other: LineChange) -> bool:
     """Whether `other` is predictable from `first`."""
     if not 0 < _height(other) <= _LINES_OF_NEXT or not is_of_code(other):
         return False
@@ -56,7 +56,7 @@ def follows(first: Change, other: Change) -> bool:
     return _is_repeated(first, other) or (not _imports(first) and (_is_passed_on(first, other) or _calls(first, other)))
 
 
-def _is_repeated(first: Change, other: Change) -> bool:
+def _is_repeated(first: LineChange, other: LineChange) -> bool:
     """Whether `first` also replaces everything that `other` replaces."""
     mine, its = set(_replacements(first.old, first.new)), set(_replacements(other.old, other.new))
     shared = {one for one in mine & its if _says_something(one)}
@@ -65,7 +65,7 @@ def _is_repeated(first: Change, other: Change) -> bool:
     return bool(shared) and all(one in shared or not any(map(_WORD.match, one[0] + one[1])) for one in its)
 
 
-def _is_passed_on(first: Change, other: Change) -> bool:
+def _is_passed_on(first: LineChange, other: LineChange) -> bool:
     """Whether `first` adds a name, such as a parameter, and `other` only uses it."""
     added, used = _added(first), _added(other)
     gone = set(_words(other.old)) - set(_words(other.new)) - _COMMON
@@ -83,23 +83,23 @@ def _is_handed_on(name: str, text: str) -> bool:
     return bool(re.search(rf"\b{x}(: [^=]+)?\s*=\s*{x}\b|[(,]\s*{x}\s*[,)]|^\s*{x},", text, re.MULTILINE))
 
 
-def _calls(first: Change, other: Change) -> bool:
+def _calls(first: LineChange, other: LineChange) -> bool:
     """Whether the first line of a function changes, together with a line that calls it, in the same words."""
     named = {name for name in _defined(first) if f"{name}(" in other.old and f"{name}(" in other.new}
     return bool(named) and bool(_telling(first) & _telling(other))
 
 
-def _imports(change: Change) -> bool:
+def _imports(change: LineChange) -> bool:
     return (change.new or change.old).lstrip().startswith(("import ", "from ", "export {", "const {"))
 
 
-def is_of_code(change: Change) -> bool:
+def is_of_code(change: LineChange) -> bool:
     """Whether more than white space, comments and version numbers changes."""
     old, new = _code(change.old), _code(change.new)
     return old != new and "version" not in (change.old + change.new).lower()
 
 
-def _height(change: Change) -> int:
+def _height(change: LineChange) -> int:
     return max(change.old.count("\n"), change.new.count("\n"))
 
 
@@ -127,16 +127,16 @@ def _says_something(replacement: Replacement) -> bool:
     return any(_WORD.match(token) and token not in ("self", "None") for side in replacement for token in side)
 
 
-def _telling(change: Change) -> frozenset[str]:
+def _telling(change: LineChange) -> frozenset[str]:
     """Words that a change adds or removes, except those that occur in every file."""
     both = [set(_words(side)) for side in (change.old, change.new)]
     return frozenset((both[0] ^ both[1]) - _COMMON)
 
 
-def _added(change: Change) -> frozenset[str]:
+def _added(change: LineChange) -> frozenset[str]:
     return frozenset(set(_words(change.new)) - set(_words(change.old)) - _COMMON)
 
 
-def _defined(change: Change) -> frozenset[str]:
+def _defined(change: LineChange) -> frozenset[str]:
     """Names of functions and classes whose first line changes."""
     return frozenset(re.findall(r"\b(?:def|class|function)\s+(\w{3,})", change.new)) - _COMMON - {"__init__"}

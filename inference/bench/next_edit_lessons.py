@@ -17,9 +17,9 @@ import msgspec
 
 from inference.bench import next_edit_cases
 from inference.bench.next_edit import State
-from inference.bench.next_edit_cases import Change, EditCase, apply, is_exact
+from inference.bench.next_edit_cases import EditCase, LineChange, apply, is_exact
 from inference.engine.next_edit import diff
-from inference.engine.next_edit.judging import Place, alike, places
+from inference.engine.next_edit.judging import JudgedPlace, alike, places
 from inference.engine.next_edit.tokens import lines_of
 from inference.messages import NextEditRequest
 from inference.training.next_edit_tree import Lesson, LessonPlace
@@ -62,23 +62,23 @@ def _stages(case: EditCase) -> Iterator[tuple[int, ...]]:
         yield tuple(range(count))
 
 
-def _left(case: EditCase, made: Sequence[int]) -> Iterator[Change]:
+def _left(case: EditCase, made: Sequence[int]) -> Iterator[LineChange]:
     """The remaining changes, at their lines in the text with `made`."""
     shift = 0
     for number, change in enumerate(case.changes):
         if number in made:
             shift += change.new.count("\n") - change.old.count("\n")
         else:
-            yield Change(change.line + shift, change.old, change.new)
+            yield LineChange(change.line + shift, change.old, change.new)
 
 
-def _judged(lines: Sequence[str], place: Place, left: Sequence[Change]) -> LessonPlace:
+def _judged(lines: Sequence[str], place: JudgedPlace, left: Sequence[LineChange]) -> LessonPlace:
     texts = [diff.text(lines, place.end, text) for text in (place.now, *place.texts)]
     right = (number for number, text in enumerate(place.texts) if _is_right(lines, place, text, left))
     return LessonPlace(diff.place(lines, place.line, place.now), tuple(texts), place.likeness, next(right, -1))
 
 
-def _is_right(lines: Sequence[str], place: Place, text: str, left: Sequence[Change]) -> bool:
+def _is_right(lines: Sequence[str], place: JudgedPlace, text: str, left: Sequence[LineChange]) -> bool:
     """Whether a text turns these lines into the author's, or part of the way."""
     near = [one for one in left if one.line <= place.end and place.line <= one.line + one.old.count("\n")]
     if not near:
@@ -87,7 +87,7 @@ def _is_right(lines: Sequence[str], place: Place, text: str, left: Sequence[Chan
     end = max(place.end, *(one.line + one.old.count("\n") for one in near))
     now = "".join(lines[first:end])
     after = "".join(lines[first : place.line]) + text + "".join(lines[place.end : end])
-    return is_exact(now, after, apply(now, [Change(one.line - first, one.old, one.new) for one in near]))
+    return is_exact(now, after, apply(now, [LineChange(one.line - first, one.old, one.new) for one in near]))
 
 
 def argument_parser() -> argparse.ArgumentParser:

@@ -23,7 +23,7 @@ from pathlib import Path, PurePosixPath
 from packaging.version import InvalidVersion, Version
 
 from inference.bench import next_edit_cases
-from inference.bench.next_edit_cases import LANGUAGES, Change, EditCase, changes
+from inference.bench.next_edit_cases import LANGUAGES, EditCase, LineChange, changes
 from inference.bench.next_edit_diff import is_alone, is_of_code, related_groups
 
 _LINES, _WINDOW = range(15, 4000), 600
@@ -110,7 +110,7 @@ def _of_file(name: str, package: str, path: str, old: str, new: str) -> Iterator
     found = changes(old, new)
     language = LANGUAGES[PurePosixPath(path).suffix]
 
-    def case(kind: str, group: Sequence[Change]) -> EditCase | None:
+    def case(kind: str, group: Sequence[LineChange]) -> EditCase | None:
         text, moved = _open(old, found, group)
         first = next((change.line for change in moved), 0)
         cut = _window(text, moved)
@@ -132,13 +132,13 @@ def _of_file(name: str, package: str, path: str, old: str, new: str) -> Iterator
     yield from filter(None, wanted)
 
 
-def _open(old: str, found: Sequence[Change], group: Sequence[Change]) -> tuple[str, list[Change]]:
+def _open(old: str, found: Sequence[LineChange], group: Sequence[LineChange]) -> tuple[str, list[LineChange]]:
     """The text with all changes except those of the group, and these at their lines in it."""
     lines, text, moved, at = old.splitlines(keepends=True), [], [], 0
     for change in found:
         text += lines[at : change.line]
         if any(change is one for one in group):
-            moved.append(Change(len(text), change.old, change.new))
+            moved.append(LineChange(len(text), change.old, change.new))
             text += change.old.splitlines(keepends=True)
         else:
             text += change.new.splitlines(keepends=True)
@@ -146,7 +146,7 @@ def _open(old: str, found: Sequence[Change], group: Sequence[Change]) -> tuple[s
     return "".join(text + lines[at:]), moved
 
 
-def _window(text: str, moved: Sequence[Change]) -> tuple[str, tuple[Change, ...]] | None:
+def _window(text: str, moved: Sequence[LineChange]) -> tuple[str, tuple[LineChange, ...]] | None:
     """A window of a long file around the changes, between unindented lines. None: still too long."""
     lines = text.splitlines(keepends=True)
     if "\r" in text or text.count("\n") != len(lines) or len(lines) not in _LINES or max(map(len, lines)) > 300:
@@ -162,7 +162,7 @@ def _window(text: str, moved: Sequence[Change]) -> tuple[str, tuple[Change, ...]
             end += 1
     if end - first > _WINDOW:
         return None
-    return "".join(lines[first:end]), tuple(Change(one.line - first, one.old, one.new) for one in moved)
+    return "".join(lines[first:end]), tuple(LineChange(one.line - first, one.old, one.new) for one in moved)
 
 
 def _releases(folder: Path) -> dict[str, list[Release]]:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from inference.bench.server_editor import PATIENCE_S, SERVER, ScriptedEditor, ServerError, server_environment
+from inference.bench.server_editor import PATIENCE_S, SERVER, ScriptedEditor, UnexpectedAnswer, server_environment
 
 TARGET_MS = 3.0
 """The target for the server's own share at p95."""
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = argument_parser().parse_args(argv)
     try:
         result = measure(args.lines, args.keystrokes)
-    except (ServerError, OSError) as error:
+    except (UnexpectedAnswer, OSError) as error:
         print(f"infill-ls: {error}", file=sys.stderr)
         return 1
     if not args.json:
@@ -113,7 +113,7 @@ class Typist:
         wanted = self._shown[1:]
         ms = self._key(self._shown[0])
         if self._shown != wanted:
-            raise ServerError(f"of a suggestion {wanted!r} should have been left, and was {self._shown!r}")
+            raise UnexpectedAnswer(f"of a suggestion {wanted!r} should have been left, and was {self._shown!r}")
         return ms
 
     def asked(self) -> float:
@@ -136,7 +136,7 @@ class Typist:
             self._begin_line(section, before)
         ms = self._key("z")
         if not self._shown:
-            raise ServerError("the server had nothing to show")
+            raise UnexpectedAnswer("the server had nothing to show")
         return ms
 
     def _begin_line(self, section: str, text: str) -> None:
@@ -200,10 +200,10 @@ def _wait_until_ready(editor: ScriptedEditor) -> None:
     give_up = time.monotonic() + PATIENCE_S
     while (status := editor.status())["state"] != "ready":
         if time.monotonic() > give_up:
-            raise ServerError(f"the worker is {status['state']}")
+            raise UnexpectedAnswer(f"the worker is {status['state']}")
         time.sleep(0.05)
     if status["model"] != "echo":
-        raise ServerError(f"the worker that answers is not the echo worker: {status['model']}")
+        raise UnexpectedAnswer(f"the worker that answers is not the echo worker: {status['model']}")
 
 
 def _show(result: dict[str, Any]) -> None:

@@ -29,7 +29,7 @@ class ShownCompletion:
     start: int
 
 
-class ServerError(Exception):
+class UnexpectedAnswer(Exception):
     """The server failed to behave as expected; str() says how."""
 
 
@@ -108,7 +108,7 @@ class ScriptedEditor:
         """The result of a request. Raises ServerError."""
         reply = self._ask(method, params)
         if "result" not in reply:
-            raise ServerError(f"{method}: {reply.get('error')}")
+            raise UnexpectedAnswer(f"{method}: {reply.get('error')}")
         return reply["result"]
 
     def _ask(self, method: str, params: Any) -> dict[str, Any]:
@@ -118,7 +118,7 @@ class ScriptedEditor:
             while (reply := self._replies.get(timeout=PATIENCE_S)).get("id") != self._last_id:
                 pass
         except Empty:
-            raise ServerError(f"{method} was not answered within {PATIENCE_S:g} s") from None
+            raise UnexpectedAnswer(f"{method} was not answered within {PATIENCE_S:g} s") from None
         return reply
 
     def _send(self, message: dict[str, Any]) -> None:

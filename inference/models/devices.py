@@ -40,7 +40,7 @@ _BY_ITSELF = {"cpu": ("float32", "bfloat16", FOUR_BIT), "cuda": ("bfloat16", FOU
 
 
 @dataclass(frozen=True)
-class Place:
+class DeviceReport:
     """Where a model would run, for users: a device's name, its free memory, and the dtypes to try there by name, best
     first. `can_pack`: whether the package for packing weights is installed.
     """
@@ -55,11 +55,11 @@ WeightBytes = Callable[[Precision], float]
 """Maps a precision to the memory of a model's weights in it."""
 
 
-def place(device: str | None, dtype: str | None) -> Place:
+def place(device: str | None, dtype: str | None) -> DeviceReport:
     """Where torch would run a model with these user settings. Raises ModelError."""
     chosen = choose_device(device)
     dtypes = tuple(precision.name for precision in precisions(dtype, chosen))
-    return Place(str(chosen), free_bytes(chosen), dtypes, has_four_bit())
+    return DeviceReport(str(chosen), free_bytes(chosen), dtypes, has_four_bit())
 
 
 def choose_device(wanted: str | None) -> torch.device:

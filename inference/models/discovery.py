@@ -25,7 +25,7 @@ _SPLIT = re.compile(r"-\d{5}-of-\d{5}\.gguf$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundModel:
     """A model's file: its program's name for it, its architecture, and why it is unusable here; "" if usable."""
 
     program: str
@@ -41,9 +41,9 @@ class Found:
         return not self.problem and "coder" in self.name.lower()
 
 
-def found(environment: Mapping[str, str] | None = None, home: Path | None = None) -> list[Found]:
+def found(environment: Mapping[str, str] | None = None, home: Path | None = None) -> list[FoundModel]:
     """The models on this machine, each file once, largest first."""
-    files: dict[Path, Found] = {}
+    files: dict[Path, FoundModel] = {}
     for program, name, path in islice(_files(environment or os.environ, home or Path.home()), _MOST_FILES):
         try:
             place = path.resolve()
@@ -54,7 +54,7 @@ def found(environment: Mapping[str, str] | None = None, home: Path | None = None
     return sorted(files.values(), key=lambda one: (not one.fills, -one.bytes_))
 
 
-def _described(program: str, name: str, path: Path) -> Found:
+def _described(program: str, name: str, path: Path) -> FoundModel:
     architecture = problem = ""
     try:
         architecture = header.architecture(path)
@@ -62,7 +62,7 @@ def _described(program: str, name: str, path: Path) -> Found:
             problem = f"architecture {architecture[:40]!a} cannot fill holes here"
     except ModelError as error:
         problem = str(error).removeprefix(f"{path}").strip(": ")
-    return Found(program, _shown(name), str(path), path.stat().st_size, _shown(architecture)[:40], _shown(problem))
+    return FoundModel(program, _shown(name), str(path), path.stat().st_size, _shown(architecture)[:40], _shown(problem))
 
 
 def _shown(text: str) -> str:

@@ -17,7 +17,7 @@ from inference.models.mlx.installed import DEVICE as MLX
 from inference.models.properties import NoiseKind, Properties
 
 if TYPE_CHECKING:  # it imports torch
-    from inference.models.devices import Place
+    from inference.models.devices import DeviceReport
 
 
 class FamilyModule(Protocol):
@@ -88,7 +88,7 @@ def weight_bytes(found: Checkpoint, dtype: str, device: str | None = None) -> fl
     return _module(found, device).weight_bytes(found, dtype)
 
 
-def place(found: Checkpoint | None, device: str | None, dtype: str | None = None) -> "Place":
+def place(found: Checkpoint | None, device: str | None, dtype: str | None = None) -> "DeviceReport":
     """Where a checkpoint (None: any) would run with these user settings. Raises ModelError."""
     from inference.models import devices
     from inference.models.mlx import machine

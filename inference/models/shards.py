@@ -15,7 +15,7 @@ from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import ModelError
 from inference.models.gguf import stated
-from inference.models.gguf.file import GgufFile, StoredTensor
+from inference.models.gguf.file import GgufFile, GgufTensor
 
 _BLOCK_WEIGHTS: Final = 1 << 22
 """Read about this many weights of a tensor at a time."""
@@ -125,7 +125,7 @@ class GgufWeights:
         yield from _blocks(self._file, found)
 
 
-def _blocks(file: GgufFile, tensor: StoredTensor) -> Iterator[tuple[int, Tensor]]:
+def _blocks(file: GgufFile, tensor: GgufTensor) -> Iterator[tuple[int, Tensor]]:
     from gguf.constants import GGMLQuantizationType  # few checkpoints need it
     from gguf.quants import dequantize
 

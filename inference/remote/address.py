@@ -16,7 +16,7 @@ _EXAMPLE = "such as http://localhost:8000 or https://gpu.example.com"
 
 
 @dataclass(frozen=True)
-class Names:
+class SettingNames:
     """How messages about a server name its settings: the URL, unencrypted http, and the place of its token."""
 
     url: str
@@ -24,12 +24,12 @@ class Names:
     token: str
 
 
-MODEL = Names(
+MODEL = SettingNames(
     "model",
     "server.plainHttp, INFILL_LS_SERVER_PLAIN_HTTP=1 or --plain-http",
     "INFILL_LS_SERVER_TOKEN or the file server-token",
 )
-PARTNER = Names(
+PARTNER = SettingNames(
     "partner.url",
     "partner.plainHttp or INFILL_LS_PARTNER_PLAIN_HTTP=1",
     "INFILL_LS_PARTNER_TOKEN or the file partner-token",
@@ -59,7 +59,7 @@ class Address:
         """Whether the host is certainly this machine, by its name alone."""
         return self.host == "localhost" or _is_loopback(self.host)
 
-    def why_refused(self, *, plain_http: bool, names: Names = MODEL) -> str:
+    def why_refused(self, *, plain_http: bool, names: SettingNames = MODEL) -> str:
         """Why nothing may be sent there; empty if it may. `plain_http`: the user allows unencrypted requests."""
         if self.is_encrypted or self.is_here or plain_http:
             return ""
@@ -75,7 +75,7 @@ def is_url(model: str) -> bool:
     return _URL.match(model) is not None
 
 
-def parse(url: str, names: Names = MODEL) -> Address:
+def parse(url: str, names: SettingNames = MODEL) -> Address:
     """The server at a URL. Raises AddressError, in which its settings have these names."""
     if any(character.isspace() or not character.isprintable() for character in url):
         raise AddressError(f"{names.url}: the URL {url[:200]!r} has a space or a control character in it; remove it")

@@ -18,7 +18,7 @@ import httpx2
 
 from inference.remote import answers
 from inference.remote.pause import BusyError, Pause, ServerError, retry_after_s
-from inference.remote.token import PARTNER, SERVER, Place
+from inference.remote.token import PARTNER, SERVER, TokenPlace
 
 _T = TypeVar("_T")
 _ANSWER_LIMIT_BYTES = 4 << 20
@@ -33,21 +33,21 @@ _BUSY = frozenset({429, 502, 503, 504})
 
 
 @dataclass(frozen=True)
-class Role:
+class ServerRole:
     """How the user knows the server: the setting that names it, and the place of its token."""
 
     setting: str
-    token: Place
+    token: TokenPlace
 
 
-MODEL_SERVER = Role("model", SERVER)
-PARTNER_SERVER = Role("partner.url", PARTNER)
+MODEL_SERVER = ServerRole("model", SERVER)
+PARTNER_SERVER = ServerRole("partner.url", PARTNER)
 
 
 class Client:
     """A server's HTTP interface. For one event loop; concurrent requests share kept connections."""
 
-    def __init__(self, url: str, *, token: str = "", is_here: bool = False, role: Role = MODEL_SERVER) -> None:
+    def __init__(self, url: str, *, token: str = "", is_here: bool = False, role: ServerRole = MODEL_SERVER) -> None:
         """`url` has no slash at its end. `token` is sent as a bearer token. `is_here`: bypasses any proxy."""
         self.url, self.role = url, role
         headers = {"accept-encoding": "identity", "x-session-id": uuid4().hex}  # which keeps a router on one replica

@@ -14,9 +14,9 @@ from typing import TypeVar
 from inference.messages import Candidate, Done, Draft
 from inference.models.family import ModelError, OnProgress
 from inference.remote import address
-from inference.remote.address import Address, Names
+from inference.remote.address import Address, SettingNames
 from inference.remote.answers import ServedModel
-from inference.remote.client import Client, Role
+from inference.remote.client import Client, ServerRole
 from inference.remote.pause import ServerError
 from inference.serving.infiller import RemoteSteps
 from inference.serving.startup import WorkerArguments
@@ -30,7 +30,7 @@ MEET_AGAIN_S = 30.0
 _LONGEST_NAME = 100
 
 
-def allowed(arguments: WorkerArguments, names: Names) -> Address:
+def allowed(arguments: WorkerArguments, names: SettingNames) -> Address:
     """The server that `arguments.model` names. Raises ModelError, in these names, if nothing may be sent there."""
     try:
         at = address.parse(arguments.model, names)
@@ -79,7 +79,7 @@ def shown(name: str) -> str:
 
 @asynccontextmanager
 async def connecting(
-    arguments: WorkerArguments, names: Names, role: Role, token: str, on_progress: OnProgress
+    arguments: WorkerArguments, names: SettingNames, role: ServerRole, token: str, on_progress: OnProgress
 ) -> AsyncIterator[tuple[Client, Address]]:
     """A client of the server that `arguments.model` names, and its address; closes it if the meeting fails.
 

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from inference.models.family import OnProgress
 from inference.remote import token
-from inference.remote.token import Place
+from inference.remote.token import TokenPlace
 from inference.serving.infiller import RemoteInfiller
 from inference.serving.startup import WorkerArguments
 
@@ -19,7 +19,7 @@ class ServedKind(Protocol):
         """Meets the server that `arguments` name. Raises ModelError."""
 
 
-def place_of(arguments: WorkerArguments) -> Place:
+def place_of(arguments: WorkerArguments) -> TokenPlace:
     """The place of the user's token for this server."""
     return _KINDS[_kind(arguments)][1]
 

@@ -17,25 +17,25 @@ _LONGEST = 4096
 
 
 @dataclass(frozen=True)
-class Place:
+class TokenPlace:
     """The places of a token: the environment variable, and the name of the file."""
 
     variable: str
     name: str
 
 
-SERVER = Place("INFILL_LS_SERVER_TOKEN", "server-token")
+SERVER = TokenPlace("INFILL_LS_SERVER_TOKEN", "server-token")
 """The token of the server that has the model."""
-PARTNER = Place("INFILL_LS_PARTNER_TOKEN", "partner-token")
+PARTNER = TokenPlace("INFILL_LS_PARTNER_TOKEN", "partner-token")
 """The partner's token. Neither server gets the other's token."""
 
 
-def token_file(place: Place = SERVER) -> Path:
+def token_file(place: TokenPlace = SERVER) -> Path:
     """The path of the file in the user's own configuration, existing or not."""
     return platformdirs.user_config_path("infill-ls", appauthor=False) / place.name
 
 
-def read(environment: Mapping[str, str] = os.environ, place: Place = SERVER) -> str:
+def read(environment: Mapping[str, str] = os.environ, place: TokenPlace = SERVER) -> str:
     """The token; empty if there is none. Raises ModelError, which says what to do."""
     if found := environment.get(place.variable, "").strip():
         return _checked(found, f"the environment variable {place.variable}")
@@ -50,7 +50,7 @@ def read(environment: Mapping[str, str] = os.environ, place: Place = SERVER) -> 
         ) from error
 
 
-def source(environment: Mapping[str, str] = os.environ, place: Place = SERVER) -> str:
+def source(environment: Mapping[str, str] = os.environ, place: TokenPlace = SERVER) -> str:
     """The token's origin, for the user; empty if there is none."""
     if environment.get(place.variable, "").strip():
         return place.variable

@@ -104,7 +104,7 @@ class RemoteInfiller(Filler, Protocol):
 
 
 @runtime_checkable
-class Partner(Protocol):
+class PartnerInfiller(Protocol):
     """Further information about an autoregressive server that fills holes."""
 
     @property

@@ -25,7 +25,7 @@ from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.next_edit.judging import LIKENESS_NATS, MARGIN
 from inference.models import registry
-from inference.models.fim.network import Layer, Network
+from inference.models.fim.network import FastLayer, Network
 from inference.training.next_edit_tree import Lesson, Tree, read, tree_of
 from inference.training.optimizer import Optimizer
 
@@ -65,7 +65,7 @@ class Tuned(nn.Module):
                 hidden = self._through(layer, number, hidden, turns, tree.mask)
         return functional.rms_norm(hidden, network.norm.shape, network.norm, network.config.rms_norm_eps)
 
-    def _through(self, layer: Layer, number: int, hidden: Tensor, turns: Tensor, mask: Tensor) -> Tensor:
+    def _through(self, layer: FastLayer, number: int, hidden: Tensor, turns: Tensor, mask: Tensor) -> Tensor:
         config, count = self._network.config, len(hidden)
         heads, keys = config.num_attention_heads, config.num_key_value_heads
         normed = functional.rms_norm(hidden, layer.norm.shape, layer.norm, config.rms_norm_eps)
@@ -82,7 +82,7 @@ class Tuned(nn.Module):
         gate, up = self._product(layer, number, "gate_up", normed).chunk(2, -1)
         return hidden + self._product(layer, number, "down", functional.silu(gate) * up)
 
-    def _product(self, layer: Layer, number: int, name: str, rows: Tensor) -> Tensor:
+    def _product(self, layer: FastLayer, number: int, name: str, rows: Tensor) -> Tensor:
         matrix = getattr(layer, name)
         made: Tensor = matrix(rows)
         if number >= self._first:

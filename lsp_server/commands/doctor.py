@@ -10,14 +10,14 @@ from rich.console import Console
 
 from lsp_server.commands.arguments import add_model_arguments
 from lsp_server.commands.worker import options_of
-from lsp_server.diagnosis.check import Check, Verdict
+from lsp_server.diagnosis.check import Check, Grade
 from lsp_server.diagnosis.file_report import examine_file, examine_grammars, examine_settings, partner_here
 from lsp_server.diagnosis.machine import examine
 from lsp_server.diagnosis.server import examine_server
 from lsp_server.settings.schema import json_schema
 
 EXIT_USAGE = 2
-_STYLES = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red"}
+_STYLES = {Grade.OK: "green", Grade.WARN: "yellow", Grade.FAIL: "bold red"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
         print("infill-ls: --at LINE:COL needs a FILE", file=sys.stderr)
         return EXIT_USAGE
     checks = _examine(args)
-    healthy = all(check.verdict is not Verdict.FAIL for check in checks)
+    healthy = all(check.verdict is not Grade.FAIL for check in checks)
     if args.json:
         print(json.dumps({"healthy": healthy, "checks": [dataclasses.asdict(check) for check in checks]}))
     else:

@@ -12,8 +12,8 @@ from contextlib import suppress
 from functools import partial
 
 from lsp_server.commands.arguments import add_model_arguments, add_trust_argument, given_settings
-from lsp_server.lsp.transports import ListeningServer, StartConversation, Writer, address, stdio, tcp
-from lsp_server.lsp.transports.address import Address
+from lsp_server.lsp.transports import ByteWriter, ListeningServer, StartConversation, address, stdio, tcp
+from lsp_server.lsp.transports.address import ListenAddress
 from lsp_server.server import InfillServer
 
 EXIT_USAGE = 2
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     return asyncio.run(_listen(args, start) if args.tcp or args.ws else _serve_stdio(start))
 
 
-async def _serve_stdio(start: Callable[[Writer], InfillServer]) -> int:
+async def _serve_stdio(start: Callable[[ByteWriter], InfillServer]) -> int:
     server, output = stdio.start(start)
     await server.ended.wait()
     _exit_within(EXIT_LIMIT_S, server.exit_status)
@@ -72,7 +72,7 @@ async def _serve_stdio(start: Callable[[Writer], InfillServer]) -> int:
 
 
 async def _listen(args: argparse.Namespace, start: StartConversation) -> int:
-    wanted: Address = args.tcp or args.ws
+    wanted: ListenAddress = args.tcp or args.ws
     try:
         bound = wanted.resolved()
         if not (bound.is_loopback or args.allow_remote):
@@ -88,7 +88,9 @@ async def _listen(args: argparse.Namespace, start: StartConversation) -> int:
     return 0
 
 
-async def _open(args: argparse.Namespace, bound: Address, start: StartConversation) -> tuple[ListeningServer, Address]:
+async def _open(
+    args: argparse.Namespace, bound: ListenAddress, start: StartConversation
+) -> tuple[ListeningServer, ListenAddress]:
     if args.tcp:
         return await tcp.listen(bound, start)
     from lsp_server.lsp.transports import websocket  # here and not above: editors that use stdio start faster without

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Verdict(StrEnum):
+class Grade(StrEnum):
     """The result of a check. Only `fail` keeps infill-ls from working."""
 
     OK = "ok"
@@ -17,6 +17,6 @@ class Check:
     """The subject of a check, the finding, and the remedy if something is wrong."""
 
     name: str
-    verdict: Verdict
+    verdict: Grade
     found: str
     advice: str = ""

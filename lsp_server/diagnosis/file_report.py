@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lsp_server import carve
-from lsp_server.diagnosis.check import Check, Verdict
+from lsp_server.diagnosis.check import Check, Grade
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.links import names_of
 from lsp_server.documents.reading import BadInput, offset_at_line_col, read_named_file
@@ -30,8 +30,8 @@ def examine_settings(path: Path) -> tuple[list[Check], Settings]:
     configuration = configuration_for(path, {}, os.environ)
     sources = [*map(str, configuration.files), *sorted(name for name in os.environ if name.startswith(PREFIX))]
     found = ", ".join(sources) or f"the defaults (no {NAME} in {workspace_of(path)})"
-    checks = [Check("settings", Verdict.OK, f"{found}; what the editor sets is not known here")]
-    checks += [Check("settings", Verdict.WARN, problem) for problem in configuration.problems]
+    checks = [Check("settings", Grade.OK, f"{found}; what the editor sets is not known here")]
+    checks += [Check("settings", Grade.WARN, problem) for problem in configuration.problems]
     return checks, configuration.at(path)
 
 
@@ -48,8 +48,8 @@ def examine_grammars() -> Check:
     missing = [name for name, is_there in names if not is_there]
     if missing:
         advice = "holes are chosen by indentation there; reinstall infill-ls to get its grammars"
-        return Check("grammars", Verdict.WARN, f"missing for {', '.join(missing)}", advice)
-    return Check("grammars", Verdict.OK, ", ".join(name for name, _ in names))
+        return Check("grammars", Grade.WARN, f"missing for {', '.join(missing)}", advice)
+    return Check("grammars", Grade.OK, ", ".join(name for name, _ in names))
 
 
 def examine_file(file: Path, position: str | None, settings: Settings) -> Iterator[Check]:
@@ -58,16 +58,16 @@ def examine_file(file: Path, position: str | None, settings: Settings) -> Iterat
     names = names_of(path)
     links = [name.as_posix() for name in names]
     if reason := why_off(path.as_posix(), language, settings, links):
-        yield Check("file", Verdict.FAIL, f"{file}: {reason}", _how_to_allow(links, settings))
+        yield Check("file", Grade.FAIL, f"{file}: {reason}", _how_to_allow(links, settings))
         return
     try:
         text = read_named_file(file, names[-1])
     except BadInput as error:
         words, _, advice = str(error).partition("; ")
-        yield Check("file", Verdict.FAIL, words, advice or "check the path")
+        yield Check("file", Grade.FAIL, words, advice or "check the path")
         return
     snapshot = Document(path.as_uri(), language, 0, text).snapshot()
-    yield Check("file", Verdict.OK, f"{file}: {snapshot.lines.line_count} lines, not switched off")
+    yield Check("file", Grade.OK, f"{file}: {snapshot.lines.line_count} lines, not switched off")
     yield _language(file, snapshot)
     yield _hole_at(snapshot, position, file, settings) if position else _markers(snapshot, settings)
 
@@ -84,11 +84,11 @@ def _how_to_allow(names: Sequence[str], settings: Settings) -> str:
 def _language(file: Path, snapshot: Snapshot) -> Check:
     if not snapshot.language_id:
         found = f"not known by the name {file.name}; an editor may know it"
-        return Check("language", Verdict.WARN, found, "without a grammar holes are chosen by indentation")
+        return Check("language", Grade.WARN, found, "without a grammar holes are chosen by indentation")
     if snapshot.tree is None:
         advice = "holes are chosen by indentation here"
-        return Check("language", Verdict.WARN, f"{snapshot.language_id}, no grammar, or too long to be parsed", advice)
-    return Check("language", Verdict.OK, f"{snapshot.language_id}, with a grammar")
+        return Check("language", Grade.WARN, f"{snapshot.language_id}, no grammar, or too long to be parsed", advice)
+    return Check("language", Grade.OK, f"{snapshot.language_id}, with a grammar")
 
 
 def _hole_at(snapshot: Snapshot, position: str, file: Path, settings: Settings) -> Check:
@@ -96,19 +96,19 @@ def _hole_at(snapshot: Snapshot, position: str, file: Path, settings: Settings) 
         offset = offset_at_line_col(snapshot.lines, position, file)
     except BadInput as error:
         words, _, advice = str(error).partition("; ")
-        return Check("hole", Verdict.FAIL, words, advice)
+        return Check("hole", Grade.FAIL, words, advice)
     if reason := why_no_hole(snapshot, offset, settings.marker):
         found, _, advice = reason.partition(": ")
-        return Check("hole", Verdict.FAIL, f"none at {position}: {found}", advice)
+        return Check("hole", Grade.FAIL, f"none at {position}: {found}", advice)
     hole = carve.at_cursor(snapshot, offset, settings.marker)
     kind = hole.kind.value if hole else ""
-    return Check("hole", Verdict.OK, f"at {position} there is one ({kind})")
+    return Check("hole", Grade.OK, f"at {position} there is one ({kind})")
 
 
 def _markers(snapshot: Snapshot, settings: Settings) -> Check:
     count = len(carve.markers(snapshot, settings.marker))
     advice = "" if count else "there may be one at the cursor: ask with --at LINE:COL"
-    return Check("hole", Verdict.OK, f"{count} marked with {settings.marker}", advice)
+    return Check("hole", Grade.OK, f"{count} marked with {settings.marker}", advice)
 
 
 def why_no_hole(snapshot: Snapshot, offset: int, marker: str) -> str | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 
 from inference.messages import WorkerOptions
-from lsp_server.diagnosis.check import Check, Verdict
+from lsp_server.diagnosis.check import Check, Grade
 from lsp_server.diagnosis.probe import REINSTALL, probed
 from lsp_server.diagnosis.server import examine_server
 from lsp_server.diagnosis.workers import describe_status, size
@@ -42,12 +42,12 @@ def examine(options: WorkerOptions) -> list[Check]:
     paths = paths_of(options)
     remote = is_remote(options)
     return [
-        Check("python", Verdict.OK, f"{platform.python_version()} at {sys.executable}"),
+        Check("python", Grade.OK, f"{platform.python_version()} at {sys.executable}"),
         *(_package(name) for name in (REMOTE_PACKAGES if remote else PACKAGES)),
         *(examine_server(options) if remote else probed(options)),
         *(() if remote else (_memory(),)),
         _worker(),
-        Check("socket", Verdict.OK, str(paths.socket)),
+        Check("socket", Grade.OK, str(paths.socket)),
         _folder(paths),
         log_of(paths),
         statistics(),
@@ -56,19 +56,17 @@ def examine(options: WorkerOptions) -> list[Check]:
 
 def _package(name: str) -> Check:
     try:
-        return Check(name, Verdict.OK, version(name))
+        return Check(name, Grade.OK, version(name))
     except PackageNotFoundError:
-        return Check(name, Verdict.FAIL, "missing", REINSTALL)
+        return Check(name, Grade.FAIL, "missing", REINSTALL)
 
 
 def _memory() -> Check:
     memory = psutil.virtual_memory()
     found = f"{size(memory.total)}, {size(memory.available)} available"
     if memory.available < ENOUGH_BYTES:
-        return Check(
-            "memory", Verdict.WARN, found, f"the worker needs about {size(ENOUGH_BYTES)}: close other programs"
-        )
-    return Check("memory", Verdict.OK, found)
+        return Check("memory", Grade.WARN, found, f"the worker needs about {size(ENOUGH_BYTES)}: close other programs")
+    return Check("memory", Grade.OK, found)
 
 
 def _worker() -> Check:
@@ -76,39 +74,39 @@ def _worker() -> Check:
     workers = surveyed.running
     if surveyed.silent:
         found, _, advice = str(surveyed.silent[0]).partition("; ")
-        return Check("worker", Verdict.FAIL, found, advice)
+        return Check("worker", Grade.FAIL, found, advice)
     if not workers:
-        return Check("worker", Verdict.OK, "none is running; the first request starts one")
+        return Check("worker", Grade.OK, "none is running; the first request starts one")
     found = "; ".join(f"{worker.status.state}: {describe_status(worker.status)}" for worker in workers)
     others = [worker for worker in workers if worker.release != version("infill-ls")]
     if others:
         advice = f"one is of release {others[0].release}: restart the editor that uses it, and it ends"
-        return Check("worker", Verdict.WARN, found, advice)
+        return Check("worker", Grade.WARN, found, advice)
     if any(worker.status.note for worker in workers):
-        return Check("worker", Verdict.WARN, found, "do what its note says")
-    return Check("worker", Verdict.OK, found)
+        return Check("worker", Grade.WARN, found, "do what its note says")
+    return Check("worker", Grade.OK, found)
 
 
 def _folder(paths: WorkerPaths) -> Check:
     if trouble := why_not_private(paths.folder):
         found, _, advice = trouble.partition("; ")
-        return Check("runtime folder", Verdict.FAIL, found, advice)
+        return Check("runtime folder", Grade.FAIL, found, advice)
     state = "private" if paths.folder.is_dir() else "not there yet"
-    return Check("runtime folder", Verdict.OK, f"{paths.folder} ({state})")
+    return Check("runtime folder", Grade.OK, f"{paths.folder} ({state})")
 
 
 def log_of(paths: WorkerPaths) -> Check:
     """The worker's log, whether it is writable, and the last failure there."""
     found = str(paths.log) if paths.log.is_file() else f"{paths.log} (not there yet)"
     if error := _last_line(paths.errors, _ERROR):
-        return Check("log", Verdict.WARN, f"{found}; the last worker said: {error}", f"read {paths.errors}")
+        return Check("log", Grade.WARN, f"{found}; the last worker said: {error}", f"read {paths.errors}")
     if failure := _last_line(paths.log, _LOGGED):
-        return Check("log", Verdict.WARN, f"{found}; the last failure in it: {failure}", f"read {paths.log}")
+        return Check("log", Grade.WARN, f"{found}; the last failure in it: {failure}", f"read {paths.log}")
     folder = next(each for each in paths.log.parents if each.exists())
     if not (folder.is_dir() and os.access(folder, os.W_OK)):
         found = f"{paths.log} cannot be written; fills go on without it"
-        return Check("log", Verdict.WARN, found, f"make {folder} a folder that you can write to")
-    return Check("log", Verdict.OK, found)
+        return Check("log", Grade.WARN, found, f"make {folder} a folder that you can write to")
+    return Check("log", Grade.OK, found)
 
 
 def statistics() -> Check:
@@ -118,14 +116,14 @@ def statistics() -> Check:
         trouble = store.trouble_with(file)
     except store.UsageFileError as error:
         found, _, advice = str(error).partition("; ")
-        return Check("statistics", Verdict.WARN, found, advice)
+        return Check("statistics", Grade.WARN, found, advice)
     if trouble:
         advice = "the next suggestion sets it aside and begins a new one; `infill-ls stats forget` deletes it"
-        return Check("statistics", Verdict.WARN, f"{file} cannot be used: {trouble}", advice)
+        return Check("statistics", Grade.WARN, f"{file} cannot be used: {trouble}", advice)
     if aside := [part.name for part in set_aside(file)]:
         found = f"{file}; set aside beside it: {', '.join(aside)}"
-        return Check("statistics", Verdict.WARN, found, "`infill-ls stats forget` deletes them, and all statistics")
-    return Check("statistics", Verdict.OK, str(file) if file.exists() else f"{file} (not there yet)")
+        return Check("statistics", Grade.WARN, found, "`infill-ls stats forget` deletes them, and all statistics")
+    return Check("statistics", Grade.OK, str(file) if file.exists() else f"{file} (not there yet)")
 
 
 def _last_line(file: Path, wanted: re.Pattern[str]) -> str:

@@ -16,7 +16,7 @@ from inference.messages import WorkerOptions
 from inference.models import extras
 from inference.models.catalogue import AUTO, EMBEDDED
 from inference.models.extras import shown
-from lsp_server.diagnosis.check import Check, Verdict
+from lsp_server.diagnosis.check import Check, Grade
 from lsp_server.diagnosis.models import best_of, next_step
 from lsp_server.diagnosis.workers import size
 from lsp_server.worker.options import problem_of, resolved
@@ -31,15 +31,15 @@ def probed(options: WorkerOptions) -> Iterator[Check]:
     """What only torch and the engine can tell."""
     if problem_of(options):
         words, _, advice = problem_of(options).partition("; ")
-        yield Check("model", Verdict.FAIL, words, advice)
+        yield Check("model", Grade.FAIL, words, advice)
         return
     try:
         found = probe(options)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        yield Check("engine", Verdict.FAIL, f"it cannot be asked: {error}", REINSTALL)
+        yield Check("engine", Grade.FAIL, f"it cannot be asked: {error}", REINSTALL)
         return
     if problem := found.get("torch_problem"):
-        yield Check("engine", Verdict.FAIL, f"torch cannot be imported: {problem}", REINSTALL)
+        yield Check("engine", Grade.FAIL, f"torch cannot be imported: {problem}", REINSTALL)
     yield _device(found, options)
     options = msgspec.structs.replace(options, model=found["model"])
     yield _model(found, options)
@@ -74,16 +74,16 @@ def read_probe(status: int | None, output: str, errors: str) -> dict[str, Any]:
 def _device(found: dict[str, Any], options: WorkerOptions) -> Check:
     if problem := found["device_problem"]:
         words, _, advice = problem.partition("; ")
-        return Check("device", Verdict.FAIL, words, advice or "leave out --device and --dtype to let the worker choose")
+        return Check("device", Grade.FAIL, words, advice or "leave out --device and --dtype to let the worker choose")
     devices = ", ".join(_describe_device(device) for device in found["devices"])
     if devices:
-        return Check("device", Verdict.OK, devices)
+        return Check("device", Grade.OK, devices)
     if which("nvidia-smi") and not found.get("cuda_build"):
         advice = "there is an NVIDIA driver, but torch is a build for the CPU: install torch's CUDA build"
-        return Check("device", Verdict.WARN, "cpu", advice)
+        return Check("device", Grade.WARN, "cpu", advice)
     if options.model in (AUTO, EMBEDDED):
-        return Check("device", Verdict.OK, "cpu; enough for the embedded model")
-    return Check("device", Verdict.WARN, "cpu", "a large model needs a GPU; `infill-ls models` shows which run here")
+        return Check("device", Grade.OK, "cpu; enough for the embedded model")
+    return Check("device", Grade.WARN, "cpu", "a large model needs a GPU; `infill-ls models` shows which run here")
 
 
 def _describe_device(device: dict[str, Any]) -> str:
@@ -94,9 +94,9 @@ def _describe_device(device: dict[str, Any]) -> str:
 def _model(found: dict[str, Any], options: WorkerOptions) -> Check:
     if problem := found["model_problem"]:
         words, _, advice = problem.partition("; ")
-        return Check("model", Verdict.FAIL, words, advice)
+        return Check("model", Grade.FAIL, words, advice)
     why = f": {found['choice']}" if found["choice"] else ""
-    return Check("model", Verdict.OK, resolved(options).model + why)
+    return Check("model", Grade.OK, resolved(options).model + why)
 
 
 def runs(needs: dict[str, Any], options: WorkerOptions) -> Check:
@@ -112,17 +112,17 @@ def runs(needs: dict[str, Any], options: WorkerOptions) -> Check:
     found = f"{dtypes[fitting]['dtype']}: needs {size(dtypes[fitting]['needed_bytes'])}, {has}"
     if dtypes[fitting]["dtype"] in ("8bit", "4bit") and not needs["four_bit"]:
         return _does_not_run(needs, options, f"{found}, but the package bitsandbytes is missing", _INSTALL_FOUR_BIT)
-    return Check(f"runs {needs['model']}", Verdict.OK, "; ".join([found, *larger[-1:]]))
+    return Check(f"runs {needs['model']}", Grade.OK, "; ".join([found, *larger[-1:]]))
 
 
 def best_here(catalogue: dict[str, Any], options: WorkerOptions) -> Check:
     """The best model of the catalogue for this machine, and what to do if another one is chosen."""
     best = best_of(catalogue)
     advice = "" if resolved(options).model == best["name"] else next_step(best)
-    return Check("best model here", Verdict.OK, f"{best['name']}: {best['words']}", advice)
+    return Check("best model here", Grade.OK, f"{best['name']}: {best['words']}", advice)
 
 
 def _does_not_run(needs: dict[str, Any], options: WorkerOptions, found: str, advice: str) -> Check:
     """A failure only if it is the chosen checkpoint, in any dtype that it supports."""
     chosen = needs["model"] == resolved(options).model and options.dtype is None
-    return Check(f"runs {needs['model']}", Verdict.FAIL if chosen else Verdict.OK, found, advice)
+    return Check(f"runs {needs['model']}", Grade.FAIL if chosen else Grade.OK, found, advice)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from inference.remote import address
-from lsp_server.diagnosis.check import Check, Verdict
+from lsp_server.diagnosis.check import Check, Grade
 from lsp_server.worker import WorkerOptions
 from lsp_server.worker.options import problem_of
 from lsp_server.worker.paths import paths_of
@@ -31,22 +31,22 @@ def examine_server(options: WorkerOptions) -> Iterator[Check]:
     name, of = ("partner", "partner ") if options.partner else ("server", "")
     if problem_of(options):
         words, _, advice = problem_of(options).partition("; ")
-        yield Check(name, Verdict.FAIL, words, advice)
+        yield Check(name, Grade.FAIL, words, advice)
         return
     at = address.parse(options.model)
     yield Check(f"{of}text goes to", *_way(at))
     try:
         found = _probe(options)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        yield Check(name, Verdict.FAIL, f"it cannot be asked: {error}", "install infill-ls again")
+        yield Check(name, Grade.FAIL, f"it cannot be asked: {error}", "install infill-ls again")
         return
-    yield Check(f"{name} token", Verdict.OK, f"from {found['token']}" if found["token"] else "none")
+    yield Check(f"{name} token", Grade.OK, f"from {found['token']}" if found["token"] else "none")
     if problem := found["problem"]:
         words, _, advice = problem.partition("; ")
-        yield Check(name, Verdict.FAIL, words, advice)
+        yield Check(name, Grade.FAIL, words, advice)
         return
     how = f", asked by {_WAYS.get(found['kind'], _FAMILY.format(found['kind']))}" if options.partner else ""
-    yield Check(name, Verdict.OK, f"{found['place']} answers and serves {found['model']}{how}")
+    yield Check(name, Grade.OK, f"{found['place']} answers and serves {found['model']}{how}")
     if options.partner:
         yield _fill(found)
 
@@ -55,16 +55,16 @@ def _fill(found: dict[str, Any]) -> Check:
     """The partner's fill of the hole in `inference.remote.probe`."""
     if not found["fill"]:
         advice = "check that the model knows code, or set partner.kind to ask it in another way"
-        return Check("partner fills", Verdict.WARN, "nothing for a function without its result", advice)
-    return Check("partner fills", Verdict.OK, f"`return {found['fill']}` in {found['ms']} ms")
+        return Check("partner fills", Grade.WARN, "nothing for a function without its result", advice)
+    return Check("partner fills", Grade.OK, f"`return {found['fill']}` in {found['ms']} ms")
 
 
-def _way(at: address.Address) -> tuple[Verdict, str, str]:
+def _way(at: address.Address) -> tuple[Grade, str, str]:
     if at.is_encrypted:
-        return Verdict.OK, f"{at.url}, encrypted", ""
+        return Grade.OK, f"{at.url}, encrypted", ""
     if at.is_here:
-        return Verdict.OK, f"{at.url}, on this machine", ""
-    return Verdict.WARN, f"{at.url}, unencrypted: anybody on the way can read your code", "use https, or a tunnel"
+        return Grade.OK, f"{at.url}, on this machine", ""
+    return Grade.WARN, f"{at.url}, unencrypted: anybody on the way can read your code", "use https, or a tunnel"
 
 
 def _probe(options: WorkerOptions) -> dict[str, Any]:

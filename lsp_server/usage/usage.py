@@ -9,7 +9,7 @@ from lsp_server.documents.document import Document
 from lsp_server.usage.document_usage import DocumentUsage
 from lsp_server.usage.events import Event
 from lsp_server.usage.place import usage_file
-from lsp_server.usage.writer import Writer
+from lsp_server.usage.writer import UsageWriter
 
 
 def _nowhere(_uri: str, _event: Event) -> None:
@@ -63,7 +63,7 @@ class Recorder:
 
     def __init__(self, is_wanted: Callable[[str], bool], warn: Callable[[str], None]) -> None:
         self._is_wanted, self._warn = is_wanted, warn
-        self._writer = Writer(usage_file, self._tell)
+        self._writer = UsageWriter(usage_file, self._tell)
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def add(self, uri: str, event: Event) -> None:

@@ -26,7 +26,7 @@ RETRY_S = 30.0
 _HINT = "nothing else is affected; make it writable, or set `statistics` to off"
 
 
-class Writer:
+class UsageWriter:
     """Writes to the file that `find` names. Calls `tell` in the writing thread for each problem."""
 
     def __init__(self, find: Callable[[], Path], tell: Callable[[str], None]) -> None:

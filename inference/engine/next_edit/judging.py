@@ -31,7 +31,7 @@ _Event = NextEdits | Done
 
 
 @dataclass(frozen=True)
-class Place:
+class JudgedPlace:
     """Whole lines, and their possible replacements."""
 
     line: int
@@ -89,7 +89,7 @@ class NextEditing(Work[_Event]):
             if score >= self._margin:
                 found.append(self._edit(place, place.texts[likeliest], score))
 
-    def _edit(self, place: Place, text: str, score: float) -> Edit:
+    def _edit(self, place: JudgedPlace, text: str, score: float) -> Edit:
         """The change within the lines, in whole words."""
         start = sum(map(len, self._lines[: place.line]))
         first = _whole_words(place.now, text, common_start(place.now, text))
@@ -104,7 +104,7 @@ def alike(lines: Sequence[str], request: NextEditRequest) -> Iterator[list[Propo
         yield list(proposals(lines, hunk))
 
 
-def places(lines: Sequence[str], request: NextEditRequest, like: Sequence[Proposal]) -> Iterator[Place]:
+def places(lines: Sequence[str], request: NextEditRequest, like: Sequence[Proposal]) -> Iterator[JudgedPlace]:
     """The places to judge: the caller's proposals, then those like the latest changes."""
     found = [*_given(lines, request), *best(like, request.hunks)]
     order = {key: number for number, key in reversed(list(enumerate((one.line, one.end) for one in found)))}
@@ -116,7 +116,7 @@ def places(lines: Sequence[str], request: NextEditRequest, like: Sequence[Propos
         likeness = {one.text: one.likeness for one in reversed(every)}
         texts = tuple(dict.fromkeys(one.text for one in every))[:_MOST_TEXTS]
         first = every[0]
-        yield Place(first.line, first.end, first.now, texts, tuple(likeness[text] for text in texts))
+        yield JudgedPlace(first.line, first.end, first.now, texts, tuple(likeness[text] for text in texts))
 
 
 def _given(lines: Sequence[str], request: NextEditRequest) -> Iterable[Proposal]:

@@ -64,7 +64,7 @@ def scores(
     return rank.scores(context, judged, plan.prefix_ids, plan.file_text)
 
 
-def weights_for(model: LoadedModel, plan: Plan) -> rank.Weights:
+def weights_for(model: LoadedModel, plan: Plan) -> rank.ScoreWeights:
     """How to weigh a canvas's answers: depends on whether its holes are single-line, and whether the line continues."""
     known = policy.of(model.traits)
     if not all(hole.single_line for hole in plan.layout.holes):

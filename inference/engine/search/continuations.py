@@ -70,7 +70,7 @@ class _Line:
         """The same if the suffix, with this log-probability, does not follow yet."""
         return replace(self, unended=self.unended * (1 - math.exp(end)))
 
-    def until_here(self, end: float, weights: rank.Weights) -> _End:
+    def until_here(self, end: float, weights: rank.ScoreWeights) -> _End:
         """The continuation if it ends here; `end`: the log-probability that the suffix follows."""
         score = rank.weighted(self.total, len(self.tokens), end, weights)
         return _End(score, self.tokens, tuple(map(math.exp, self.log_probabilities)))

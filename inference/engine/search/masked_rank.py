@@ -15,7 +15,7 @@ from inference.engine.canvas.fills import Written
 from inference.engine.canvas.plan import Plan
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.search import file_mixture, length, rank
-from inference.engine.search.rank import Weights
+from inference.engine.search.rank import ScoreWeights
 from inference.models.family import Context
 
 PARTS = 5
@@ -27,7 +27,7 @@ def scores(
     context: Context,
     plan: Plan,
     written: Sequence[Written],
-    weights: Weights,
+    weights: ScoreWeights,
     parts: int = PARTS,
     ends: Sequence[float] = (),
 ) -> Generator[None, None, list[float]]:
@@ -53,7 +53,7 @@ def _score(
     one: Written,
     fill: Sequence[float],
     behind: Sequence[float],
-    weights: Weights,
+    weights: ScoreWeights,
     ends: Sequence[float],
 ) -> float:
     suffix = sum(behind) / len(behind) if behind else None

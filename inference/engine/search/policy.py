@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from inference.engine.canvas.layout import Slots
 from inference.engine.search import rank
-from inference.engine.search.rank import Weights
+from inference.engine.search.rank import ScoreWeights
 from inference.models.family import LengthSignal, Traits
 from inference.models.properties import NoiseKind
 
@@ -30,9 +30,9 @@ class LengthPolicy:
     """Whether the answers of the finished canvases at the time of pruning count: later steps can lose a good one."""
     by_masking: bool
     """Whether to rank fills of one line by masking them again (masked_rank.py)."""
-    rest_of_line: Weights
-    part_of_line: Weights
-    several_lines: Weights
+    rest_of_line: ScoreWeights
+    part_of_line: ScoreWeights
+    several_lines: ScoreWeights
 
     def lengths(self, holes: tuple[Slots, ...], stated: int | None) -> int:
         """How many lengths to try; `stated` is the checkpoint's number."""
@@ -41,8 +41,10 @@ class LengthPolicy:
 
 
 _TOLD = LengthPolicy(6, 3, 2, False, False, rank.REST_OF_LINE, rank.PART_OF_LINE, rank.SEVERAL_LINES)
-_GUESSED = LengthPolicy(14, 3, 4, True, False, Weights(3.0, 4.0, 16, 0.15), Weights(3.0, 8.0, 16), rank.SEVERAL_LINES)
-_MASKED_LINE = Weights(smoothing=2.0, suffix=1.0, suffix_tokens=4, unusual=0.2, end=0.2)
+_GUESSED = LengthPolicy(
+    14, 3, 4, True, False, ScoreWeights(3.0, 4.0, 16, 0.15), ScoreWeights(3.0, 8.0, 16), rank.SEVERAL_LINES
+)
+_MASKED_LINE = ScoreWeights(smoothing=2.0, suffix=1.0, suffix_tokens=4, unusual=0.2, end=0.2)
 _MASKED = LengthPolicy(14, 1, 8, False, True, _MASKED_LINE, _MASKED_LINE, rank.SEVERAL_LINES)
 
 

@@ -22,7 +22,7 @@ from inference.models.family import Context
 _LEAST = 1e-9
 
 
-class Weights(NamedTuple):
+class ScoreWeights(NamedTuple):
     """An offset for the number of a fill's tokens, the weight of its suffix, and how much of that to read.
 
     `length` is added to the score for each e-fold of the fill's tokens, if lengths are guessed and short fills would
@@ -38,9 +38,9 @@ class Weights(NamedTuple):
     end: float = 0.0
 
 
-REST_OF_LINE = Weights(smoothing=3.0, suffix=2.0, suffix_tokens=8)
-PART_OF_LINE = Weights(smoothing=3.0, suffix=2.0, suffix_tokens=8)
-SEVERAL_LINES = Weights(smoothing=0.0, suffix=4.0, suffix_tokens=16)
+REST_OF_LINE = ScoreWeights(smoothing=3.0, suffix=2.0, suffix_tokens=8)
+PART_OF_LINE = ScoreWeights(smoothing=3.0, suffix=2.0, suffix_tokens=8)
+SEVERAL_LINES = ScoreWeights(smoothing=0.0, suffix=4.0, suffix_tokens=16)
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Judged:
 
     fill: Sequence[int]
     suffix: Sequence[int]
-    weights: Weights
+    weights: ScoreWeights
     typed: float = 0.0
     """The log-probability of a given start; the fill gets neither credit nor blame for it."""
 
@@ -89,7 +89,7 @@ def _score(log_probabilities: torch.Tensor, one: Judged) -> float:
     return weighted(inside, fill, float(behind.mean()) if len(behind) else None, one.weights)
 
 
-def weighted(fill: float, tokens: int, suffix: float | None, weights: Weights) -> float:
+def weighted(fill: float, tokens: int, suffix: float | None, weights: ScoreWeights) -> float:
     """The score of a fill of log-probability `fill` whose suffix has this mean log-probability, None without one."""
     score = fill / max(1.0, tokens + weights.smoothing)
     score = score if suffix is None else (score + weights.suffix * suffix) / (1 + weights.suffix)

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from inference.models.diffusion_gemma.passes import LayerView, PrefixView
-from inference.models.diffusion_gemma.rows import Array, Rows
+from inference.models.diffusion_gemma.rows import Array, ArrayRows
 
 
 class ScoringCache:
     """An `EncoderCache` for complete continuations: it stores nothing."""
 
-    def __init__(self, prefix: PrefixView, rows: Rows) -> None:
+    def __init__(self, prefix: PrefixView, rows: ArrayRows) -> None:
         self.length, self._rows = prefix.length, rows
         self.prefix_layers = prefix.layers
         """(1, G, T, D) for each layer."""
@@ -35,7 +35,7 @@ class ScoringCache:
 class ContinuationCache(ScoringCache):
     """An `EncoderCache` for continuations that grow together, token by token."""
 
-    def __init__(self, prefix: PrefixView, rows: Rows, count: int, room: int) -> None:
+    def __init__(self, prefix: PrefixView, rows: ArrayRows, count: int, room: int) -> None:
         """Each of `count` continuations may get `room` tokens."""
         super().__init__(prefix, rows)
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from inference.models.diffusion_gemma.passes import EncoderCache, LayerView, PrefixView
-from inference.models.diffusion_gemma.rows import Rows, TorchRows
+from inference.models.diffusion_gemma.rows import ArrayRows, TorchRows
 
 MaskOf = Callable[[str], Tensor | None]
 """Maps a kind of layer to its mask, (B, 1, rows of queries, visible rows), 1 row if all see the same; None: sees all.
@@ -40,7 +40,7 @@ class Network:
         self.canvas_dtype: torch.dtype = self.dtype
         """The dtype for multiplying the matrices of canvas passes."""
         self.device: torch.device = self._lm_head.weight.device
-        self.rows: Rows = TorchRows()
+        self.rows: ArrayRows = TorchRows()
 
     @torch.inference_mode()
     def encode(self, ids: Tensor, cache: EncoderCache) -> Tensor:

@@ -12,7 +12,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from inference.models.diffusion_gemma.rows import Array, Rows
+from inference.models.diffusion_gemma.rows import Array, ArrayRows
 
 
 class EncoderCache(Protocol):
@@ -48,7 +48,7 @@ class Passes(Protocol):
     window: int
     vocabulary_size: int
     device: torch.device
-    rows: Rows
+    rows: ArrayRows
 
     @property
     def token_bytes(self) -> int:

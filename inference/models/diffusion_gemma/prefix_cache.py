@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import torch
 
 from inference.models.diffusion_gemma.passes import LayerView, Passes, PrefixView
-from inference.models.diffusion_gemma.rows import Array, Rows
+from inference.models.diffusion_gemma.rows import Array, ArrayRows
 
 _SPARE_ROWS, _SPARE_SHARE = 64, 8
 """A growing buffer gets room for this many more rows, or for this part of its rows: typing rarely copies it."""
@@ -187,7 +187,7 @@ def _common(left: Sequence[int], right: Sequence[int]) -> int:
     return next(i for i in range(limit) if left[i] != right[i])
 
 
-def _append(rows: Rows, buffer: Array | None, new: Array, at: int) -> Array:
+def _append(rows: ArrayRows, buffer: Array | None, new: Array, at: int) -> Array:
     """Writes `new` (1, heads, n, size) at row `at`, moving to a larger buffer if it does not fit.
 
     A replaced buffer stays valid for holders of its views.

@@ -1,6 +1,6 @@
 """Keys and values of a layer as arrays, (B, heads, rows, head size), of the library that holds them.
 
-Both libraries slice and assign to slices alike. `Rows` covers their differences.
+Both libraries slice and assign to slices alike. `ArrayRows` covers their differences.
 """
 
 from typing import Any, Protocol
@@ -12,7 +12,7 @@ Array = Any
 """A torch tensor, or an array of another library (models/mlx)."""
 
 
-class Rows(Protocol):
+class ArrayRows(Protocol):
     """Operations on arrays (B, heads, n, size)."""
 
     def empty(self, like: Array, count: int) -> Array:
@@ -29,20 +29,20 @@ class Rows(Protocol):
 
 
 class TorchRows:
-    """`Rows` for torch tensors."""
+    """`ArrayRows` for torch tensors."""
 
     def empty(self, like: Tensor, count: int) -> Tensor:
-        """See `Rows`."""
+        """See `ArrayRows`."""
         return like.new_empty((*like.shape[:2], count, like.shape[3]))
 
     def repeated(self, rows: Tensor, batch: int) -> Tensor:
-        """See `Rows`."""
+        """See `ArrayRows`."""
         return rows.expand(batch, -1, -1, -1)
 
     def joined(self, first: Tensor, second: Tensor) -> Tensor:
-        """See `Rows`."""
+        """See `ArrayRows`."""
         return torch.cat((first, second), 2)
 
     def chosen(self, rows: Tensor, numbers: Tensor) -> Tensor:
-        """See `Rows`."""
+        """See `ArrayRows`."""
         return rows[numbers]

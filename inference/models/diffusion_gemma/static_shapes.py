@@ -38,7 +38,7 @@ class RecordingError(Exception):
     """A pass could not be recorded. str() says why."""
 
 
-class Recorder(Protocol):
+class PassRecorder(Protocol):
     """Makes passes replayable. One instance serves all shapes of a network, so that they can share its memory."""
 
     def record(self, run: Pass) -> Pass:
@@ -74,7 +74,7 @@ class CudaGraphs:
 class RecordedNetwork(FusedNetwork):
     """A network whose denoising pass is recorded, shape by shape."""
 
-    def __init__(self, model: Any, recorder: Recorder | None = None) -> None:
+    def __init__(self, model: Any, recorder: PassRecorder | None = None) -> None:
         """`recorder`: how a pass is recorded; None: as a CUDA graph."""
         super().__init__(model)
         self._recorder = recorder or CudaGraphs()
@@ -215,7 +215,7 @@ class _Program:
         """Whether `replay` may be called."""
         return self._replay is not None
 
-    def record(self, recorder: Recorder) -> None:
+    def record(self, recorder: PassRecorder) -> None:
         """Records it, with a canvas and a prefix of zeros, all visible. Raises RecordingError."""
         for mask in self._inputs.masks.values():
             mask.fill_(True)

@@ -69,7 +69,7 @@ class FillInMiddle:
         precision = devices.fitting(
             found.name, place, free, candidates, lambda one: weights.weight_bytes(found, one), packs_itself=True
         )
-        network = weights.Reader(found, place, precision).network(progress)
+        network = weights.WeightReader(found, place, precision).network(progress)
         return cls(found, tokenizer, network, precision.name)
 
     def open(self, prefix_ids: Sequence[int]) -> PromptContext:

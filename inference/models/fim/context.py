@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from inference.models.fim.network import Network
-from inference.models.fim.rows import Prompt, Prompts, Rows
+from inference.models.fim.rows import PrefixRows, Prompt, Prompts
 
 PIECE_TOKENS = 128
 """Read in one pass, some tenths of a second on a laptop: a cancelled request runs on for that long."""
@@ -89,7 +89,7 @@ class PromptContinuation:
     """A `Continuation`. `prompt` learns what a single one feeds; None: it is not recorded."""
 
     def __init__(
-        self, network: Network, rows: Rows, last: list[int], on_pass: OnPass, prompt: Prompt | None = None
+        self, network: Network, rows: PrefixRows, last: list[int], on_pass: OnPass, prompt: Prompt | None = None
     ) -> None:
         self._network, self._rows, self._on_pass, self._prompt = network, rows, on_pass, prompt
         self._pending = torch.tensor([last], dtype=torch.long, device=network.device).view(rows.content.shape[2], -1)
@@ -130,7 +130,7 @@ class PromptContinuation:
         return logits
 
 
-def _pass(network: Network, ids: Tensor, rows: Rows, wanted: int, on_pass: OnPass) -> Tensor:
+def _pass(network: Network, ids: Tensor, rows: PrefixRows, wanted: int, on_pass: OnPass) -> Tensor:
     """Appends tokens (B, n); the logits (B, wanted, V) after the last of them."""
     began = time.perf_counter()
     hidden = network.forward(ids, rows, wanted)

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from inference.models.fim.matrices import Matrix, Plain
-from inference.models.fim.rows import Rows
+from inference.models.fim.rows import PrefixRows
 from inference.models.qwen2 import Qwen2Config
 
 _SURE = 64
@@ -22,7 +22,7 @@ _SURE = 64
 
 
 @dataclass(frozen=True)
-class Layer:
+class FastLayer:
     """The weights of one layer."""
 
     norm: Tensor  # (d,)
@@ -38,7 +38,7 @@ class Network:
     """The stack of layers between the embedding and the logits."""
 
     def __init__(
-        self, config: Qwen2Config, layers: Sequence[Layer], embedding: Matrix, norm: Tensor, head: Matrix
+        self, config: Qwen2Config, layers: Sequence[FastLayer], embedding: Matrix, norm: Tensor, head: Matrix
     ) -> None:
         self.config, self.layers = config, layers
         self.embedding, self.norm, self.head = embedding, norm, head
@@ -46,7 +46,7 @@ class Network:
         self._is_exact = isinstance(head, Plain) and head.weight.dtype == torch.float32
         self._turns = torch.empty(0, config.head_size // 2, dtype=torch.complex64, device=self.device)
 
-    def empty_rows(self, capacity: int, count: int = 1) -> Rows:
+    def empty_rows(self, capacity: int, count: int = 1) -> PrefixRows:
         """Room for the keys and values of this many tokens of `count` sequences.
 
         On a CPU they take 16 bits, as in llama.cpp, unless the weights are exact.
@@ -54,7 +54,7 @@ class Network:
         config = self.config
         shape = (config.num_hidden_layers, 2, count, config.num_key_value_heads, capacity, config.head_size)
         on_cpu = torch.float32 if self._is_exact else torch.float16
-        return Rows(torch.empty(shape, device=self.device, dtype=on_cpu if self.on_cpu else torch.bfloat16))
+        return PrefixRows(torch.empty(shape, device=self.device, dtype=on_cpu if self.on_cpu else torch.bfloat16))
 
     @property
     def _attention_dtype(self) -> torch.dtype:
@@ -66,7 +66,7 @@ class Network:
         return self.device.type == "cpu"
 
     @torch.inference_mode()
-    def forward(self, ids: Tensor, rows: Rows, wanted: int) -> Tensor:
+    def forward(self, ids: Tensor, rows: PrefixRows, wanted: int) -> Tensor:
         """Appends tokens (B, n) to `rows`; the hidden states (B, wanted, d) of the last of them, float32."""
         count, width = ids.shape
         start, end = rows.length, rows.length + width
@@ -88,7 +88,7 @@ class Network:
         return functional.rms_norm(last, self.norm.shape, self.norm, self.config.rms_norm_eps)
 
     def _queries_and_seen(
-        self, layer: Layer, normed: Tensor, turns: Tensor, rows: Rows, number: int, size: tuple[int, int]
+        self, layer: FastLayer, normed: Tensor, turns: Tensor, rows: PrefixRows, number: int, size: tuple[int, int]
     ) -> tuple[Tensor, Tensor, Tensor]:
         """(B * n, d) -> queries (B, n, H, D), and keys and values (B, G, T, D) including those of these rows."""
         heads, keys = self.config.num_attention_heads, self.config.num_key_value_heads

@@ -16,7 +16,7 @@ _SAME_TEXT = 0.5
 """Kept tokens that a new prompt shares less of belong to another text: copy from them instead of cutting them."""
 
 
-class Rows:
+class PrefixRows:
     """Keys and values (L, 2, B, G, capacity, D), of which the first `length` tokens count."""
 
     def __init__(self, content: Tensor) -> None:
@@ -47,11 +47,11 @@ class Rows:
             grown[..., : self.length, :] = self.content[..., : self.length, :]
             self.content = grown
 
-    def copied(self, length: int, capacity: int, count: int = 1) -> "Rows":
+    def copied(self, length: int, capacity: int, count: int = 1) -> "PrefixRows":
         """The first `length` tokens of the one sequence, `count` times, with room for this many tokens."""
         shape = list(self.content.shape)
         shape[2], shape[-2] = count, capacity
-        made = Rows(self.content.new_empty(shape))
+        made = PrefixRows(self.content.new_empty(shape))
         made.content[..., :length, :] = self.content[..., :length, :]
         made.length = length
         return made
@@ -66,7 +66,7 @@ class Rows:
 class Prompt:
     """The rows of one sequence, and their tokens. One context at a time reads and extends it."""
 
-    rows: Rows
+    rows: PrefixRows
     ids: list[int]
     is_open: bool = True
 
@@ -82,7 +82,7 @@ class Prompts:
     At most eight, and at most 32 MB beside what is being read; evicts the least recently used.
     """
 
-    def __init__(self, empty: Rows) -> None:
+    def __init__(self, empty: PrefixRows) -> None:
         """`empty`: rows of the network's shape, without room."""
         self._empty = empty
         self._kept: list[Prompt] = []

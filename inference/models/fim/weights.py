@@ -11,7 +11,7 @@ from inference.models.devices import EIGHT_BIT, Precision
 from inference.models.family import ModelError, OnProgress
 from inference.models.fim import formats
 from inference.models.fim.matrices import Matrix, Packed, Plain, Unpacking, packed_rows
-from inference.models.fim.network import Layer, Network, paired
+from inference.models.fim.network import FastLayer, Network, paired
 from inference.models.qwen2 import qwen2_config, weight_shapes
 from inference.models.shards import opened
 
@@ -29,7 +29,7 @@ def weight_bytes(found: Checkpoint, precision: Precision) -> float:
     return float(sum(prod(shape) * size for shape in found.shapes().values()))
 
 
-class Reader:
+class WeightReader:
     """Builds a network from a checkpoint."""
 
     def __init__(self, found: Checkpoint, device: torch.device, precision: Precision) -> None:
@@ -51,7 +51,7 @@ class Reader:
         embedding = head if self._is_tied() else self._streamed(_EMBEDDING)
         return Network(self._config, layers, embedding, self._tensor("model.norm.weight"), head)
 
-    def _layer(self, prefix: str) -> Layer:
+    def _layer(self, prefix: str) -> FastLayer:
         def read(name: str) -> Tensor:
             return self._tensor(prefix + name)
 
@@ -60,7 +60,7 @@ class Reader:
             return torch.cat([*turned, read(f"self_attn.v_proj.{kind}")])
 
         heads = fused("weight")
-        return Layer(
+        return FastLayer(
             norm=read("input_layernorm.weight"),
             queries_keys_values=self._made((heads.shape[0], heads.shape[1]), iter([(0, heads)]), prefix + "self_attn"),
             bias=fused("bias"),

@@ -43,7 +43,7 @@ Scalar = str | int | float | bool
 
 
 @dataclass(frozen=True)
-class StoredTensor:
+class GgufTensor:
     """A tensor: its `shape`, in torch's order, and its bytes `[begin, end)` of the file."""
 
     shape: tuple[int, ...]
@@ -70,7 +70,7 @@ class GgufFile:
     size_bytes: int
     metadata: dict[str, Scalar]
     arrays: dict[str, StoredArray]
-    tensors: dict[str, StoredTensor]
+    tensors: dict[str, GgufTensor]
 
     def strings(self, key: str) -> list[str]:
         """An array of strings; empty if there is none. Raises ModelError."""

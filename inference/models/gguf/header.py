@@ -21,9 +21,9 @@ from inference.models.gguf.file import (
     STRING,
     TYPES,
     GgufFile,
+    GgufTensor,
     Scalar,
     StoredArray,
-    StoredTensor,
     TensorType,
 )
 
@@ -162,13 +162,13 @@ class _Reader:
 
     def _placed(
         self, stated: list[tuple[str, tuple[int, ...], TensorType, int]], metadata: dict[str, Scalar]
-    ) -> dict[str, StoredTensor]:
+    ) -> dict[str, GgufTensor]:
         """The tensors by name, each at its own place in the file."""
         alignment = metadata.get("general.alignment", 32)
         if not isinstance(alignment, int) or not 8 <= alignment <= 1 << 16 or alignment & (alignment - 1):
             raise self._wrong(f"general.alignment is {str(alignment)[:40]}, not a power of two")
         first = -(-self._at // alignment) * alignment
-        placed: dict[str, StoredTensor] = {}
+        placed: dict[str, GgufTensor] = {}
         for name, shape, type_, offset in stated:
             begin = first + offset
             end = begin + prod(shape) // type_.weights * type_.bytes_
@@ -176,7 +176,7 @@ class _Reader:
                 raise self._wrong(f"the tensor {name} occurs twice")
             if offset % alignment or end > self._size:
                 raise self._wrong(f"{name} is not at bytes {begin} to {end} of {self._size}")
-            placed[name] = StoredTensor(shape, type_, begin, end)
+            placed[name] = GgufTensor(shape, type_, begin, end)
         ends = 0
         for name, tensor in sorted(placed.items(), key=lambda item: item[1].begin):
             if tensor.begin < ends:

@@ -7,7 +7,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 
 from inference.models.family import ModelError
 from inference.models.gguf import header
-from inference.models.gguf.file import GgufFile, StoredTensor
+from inference.models.gguf.file import GgufFile, GgufTensor
 
 ARCHITECTURES = ("qwen2",)
 """The architectures whose weights and tokenizer are known here. `qwen2` also covers Qwen2.5 and Qwen2.5-Coder."""
@@ -72,7 +72,7 @@ def config(file: GgufFile) -> dict[str, Any]:
     return found if scaling == "none" else {**found, "rope_scaling": {"rope_type": scaling}}
 
 
-def stored_tensors(file: GgufFile) -> dict[str, StoredTensor]:
+def stored_tensors(file: GgufFile) -> dict[str, GgufTensor]:
     """The tensors by the hub's names; an unknown one keeps its own."""
     return {_hub_name(name): tensor for name, tensor in file.tensors.items()}
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from inference.models.family import Continuation
-from inference.models.masked.kept_rows import Known, Rows, empty_rows, sources
+from inference.models.masked.kept_rows import KeptRows, Known, empty_rows, sources
 from inference.models.masked.network import Qwen2
 from inference.models.properties import Properties
 
@@ -53,7 +53,7 @@ class _Canvases:
 
     ids: Tensor  # (B, W')
     valid: Tensor | None  # (B, W')
-    rows: Rows
+    rows: KeptRows
     steps: int = 0
 
 
@@ -134,7 +134,7 @@ class CachedContext(CanvasesAlone):
         first = len(self._prefix_ids) - self._joint
         before, own = known.rows.part(0, first), known.rows.part(first, len(known.ids))
         if len(ids) == 1:
-            self._canvases = _Canvases(ids, valid, Rows(own.keys, own.values, before))
+            self._canvases = _Canvases(ids, valid, KeptRows(own.keys, own.values, before))
             return hidden, number
         shared = [sources(known.ids[first:], one, neighbours=0) for one in _lists(ids, valid)]
         width = ids.shape[1]

@@ -18,7 +18,7 @@ _NEIGHBOURS = 8
 
 
 @dataclass
-class Rows:
+class KeptRows:
     """Keys and values of the rows of B sequences, by layer: (B, H, T, h). Also a `KeyValues` of the network.
 
     `computed` (B, A) are the rows that the next pass computes. `before` has rows of one sequence that precede all of
@@ -27,7 +27,7 @@ class Rows:
 
     keys: list[Tensor]
     values: list[Tensor]
-    before: "Rows | None" = None
+    before: "KeptRows | None" = None
     computed: Tensor = field(default_factory=lambda: torch.zeros((1, 0), dtype=torch.long))
 
     def update(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -41,7 +41,7 @@ class Rows:
         earlier = self.before.keys[layer].expand(batch), self.before.values[layer].expand(batch)
         return torch.cat([earlier[0], self.keys[layer]], 2), torch.cat([earlier[1], self.values[layer]], 2)
 
-    def picked(self, network: Qwen2, rows: Tensor, moved: Tensor) -> "Rows":
+    def picked(self, network: Qwen2, rows: Tensor, moved: Tensor) -> "KeptRows":
         """The `rows` (B, T') of one sequence as those of B sequences, each `moved` (B, T') by this many positions."""
         turn = network.turn(moved)
         batch, count = rows.shape
@@ -50,11 +50,11 @@ class Rows:
         def taken(known: Tensor) -> Tensor:
             return known[0][:, flat].view(-1, batch, count, known.shape[-1]).transpose(0, 1).contiguous()
 
-        return Rows([turned(taken(one), turn) for one in self.keys], [taken(one) for one in self.values])
+        return KeptRows([turned(taken(one), turn) for one in self.keys], [taken(one) for one in self.values])
 
-    def part(self, first: int, end: int) -> "Rows":
+    def part(self, first: int, end: int) -> "KeptRows":
         """Some rows of each sequence. They share memory with these."""
-        return Rows([one[:, :, first:end] for one in self.keys], [one[:, :, first:end] for one in self.values])
+        return KeptRows([one[:, :, first:end] for one in self.keys], [one[:, :, first:end] for one in self.values])
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Known:
     """A sequence of tokens and its computed keys and values, the rows of the prefix first."""
 
     ids: list[int]
-    rows: Rows
+    rows: KeptRows
     uses: int = 0
     """How many sequences in a row were derived from it since all its rows were computed."""
 
@@ -92,10 +92,10 @@ def sources(known: Sequence[int], wanted: Sequence[int], *, neighbours: int = _N
     return [*range(first), *[-1] * middle, *(row + moved for row in range(len(wanted) - behind, len(wanted)))]
 
 
-def empty_rows(network: Qwen2, batch: int, count: int) -> Rows:
+def empty_rows(network: Qwen2, batch: int, count: int) -> KeptRows:
     """Rows that must all be computed."""
     config = network.config
     shape = (batch, config.num_key_value_heads, count, config.head_size)
     layers = range(config.num_hidden_layers)
     made = [torch.zeros(shape, dtype=network.dtype, device=network.device) for _ in (*layers, *layers)]
-    return Rows(made[: len(layers)], made[len(layers) :])
+    return KeptRows(made[: len(layers)], made[len(layers) :])

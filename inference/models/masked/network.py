@@ -59,7 +59,7 @@ class _Mlp(nn.Module):
         return self.down_proj(functional.silu(self.gate_proj(rows)) * self.up_proj(rows))  # type: ignore[no-any-return]
 
 
-class Layer(nn.Module):
+class QwenLayer(nn.Module):
     """One layer."""
 
     def __init__(self, config: Qwen2Config) -> None:
@@ -84,7 +84,7 @@ class Qwen2(nn.Module):
         super().__init__()
         self.config = config
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
-        self.layers = nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))
+        self.layers = nn.ModuleList(QwenLayer(config) for _ in range(config.num_hidden_layers))
         self.norm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         self.row_s = math.inf

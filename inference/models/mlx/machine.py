@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import psutil
 
 from inference.models.checkpoint import Checkpoint
-from inference.models.devices import FOUR_BIT, Place
+from inference.models.devices import FOUR_BIT, DeviceReport
 from inference.models.diffusion_gemma.mlx_format import packing_of
 from inference.models.family import ModelError
 from inference.models.mlx.installed import DEVICE, INSTALL, is_installed
@@ -22,7 +22,7 @@ _BY_ITSELF = 2
 
 
 @dataclass(frozen=True)
-class Machine:
+class MlxDevice:
     """MLX's device: Apple's GPU, or the CPU."""
 
     on_gpu: bool
@@ -50,13 +50,13 @@ class Machine:
         raise ModelError(f"dtype '{wanted}' does not run on {self.name} for {name}{why}; choose {' or '.join(able)}")
 
 
-def place(found: Checkpoint | None, dtype: str | None) -> Place:
+def place(found: Checkpoint | None, dtype: str | None) -> DeviceReport:
     """Where MLX would run a checkpoint, or any. Raises ModelError."""
     here = look()
-    return Place(here.name, here.free_bytes, here.dtypes(found, dtype), can_pack=True)
+    return DeviceReport(here.name, here.free_bytes, here.dtypes(found, dtype), can_pack=True)
 
 
-def look() -> Machine:
+def look() -> MlxDevice:
     """MLX's device here. Raises ModelError if it is unusable."""
     if not is_installed():
         raise ModelError(f"device '{DEVICE}' needs the packages mlx and mlx-vlm, which are missing; {INSTALL}")
@@ -66,6 +66,6 @@ def look() -> Machine:
         raise ModelError(f"device '{DEVICE}' cannot be used here: {error}; {INSTALL}") from error
     memory = psutil.virtual_memory()
     if not mx.is_available(mx.gpu):
-        return Machine(False, memory.total, memory.available)
+        return MlxDevice(False, memory.total, memory.available)
     total = int(mx.device_info(mx.gpu).get("max_recommended_working_set_size", memory.total * _WORKING_SET))
-    return Machine(True, total, max(0, min(total - mx.get_active_memory(), memory.available)))
+    return MlxDevice(True, total, max(0, min(total - mx.get_active_memory(), memory.available)))

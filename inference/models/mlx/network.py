@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from inference.models.diffusion_gemma.passes import EncoderCache, LayerView, PrefixView
-from inference.models.diffusion_gemma.rows import Rows
+from inference.models.diffusion_gemma.rows import ArrayRows
 
 _SLIDING = "sliding_attention"
 
@@ -35,7 +35,7 @@ class MlxNetwork:
         self.vocabulary_size: int = config.vocab_size
         self.device = torch.device("cpu")
         self.dtype: mx.Dtype = self._decoder.norm.weight.dtype
-        self.rows: Rows = MlxRows()
+        self.rows: ArrayRows = MlxRows()
 
     @property
     def token_bytes(self) -> int:
@@ -163,20 +163,20 @@ def array_of(tensor: Tensor) -> mx.array:
 
 
 class MlxRows:
-    """`Rows` for MLX arrays. An array that shares its buffer with another is copied on writing."""
+    """`ArrayRows` for MLX arrays. An array that shares its buffer with another is copied on writing."""
 
     def empty(self, like: mx.array, count: int) -> mx.array:
-        """See `Rows`."""
+        """See `ArrayRows`."""
         return mx.zeros((*like.shape[:2], count, like.shape[3]), like.dtype)
 
     def repeated(self, rows: mx.array, batch: int) -> mx.array:
-        """See `Rows`."""
+        """See `ArrayRows`."""
         return mx.broadcast_to(rows, (batch, *rows.shape[1:]))
 
     def joined(self, first: mx.array, second: mx.array) -> mx.array:
-        """See `Rows`."""
+        """See `ArrayRows`."""
         return mx.concatenate([first, second], axis=2)
 
     def chosen(self, rows: mx.array, numbers: Tensor) -> mx.array:
-        """See `Rows`."""
+        """See `ArrayRows`."""
         return mx.take(rows, array_of(numbers), axis=0)

@@ -138,7 +138,7 @@ _KEPT_BYTES = 1 << 30
 """How much unused memory MLX may keep for later; canvases of every width need other buffers."""
 
 
-def load(found: Checkpoint, here: machine.Machine, dtype: str | None, progress: OnProgress) -> DiffusionGemma:
+def load(found: Checkpoint, here: machine.MlxDevice, dtype: str | None, progress: OnProgress) -> DiffusionGemma:
     """The model in the memory of this machine. Raises ModelError."""
     tokenizer = found.tokenizer()
     progress(0.1, "checking memory")
@@ -151,7 +151,7 @@ def load(found: Checkpoint, here: machine.Machine, dtype: str | None, progress: 
     return DiffusionGemma(found, tokenizer, network, precision, cache_bytes, here.name)
 
 
-def _fitting(found: Checkpoint, here: machine.Machine, wanted: str | None) -> str:
+def _fitting(found: Checkpoint, here: machine.MlxDevice, wanted: str | None) -> str:
     """The requested dtype, or the best one in which the weights fit here. Raises ModelError."""
     needs = []
     for dtype in here.dtypes(found, wanted):
@@ -165,7 +165,7 @@ def _fitting(found: Checkpoint, here: machine.Machine, wanted: str | None) -> st
     )
 
 
-def _prepare(here: machine.Machine) -> None:
+def _prepare(here: machine.MlxDevice) -> None:
     if here.on_gpu:
         mx.set_wired_limit(here.total_bytes)  # keep weights in memory that were not used for a while
         mx.set_cache_limit(_KEPT_BYTES)

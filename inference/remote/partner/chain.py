@@ -22,7 +22,7 @@ _TOO_LONG = ("context length", "context size", "context window", "too long", "ma
 
 
 @dataclass(frozen=True)
-class Asking:
+class SharedQuestion:
     """What all candidates of a request share.
 
     They begin with `windows`; `on_fit` receives the windows that filled a hole. `typed` holds the user's typing, by
@@ -81,7 +81,7 @@ class Fill:
 class Chain:
     """A candidate in progress. `run` it in a task, and again after `amend` if that made it incomplete."""
 
-    def __init__(self, asking: Asking, number: int, on_news: Callable[[], None]) -> None:
+    def __init__(self, asking: SharedQuestion, number: int, on_news: Callable[[], None]) -> None:
         self.fills: list[Fill] = []
         self._asking, self._number, self._on_news = asking, number, on_news
         self._windows = asking.windows

@@ -12,9 +12,9 @@ from inference.messages import MAX_CANDIDATES, Candidate, Draft, InfillRequest
 from inference.remote.client import Client
 from inference.remote.meeting import ServedInfiller, Watched
 from inference.remote.partner import kinds
-from inference.remote.partner.chain import Asking, Chain
+from inference.remote.partner.chain import Chain, SharedQuestion
 from inference.remote.partner.interfaces import Interface
-from inference.remote.partner.kinds import Served
+from inference.remote.partner.kinds import ServedPartner
 from inference.remote.work import RemoteEvent, RemoteWork
 from inference.serving.startup import WorkerArguments
 
@@ -39,7 +39,7 @@ class PartnerInfilling(RemoteWork):
         """`on_fit` receives the windows that filled a hole. Raises RequestError if the request makes no sense."""
         super().__init__(request, deadline)
         self._typed: dict[int, str] = {}
-        self._asking = Asking(
+        self._asking = SharedQuestion(
             client, interface, windows, on_fit, request, self._parts, deadline, self._typed, self._counters
         )
         self._places = asyncio.Semaphore(_SIDE_BY_SIDE)
@@ -136,7 +136,7 @@ log = logging.getLogger(__name__)
 class PartnerInfiller(ServedInfiller):
     """An autoregressive model on a server, as the worker knows it."""
 
-    def __init__(self, client: Client, place: str, arguments: WorkerArguments, served: Served) -> None:
+    def __init__(self, client: Client, place: str, arguments: WorkerArguments, served: ServedPartner) -> None:
         """`place` is the server's host and port."""
         super().__init__(client, place, arguments)
         self._know(served)
@@ -147,7 +147,7 @@ class PartnerInfiller(ServedInfiller):
         steps = PartnerInfilling(self._client, interface, windows, self._learn, request, deadline)
         return Watched(steps, self._meeting.refused)
 
-    def _know(self, served: Served) -> None:
+    def _know(self, served: ServedPartner) -> None:
         self._served, self._windows = served, Windows(served.context_tokens)
         self.model, interface = served.shown, served.interface
         self.partner, self.sees_drafts = interface.kind, interface.sees_drafts

@@ -15,7 +15,7 @@ _AROUND_CODE_TOKENS = 96
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundFill:
     """The fill in an answer: `answer[start:end]`. `is_whole`: nothing after it belongs to the fill."""
 
     start: int
@@ -34,7 +34,7 @@ class Interface:
     path: str
     body: Callable[[Question], dict[str, Any]]
     read: ReadPiece
-    find: Callable[[str, Question, bool], Found]
+    find: Callable[[str, Question, bool], FoundFill]
     controls: tuple[str, ...] = ()
     context_tokens: int = 0
     sees_drafts: bool = False
@@ -108,27 +108,27 @@ def _line_end(question: Question) -> list[str]:
     return ["\n"] if question.single_line else []
 
 
-def _until(controls: tuple[str, ...]) -> Callable[[str, Question, bool], Found]:
+def _until(controls: tuple[str, ...]) -> Callable[[str, Question, bool], FoundFill]:
     """Finds the fill if it is the whole answer, up to a control token or the end of the only line."""
 
-    def find(answer: str, question: Question, _ended: bool) -> Found:
+    def find(answer: str, question: Question, _ended: bool) -> FoundFill:
         ends = [at for token in controls if (at := answer.find(token)) >= 0]
         if question.single_line and answer:
             line = answer.splitlines()[0]
             ends += [len(line)] if len(line) < len(answer) else []
-        return Found(0, min(ends, default=len(answer)), bool(ends))
+        return FoundFill(0, min(ends, default=len(answer)), bool(ends))
 
     return find
 
 
-def _spoken(answer: str, question: Question, ended: bool) -> Found:
+def _spoken(answer: str, question: Question, ended: bool) -> FoundFill:
     """Finds the fill in a conversation's answer. For a single line, waits for nothing behind it."""
     block = conversation.block(answer, ended=ended)
     is_whole = block.is_closed and ended
     if question.single_line:
         text = conversation.begun(answer[block.start : block.end], question.prefix)
         is_whole = "\n" in text.lstrip("\n")
-    return Found(block.start, block.end, is_whole)
+    return FoundFill(block.start, block.end, is_whole)
 
 
 def most_characters(question: Question) -> int:

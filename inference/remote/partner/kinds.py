@@ -25,7 +25,7 @@ _REFUSED = (400, 404, 405, 415, 422, 500, 501)
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedPartner:
     """A model on a server, and how to ask it. `context_tokens` is its limit; None: unknown."""
 
     name: str
@@ -49,7 +49,7 @@ class _Props(msgspec.Struct, frozen=True):
 _Make = Callable[..., Interface]
 
 
-async def meet(client: Client, wanted: str | None, kind: str) -> Served:
+async def meet(client: Client, wanted: str | None, kind: str) -> ServedPartner:
     """The server's model named `wanted` (None: its only one), asked as `kind` says.
 
     Raises ModelError.
@@ -65,7 +65,7 @@ async def meet(client: Client, wanted: str | None, kind: str) -> Served:
     except ServerError as error:
         raise ModelError(str(error)) from error
     context = model.max_model_len or (props.default_generation_settings.n_ctx if props else None)
-    return Served(model.id, interface, context)
+    return ServedPartner(model.id, interface, context)
 
 
 async def _model(client: Client, wanted: str | None) -> ServedModel:

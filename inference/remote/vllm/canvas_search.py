@@ -21,9 +21,9 @@ from inference.messages import Hole
 from inference.models.properties import Properties
 from inference.remote.pause import ServerError
 from inference.remote.vllm.lengths import Lengths
-from inference.remote.vllm.reading import Reader
+from inference.remote.vllm.reading import CanvasReader
 from inference.remote.vllm.rules import TextRules
-from inference.remote.vllm.trial import LEAST_HEAT, Noise, Trial, denoise, steps_of
+from inference.remote.vllm.trial import LEAST_HEAT, SeededNoise, Trial, denoise, steps_of
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,9 @@ class Model:
 class CanvasSearch:
     """The work on one canvas. `run` it in a task; meanwhile its state can be read and narrowed down."""
 
-    def __init__(self, model: Model, reader: Reader, plan: Plan, noise: Noise, effort: Effort, *, quick: bool) -> None:
+    def __init__(
+        self, model: Model, reader: CanvasReader, plan: Plan, noise: SeededNoise, effort: Effort, *, quick: bool
+    ) -> None:
         self.plan = plan
         self.most_steps = steps_of(model.properties, effort.max_steps)
         self._model, self._reader, self._noise = model, reader, noise
@@ -160,7 +162,7 @@ def _by_confidence(written: Written) -> float:
     return sum(max(_LEAST, math.log(sure)) if sure > 0 else _LEAST for sure in chosen) / len(chosen) if chosen else 0.0
 
 
-async def _suffix_likelihood(reader: Reader, plan: Plan, written: Written, noise: Noise) -> float | None:
+async def _suffix_likelihood(reader: CanvasReader, plan: Plan, written: Written, noise: SeededNoise) -> float | None:
     """The mean log-probability of the first tokens behind the last hole, if they were unknown; None if there are none.
 
     Raises ServerError, and TimeoutError at the deadline.

@@ -11,8 +11,8 @@ from inference.engine.search.effort import Effort
 from inference.messages import Draft, InfillRequest
 from inference.remote.client import Client
 from inference.remote.vllm.canvas_search import CanvasSearch, Model, begin_as_they_must
-from inference.remote.vllm.reading import Reader
-from inference.remote.vllm.trial import Noise
+from inference.remote.vllm.reading import CanvasReader
+from inference.remote.vllm.trial import SeededNoise
 from inference.remote.work import RemoteEvent, RemoteWork
 
 
@@ -23,7 +23,7 @@ class RemoteInfilling(RemoteWork):
         """`name` is the server's name for the model. Raises RequestError if the request makes no sense."""
         super().__init__(request, deadline)
         self._client, self._name, self._model = client, name, model
-        self._noise = Noise(model.properties, len(model.vocabulary), request.seed)
+        self._noise = SeededNoise(model.properties, len(model.vocabulary), request.seed)
         self._effort = Effort.of(request, model.properties)
         self._canvases: Canvases | None = None
         self._typed: dict[int, str] = {}
@@ -70,7 +70,7 @@ class RemoteInfilling(RemoteWork):
         """
         self._counters.canvases += 1
         size = len(self._model.vocabulary)
-        reader = Reader(self._client, self._name, plan.prefix_ids, self._deadline, self._counters, size)
+        reader = CanvasReader(self._client, self._name, plan.prefix_ids, self._deadline, self._counters, size)
         effort, quick = self._effort, self._request.quick
         search = CanvasSearch(self._model, reader, plan, self._noise, effort, quick=quick)
         working = asyncio.create_task(search.run(self._deadline, self._news.set), name="canvases")

@@ -8,9 +8,9 @@ import math
 from inference.engine.canvas.plan import Plan
 from inference.engine.search import length
 from inference.models.properties import Properties
-from inference.remote.vllm.reading import Reader
+from inference.remote.vllm.reading import CanvasReader
 from inference.remote.vllm.rules import TextRules
-from inference.remote.vllm.trial import Noise, Trial
+from inference.remote.vllm.trial import SeededNoise, Trial
 
 _LENGTHS, _LENGTHS_QUICK, _LENGTHS_OF_SEVERAL_LINES = 4, 2, 3
 """How many lengths to try for one answer. Each is a separate canvas in the server's batch."""
@@ -21,7 +21,9 @@ _GUESSED = 8
 class Lengths:
     """Chooses lengths for the holes of one canvas."""
 
-    def __init__(self, reader: Reader, plan: Plan, properties: Properties, rules: TextRules, noise: Noise) -> None:
+    def __init__(
+        self, reader: CanvasReader, plan: Plan, properties: Properties, rules: TextRules, noise: SeededNoise
+    ) -> None:
         self._reader, self._plan, self._properties = reader, plan, properties
         self._rules, self._noise = rules, noise
 

@@ -20,7 +20,7 @@ _LONG_ANSWER_BYTES = 32 << 10
 """Parse a longer answer in a thread."""
 
 
-class Reader:
+class CanvasReader:
     """The canvases behind one prefix, on one server. Several may be asked about concurrently."""
 
     def __init__(

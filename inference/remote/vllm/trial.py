@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from inference.engine.canvas.fills import Written
 from inference.engine.canvas.layout import OPEN, Row, Slots
 from inference.models.properties import NoiseKind, Properties
-from inference.remote.vllm.reading import Reader
+from inference.remote.vllm.reading import CanvasReader
 from inference.remote.vllm.rules import TextRules, open_rows
 
 UNMASKING_STEPS = 4
@@ -20,7 +20,7 @@ LEAST_HEAT = 0.5
 """The least temperature of a canvas that must differ from one of the same lengths."""
 
 
-class Noise:
+class SeededNoise:
     """The content of unknown rows. Seeded, because vLLM takes no seed: the first step is repeatable."""
 
     def __init__(self, properties: Properties, vocabulary_size: int, seed: int | None) -> None:
@@ -36,7 +36,7 @@ class Noise:
 class Trial:
     """A canvas with the rows written so far. Pinned rows are our own tokens, whatever a server answers."""
 
-    def __init__(self, row: Row, holes: Sequence[Slots], rules: TextRules, noise: Noise) -> None:
+    def __init__(self, row: Row, holes: Sequence[Slots], rules: TextRules, noise: SeededNoise) -> None:
         self.row, self.holes = row, holes
         self.open = open_rows(row, holes)
         self.steps = 0
@@ -133,7 +133,12 @@ def steps_of(properties: Properties, asked: int | None) -> int:
 
 
 async def denoise(
-    reader: Reader, trial: Trial, properties: Properties, steps: int, on_step: Callable[[], None], heat: float = 0.0
+    reader: CanvasReader,
+    trial: Trial,
+    properties: Properties,
+    steps: int,
+    on_step: Callable[[], None],
+    heat: float = 0.0,
 ) -> None:
     """Fills a canvas in at most this many steps. Raises ServerError, and TimeoutError at the deadline.
 
@@ -152,7 +157,7 @@ async def denoise(
         on_step()
 
 
-async def _unmask(reader: Reader, trial: Trial, steps: int, on_step: Callable[[], None], heat: float) -> None:
+async def _unmask(reader: CanvasReader, trial: Trial, steps: int, on_step: Callable[[], None], heat: float) -> None:
     """Writes enough rows at each step for the last step to write the last row."""
     for step in range(steps):
         if not trial.left:

@@ -21,7 +21,7 @@ LEAVE_S = 5.0
 """Limit for all clients to leave when the server ends; longer than any client that does not hang needs."""
 
 
-class Writer(Protocol):
+class ByteWriter(Protocol):
     """Where one client's messages go. Never blocks and never raises; does nothing once the client is gone."""
 
     def write(self, body: bytes) -> None:
@@ -43,7 +43,7 @@ class Conversation(Protocol):
         """The client is gone: stops its requests."""
 
 
-StartConversation = Callable[[Writer], Conversation]
+StartConversation = Callable[[ByteWriter], Conversation]
 """Called for each client that connects, with a writer for its messages."""
 
 

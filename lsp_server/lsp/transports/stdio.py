@@ -16,7 +16,7 @@ from io import BufferedIOBase, RawIOBase
 from queue import SimpleQueue
 from typing import TypeVar
 
-from lsp_server.lsp.transports import FLUSH_S, MAX_UNREAD_BYTES, Conversation, Writer
+from lsp_server.lsp.transports import FLUSH_S, MAX_UNREAD_BYTES, ByteWriter, Conversation
 from lsp_server.lsp.transports.framing import Frames, framed
 
 log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ _RETRY_S = 0.01
 T = TypeVar("T", bound=Conversation)
 
 
-def start(start_conversation: Callable[[Writer], T]) -> tuple[T, "StdioWriter"]:
+def start(start_conversation: Callable[[ByteWriter], T]) -> tuple[T, "StdioWriter"]:
     """Starts the conversation with the one client; also sets its `ended` when the client is gone."""
     loop = asyncio.get_running_loop()
 

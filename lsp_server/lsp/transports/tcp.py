@@ -13,7 +13,7 @@ from lsp_server.lsp.transports import (
     ListeningServer,
     StartConversation,
 )
-from lsp_server.lsp.transports.address import Address
+from lsp_server.lsp.transports.address import ListenAddress
 from lsp_server.lsp.transports.framing import FrameError, Frames, framed
 
 log = logging.getLogger(__name__)
@@ -64,8 +64,8 @@ class TcpWriter:
 
 
 async def listen(
-    address: Address, start_conversation: StartConversation, *, unread_s: float = UNREAD_S
-) -> tuple[ListeningServer, Address]:
+    address: ListenAddress, start_conversation: StartConversation, *, unread_s: float = UNREAD_S
+) -> tuple[ListeningServer, ListenAddress]:
     """Listens; returns the address, with the actual port. Raises OSError."""
     clients = Clients()
 
@@ -84,7 +84,7 @@ async def listen(
 
     started: set[asyncio.Task[None]] = set()
     server = await asyncio.start_server(connected, address.host, address.port)
-    return ListeningServer(server.close, clients), Address(address.host, server.sockets[0].getsockname()[1])
+    return ListeningServer(server.close, clients), ListenAddress(address.host, server.sockets[0].getsockname()[1])
 
 
 async def _listen_to(reader: asyncio.StreamReader, output: TcpWriter, conversation: Conversation) -> None:

@@ -23,7 +23,7 @@ from lsp_server.lsp.transports import (
     ListeningServer,
     StartConversation,
 )
-from lsp_server.lsp.transports.address import Address
+from lsp_server.lsp.transports.address import ListenAddress
 
 log = logging.getLogger(__name__)
 
@@ -65,8 +65,8 @@ class WebSocketWriter:
 
 
 async def listen(
-    address: Address, start_conversation: StartConversation, origins: Sequence[str]
-) -> tuple[ListeningServer, Address]:
+    address: ListenAddress, start_conversation: StartConversation, origins: Sequence[str]
+) -> tuple[ListeningServer, ListenAddress]:
     """Listens; returns the address, with the actual port. Raises OSError.
 
     `origins` are those of the web pages that may connect, such as `https://editor.example`.
@@ -87,7 +87,7 @@ async def listen(
         serve_connection, address.host, address.port, origins=allowed, max_size=MAX_BODY_BYTES, compression=None
     )
     listener = ListeningServer(partial(server.close, close_connections=False), clients)
-    return listener, Address(address.host, next(iter(server.sockets)).getsockname()[1])
+    return listener, ListenAddress(address.host, next(iter(server.sockets)).getsockname()[1])
 
 
 async def _listen_to(connection: ServerConnection, conversation: Conversation) -> None:

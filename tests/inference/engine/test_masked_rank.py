@@ -10,14 +10,14 @@ from inference.engine import Engine
 from inference.engine.canvas.fills import Written
 from inference.engine.canvas.plan import Plan
 from inference.engine.search import length, masked_rank
-from inference.engine.search.rank import Weights
+from inference.engine.search.rank import ScoreWeights
 from inference.messages import Hole, Text
 from inference.models.family import Context
 from tests.inference.engine.bigram_family import MASK_ID, BigramFamily
 from tests.inference.loaded import planned
 
 CODE = "x = area(width, height)\n" * 20
-WEIGHTS = Weights(smoothing=0.0, suffix=2.0, suffix_tokens=3, unusual=0.5)
+WEIGHTS = ScoreWeights(smoothing=0.0, suffix=2.0, suffix_tokens=3, unusual=0.5)
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ def test_scores_equal_those_of_one_whole_pass(embedded: Engine, released: Engine
         texts = [
             (" total", "\n", rank.REST_OF_LINE),
             (" a", "", rank.REST_OF_LINE),
-            (" max(total, b)", "\n", rank.Weights(3.0, 4.0, 16, length=0.15)),
+            (" max(total, b)", "\n", rank.ScoreWeights(3.0, 4.0, 16, length=0.15)),
             (" max(a", ", b)\n", rank.PART_OF_LINE),
             (" b * b\n    b *= b", "\n\nprint(1)", rank.SEVERAL_LINES),
         ]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from inference.models import discovery
-from inference.models.discovery import Found
+from inference.models.discovery import FoundModel
 from tests.inference.models.test_gguf import HOSTILE, QWEN, key, packed, whole
 
 GOOD = whole(keys=QWEN, key_count=1)
@@ -20,7 +20,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def here(home: Path, **environment: str) -> list[Found]:
+def here(home: Path, **environment: str) -> list[FoundModel]:
     return discovery.found(environment or {"NOTHING": "set"}, home)
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from inference.bench.next_edit_cases import Change, EditCase
+from inference.bench.next_edit_cases import EditCase, LineChange
 from inference.bench.next_edit_lessons import lesson_of
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.next_edit.judging import LIKENESS_NATS, MARGIN
@@ -23,9 +23,9 @@ from tests.inference.models.fim.checkpoints import loaded
 
 TEXT = "def area(hight):\n    return hight * 2\n\n\nhight = 1\nprint(area(hight))\nprint(hight)\n"
 CHANGES = (
-    Change(4, "hight = 1\n", "width = 1\n"),
-    Change(5, "print(area(hight))\n", "print(area(width))\n"),
-    Change(6, "print(hight)\n", "print(width)\n"),
+    LineChange(4, "hight = 1\n", "width = 1\n"),
+    LineChange(5, "print(area(hight))\n", "print(area(width))\n"),
+    LineChange(6, "print(hight)\n", "print(width)\n"),
 )
 CASE = EditCase("edits area", "shapes", "python", "area.py", "edits", TEXT, CHANGES)
 
@@ -56,7 +56,7 @@ def test_the_texts_of_the_author_are_right() -> None:
 
 
 def test_a_part_of_what_the_author_did_is_right() -> None:
-    together = Change(5, CHANGES[1].old + CHANGES[2].old, CHANGES[1].new + CHANGES[2].new)
+    together = LineChange(5, CHANGES[1].old + CHANGES[2].old, CHANGES[1].new + CHANGES[2].new)
     assert right_texts(0, case=msgspec.structs.replace(CASE, changes=(CHANGES[0], together))) == right_texts(0)
 
 

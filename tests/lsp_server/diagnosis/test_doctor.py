@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from inference.models.catalogue import ENTRIES, known
-from lsp_server.diagnosis.check import Check, Verdict
+from lsp_server.diagnosis.check import Check, Grade
 from lsp_server.diagnosis.file_report import examine_file, examine_grammars, examine_settings
 from lsp_server.diagnosis.machine import log_of, statistics
 from lsp_server.diagnosis.probe import runs
@@ -42,7 +42,7 @@ def test_a_file_without_trouble(project: Path) -> None:
     file = project / "a.py"
     file.write_text("x = @@\ny = @@\n")
     found = examined(file, "1:5")
-    assert {check.verdict for check in found.values()} == {Verdict.OK}
+    assert {check.verdict for check in found.values()} == {Grade.OK}
     assert "python, with a grammar" in found["language"].found
     assert "(marker)" in found["hole"].found
     assert examined(file)["hole"].found == "2 marked with @@"
@@ -51,18 +51,18 @@ def test_a_file_without_trouble(project: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "place", "check", "verdict", "said"),
     [
-        (".env", "A=1", None, "file", Verdict.FAIL, "may hold secrets"),
-        ("gen_a.py", "x = 1", None, "file", Verdict.FAIL, "disabledGlobs"),
-        ("gone.py", None, None, "file", Verdict.FAIL, "no such file"),
-        ("a.py", b"\xff\xfe", None, "file", Verdict.FAIL, "not UTF-8"),
-        ("a.xyz", "x = 1\n", None, "language", Verdict.WARN, "not known"),
-        ("a.py", "name = 1\n", "1:3", "hole", Verdict.FAIL, "middle of a word"),
-        ("a.py", "name = 1\n", "9:3", "hole", Verdict.FAIL, "outside the file"),
-        ("a.py", "name = 1\n", "nine", "hole", Verdict.FAIL, "counted from 1"),
+        (".env", "A=1", None, "file", Grade.FAIL, "may hold secrets"),
+        ("gen_a.py", "x = 1", None, "file", Grade.FAIL, "disabledGlobs"),
+        ("gone.py", None, None, "file", Grade.FAIL, "no such file"),
+        ("a.py", b"\xff\xfe", None, "file", Grade.FAIL, "not UTF-8"),
+        ("a.xyz", "x = 1\n", None, "language", Grade.WARN, "not known"),
+        ("a.py", "name = 1\n", "1:3", "hole", Grade.FAIL, "middle of a word"),
+        ("a.py", "name = 1\n", "9:3", "hole", Grade.FAIL, "outside the file"),
+        ("a.py", "name = 1\n", "nine", "hole", Grade.FAIL, "counted from 1"),
     ],
 )
 def test_what_keeps_a_file_from_being_filled_is_told(
-    project: Path, name: str, text: str | bytes | None, place: str | None, check: str, verdict: Verdict, said: str
+    project: Path, name: str, text: str | bytes | None, place: str | None, check: str, verdict: Grade, said: str
 ) -> None:
     file = project / name
     if text is not None:
@@ -76,21 +76,21 @@ def test_what_keeps_a_file_from_being_filled_is_told(
 def test_a_log_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("no folder")
     found = log_of(WorkerPaths(tmp_path / "a.sock", tmp_path / "state/log/a.log"))
-    assert (found.verdict, "without it" in found.found) == (Verdict.WARN, True)
-    assert log_of(WorkerPaths(tmp_path / "a.sock", tmp_path / "log/a.log")).verdict is Verdict.OK
+    assert (found.verdict, "without it" in found.found) == (Grade.WARN, True)
+    assert log_of(WorkerPaths(tmp_path / "a.sock", tmp_path / "log/a.log")).verdict is Grade.OK
 
 
 def test_a_damaged_statistics_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
     file = tmp_path / "usage/usage.sqlite"
-    assert statistics().verdict is Verdict.OK
+    assert statistics().verdict is Grade.OK
     open_store(file)[0].close()
-    assert statistics() == Check("statistics", Verdict.OK, str(file))
+    assert statistics() == Check("statistics", Grade.OK, str(file))
     with file.open("r+b") as raw:
         raw.seek(47)
         raw.write(b"\t")
     before = file.read_bytes()
-    assert (statistics().verdict, file.read_bytes()) == (Verdict.WARN, before)
+    assert (statistics().verdict, file.read_bytes()) == (Grade.WARN, before)
     assert "cannot be used" in statistics().found
     open_store(file)[0].close()
     assert "usage.sqlite.set-aside-1" in statistics().found
@@ -134,17 +134,17 @@ def test_settings_files_variables_and_their_problems_are_told(project: Path, mon
     monkeypatch.setenv("INFILL_LS_PREFETCH", "perhaps")
     (first, *problems), settings = examine_settings(project / "deep" / "a.py")
     assert settings.max_steps == 4
-    assert first.verdict is Verdict.OK
+    assert first.verdict is Grade.OK
     assert str(project / "infill-ls.toml") in first.found
     assert "INFILL_LS_MAX_STEPS" in first.found
-    assert [problem.verdict for problem in problems] == [Verdict.WARN] * 3
+    assert [problem.verdict for problem in problems] == [Grade.WARN] * 3
     for said in ("INFILL_LS_PREFETCH: Expected", "did you mean 'marker'?", "model is ignored"):
         assert sum(said in problem.found for problem in problems) == 1
 
 
 def test_every_grammar_that_belongs_to_us_is_there() -> None:
     found = examine_grammars()
-    assert found.verdict is Verdict.OK
+    assert found.verdict is Grade.OK
     assert {"python", "typescript", "rust"} <= set(found.found.split(", "))
 
 
@@ -180,7 +180,7 @@ def runs_here(free_bytes: int, *, four_bit: bool = True, model: str = RELEASED) 
 def test_dtype_is_told_with_what_a_better_one_needs() -> None:
     assert runs_here(80 * GB).found == "bfloat16: needs 51.0 GB, cuda:0 has 80.0 GB free"
     assert runs_here(24 * GB).found == "4bit: needs 18.2 GB, cuda:0 has 24.0 GB free; bfloat16 needs 51.0 GB"
-    assert runs_here(24 * GB).verdict is Verdict.OK
+    assert runs_here(24 * GB).verdict is Grade.OK
 
 
 def test_chosen_checkpoint_that_cannot_run_fails() -> None:
@@ -189,8 +189,8 @@ def test_chosen_checkpoint_that_cannot_run_fails() -> None:
     assert too_small.advice == "free 8.2 GB more for 4bit, or choose another device"
     assert "bitsandbytes is missing" in no_package.found
     assert "infill-ls[4bit]" in no_package.advice
-    assert too_small.verdict is no_package.verdict is Verdict.FAIL
-    assert runs_here(10 * GB, model="embedded").verdict is Verdict.OK
+    assert too_small.verdict is no_package.verdict is Grade.FAIL
+    assert runs_here(10 * GB, model="embedded").verdict is Grade.OK
 
 
 def test_models_lists_what_runs_and_the_best_one(tmp_path: Path) -> None:

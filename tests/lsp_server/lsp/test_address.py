@@ -4,20 +4,20 @@ import argparse
 
 import pytest
 
-from lsp_server.lsp.transports.address import Address, parse
+from lsp_server.lsp.transports.address import ListenAddress, parse
 
 
 @pytest.mark.parametrize(
     ("text", "address"),
     [
-        ("2087", Address("127.0.0.1", 2087)),
-        (":0", Address("127.0.0.1", 0)),
-        ("localhost:65535", Address("localhost", 65535)),
-        ("[::1]:80", Address("::1", 80)),
-        ("0.0.0.0:80", Address("0.0.0.0", 80)),
+        ("2087", ListenAddress("127.0.0.1", 2087)),
+        (":0", ListenAddress("127.0.0.1", 0)),
+        ("localhost:65535", ListenAddress("localhost", 65535)),
+        ("[::1]:80", ListenAddress("::1", 80)),
+        ("0.0.0.0:80", ListenAddress("0.0.0.0", 80)),
     ],
 )
-def test_a_port_with_or_without_a_host(text: str, address: Address) -> None:
+def test_a_port_with_or_without_a_host(text: str, address: ListenAddress) -> None:
     assert parse(text) == address
     assert parse(str(address)) == address
 
@@ -33,4 +33,4 @@ def test_what_is_no_port_is_refused(text: str) -> None:
     [("127.0.0.1", True), ("127.9.9.9", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("::", False)],
 )
 def test_only_this_machine_reaches_loopback(host: str, is_loopback: bool) -> None:
-    assert Address(host, 1).resolved().is_loopback is is_loopback
+    assert ListenAddress(host, 1).resolved().is_loopback is is_loopback

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from lsp_server.lsp.transports import MAX_QUEUED_BYTES, Conversation, Writer, tcp
-from lsp_server.lsp.transports.address import Address
+from lsp_server.lsp.transports import MAX_QUEUED_BYTES, ByteWriter, Conversation, tcp
+from lsp_server.lsp.transports.address import ListenAddress
 from lsp_server.lsp.transports.framing import framed
 from tests.workers import PATIENCE_S
 
@@ -14,7 +14,7 @@ from tests.workers import PATIENCE_S
 class Counting:
     """A conversation that keeps what it receives, and calls `answer` with each message."""
 
-    def __init__(self, output: Writer, answer: Callable[[Writer, bytes], None]) -> None:
+    def __init__(self, output: ByteWriter, answer: Callable[[ByteWriter, bytes], None]) -> None:
         self.ended, self.left = asyncio.Event(), asyncio.Event()
         self.received: list[bytes] = []
         self._answer = lambda body: answer(output, body)
@@ -38,16 +38,16 @@ async def test_endless_talker_does_not_block_others() -> None:
     conversations: list[Counting] = []
     total, body = 4_000, b"{}"
 
-    def work(_output: Writer, _body: bytes) -> None:
+    def work(_output: ByteWriter, _body: bytes) -> None:
         until_s = asyncio.get_running_loop().time() + 0.0005
         while asyncio.get_running_loop().time() < until_s:
             pass
 
-    def start(output: Writer) -> Conversation:
+    def start(output: ByteWriter) -> Conversation:
         conversations.append(Counting(output, work))
         return conversations[-1]
 
-    listener, address = await tcp.listen(Address("127.0.0.1", 0), start)
+    listener, address = await tcp.listen(ListenAddress("127.0.0.1", 0), start)
     _, loud = await asyncio.open_connection(address.host, address.port)
     _, quiet = await asyncio.open_connection(address.host, address.port)
     await until(lambda: len(conversations) == 2)
@@ -65,11 +65,11 @@ async def test_endless_talker_does_not_block_others() -> None:
 async def test_one_that_never_reads_is_dropped(*, asks_on: bool) -> None:
     conversations: list[Counting] = []
 
-    def start(output: Writer) -> Conversation:
+    def start(output: ByteWriter) -> Conversation:
         conversations.append(Counting(output, lambda output, body: output.write(bytes(len(body) * 1000))))
         return conversations[-1]
 
-    listener, address = await tcp.listen(Address("127.0.0.1", 0), start, unread_s=0.2)
+    listener, address = await tcp.listen(ListenAddress("127.0.0.1", 0), start, unread_s=0.2)
     _, writer = await asyncio.open_connection(address.host, address.port, limit=1)  # it stops reading by itself
     sent = 0
     while sent * 1000 < MAX_QUEUED_BYTES * (20 if asks_on else 1):

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 from websockets.asyncio.client import connect
 
-from lsp_server.lsp.transports import MAX_QUEUED_BYTES, Writer, websocket
-from lsp_server.lsp.transports.address import Address
+from lsp_server.lsp.transports import MAX_QUEUED_BYTES, ByteWriter, websocket
+from lsp_server.lsp.transports.address import ListenAddress
 from tests.workers import PATIENCE_S
 
 
@@ -28,16 +28,16 @@ class Answering:
         self.left.set()
 
 
-async def lines_about(answer: Callable[[Writer], None], log: pytest.LogCaptureFixture, *, gone: bool) -> list[str]:
+async def lines_about(answer: Callable[[ByteWriter], None], log: pytest.LogCaptureFixture, *, gone: bool) -> list[str]:
     """What the log says of a client that is answered in this way, and reads nothing or is `gone`."""
     conversations: list[Answering] = []
 
-    def start(output: Writer) -> Answering:
+    def start(output: ByteWriter) -> Answering:
         conversations.append(Answering(lambda: answer(output)))
         return conversations[-1]
 
     logging.getLogger("lsp_server").addHandler(log.handler)
-    listener, address = await websocket.listen(Address("127.0.0.1", 0), start, [])
+    listener, address = await websocket.listen(ListenAddress("127.0.0.1", 0), start, [])
     client = await connect(f"ws://{address}", max_queue=1, compression=None)
     await client.send("go")
     if gone:
@@ -53,7 +53,7 @@ async def lines_about(answer: Callable[[Writer], None], log: pytest.LogCaptureFi
 
 
 async def test_client_with_too_much_unread_is_cut_off(caplog: pytest.LogCaptureFixture) -> None:
-    def answer(output: Writer) -> None:
+    def answer(output: ByteWriter) -> None:
         for _ in range(300):
             output.write(bytes(MAX_QUEUED_BYTES // 100))
 
@@ -62,7 +62,7 @@ async def test_client_with_too_much_unread_is_cut_off(caplog: pytest.LogCaptureF
 
 
 async def test_messages_for_a_gone_client_fill_no_log(caplog: pytest.LogCaptureFixture) -> None:
-    def answer(output: Writer) -> None:
+    def answer(output: ByteWriter) -> None:
         time.sleep(0.5)  # it is gone before anybody here can have noticed
         for _ in range(5_000):
             output.write(b"{}")

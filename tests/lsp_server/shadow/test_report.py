@@ -14,7 +14,7 @@ from lsp_server.cli import main
 from lsp_server.shadow.report import RESAMPLES, SEED
 from lsp_server.usage.events import Decided, Event, Outcome, Pair, PairHole, PairLook, PairOutcome, Shown, Side
 from lsp_server.usage.place import STATE_VARIABLE, usage_file
-from lsp_server.usage.writer import Writer
+from lsp_server.usage.writer import UsageWriter
 from tests.lsp_server.usage.events import record
 
 COUNT = 300
@@ -156,7 +156,7 @@ def test_with_few_requests_it_is_too_early(state: Path, capsys: pytest.CaptureFi
 def test_other_models_are_another_comparison(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record(simulate(count=50))
     hole = PairHole(999, 999, "line", "a", "b")
-    writer = Writer(usage_file, print)
+    writer = UsageWriter(usage_file, print)
     writer.add(Shown(999, time.time(), "go", "line", "asked", None, 1))
     writer.add(
         Pair(999, time.time(), 1, "go", "asked", "answered", Side("partner", 5.0), Side("embedded", 5.0), (hole,))

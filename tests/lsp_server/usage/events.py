@@ -6,7 +6,7 @@ from typing import Any
 
 from lsp_server.usage.events import Answered, Decided, Event, Look, Pair, PairHole, PairLook, Shown, Side
 from lsp_server.usage.place import usage_file
-from lsp_server.usage.writer import Writer
+from lsp_server.usage.writer import UsageWriter
 
 
 def suggestion(key: int, *, at_s: float | None = None) -> list[Event]:
@@ -34,7 +34,7 @@ def compared(
 
 def record(simulated: Iterable[Any]) -> None:
     """Has a writer put their `events()` into the file, and waits for that."""
-    writer = Writer(usage_file, print)
+    writer = UsageWriter(usage_file, print)
     for one in simulated:
         for event in one.events():
             writer.add(event)

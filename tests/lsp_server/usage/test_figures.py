@@ -12,7 +12,7 @@ import pytest
 from lsp_server.cli import main
 from lsp_server.usage.events import Answered, Decided, Event, Look, Lost, Outcome, Shown
 from lsp_server.usage.place import STATE_VARIABLE, usage_file
-from lsp_server.usage.writer import Writer
+from lsp_server.usage.writer import UsageWriter
 from tests.lsp_server.usage.events import record
 
 EACH = 75
@@ -130,7 +130,7 @@ def test_few_suggestions_are_called_few_and_lost_events_are_told(
 ) -> None:
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
     record(SIMULATED[:7])
-    writer = Writer(usage_file, print)
+    writer = UsageWriter(usage_file, print)
     writer.add(Lost(time.time(), 12))
     writer.close(60)
     assert main(["stats"]) == 0

@@ -23,7 +23,7 @@ from lsp_server.usage.place import STATE_VARIABLE
 from lsp_server.usage.reading import read
 from lsp_server.usage.set_aside import APPLICATION_ID, set_aside
 from lsp_server.usage.store import KEPT_DAYS, VERSION, UsageFileError, open_store
-from lsp_server.usage.writer import MOST_WAITING, Writer
+from lsp_server.usage.writer import MOST_WAITING, UsageWriter
 from tests.lsp_server.usage.events import compared, suggestion
 
 KILLS = 20
@@ -295,7 +295,7 @@ def test_adding_never_waits_and_counts_overflow(file: Path) -> None:
         return file
 
     said: list[str] = []
-    writer = Writer(find, said.append)
+    writer = UsageWriter(find, said.append)
     total = 3 * MOST_WAITING
     for key in range(total):
         writer.add(suggestion(key)[0])
@@ -317,7 +317,7 @@ def test_what_cannot_be_written_is_told_and_written_once_it_can(tmp_path: Path) 
         said.append(message)
         told.set()
 
-    writer = Writer(lambda: file, tell)
+    writer = UsageWriter(lambda: file, tell)
     for event in suggestion(1):
         writer.add(event)
     assert told.wait(PATIENCE_S)
@@ -333,7 +333,7 @@ def test_what_cannot_be_written_is_told_and_written_once_it_can(tmp_path: Path) 
 def test_the_numbers_do_not_wait_for_texts_to_be_compared(file: Path) -> None:
     """So a big batch is in the file although the process ends while it compares."""
     letters = "abcdefghij" * 2_000
-    writer = Writer(lambda: file, print)
+    writer = UsageWriter(lambda: file, print)
     for key in range(5):
         for event in suggestion(key)[:3]:
             writer.add(event)
