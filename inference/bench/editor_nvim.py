@@ -115,7 +115,8 @@ def _presses(
     }
     plan.write_text(json.dumps(to_do))
     command = [program, "--clean", "-n", "-c", f"luafile {LUA}"]
-    _run_in_terminal(command, {**environment, "BENCH_PLAN": str(plan)}, _limit_s(keystrokes))
+    limit_s = (PATIENCE_MS * 2 + (keystrokes + 1) * (_PAUSE_MS + PATIENCE_MS / 10)) / 1000
+    _run_in_terminal(command, {**environment, "BENCH_PLAN": str(plan)}, limit_s)
     if not result.is_file():
         raise EditorError("Neovim ended before it was done")
     said = json.loads(result.read_text())
@@ -123,10 +124,6 @@ def _presses(
         raise EditorError(said["problem"])
     presses: list[dict[str, float]] = said["presses"]
     return presses
-
-
-def _limit_s(keystrokes: int) -> float:
-    return (PATIENCE_MS * 2 + (keystrokes + 1) * (_PAUSE_MS + PATIENCE_MS / 10)) / 1000
 
 
 def _run_in_terminal(command: Sequence[str], environment: Mapping[str, str], limit_s: float) -> None:

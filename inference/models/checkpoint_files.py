@@ -63,7 +63,8 @@ def read(file: Path, limit_bytes: int) -> bytes:
     except NotADirectoryError as error:  # beside a GGUF file, which is the whole checkpoint
         raise FileNotFoundError(error.errno, error.strerror, str(file)) from error
     except OSError as error:
-        raise ModelError(f"{file} cannot be read: {_reason(file, error)}") from error
+        reason = "it is a folder" if file.is_dir() else error.strerror
+        raise ModelError(f"{file} cannot be read: {reason}") from error
 
 
 def read_json(file: Path, limit_bytes: int = JSON_LIMIT_BYTES) -> dict[str, Any]:
@@ -127,10 +128,6 @@ def _plain_name(folder: Path, name: str) -> str:
 def _require_regular(file: Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise ModelError(f"{file} is no regular file; give a folder with a downloaded checkpoint")
-
-
-def _reason(file: Path, error: OSError) -> str:
-    return "it is a folder" if file.is_dir() else str(error.strerror)
 
 
 def header(file: Path) -> dict[str, StoredTensor]:

@@ -97,14 +97,11 @@ def require(model: str) -> Path:
     entry = catalogue.find(model)
     name = entry.name if entry else model
     state = "only partly downloaded" if read_record(folder_for(model)) else "not on this machine"
+    costs = f" ({entry.download_bytes / 1e9:.1f} GB, licence: {entry.licence})" if entry else ""
     raise ModelError(
-        f"{model}: {state}, and nothing is fetched unasked; run: infill-ls models pull {name}{_costs(entry)}, "
+        f"{model}: {state}, and nothing is fetched unasked; run: infill-ls models pull {name}{costs}, "
         "or give a checkpoint folder"
     )
-
-
-def _costs(entry: Published | None) -> str:
-    return f" ({entry.download_bytes / 1e9:.1f} GB, licence: {entry.licence})" if entry else ""
 
 
 def read_record(folder: Path, repo: str = "") -> Pulled | None:

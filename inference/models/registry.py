@@ -114,11 +114,7 @@ def _module(found: Checkpoint, device: str | None) -> FamilyModule:
 
 
 def load(
-    model: str = EMBEDDED,
-    *,
-    device: str | None = None,
-    dtype: str | None = None,
-    on_progress: OnProgress = _silent,
+    model: str = EMBEDDED, *, device: str | None = None, dtype: str | None = None, on_progress: OnProgress = _silent
 ) -> Family:
     """The model called `model`, loaded. Takes seconds to minutes.
 

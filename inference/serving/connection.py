@@ -28,6 +28,7 @@ from inference.messages import (
 )
 from inference.serving import wire
 from inference.serving.infiller import JobEvent
+from inference.serving.jobs import Jobs
 from inference.serving.logs import describe, log
 from inference.serving.turns import Job
 from inference.serving.wire import RefusedError
@@ -48,6 +49,7 @@ class ConnectionHost(Protocol):
     """What a connection needs from the worker."""
 
     token: str
+    jobs: Jobs
 
     def welcome(self) -> Welcome:
         """The answer to a valid greeting."""
@@ -63,12 +65,6 @@ class ConnectionHost(Protocol):
 
     def submit(self, connection: "ClientConnection", request: Request) -> Job | Failed:
         """Accepts `request`: its job, or the reason for refusing it."""
-
-    def cancel(self, job: Job) -> None:
-        """A client cancels `job`."""
-
-    def amend(self, job: Job, amendment: Amend) -> None:
-        """A client's user typed into a hole of `job`."""
 
     def shut_down(self) -> None:
         """A client asks the worker to end."""
@@ -178,7 +174,7 @@ class ClientConnection:
                 self._ask(message, size_bytes)
             case Cancel(id=request_id):
                 if request_id in self.jobs:  # otherwise its final reply is on the way
-                    self._host.cancel(self.jobs[request_id])
+                    self._host.jobs.cancel(self.jobs[request_id])
             case Amend(id=request_id):
                 if request_id in self.jobs:
                     self._amend(self.jobs[request_id], message, size_bytes)
@@ -203,11 +199,11 @@ class ClientConnection:
     def _amend(self, job: Job, amendment: Amend, size_bytes: int) -> None:
         """Forwards typed text. It has no reply of its own, so if there is no room for it, the request fails."""
         if failed := self._overflow(amendment.id, size_bytes):
-            self._host.cancel(job)
+            self._host.jobs.cancel(job)
             self.deliver(job, failed)
             return
         job.size_bytes += size_bytes
-        self._host.amend(job, amendment)
+        self._host.jobs.amend(job, amendment)
 
     def _overflow(self, request_id: str, size_bytes: int) -> Failed | None:
         """Why there is no room for this much more, or None."""

@@ -83,12 +83,7 @@ def load_engine(arguments: WorkerArguments, on_progress: OnProgress) -> Infiller
     from inference.models import registry
 
     log.info("engine imported after %.2f s", time.monotonic() - began)
-    family = registry.load(
-        arguments.model,
-        device=arguments.device,
-        dtype=arguments.dtype,
-        on_progress=on_progress,
-    )
+    family = registry.load(arguments.model, device=arguments.device, dtype=arguments.dtype, on_progress=on_progress)
     engine = Engine(family)
     if engine.note:
         log.warning("%s: %s", engine.model, engine.note)

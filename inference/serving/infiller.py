@@ -3,15 +3,7 @@
 from collections.abc import AsyncIterator, Iterator
 from typing import Protocol, runtime_checkable
 
-from inference.messages import (
-    Candidate,
-    Done,
-    Draft,
-    Failed,
-    InfillRequest,
-    NextEditRequest,
-    NextEdits,
-)
+from inference.messages import Candidate, Done, Draft, Failed, InfillRequest, NextEditRequest, NextEdits
 
 JobEvent = Draft | Candidate | NextEdits | Done | Failed
 """The replies to a request. `Done` or `Failed` comes once, last."""

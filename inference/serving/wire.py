@@ -48,7 +48,8 @@ def decode(payload: bytes) -> ClientMessage:
     try:
         return decode_client_message(payload)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise RefusedError(ErrorCode.BAD_MESSAGE, f"not a message of this protocol: {_shape_of(error)}") from error
+        shape = str(error)[:200] if isinstance(error, msgspec.ValidationError) else "malformed msgpack"
+        raise RefusedError(ErrorCode.BAD_MESSAGE, f"not a message of this protocol: {shape}") from error
 
 
 def id_of_bad_request(payload: bytes) -> str:
@@ -72,8 +73,3 @@ def check_hello(message: ClientMessage, token: str) -> Hello:
     if not hmac.compare_digest(message.token.encode(), token.encode()):
         raise RefusedError(ErrorCode.WRONG_TOKEN, "wrong token; only the user who started this worker may use it")
     return message
-
-
-def _shape_of(error: Exception) -> str:
-    """The error, in msgspec's words, which name types and positions. For the sender only, not for the log."""
-    return str(error)[:200] if isinstance(error, msgspec.ValidationError) else "malformed msgpack"

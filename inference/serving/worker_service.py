@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 import msgspec
 import psutil
 
-from inference.messages import Amend, Done, ErrorCode, Failed, Request, Status, Welcome, WorkerState
+from inference.messages import Done, ErrorCode, Failed, Request, Status, Welcome, WorkerState
 from inference.serving.connection import ClientConnection
 from inference.serving.infiller import Filler, JobEvent, PartnerInfiller, Timed
 from inference.serving.jobs import Jobs, Punctuality
@@ -37,7 +37,7 @@ class WorkerService:
         self.ended = asyncio.Event()
         self.connections: set[ClientConnection] = set()
         self._loop = asyncio.get_running_loop()
-        self._jobs = jobs
+        self.jobs = jobs
         self._idle_s = arguments.idle_s
         self._began = time.monotonic()
         self._alarms: dict[Job, asyncio.TimerHandle] = {}
@@ -63,7 +63,7 @@ class WorkerService:
 
     def status(self) -> Status:
         """The worker's current state."""
-        running, waiting = self._jobs.counts()
+        running, waiting = self.jobs.counts()
         now = msgspec.structs.replace(
             self._state,
             uptime_s=time.monotonic() - self._began,
@@ -72,7 +72,7 @@ class WorkerService:
             waiting=waiting,
             memory_bytes=int(psutil.Process().memory_info().rss),
             device_memory_bytes=_device_bytes(),
-            step_s=self._jobs.step_s,
+            step_s=self.jobs.step_s,
         )
         if self._filler is not None:  # a server may have changed its model
             now = msgspec.structs.replace(now, model=self._filler.model, context_tokens=self._filler.context_tokens)
@@ -97,7 +97,7 @@ class WorkerService:
         jobs = tuple(connection.jobs.values())
         connection.jobs.clear()
         for job in jobs:
-            self._jobs.cancel(job)
+            self.jobs.cancel(job)
         self._watch_idleness()
 
     def submit(self, connection: ClientConnection, request: Request) -> Job | Failed:
@@ -111,28 +111,20 @@ class WorkerService:
             self._loop.call_soon_threadsafe(self._deliver, connection, job, event)
 
         job = Job(request, emit, document=(connection, request.path))
-        self._jobs.submit(job)
+        self.jobs.submit(job)
         if request.deadline_ms is not None:
-            self._alarms[job] = self._loop.call_later(request.deadline_ms / 1000, self._jobs.expire, job)
+            self._alarms[job] = self._loop.call_later(request.deadline_ms / 1000, self.jobs.expire, job)
         self._refresh()
         return job
 
-    def cancel(self, job: Job) -> None:
-        """A client cancels `job`."""
-        self._jobs.cancel(job)
-
-    def amend(self, job: Job, amendment: Amend) -> None:
-        """A client's user typed into a hole of `job`."""
-        self._jobs.amend(job, amendment)
-
     def shut_down(self) -> None:
         """Finishes running jobs, refuses waiting ones, then ends; at once if asked twice or if the engine hangs."""
-        if self._failure or self._state.state is WorkerState.STOPPING or self._jobs.step_s > HUNG_STEP_S:
+        if self._failure or self._state.state is WorkerState.STOPPING or self.jobs.step_s > HUNG_STEP_S:
             self.ended.set()
             return
         log.info("asked to end")
         self._enter(WorkerState.STOPPING, detail=_STOPPED)
-        self._jobs.fail(ErrorCode.STOPPED, _STOPPED, waiting_only=True)
+        self.jobs.fail(ErrorCode.STOPPED, _STOPPED, waiting_only=True)
         self._loop.call_soon(self._end_if_finished)  # after the replies to the refused ones
         self._loop.call_later(FINISH_S, self.ended.set)
 
@@ -169,7 +161,7 @@ class WorkerService:
         """There is no engine: tells every client, then ends, so that the next start can try again."""
         self._failure = code, message
         self._enter(WorkerState.FAILED, detail=message)
-        self._jobs.fail(code, message, waiting_only=False)
+        self.jobs.fail(code, message, waiting_only=False)
         self._loop.call_later(LINGER_S, self.ended.set)
 
     # --- Inside ---
@@ -192,7 +184,7 @@ class WorkerService:
     def _refresh(self) -> None:
         """Tells clients when the worker becomes busy or idle."""
         if self._state.state in (WorkerState.READY, WorkerState.BUSY):
-            state = WorkerState.BUSY if any(self._jobs.counts()) else WorkerState.READY
+            state = WorkerState.BUSY if any(self.jobs.counts()) else WorkerState.READY
             if state is not self._state.state:
                 self._enter(state, progress=1.0)
 
@@ -215,12 +207,12 @@ class WorkerService:
             self._idle_timer = self._loop.call_later(max(remaining_s, 0.0), self._end_if_idle)
 
     def _end_if_idle(self) -> None:
-        if not self.connections and not any(self._jobs.counts()):
+        if not self.connections and not any(self.jobs.counts()):
             log.info("idle for %g s", self._idle_s)
             self.ended.set()
 
     def _end_if_finished(self) -> None:
-        if self._state.state is WorkerState.STOPPING and not any(self._jobs.counts()):
+        if self._state.state is WorkerState.STOPPING and not any(self.jobs.counts()):
             self.ended.set()
 
 

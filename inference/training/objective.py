@@ -56,11 +56,6 @@ class TrainingInputs:
     row_weights: Tensor  # (B, R)
     hidden: Tensor  # (B, R)
 
-    @property
-    def row_count(self) -> int:
-        """Rows that go through the network."""
-        return self.stream.numel() + self.canvas.numel()
-
 
 class InfillingObjective:
     """The losses of one model. `compiled` compiles the two passes; worth it from a few hundred steps on."""

@@ -238,7 +238,7 @@ class Trainer:
         loss.backward()  # type: ignore[no-untyped-call]
         if self._optimizer.step(share * self._warm(step)):
             self._average.update()
-        rows = self.state.rows + inputs.row_count
+        rows = self.state.rows + inputs.stream.numel() + inputs.canvas.numel()
         self.state = msgspec.structs.replace(self.state, step=step + 1, rows=rows)
         return losses
 

@@ -52,7 +52,8 @@ def _insert(found: list[Span], span: Span) -> None:
 def _bodies(view: View, start: int, end: int) -> Iterator[Span]:
     """The functions whose whole body is missing."""
     seen = set[int]()
-    for match in islice(_starts(_in_bodies(view.table)).finditer(view.text, start, end), _MAX_CANDIDATES):
+    bodies = "|".join(filter(None, (view.table.fillers, view.table.body_fillers, _TODO, view.table.empty)))
+    for match in islice(_starts(bodies).finditer(view.text, start, end), _MAX_CANDIDATES):
         function = next(iter(functions_around(view, match.start(), min(match.start() + 1, end))), None)
         if function is None or function.id in seen:
             continue
@@ -128,11 +129,6 @@ def _fillers(view: View, start: int, end: int) -> Iterator[Span]:
 def _filler_span(text: str, start: int, end: int) -> Span:
     alone = is_blank(text[line_start(text, start) : start]) and is_blank(text[end : line_end(text, end)])
     return Span(start, end, HoleKind.BLOCK if alone else HoleKind.EXPRESSION, single_line=not alone)
-
-
-def _in_bodies(table: LanguageTable) -> str:
-    """A regex that matches every missing body, so that other functions can be skipped."""
-    return "|".join(filter(None, (table.fillers, table.body_fillers, _TODO, table.empty)))
 
 
 @cache

@@ -85,7 +85,8 @@ def _show(catalogue: dict[str, Any]) -> None:
     if catalogue["found"]:
         console.print(_found(catalogue["found"]))
         console.print()
-    console.print(f"Best here: {best}. {_sentence(next_step(best_of(catalogue)))}", style="bold", soft_wrap=True)
+    advice = next_step(best_of(catalogue))
+    console.print(f"Best here: {best}. {advice[:1].upper()}{advice[1:]}", style="bold", soft_wrap=True)
 
 
 def _found(found: list[dict[str, Any]]) -> Table:
@@ -98,10 +99,6 @@ def _found(found: list[dict[str, Any]]) -> Table:
         style = "" if one["fills"] else "dim"
         table.add_row(one["name"], one["program"], size(one["bytes_"]), use, style=style)
     return table
-
-
-def _sentence(words: str) -> str:
-    return words[:1].upper() + words[1:]
 
 
 def _cells(model: dict[str, Any], sources: list[str]) -> tuple[str, ...]:

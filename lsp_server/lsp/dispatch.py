@@ -134,7 +134,7 @@ class InfillProtocol(LanguageServerProtocol):
     def _notification(self, method: str, params: Any) -> None:
         if method == types.CANCEL_REQUEST:
             self._cancel(params)
-        elif _is_request(method):
+        elif types.METHOD_TO_TYPES.get(method, (None, None))[1] is not None:
             log.info("%s was sent as a notification and is ignored: it is a request and needs an id", method)
         elif method == types.EXIT or (self.phase is Phase.RUNNING and method in self.fm.features):
             try:
@@ -220,11 +220,7 @@ class InfillProtocol(LanguageServerProtocol):
         self._reply_error(key, error_of(error, method))
 
     def _reply_error(self, key: Id | None, error: ResponseError) -> None:
-        self._send_data({"jsonrpc": self.VERSION, "id": key, "error": error})
-
-    def _send_data(self, data: Any) -> None:
-        """Sends a message. pygls calls this for its requests and notifications."""
-        self._write(self._encoded(data))
+        self._write(self._encoded({"jsonrpc": self.VERSION, "id": key, "error": error}))
 
     def _encoded(self, data: Any) -> bytes:
         return json.dumps(self._converter.unstructure(data), separators=(",", ":")).encode()
@@ -242,8 +238,3 @@ class InfillProtocol(LanguageServerProtocol):
             log.error("%s failed: %s", method, traceback_of(error))
         else:
             log.info("%s: %s", method, error)
-
-
-def _is_request(method: str) -> bool:
-    """Whether `method` is a request in the LSP; False for methods of our own."""
-    return types.METHOD_TO_TYPES.get(method, (None, None))[1] is not None

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 from lsprotocol import types
@@ -36,12 +36,9 @@ class PartnerConnection(WorkerConnection):
         super().__init__(server, lambda *what: show(*what) if self._waiting else None, notify)
         self._use(partner_options(settings, sends_token=sends_token))
 
-    def asked(self) -> AbstractContextManager[None]:
-        """While it is open, the user waits for the partner and sees failures."""
-        return self._waited_for()
-
     @contextmanager
-    def _waited_for(self) -> Iterator[None]:
+    def asked(self) -> Iterator[None]:
+        """While it is open, the user waits for the partner and sees failures."""
         self._waiting += 1
         try:
             yield

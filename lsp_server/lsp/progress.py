@@ -150,11 +150,7 @@ class ProgressDisplay:
             self._send(types.WorkDoneProgressBegin(self._title, **self._state()))
 
     def _state(self) -> dict[str, Any]:
-        return {
-            "cancellable": self._cancellable,
-            "message": self._message or None,
-            "percentage": self._percentage,
-        }
+        return {"cancellable": self._cancellable, "message": self._message or None, "percentage": self._percentage}
 
     def _send(self, value: _Value) -> None:
         self._server.progress(types.ProgressParams(token=self.token, value=value))

@@ -55,26 +55,11 @@ NO_MODEL = (
     f"alone. For a real model pick the code action “{DOWNLOAD}”, or run `infill-ls models pull {FIRST}`"
 )
 
-_OF_WORKER = {
-    "model": "model",
-    "device": "device",
-    "dtype": "dtype",
-    "pid": "pid",
-    "uptime_s": "uptimeS",
-    "clients": "clients",
-    "running": "running",
-    "waiting": "waiting",
-    "memory_bytes": "memoryBytes",
-    "step_s": "stepS",
-    "token_ms": "tokenMs",
-    "prompt_token_ms": "promptTokenMs",
-    "context_tokens": "contextTokens",
-    "note": "note",
-    "choice": "choice",
-    "server": "server",
-    "server_up_s": "serverUpS",
-    "server_problem": "serverProblem",
-}
+_OF_WORKER = (
+    *("model", "device", "dtype", "pid", "uptime_s", "clients", "running", "waiting", "memory_bytes", "step_s"),
+    *("token_ms", "prompt_token_ms", "context_tokens", "note", "choice", "server", "server_up_s", "server_problem"),
+)
+"""The fields of `Status`, whose names are in camel case here."""
 
 
 class StatusBoard:
@@ -127,7 +112,7 @@ class StatusBoard:
 
     def report(self) -> dict[str, Any]:
         """The whole object."""
-        worker = {name: getattr(self._status, field, None) for field, name in _OF_WORKER.items()}
+        worker = {_camel(name): getattr(self._status, name, None) for name in _OF_WORKER}
         state = {"state": self._state.value, "detail": self._detail, "progress": self.progress}
         return {**state, **worker, "lastFailure": self._last_failure, "log": self.log or None}
 
@@ -137,3 +122,8 @@ class StatusBoard:
         if now != self._notified:
             self._notified = now
             self._notify(self.report())
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))

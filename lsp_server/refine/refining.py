@@ -87,7 +87,7 @@ class Refining:
         """The user asked for suggestions and sees this one first."""
         if self._is_unsure(uri, suggestion.confidence):
             self._sends(uri, suggestion.id)
-            self._begin(uri, suggestion.id, self._offer_for_suggestion(uri, suggestion.id))
+            self._begin(uri, suggestion.id, self._refine_suggestion(uri, suggestion.id, is_asked=False))
 
     # --- Explicit requests ---
 
@@ -108,7 +108,7 @@ class Refining:
         """Has a suggestion refined, and substitutes the partner's text. Raises NotRefined, WorkerFailure."""
         if self._host.partner_connection is not None and self._find(uri, suggestion_id) is not None:
             self._sends(uri, suggestion_id)
-        task = self._begin(uri, suggestion_id, self._refine(uri, suggestion_id))
+        task = self._begin(uri, suggestion_id, self._refine_suggestion(uri, suggestion_id, is_asked=True))
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -151,12 +151,6 @@ class Refining:
         known = ((service, service.suggestion(uri, suggestion_id)) for service in self._host.inline_services)
         return next(((service, found) for service, found in known if found is not None), None)
 
-    async def _refine(self, uri: str, suggestion_id: str) -> None:
-        await self._refine_suggestion(uri, suggestion_id, is_asked=True)
-
-    async def _offer_for_suggestion(self, uri: str, suggestion_id: str) -> None:
-        await self._refine_suggestion(uri, suggestion_id, is_asked=False)
-
     async def _refine_suggestion(self, uri: str, suggestion_id: str, *, is_asked: bool) -> None:
         """An explicitly requested text is shown even if the draft looks better."""
         found, snapshot = self._find(uri, suggestion_id), self._host.snapshot(uri)
@@ -180,7 +174,9 @@ class Refining:
             return
         known = self._of(uri)  # the fills may have been edited meanwhile
         standing = [now for each in made.fills if (now := known.now(each))]
-        pairs = [(each, span) for each in standing if (span := _span_of(snapshot, each))]
+        pairs = [
+            (each, span) for each in standing if (span := carve.selection(snapshot, each.place.start, each.place.end))
+        ]
         if not pairs:
             return
         spans = [span for _, span in pairs]
@@ -234,7 +230,3 @@ def _hole_of(draft: Suggestion, text: str) -> Span:
     anchor, hole, typed = draft.anchor, draft.hole, draft.typed(text)
     start = hole.starts_with if hole.starts_with.startswith(typed) else typed
     return dataclasses.replace(hole, start=anchor.start, end=anchor.end, starts_with=start)
-
-
-def _span_of(snapshot: Snapshot, fill: MadeFill) -> Span | None:
-    return carve.selection(snapshot, fill.place.start, fill.place.end)

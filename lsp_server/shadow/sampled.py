@@ -66,20 +66,8 @@ class Sampled:
             return
         holes = tuple(self._holes_of(request, answer.texts))
         language, main = language_of(self._document), Side(self._main, request.whole_ms)
-        self._tell(
-            Pair(
-                secrets.randbits(62),
-                request.at_s,
-                self._number,
-                language,
-                request.trigger,
-                answer.outcome,
-                main,
-                answer.side,
-                holes,
-                answer.error,
-            )
-        )
+        about = (secrets.randbits(62), request.at_s, self._number, language, request.trigger)
+        self._tell(Pair(*about, answer.outcome, main, answer.side, holes, answer.error))
         self._holes = {hole.key: hole for hole in holes}
         for when, stands in self._waiting:
             self._tell_looks(when, stands)

@@ -21,11 +21,7 @@ MAX_PARSE_S = 2.0
 
 
 def parse(
-    language_id: str,
-    text: str,
-    old_tree: Tree | None = None,
-    edited: int | None = None,
-    limit: Limit | None = None,
+    language_id: str, text: str, old_tree: Tree | None = None, edited: int | None = None, limit: Limit | None = None
 ) -> Tree | None:
     """The tree of `text`; None without a grammar, beyond `MAX_PARSED_CHARACTERS` or `limit`, or if it crashed the
     parser.

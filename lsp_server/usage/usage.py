@@ -12,14 +12,10 @@ from lsp_server.usage.place import usage_file
 from lsp_server.usage.writer import UsageWriter
 
 
-def _nowhere(_uri: str, _event: Event) -> None:
-    """Records nothing."""
-
-
 class Usage:
     """`tell` receives each event with its document. For one event loop."""
 
-    def __init__(self, tell: Callable[[str, Event], None] = _nowhere) -> None:
+    def __init__(self, tell: Callable[[str, Event], None]) -> None:
         self._tell = tell
         self._documents: dict[str, DocumentUsage] = {}
 
@@ -28,9 +24,8 @@ class Usage:
         known = self._documents.get(document.uri)
         if known is None or known.document is not document:
             self.forget(document.uri)
-            known = self._documents[document.uri] = DocumentUsage(
-                document, lambda event: self._tell(document.uri, event)
-            )
+            known = DocumentUsage(document, lambda event: self._tell(document.uri, event))
+            self._documents[document.uri] = known
         return known
 
     def changed(self, uri: str, changes: Sequence[Change]) -> None:

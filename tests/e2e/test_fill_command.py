@@ -166,11 +166,7 @@ def test_written_back_it_keeps_line_ends_and_permissions(fill: Run, file: Path) 
     ],
 )
 def test_bad_input_exits_2_with_one_line_that_says_what_to_do(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    content: bytes | None,
-    arguments: tuple[str, ...],
-    message: str,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None, arguments: tuple[str, ...], message: str
 ) -> None:
     path = tmp_path / "bad.py"
     if content is not None:

@@ -7,11 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.bench import (
-    infilling,
-    infilling_table,
-    infilling_tasks,
-)
+from inference.bench import infilling, infilling_table, infilling_tasks
 from inference.bench.infilling import SolveOptions, Solver
 from inference.bench.infilling_tasks import InfillingTask, TaskError
 from inference.engine import Engine

@@ -195,9 +195,4 @@ def draft(
     before = [((text,), (1.0,)) for text in earlier]
     after: list[tuple[tuple[str, ...], tuple[float, ...]]] = [((), ())]
     parts = [*before, *here, *after * (holes - plan.group.end)]
-    return Draft(
-        request_id,
-        *steps,
-        tuple(texts for texts, _ in parts),
-        tuple(numbers for _, numbers in parts),
-    )
+    return Draft(request_id, *steps, tuple(texts for texts, _ in parts), tuple(numbers for _, numbers in parts))

@@ -146,7 +146,7 @@ class Asking:
             whole[base:].encode(),
             skip,
             hole.starts_with[: max(0, base - len(before))],
-            self._minimum(hole),
+            0 if self._request.quick and hole.min_tokens == 1 else hole.min_tokens,
             self._room(hole),
             hole.single_line,
             _behind(after),
@@ -172,10 +172,6 @@ class Asking:
         start = cutting.window_start(before, max(1, most))
         end = int(properties.suffix_tokens * share) * CHARACTERS_PER_TOKEN
         return before[start:], after if len(after) <= end else after[: after.rfind("\n", 0, end) + 1 or end]
-
-    def _minimum(self, hole: Hole) -> int:
-        """For an automatic request, an empty answer may be right."""
-        return 0 if self._request.quick and hole.min_tokens == 1 else hole.min_tokens
 
     def _room(self, hole: Hole) -> int:
         room = question.room(hole)

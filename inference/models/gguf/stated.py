@@ -93,7 +93,7 @@ def _number(file: GgufFile, key: str, default: float | None = None) -> float:
 
 _SPLITS: Final = {
     "qwen2": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
-    r"|\s+(?!\S)|\s+",
+    r"|\s+(?!\S)|\s+"
 }
 """How text is split before its pieces are merged, by `tokenizer.ggml.pre`."""
 _CONTROL, _USER_DEFINED = 3, 4

@@ -88,13 +88,7 @@ def _load(
 
 
 def _give(
-    module: Any,
-    name: str,
-    full: str,
-    shards: Weights,
-    config: Qwen2Config,
-    device: torch.device,
-    precision: Precision,
+    module: Any, name: str, full: str, shards: Weights, config: Qwen2Config, device: torch.device, precision: Precision
 ) -> None:
     value = shards.tensor(full, weight_shapes(config)[full], device, precision.dtype)
     if not bool(value.isfinite().all()):

@@ -102,7 +102,7 @@ class PartnerInfilling(RemoteWork):
                 found.setdefault(candidate.texts, candidate)
         first, *others = found.values() or [None]
         ranked = sorted((each for each in others if each), key=lambda each: -each.score)
-        return sorted(([first] if first else []) + ranked, key=_flaws)
+        return sorted(([first] if first else []) + ranked, key=lambda one: (not one.complete, not all(one.texts)))
 
     def _draft(self) -> Draft | None:
         """The first candidate's current state; None if nothing is new."""
@@ -123,11 +123,6 @@ class PartnerInfilling(RemoteWork):
 
 def _mean(sure: tuple[float, ...]) -> float:
     return sum(sure) / len(sure) if sure else 1.0
-
-
-def _flaws(candidate: Candidate) -> tuple[bool, bool]:
-    """Ranks a candidate behind the others: it was truncated, or a hole is empty."""
-    return not candidate.complete, not all(candidate.texts)
 
 
 log = logging.getLogger(__name__)

@@ -35,7 +35,7 @@ def start(start_conversation: Callable[[ByteWriter], T]) -> tuple[T, "StdioWrite
 
     output = StdioWriter(take_stdout(), on_lost)
     conversation = start_conversation(output)
-    read_in_thread(take_stdin(), conversation.receive, conversation.ended.set)
+    read_in_thread(os.fdopen(os.dup(0), "rb"), conversation.receive, conversation.ended.set)
     return conversation, output
 
 
@@ -94,14 +94,6 @@ def _write_all(stream: RawIOBase, data: bytes) -> None:
         if written is None:  # another process sharing the stream has made it non-blocking
             time.sleep(_RETRY_S)
         rest = rest[written or 0 :]
-
-
-def take_stdin() -> BufferedIOBase:
-    """Standard input for us alone.
-
-    Uses a separate stream: at exit the interpreter closes `sys.stdin`, and aborts if a thread is still reading from it.
-    """
-    return os.fdopen(os.dup(0), "rb")
 
 
 def take_stdout() -> RawIOBase:

@@ -178,9 +178,7 @@ def edits(draw: st.DrawFn) -> tuple[str, Suggestion, list[Change]]:
 
 
 @given(edits())
-def test_typing_through_gives_the_suggested_text(
-    edited: tuple[str, Suggestion, list[Change]],
-) -> None:
+def test_typing_through_gives_the_suggested_text(edited: tuple[str, Suggestion, list[Change]]) -> None:
     """At its own range each suggestion leads to the same text; changes elsewhere happen in that text, too."""
     text, made, changes = edited
     expected, found = made.applied(text), made

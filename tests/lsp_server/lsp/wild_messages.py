@@ -18,9 +18,7 @@ RANGE = {"start": PLACE, "end": PLACE}
 DOCUMENT = {"uri": URI}
 CELL = {"kind": 2, "document": "cell:1"}
 VALID: dict[str, Any] = {
-    "textDocument/didOpen": {
-        "textDocument": {"uri": URI, "languageId": "python", "version": 1, "text": "x = ???\n"},
-    },
+    "textDocument/didOpen": {"textDocument": {"uri": URI, "languageId": "python", "version": 1, "text": "x = ???\n"}},
     "textDocument/didChange": {
         "textDocument": {"uri": URI, "version": 2},
         "contentChanges": [{"range": RANGE, "text": "y"}, {"text": "x = ???\n"}],

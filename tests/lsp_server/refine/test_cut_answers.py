@@ -110,9 +110,7 @@ async def test_a_sure_model_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None
         assert refines() == []
 
 
-async def test_cut_text_is_not_offered_for_a_broken_draft(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_cut_text_is_not_offered_for_a_broken_draft(monkeypatch: pytest.MonkeyPatch) -> None:
     async with scene(monkeypatch, **UNSURE) as here:
         draft = await here.suggestion(here.model, "first(1 +")
         (refining_it,) = refines()
@@ -153,9 +151,7 @@ async def _cut_off(worker: ScriptedWorker, options: WorkerOptions, kind: ActionK
         return (await asking).texts
 
 
-async def test_partner_as_model_does_not_refine_itself(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_partner_as_model_does_not_refine_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     async with scene(monkeypatch, model="partner", **UNSURE) as here:
         await here.suggestion(here.partner, "first(1)")
         assert refines() == []

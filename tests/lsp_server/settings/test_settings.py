@@ -9,14 +9,7 @@ from inference.messages import MAX_STEPS
 from lsp_server.commands.arguments import add_model_arguments, problems_of, settings_of
 from lsp_server.settings.environment import environment_layers
 from lsp_server.settings.layers import Layer, Origin, resolve
-from lsp_server.settings.schema import (
-    STARTUP,
-    USER_ONLY,
-    PartnerSettings,
-    ServerSettings,
-    Settings,
-    json_schema,
-)
+from lsp_server.settings.schema import STARTUP, USER_ONLY, PartnerSettings, ServerSettings, Settings, json_schema
 
 
 def test_settings_are_read_in_camel_case() -> None:
@@ -219,9 +212,7 @@ def test_the_defaults_in_the_schema_are_valid_settings() -> None:
     assert resolve([Layer("schema", defaults)]) == (Settings(), [])
 
 
-def test_servers_token_is_no_setting(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_servers_token_is_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     parser = argparse.ArgumentParser()
     add_model_arguments(parser)
     monkeypatch.setenv("INFILL_LS_MODEL", "https://gpu.example")

@@ -20,9 +20,7 @@ def suggestion(key: int, *, at_s: float | None = None) -> list[Event]:
 
 
 def compared(
-    suggestion_key: int,
-    *,
-    texts: tuple[str, str, str] = ("taken text", "other text", "taken text"),
+    suggestion_key: int, *, texts: tuple[str, str, str] = ("taken text", "other text", "taken text")
 ) -> list[Event]:
     """A request that both models were asked, of one hole with that suggestion, and what stood there at a save."""
     main, other, stands = texts
