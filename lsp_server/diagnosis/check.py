@@ -20,3 +20,9 @@ class Check:
     verdict: Grade
     found: str
     advice: str = ""
+
+    @classmethod
+    def told(cls, name: str, verdict: Grade, message: str, otherwise: str = "") -> "Check":
+        """A check whose `message` has its advice behind a semicolon, or else `otherwise`."""
+        found, _, advice = message.partition("; ")
+        return cls(name, verdict, found, advice or otherwise)

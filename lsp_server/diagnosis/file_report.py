@@ -63,8 +63,7 @@ def examine_file(file: Path, position: str | None, settings: Settings) -> Iterat
     try:
         text = read_named_file(file, names[-1])
     except BadInput as error:
-        words, _, advice = str(error).partition("; ")
-        yield Check("file", Grade.FAIL, words, advice or "check the path")
+        yield Check.told("file", Grade.FAIL, str(error), "check the path")
         return
     snapshot = Document(path.as_uri(), language, 0, text).snapshot()
     yield Check("file", Grade.OK, f"{file}: {snapshot.lines.line_count} lines, not switched off")
@@ -95,8 +94,7 @@ def _hole_at(snapshot: Snapshot, position: str, file: Path, settings: Settings) 
     try:
         offset = offset_at_line_col(snapshot.lines, position, file)
     except BadInput as error:
-        words, _, advice = str(error).partition("; ")
-        return Check("hole", Grade.FAIL, words, advice)
+        return Check.told("hole", Grade.FAIL, str(error))
     if reason := why_no_hole(snapshot, offset, settings.marker):
         found, _, advice = reason.partition(": ")
         return Check("hole", Grade.FAIL, f"none at {position}: {found}", advice)

@@ -73,8 +73,7 @@ def _worker() -> Check:
     surveyed = asyncio.run(survey("infill-ls doctor"))
     workers = surveyed.running
     if surveyed.silent:
-        found, _, advice = str(surveyed.silent[0]).partition("; ")
-        return Check("worker", Grade.FAIL, found, advice)
+        return Check.told("worker", Grade.FAIL, str(surveyed.silent[0]))
     if not workers:
         return Check("worker", Grade.OK, "none is running; the first request starts one")
     found = "; ".join(f"{worker.status.state}: {describe_status(worker.status)}" for worker in workers)
@@ -89,8 +88,7 @@ def _worker() -> Check:
 
 def _folder(paths: WorkerPaths) -> Check:
     if trouble := why_not_private(paths.folder):
-        found, _, advice = trouble.partition("; ")
-        return Check("runtime folder", Grade.FAIL, found, advice)
+        return Check.told("runtime folder", Grade.FAIL, trouble)
     state = "private" if paths.folder.is_dir() else "not there yet"
     return Check("runtime folder", Grade.OK, f"{paths.folder} ({state})")
 
@@ -115,8 +113,7 @@ def statistics() -> Check:
     try:
         trouble = store.trouble_with(file)
     except store.UsageFileError as error:
-        found, _, advice = str(error).partition("; ")
-        return Check("statistics", Grade.WARN, found, advice)
+        return Check.told("statistics", Grade.WARN, str(error))
     if trouble:
         advice = "the next suggestion sets it aside and begins a new one; `infill-ls stats forget` deletes it"
         return Check("statistics", Grade.WARN, f"{file} cannot be used: {trouble}", advice)

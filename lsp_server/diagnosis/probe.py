@@ -29,9 +29,8 @@ _INSTALL_FOUR_BIT = f"install it: {shown(extras.install('4bit'))}"
 
 def probed(options: WorkerOptions) -> Iterator[Check]:
     """What only torch and the engine can tell."""
-    if problem_of(options):
-        words, _, advice = problem_of(options).partition("; ")
-        yield Check("model", Grade.FAIL, words, advice)
+    if unusable := problem_of(options):
+        yield Check.told("model", Grade.FAIL, unusable)
         return
     try:
         found = probe(options)
@@ -73,8 +72,7 @@ def read_probe(status: int | None, output: str, errors: str) -> dict[str, Any]:
 
 def _device(found: dict[str, Any], options: WorkerOptions) -> Check:
     if problem := found["device_problem"]:
-        words, _, advice = problem.partition("; ")
-        return Check("device", Grade.FAIL, words, advice or "leave out --device and --dtype to let the worker choose")
+        return Check.told("device", Grade.FAIL, problem, "leave out --device and --dtype to let the worker choose")
     devices = ", ".join(_describe_device(device) for device in found["devices"])
     if devices:
         return Check("device", Grade.OK, devices)
@@ -93,8 +91,7 @@ def _describe_device(device: dict[str, Any]) -> str:
 
 def _model(found: dict[str, Any], options: WorkerOptions) -> Check:
     if problem := found["model_problem"]:
-        words, _, advice = problem.partition("; ")
-        return Check("model", Grade.FAIL, words, advice)
+        return Check.told("model", Grade.FAIL, problem)
     why = f": {found['choice']}" if found["choice"] else ""
     return Check("model", Grade.OK, resolved(options).model + why)
 

@@ -220,7 +220,11 @@ class InfillProtocol(LanguageServerProtocol):
         self._reply_error(key, error_of(error, method))
 
     def _reply_error(self, key: Id | None, error: ResponseError) -> None:
-        self._write(self._encoded({"jsonrpc": self.VERSION, "id": key, "error": error}))
+        self._send_data({"jsonrpc": self.VERSION, "id": key, "error": error})
+
+    def _send_data(self, data: Any) -> None:
+        """Sends a message. pygls calls this for its requests and notifications."""
+        self._write(self._encoded(data))
 
     def _encoded(self, data: Any) -> bytes:
         return json.dumps(self._converter.unstructure(data), separators=(",", ":")).encode()

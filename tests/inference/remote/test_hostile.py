@@ -53,21 +53,23 @@ class Threads(ThreadPoolExecutor):
         return done
 
 
-@pytest.mark.parametrize("usage", [{"prompt_tokens": 1 << 40}, {"prompt_tokens_details": {"cached_tokens": HUGE}}])
-async def test_counts_beyond_all_measure_make_no_sense(server: CanvasServer, usage: Any) -> None:
-    async with infiller_at(server.url) as infiller:
-        server.instead = lambda body: canvas(body, 300, usage=usage)
-        with pytest.raises(RequestError, match="makes no sense"):
-            await answered(infiller, one_hole())
-
-
 @pytest.mark.parametrize(
-    ("token", "named"), [(HUGE, {}), (1 << 20, {}), (300, {"token_id:" + "1" * 5000: -0.1})], ids=range(3)
+    ("told", "why"),
+    [
+        pytest.param({"usage": {"prompt_tokens": 1 << 40}}, "makes no sense", id="a huge prompt"),
+        pytest.param(
+            {"usage": {"prompt_tokens_details": {"cached_tokens": HUGE}}}, "makes no sense", id="a huge cache"
+        ),
+        pytest.param({"token": HUGE}, "makes no sense", id="a huge token"),
+        pytest.param({"token": 1 << 20}, "makes no sense", id="an unknown token"),
+        pytest.param({"named": {"token_id:" + "1" * 5000: -0.1}}, "makes no sense", id="a long number"),
+        pytest.param({"more": " " * (5 << 20)}, "more than", id="longer than any canvas"),
+    ],
 )
-async def test_unknown_token_is_refused(server: CanvasServer, token: int, named: dict[str, float]) -> None:
+async def test_an_answer_beyond_all_measure_is_refused(server: CanvasServer, told: dict[str, Any], why: str) -> None:
     async with infiller_at(server.url) as infiller:
-        server.instead = lambda body: canvas(body, token, named)
-        with pytest.raises(RequestError, match="makes no sense"):
+        server.instead = lambda body: canvas(body, **{"token": 300, **told})
+        with pytest.raises(RequestError, match=why):
             await answered(infiller, one_hole())
 
 
@@ -105,13 +107,6 @@ async def test_a_date_to_come_back_that_makes_no_sense_is_passed_over(server: Ca
         server.instead = lambda _: refusals.pop() if refusals else None
         _, candidates, _ = await answered(infiller, one_hole())
     assert candidates
-
-
-async def test_an_answer_longer_than_any_canvas_is_not_read_to_its_end(server: CanvasServer) -> None:
-    async with infiller_at(server.url) as infiller:
-        server.instead = lambda body: canvas(body, 300, more=" " * (5 << 20))
-        with pytest.raises(RequestError, match="more than"):
-            await answered(infiller, one_hole())
 
 
 async def test_a_server_that_never_says_what_it_is_is_given_up(server: CanvasServer) -> None:

@@ -88,10 +88,19 @@ def test_another_indentation_than_the_suggested_one_hides_it(typed: str) -> None
     assert user.shown() == ([] if typed != "\n" else ["def f():\n[    return 1]\n"])
 
 
-def test_it_moves_with_what_is_inserted_above() -> None:
-    user = TypingUser.at("x = ‸\n", suggestion("x = ‸\n", "foo"))
-    user.change(0, 0, "import foo\n")
-    assert user.shown() == ["import foo\nx = [foo]\n"]
+@pytest.mark.parametrize(
+    ("here", "change", "shown"),
+    [
+        pytest.param("x = ‸\n", (0, 0, "import foo\n"), ["import foo\nx = [a]\n"], id="it moves with what comes above"),
+        pytest.param("x = ‸\n", (0, 0, "ma"), [], id="a longer name in front makes it stale"),
+        pytest.param("x = ‸\n", (0, 0, "# a comment\n" * 30), [], id="it is gone once much has changed elsewhere"),
+        pytest.param("f(‸)\n", (2, 3, ""), [], id="it is gone when what follows it is deleted"),
+    ],
+)
+def test_change_elsewhere(here: str, change: tuple[int, int, str], shown: list[str]) -> None:
+    user = TypingUser.at(here, suggestion(here, "a"))
+    user.change(*change)
+    assert user.shown() == shown
 
 
 def test_change_in_front_makes_it_stale_until_undone() -> None:
@@ -114,29 +123,11 @@ def test_what_is_typed_over_a_stale_one_rejects_nothing() -> None:
     assert user.shown() == ["x = [foo]\n"]
 
 
-def test_a_longer_name_at_the_start_of_its_line_makes_it_stale() -> None:
-    user = TypingUser.at("x = ‸\n", suggestion("x = ‸\n", "foo"))
-    user.change(0, 0, "ma")
-    assert user.shown() == []
-
-
 def test_deleting_in_front_does_not_revive_it() -> None:
     user = TypingUser.at("x = 1 + ‸\n", suggestion("x = 1 + ‸\n", "foo"))
     user.change(4, 5, "2")
     user.delete(4)
     user.type("2 + ")
-    assert user.shown() == []
-
-
-def test_it_is_gone_once_much_has_changed_elsewhere() -> None:
-    user = TypingUser.at("x = ‸\n", suggestion("x = ‸\n", "foo"))
-    user.change(0, 0, "# a comment\n" * 30)
-    assert user.shown() == []
-
-
-def test_it_is_gone_when_what_follows_it_is_deleted() -> None:
-    user = TypingUser.at("f(‸)\n", suggestion("f(‸)\n", "a"))
-    user.change(2, 3, "")
     assert user.shown() == []
 
 
