@@ -146,7 +146,7 @@ class Infilling(Work[InfillEvent]):
         holes = self._planner.request.holes[plan.group.first : plan.group.end]
 
         def agrees(one: Written) -> bool:
-            texts = fills.texts(self._model.vocabulary, one.ids, one.spans, plan.layout.holes).texts
+            texts = fills.texts(self._model.vocabulary, one.ids, one.spans, plan.layout.holes)
             return answered.agrees(texts, holes)
 
         return list(filter(agrees, written))

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Awaitable
 from typing import Any
 
+from inference.models.catalogue import AUTO
 from lsp_server.diagnosis.file_report import why_no_hole
 from lsp_server.diagnosis.model_offer import MachineLook
 from lsp_server.session import Session
@@ -78,7 +79,7 @@ async def model_offer(session: Session, params: Any) -> dict[str, Any]:
         problem    why the machine could not be looked at, "" where it was
         model      the model that the user has chosen wherever it can be set: then none is offered; else `null`
     """
-    if chosen := session.configuration.chosen_model:
+    if (chosen := session.configuration.settings.model) != AUTO:
         return {"offer": None, "problem": "", "model": chosen}
     refresh = isinstance(params, dict) and params.get("refresh") is True
     found = await _machine.look(WorkerOptions(device=session.settings.device), refresh=refresh)

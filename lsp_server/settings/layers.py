@@ -157,12 +157,8 @@ def _merge(values: dict[str, Any], found: dict[str, Any], *, adds: bool) -> None
 
 
 def _build(default: Struct, values: dict[str, Any]) -> Any:
-    return msgspec.structs.replace(default, **dict(_built(default, values)))
-
-
-def _built(default: Struct, values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        yield name, _build(getattr(default, name), value) if isinstance(value, dict) else value
+    groups = {name: _build(getattr(default, name), value) for name, value in values.items() if isinstance(value, dict)}
+    return msgspec.structs.replace(default, **values | groups)
 
 
 def _differs(value: Any, now: Any) -> bool:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
-from inference.models.catalogue import AUTO
 from lsp_server.documents.uris import local_path, place_of
 from lsp_server.settings.environment import environment_layers
 from lsp_server.settings.file import NAME, SettingsFile
@@ -56,11 +55,6 @@ class Configuration:
     def settings(self) -> Settings:
         """The settings for anything outside all folders: those of the first folder."""
         return self._of(next(iter(self._files), None))[0]
-
-    @property
-    def chosen_model(self) -> str | None:
-        """The configured model; None if the choice is ours."""
-        return self.settings.model if self.settings.model != AUTO else None
 
     @property
     def sends_token(self) -> bool:

@@ -186,11 +186,8 @@ def json_schema() -> dict[str, Any]:
     """
     (whole,), parts = msgspec.json.schema_components([Settings], ref_template="{name}")
     schema: dict[str, Any] = _inlined(whole, parts)
-    users_alone = {*USER_ONLY, *(path[0] for path in ONLY_LESS)} - {
-        "context",
-        "prefetch",
-        "next_edit",
-    }  # a folder may have its own
+    of_folder = {"context", "prefetch", "next_edit"}
+    users_alone = {*USER_ONLY, *(path[0] for path in ONLY_LESS)} - of_folder
     for field in msgspec.structs.fields(Settings):
         schema["properties"][field.encode_name]["scope"] = "machine" if field.name in users_alone else "resource"
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "infill-ls"}

@@ -8,14 +8,6 @@ from inference.engine.canvas.vocabulary import LINE_BREAKS, Vocabulary
 
 
 @dataclass(frozen=True)
-class Fills:
-    """One answer for the holes of a canvas: the texts in document order, and their number of tokens."""
-
-    texts: tuple[str, ...]
-    tokens: int
-
-
-@dataclass(frozen=True)
 class Written:
     """A canvas with every hole filled, by any means: W ids, and the probability of each."""
 
@@ -26,18 +18,24 @@ class Written:
     """The passes it took: denoising steps, or one per token."""
 
     @property
+    def tokens(self) -> int:
+        """The number of tokens in the holes."""
+        return sum(end - first for first, _, end in self.spans)
+
+    @property
     def confidence(self) -> float:
         """The mean probability of the tokens that were not given; 1 if all were."""
         chosen = [self.confidences[row] for _, first, end in self.spans for row in range(first, end)]
         return sum(chosen) / len(chosen) if chosen else 1.0
 
 
-def texts(vocabulary: Vocabulary, ids: Sequence[int], spans: Sequence[HoleRows], holes: Sequence[Slots]) -> Fills:
+def texts(
+    vocabulary: Vocabulary, ids: Sequence[int], spans: Sequence[HoleRows], holes: Sequence[Slots]
+) -> tuple[str, ...]:
     """The texts of the holes of one canvas (W,), without the bytes that healing moved into them."""
-    found = []
-    for span, hole in zip(spans, holes, strict=True):
-        found.append(b"".join(values(vocabulary, ids, span, hole))[hole.skip :].decode("utf-8", errors="replace"))
-    return Fills(tuple(found), sum(end - first for first, _, end in spans))
+    pairs = zip(spans, holes, strict=True)
+    found = (b"".join(values(vocabulary, ids, span, hole))[hole.skip :] for span, hole in pairs)
+    return tuple(text.decode("utf-8", errors="replace") for text in found)
 
 
 def values(vocabulary: Vocabulary, ids: Sequence[int], span: HoleRows, hole: Slots) -> list[bytes]:

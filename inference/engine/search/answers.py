@@ -46,8 +46,8 @@ def ranked(
     best: dict[tuple[str, ...], RankedFill] = {}
     for number in sorted(range(count), key=lambda i: -found[i]):
         one = written[number]
-        given = fills.texts(model.vocabulary, one.ids, one.spans, plan.layout.holes)
-        best.setdefault(given.texts, RankedFill(given.texts, found[number], given.tokens, number, one))
+        texts = fills.texts(model.vocabulary, one.ids, one.spans, plan.layout.holes)
+        best.setdefault(texts, RankedFill(texts, found[number], one.tokens, number, one))
     return sorted(best.values(), key=answered.flaws)
 
 

@@ -126,8 +126,7 @@ class CanvasSearch:
         for number in sorted(range(len(scored)), key=lambda each: -scored[each][1]):
             written, score = scored[number]
             texts = self._texts(written)
-            tokens = sum(end - first for first, _, end in written.spans)
-            best.setdefault(texts, RankedFill(texts, score, tokens, number, written))
+            best.setdefault(texts, RankedFill(texts, score, written.tokens, number, written))
         return sorted(best.values(), key=answered.flaws)
 
     def _read(self) -> list[Trial]:
@@ -135,7 +134,7 @@ class CanvasSearch:
         return [each for each in self._trials if each.is_text and (each.steps or not each.left)]
 
     def _texts(self, written: Written) -> tuple[str, ...]:
-        return fills.texts(self._model.vocabulary, written.ids, written.spans, self.plan.layout.holes).texts
+        return fills.texts(self._model.vocabulary, written.ids, written.spans, self.plan.layout.holes)
 
     async def _stop(self) -> None:
         """Aborts all open requests to the server."""
@@ -183,6 +182,5 @@ def _score(written: Written, suffix: float | None) -> float:
 
     Adds a little for each e-fold of its tokens, because a model is surer of shorter fills.
     """
-    tokens = sum(end - first for first, _, end in written.spans)
     found = _by_confidence(written) + (0.0 if suffix is None else _SUFFIX_WEIGHT * suffix)
-    return found / (1 + _SUFFIX_WEIGHT) + _LENGTH_WEIGHT * math.log(max(1, tokens))
+    return found / (1 + _SUFFIX_WEIGHT) + _LENGTH_WEIGHT * math.log(max(1, written.tokens))
