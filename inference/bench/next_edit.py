@@ -119,7 +119,7 @@ class ServerOffers:
         self._text = text
 
     def wait_for_model(self) -> None:
-        """Waits until the worker has its model. Raises ServerError if it cannot load it."""
+        """Waits until the worker has its model. Raises UnexpectedAnswer if it cannot load it."""
         give_up = time.monotonic() + 5 * PATIENCE_S
         while (status := self._editor.status())["state"] not in ("ready", "busy"):
             if status["state"] == "failed" or time.monotonic() > give_up:
@@ -143,7 +143,7 @@ def chat_offers(engine: Engine) -> Offers:
     """The same model, asked in a chat to rewrite the lines around each place that the author changed next.
 
     It is told where to look, which no user could do; in a quiet case it sees the lines around the change. Raises
-    ServerError if the model was not trained to chat.
+    UnexpectedAnswer if the model was not trained to chat.
     """
     left: dict[str, list[int]] = {}
 

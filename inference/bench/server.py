@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def measure(lines: int, keystrokes: int) -> dict[str, Any]:
-    """Measures all sections in one run of one server. Raises ServerError."""
+    """Measures all sections in one run of one server. Raises UnexpectedAnswer."""
     text = document(lines)
     with (
         tempfile.TemporaryDirectory(prefix="ils-") as folder,
@@ -196,7 +196,7 @@ def _echo_worker(runtime: Path) -> Iterator[None]:
 
 
 def _wait_until_ready(editor: ScriptedEditor) -> None:
-    """Waits until the worker is ready. Raises ServerError if it is not the echo worker."""
+    """Waits until the worker is ready. Raises UnexpectedAnswer if it is not the echo worker."""
     give_up = time.monotonic() + PATIENCE_S
     while (status := editor.status())["state"] != "ready":
         if time.monotonic() > give_up:

@@ -105,7 +105,7 @@ class ScriptedEditor:
         self._send({"method": method, "params": params})
 
     def ask(self, method: str, params: Any) -> Any:
-        """The result of a request. Raises ServerError."""
+        """The result of a request. Raises UnexpectedAnswer."""
         reply = self._ask(method, params)
         if "result" not in reply:
             raise UnexpectedAnswer(f"{method}: {reply.get('error')}")

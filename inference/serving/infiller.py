@@ -96,7 +96,7 @@ class RemoteInfiller(Filler, Protocol):
 
 
 @runtime_checkable
-class PartnerInfiller(Protocol):
+class Autoregressive(Protocol):
     """Further information about an autoregressive server that fills holes."""
 
     @property

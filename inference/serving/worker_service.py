@@ -11,7 +11,7 @@ import psutil
 
 from inference.messages import Done, ErrorCode, Failed, Request, Status, Welcome, WorkerState
 from inference.serving.connection import ClientConnection
-from inference.serving.infiller import Filler, JobEvent, PartnerInfiller, Timed
+from inference.serving.infiller import Autoregressive, Filler, JobEvent, Timed
 from inference.serving.jobs import Jobs, Punctuality
 from inference.serving.logs import log
 from inference.serving.server_health import ServerHealth
@@ -76,7 +76,7 @@ class WorkerService:
         )
         if self._filler is not None:  # a server may have changed its model
             now = msgspec.structs.replace(now, model=self._filler.model, context_tokens=self._filler.context_tokens)
-        if isinstance(self._filler, PartnerInfiller):
+        if isinstance(self._filler, Autoregressive):
             now = msgspec.structs.replace(now, partner=self._filler.partner, sees_drafts=self._filler.sees_drafts)
         if isinstance(self._filler, Timed):
             filler = self._filler

@@ -26,7 +26,7 @@ from inference.remote.meeting import MEETING_S, ServedInfiller, Watched
 from inference.remote.vllm import files, server
 from inference.remote.vllm.canvas_search import Model
 from inference.remote.vllm.infilling import RemoteInfilling
-from inference.remote.vllm.server import ServedModel
+from inference.remote.vllm.server import CanvasModel
 from inference.serving.infiller import RemoteInfiller
 from inference.serving.startup import WorkerArguments
 
@@ -53,7 +53,7 @@ class VllmInfiller(ServedInfiller):
     """A model that a vLLM serves, as the worker knows it."""
 
     def __init__(
-        self, client: Client, place: str, arguments: WorkerArguments, served: ServedModel, model: Model
+        self, client: Client, place: str, arguments: WorkerArguments, served: CanvasModel, model: Model
     ) -> None:
         """`place` is the server's host and port."""
         super().__init__(client, place, arguments)
@@ -64,7 +64,7 @@ class VllmInfiller(ServedInfiller):
         steps = RemoteInfilling(self._client, self._served.name, self._model, request, deadline)
         return Watched(steps, self._meeting.refused)
 
-    def _know(self, served: ServedModel, model: Model) -> None:
+    def _know(self, served: CanvasModel, model: Model) -> None:
         self._served, self._model = served, model
         self.model = meeting.shown(served.name)
         self.context_tokens = prompt.context_tokens(model.vocabulary, model.properties)

@@ -13,7 +13,7 @@ from inference.models.properties import CanvasTokens, Properties
 from inference.remote import address
 from inference.remote.vllm.canvas_search import Model
 from inference.remote.vllm.rules import TextRules
-from inference.remote.vllm.server import ServedModel
+from inference.remote.vllm.server import CanvasModel
 
 _LINE_STEPS, _QUICK_STEPS = 8, 4
 """For a checkpoint without settings, the same as models/diffusion_gemma assumes for a released one."""
@@ -24,7 +24,7 @@ class _Config(msgspec.Struct):
     canvas_length: CanvasTokens | None = None
 
 
-def load(served: ServedModel, wanted: str | None, url: str) -> Model:
+def load(served: CanvasModel, wanted: str | None, url: str) -> Model:
     """The tokens of a served model, and its settings.
 
     `wanted` is a folder or a downloaded hub id; None: the one the server was started with, if it exists here. Raises
@@ -41,7 +41,7 @@ def load(served: ServedModel, wanted: str | None, url: str) -> Model:
     return Model(vocabulary, properties, TextRules(vocabulary, properties))
 
 
-def _folder(served: ServedModel, wanted: str | None, url: str) -> Path:
+def _folder(served: CanvasModel, wanted: str | None, url: str) -> Path:
     """The folder of the tokenizer. The server's own path is only a hint: it is on the server's machine.
 
     So it is opened only if the server is on this machine; otherwise that folder could be anyone's.
@@ -78,7 +78,7 @@ def _assumed(config: dict[str, Any]) -> Properties:
     return Properties(canvas_tokens=width, prompt="chat", line_steps=_LINE_STEPS, quick_steps=_QUICK_STEPS)
 
 
-def _within(properties: Properties, served: ServedModel, url: str) -> Properties:
+def _within(properties: Properties, served: CanvasModel, url: str) -> Properties:
     """The same, with canvases and prefixes that the server accepts. Raises ModelError if it accepts next to nothing."""
     canvas = min(properties.canvas_tokens, served.canvas_tokens)
     context = served.context_tokens or properties.max_prefix_tokens + canvas

@@ -17,7 +17,7 @@ _START_IT = "start a vLLM 0.32 or later with a DiffusionGemma checkpoint: see in
 
 
 @dataclass(frozen=True)
-class ServedModel:
+class CanvasModel:
     """A model on a server. `canvas_tokens` is the widest canvas it accepts, `context_tokens` prompt and canvas at most.
 
     `root` is the folder or hub id that the server was started with, `version` the server's; empty: not known.
@@ -30,7 +30,7 @@ class ServedModel:
     context_tokens: int | None
 
 
-async def meet(client: Client, wanted: str | None) -> ServedModel:
+async def meet(client: Client, wanted: str | None) -> CanvasModel:
     """The server's model named `wanted`, None: its only model. Raises ModelError."""
     try:
         listed = answers.models(await client.get("/v1/models"))
@@ -41,7 +41,7 @@ async def meet(client: Client, wanted: str | None) -> ServedModel:
         raise ModelError(f"{client.url} does not answer as vLLM does ({error}); {_START_IT}") from error
     except ServerError as error:
         raise ModelError(str(error)) from error
-    return ServedModel(model.id, model.root or "", version, canvas, model.max_model_len)
+    return CanvasModel(model.id, model.root or "", version, canvas, model.max_model_len)
 
 
 async def _version(client: Client) -> str:
