@@ -9,7 +9,7 @@
 - The first step's noise is ours; later noise is random tokens, which a checkpoint that knows a mask token alone has
   never seen. Such a canvas is unmasked from here, read by read (trial.py).
 - Read-only requests give log-probabilities at temperature 1 over all tokens: the 20 likeliest of each row, or up to 128
-  named ones (lengths.py, canvas_search.py).
+  named ones (canvas_search.py).
 - The server cannot be told which tokens a row may become. We choose among the likeliest (rules.py, trial.py).
 - What it refuses, and what ends its engine, stands in wire.py. What it serves, it says when refusing (server.py).
 """

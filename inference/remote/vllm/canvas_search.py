@@ -14,16 +14,22 @@ from dataclasses import dataclass
 from inference.engine.canvas import answered, fills
 from inference.engine.canvas.answered import RankedFill
 from inference.engine.canvas.fills import Written
+from inference.engine.canvas.layout import Slots
 from inference.engine.canvas.plan import Plan
 from inference.engine.canvas.vocabulary import Vocabulary
+from inference.engine.search import length
 from inference.engine.search.effort import Effort
 from inference.messages import Hole
 from inference.models.properties import Properties
 from inference.remote.pause import ServerError
-from inference.remote.vllm.lengths import Lengths
 from inference.remote.vllm.reading import CanvasReader
 from inference.remote.vllm.rules import TextRules
 from inference.remote.vllm.trial import LEAST_HEAT, SeededNoise, Trial, denoise, steps_of
+
+_LENGTHS, _LENGTHS_QUICK, _LENGTHS_OF_SEVERAL_LINES = 4, 2, 3
+"""How many lengths to try for one answer. Each is a separate canvas in the server's batch."""
+_GUESSED = 8
+"""How many lengths of a line to try without any knowledge of them."""
 
 
 @dataclass(frozen=True)
@@ -81,9 +87,7 @@ class CanvasSearch:
         return True
 
     async def _denoise(self, on_step: Callable[[], None]) -> None:
-        lengths = Lengths(self._reader, self.plan, self._model.properties, self._model.rules, self._noise)
-        chosen = await lengths.choices(self._effort.candidates, quick=self._quick)
-        holes = self.plan.layout.holes
+        chosen, holes = await self._lengths(), self.plan.layout.holes
         for number, sizes in enumerate(chosen):
             row = self.plan.layout.compose(sizes).cut(self._model.properties.suffix_tokens)
             trial = Trial(row, holes, self._model.rules, self._noise)
@@ -91,6 +95,33 @@ class CanvasSearch:
             self._trials.append(trial)
             self._working[asyncio.create_task(self._one(trial, on_step, again=again), name="canvas")] = trial
         await self._finished()
+
+    async def _lengths(self) -> list[tuple[int, ...]]:
+        """The lengths to try, one per hole, likeliest first; at least one for each candidate, some more than once."""
+        holes, count = self.plan.layout.holes, self._effort.candidates
+        if all(hole.minimum == hole.maximum for hole in holes):
+            found = [tuple(hole.maximum for hole in holes)]
+        else:
+            found = await self._different_lengths(holes, all(hole.single_line for hole in holes), count)
+        return [found[number % len(found)] for number in range(max(count, len(found)))]
+
+    async def _different_lengths(self, holes: Sequence[Slots], is_line: bool, least: int) -> list[tuple[int, ...]]:
+        stated = self._model.properties
+        usual = stated.length_choices or (_LENGTHS if is_line else _LENGTHS_OF_SEVERAL_LINES)
+        count = max(least, _LENGTHS_QUICK if self._quick else usual)
+        if stated.slack_token_id is not None:
+            return length.from_slack(await self._slack(stated.slack_token_id), holes, count)
+        if not is_line:
+            return length.around_usual(holes, count)
+        return length.from_grid(holes, count if self._quick else max(count, _GUESSED))
+
+    async def _slack(self, token: int) -> list[list[float]]:
+        """P(slack) of each slot of each hole, on the canvas with all holes at their widest and nothing but noise."""
+        row = self.plan.layout.compose([hole.maximum for hole in self.plan.layout.holes])
+        trial = Trial(row, self.plan.layout.holes, self._model.rules, self._noise)
+        answer = await self._reader.read(trial.seed, trial.pinned, tokens=(token,))
+        known = [math.exp(min(0.0, each.get(token, -math.inf))) for each in answer.log_probabilities]
+        return [known[first:end] for _, first, end in row.spans]
 
     async def _one(self, trial: Trial, on_step: Callable[[], None], *, again: bool) -> None:
         """`again`: another canvas has the same lengths, so make this one different."""
