@@ -5,7 +5,7 @@ A client that cannot resolve gets actions with a command, which applies the edit
 
 import asyncio
 from collections.abc import Awaitable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import attrs
 from lsprotocol import types
@@ -43,6 +43,8 @@ Only = Sequence[types.CodeActionKind | str] | None
 
 
 Offered = list[CodeAction | Command]
+_Partner = tuple[str, tuple[int, int] | None]
+"""The title of the partner's action, and the recent fill at the cursor."""
 
 
 def code_action(session: Session, params: types.CodeActionParams) -> Offered | Awaitable[Offered]:
@@ -56,20 +58,13 @@ def _offered(session: Session, params: types.CodeActionParams) -> Offered | Awai
     return [] if snapshot is None else _all_wanted(session, snapshot, params)
 
 
-class _Partner(NamedTuple):
-    """The title of the partner's action, and the recent fill at the cursor."""
-
-    title: str
-    made: tuple[int, int] | None
-
-
 async def _all_wanted(session: Session, snapshot: Snapshot, params: types.CodeActionParams) -> Offered:
     """Runs in a thread, because a long file may have thousands of holes."""
     only = params.context.only
     marker, encoding = session.settings_of(snapshot.uri).marker, session.features.encoding  # not in the thread
     place = offsets_of(snapshot.lines, params.range, encoding)
     made = session.refining.fill_at(snapshot.uri, place[0])
-    partner = _Partner(session.partner.action_title, made) if session.partner else None
+    partner = (session.partner.action_title, made) if session.partner else None
     found = await asyncio.to_thread(_available, snapshot, params, marker, encoding, partner)
     available = [action for action in found if _wanted(only, lsp_kind(action))]
     offered = [_offer(session, snapshot, action, params) for action in distinct(available)]

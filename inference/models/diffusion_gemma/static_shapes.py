@@ -9,7 +9,6 @@ import logging
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -164,18 +163,8 @@ class _PrefixRows:
         self._loaded = weakref.ref(prefix)
 
 
-@dataclass(frozen=True)
-class _Inputs:
-    """The changing inputs of a step, at fixed addresses."""
-
-    canvas: Tensor
-    soft: Tensor
-    positions: Tensor
-    masks: dict[str, Tensor]
-
-
 class _Program:
-    """The pass in one shape."""
+    """The pass in one shape, whose changing inputs are at fixed addresses."""
 
     def __init__(self, network: Network, shape: Shape, rows: _PrefixRows) -> None:
         batch, width, _ = shape
@@ -183,27 +172,25 @@ class _Program:
         self._replay: Pass | None = None
         device = network.device
         sizes = dict(zip(network.layer_types, rows.sizes, strict=True))
-        self._inputs = _Inputs(
-            canvas=torch.zeros((batch, width), dtype=torch.long, device=device),
-            soft=torch.zeros((batch, width, network.hidden_size), dtype=network.dtype, device=device),
-            positions=torch.zeros((1, width), dtype=torch.long, device=device),
-            masks={
-                kind: torch.zeros((batch, 1, 1, size + width), dtype=torch.bool, device=device)
-                for kind, size in sizes.items()
-            },
-        )
+        self._canvas = torch.zeros((batch, width), dtype=torch.long, device=device)
+        self._soft = torch.zeros((batch, width, network.hidden_size), dtype=network.dtype, device=device)
+        self._positions = torch.zeros((1, width), dtype=torch.long, device=device)
+        self._masks = {
+            kind: torch.zeros((batch, 1, 1, size + width), dtype=torch.bool, device=device)
+            for kind, size in sizes.items()
+        }
         layers = [LayerView(v.keys.expand(batch, -1, -1, -1), v.values.expand(batch, -1, -1, -1)) for v in rows.layers]
         self._prefix = PrefixView(layers, shape[2])
 
     def load(self, canvas: Tensor, soft: Tensor | None, length: int, valid: Tensor | None) -> None:
         """Copies a step's input in; masks the padding of the shape."""
-        width, inputs = canvas.shape[1], self._inputs
-        inputs.canvas.zero_()[:, :width] = canvas
-        inputs.soft.zero_()
+        width = canvas.shape[1]
+        self._canvas.zero_()[:, :width] = canvas
+        self._soft.zero_()
         if soft is not None:
-            inputs.soft[:, :width] = soft
-        inputs.positions[0] = torch.arange(length, length + self._width, device=inputs.positions.device)
-        for kind, mask in inputs.masks.items():
+            self._soft[:, :width] = soft
+        self._positions[0] = torch.arange(length, length + self._width, device=self._positions.device)
+        for kind, mask in self._masks.items():
             mask.zero_()
             seen = length - self._network.first_row(kind, length)
             start = mask.shape[3] - self._width
@@ -217,7 +204,7 @@ class _Program:
 
     def record(self, recorder: PassRecorder) -> None:
         """Records it, with a canvas and a prefix of zeros, all visible. Raises RecordingError."""
-        for mask in self._inputs.masks.values():
+        for mask in self._masks.values():
             mask.fill_(True)
         try:
             self._replay = recorder.record(self._pass)
@@ -230,10 +217,8 @@ class _Program:
         return self._replay()
 
     def _pass(self) -> Tensor:
-        given = self._inputs
-        return self._network.decode_rows(
-            given.canvas, given.soft, given.positions, given.masks.__getitem__, self._prefix
-        )
+        masks = self._masks.__getitem__
+        return self._network.decode_rows(self._canvas, self._soft, self._positions, masks, self._prefix)
 
 
 def _up(number: int, multiple: int) -> int:
