@@ -22,12 +22,12 @@ import msgspec
 import torch
 
 from inference.bench import next_edit_cases
-from inference.bench.next_edit_cases import CaseResult, EditCase, changes, delta_chrf, is_exact, shared
+from inference.bench.next_edit_cases import CaseResult, EditCase, changes, delta_chrf, is_exact
 from inference.bench.server_editor import PATIENCE_S, ScriptedEditor, UnexpectedAnswer
 from inference.engine import Engine
 from inference.messages import Edit, Hunk, NextEditRequest, NextEdits
 from inference.models.catalogue import EMBEDDED
-from inference.models.family import MiddleFamily
+from inference.models.family import MiddleFamily, common_start
 
 _MORE_OFFERS = 2
 """A case ends after this many more offers than places, in case one is split."""
@@ -109,8 +109,8 @@ class ServerOffers:
         old, new = self._text, text
         if old == new:
             return
-        first = shared(old, new)
-        same = shared(old[first:][::-1], new[first:][::-1])
+        first = common_start(old, new)
+        same = common_start(old[first:][::-1], new[first:][::-1])
         self._version += 1
         places = {"start": _position(old, first), "end": _position(old, len(old) - same)}
         document = {"uri": self._uri, "version": self._version}

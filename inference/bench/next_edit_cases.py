@@ -13,6 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from inference.models.family import common_start
+
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 LANGUAGES = {".py": "python", ".js": "javascript", ".mjs": "javascript", ".ts": "typescript"}
 
@@ -151,13 +153,8 @@ def _gram_changes(start: Counter[str], end: Counter[str]) -> Counter[tuple[str, 
 def _changed_lines(before: str, after: str) -> tuple[int, int]:
     """The first line of `after` that is not in `before`, and the line after the last one."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
-    first = shared(old, new)
-    return first, len(new) - shared(old[first:][::-1], new[first:][::-1])
-
-
-def shared(one: Sequence[str], other: Sequence[str]) -> int:
-    """The length of the common start of two texts, or of two lists of lines."""
-    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    first = common_start(old, new)
+    return first, len(new) - common_start(old[first:][::-1], new[first:][::-1])
 
 
 def _distance(one: str, other: str) -> int:

@@ -208,3 +208,11 @@ class Continuation(Protocol):
 
     def keep(self, parents: "Tensor") -> None:
         """(K,) numbers of continuations: each becomes a copy of the one named at its place."""
+
+
+def common_start(one: Sequence[object], other: Sequence[object]) -> int:
+    """The length of the common prefix of two texts or lists."""
+    limit = min(len(one), len(other))
+    if list(one[:limit]) == list(other[:limit]):
+        return limit
+    return next(n for n in range(limit) if one[n] != other[n])

@@ -13,7 +13,7 @@ from inference.engine.canvas.constraints import FORBIDDEN
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.middle.branch import Branch, Choice, End
 from inference.engine.middle.lookup import MOST_GUESSED, Lookup
-from inference.models.family import Context, MiddleFamily
+from inference.models.family import Context, MiddleFamily, common_start
 
 _OTHERS = 4
 """Remember this many of the likeliest tokens at each place."""
@@ -92,8 +92,7 @@ class Writer:
     def _rows(self, branch: Branch, more: Sequence[int]) -> Tensor:
         """(1 + len(more), V) logits after the branch and after each of `more`. Keeps the fed tokens."""
         ids, room = branch.ids[self._forced :], branch.asked.room + MOST_GUESSED
-        known = _common(self._fed, ids)
-        known = min(known, len(ids) - 1)
+        known = min(common_start(self._fed, ids), len(ids) - 1)
         if known < 0 or len(ids) + len(more) > self._room:
             self._room = len(ids) + len(more) + room
             self._continuation, self._fed, known = self._context.continuation(1, self._room), [], 0
@@ -155,13 +154,3 @@ def _loops(ids: Sequence[int]) -> bool:
     """Whether the text has repeated the same few tokens for so long that nothing else will come."""
     last = ids[-_LONGEST_LOOP:]
     return len(last) == _LONGEST_LOOP and any(last[period:] == last[:-period] for period in range(1, _LOOPED + 1))
-
-
-def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    """The length of their common prefix, in tokens."""
-    same = 0
-    for a, b in zip(one, other, strict=False):
-        if a != b:
-            break
-        same += 1
-    return same

@@ -13,9 +13,10 @@ from inference.engine.loaded_model import LoadedModel
 from inference.engine.next_edit import diff
 from inference.engine.next_edit.adding import added
 from inference.engine.next_edit.replacing import replaced
-from inference.engine.next_edit.tokens import Proposal, code, common_start, lines_of
+from inference.engine.next_edit.tokens import Proposal, code, lines_of
 from inference.engine.work import Work
 from inference.messages import Done, Edit, Hunk, NextEditRequest, NextEdits, Outcome
+from inference.models.family import common_start
 
 MARGIN, LIKENESS_NATS = 12.0, 10.0
 """How much likelier a change must be than none, in nats, counting a bonus for similarity to the changed place.

@@ -12,7 +12,6 @@ from inference.engine.next_edit.tokens import (
     Replacement,
     Splice,
     Token,
-    common_start,
     is_word,
     lines_of,
     opcodes,
@@ -22,6 +21,7 @@ from inference.engine.next_edit.tokens import (
     tokens,
 )
 from inference.messages import Hunk
+from inference.models.family import common_start
 
 _CONTEXT = 4
 """How many tokens on each side of a replacement to compare."""

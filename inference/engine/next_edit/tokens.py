@@ -58,12 +58,6 @@ def code(text: str) -> str:
     return "\n".join(line.rstrip() for line in _COMMENT.sub("", text).split("\n") if line.strip())
 
 
-def common_start(one: Sequence[str], other: Sequence[str]) -> int:
-    """The length of the common prefix, in characters or tokens."""
-    differing = (n for n, (left, right) in enumerate(zip(one, other, strict=False)) if left != right)
-    return next(differing, min(len(one), len(other)))
-
-
 def texts(found: Iterable[Token]) -> tuple[str, ...]:
     """The tokens alone."""
     return tuple(token.text for token in found)

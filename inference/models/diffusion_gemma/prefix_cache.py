@@ -13,6 +13,7 @@ import torch
 
 from inference.models.diffusion_gemma.passes import LayerView, Passes, PrefixView
 from inference.models.diffusion_gemma.rows import Array, ArrayRows
+from inference.models.family import common_start
 
 _SPARE_ROWS, _SPARE_SHARE = 64, 8
 """A growing buffer gets room for this many more rows, or for this part of its rows: typing rarely copies it."""
@@ -129,8 +130,8 @@ class PrefixCache:
     def acquire(self, ids: Sequence[int]) -> EncodedPrefix:
         """The longest encoded prefix of `ids`; the caller encodes the rest and must release it."""
         self._clock += 1
-        best = max(self._entries, key=lambda entry: _common(entry.ids, ids), default=None)
-        common = 0 if best is None else _common(best.ids, ids)
+        best = max(self._entries, key=lambda entry: common_start(entry.ids, ids), default=None)
+        common = 0 if best is None else common_start(best.ids, ids)
         entry = best if best is not None and self._may_take(best, common) else self._copy(best, common)
         if common < len(entry.ids):
             del entry.ids[common:]
@@ -177,14 +178,6 @@ class PrefixCache:
             entry.values = [_append(rows, None, t[:, :, :common], 0) for t in source.values if t is not None]
         self._entries.append(entry)
         return entry
-
-
-def _common(left: Sequence[int], right: Sequence[int]) -> int:
-    """The length of the common prefix of two sequences."""
-    limit = min(len(left), len(right))
-    if list(left[:limit]) == list(right[:limit]):
-        return limit
-    return next(i for i in range(limit) if left[i] != right[i])
 
 
 def _append(rows: ArrayRows, buffer: Array | None, new: Array, at: int) -> Array:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from inference.models.family import common_start
+
 _SPARE_TOKENS = 256
 """Allocate room for this many more tokens than needed, so that typing seldom copies."""
 _KEPT_PROMPTS, _KEPT_BYTES = 8, 32 << 20
@@ -93,8 +95,8 @@ class Prompts:
 
         The caller must give it back.
         """
-        best = max(self._kept, key=lambda each: _common(each.ids, ids), default=None)
-        shared = 0 if best is None else _common(best.ids, ids)
+        best = max(self._kept, key=lambda each: common_start(each.ids, ids), default=None)
+        shared = 0 if best is None else common_start(best.ids, ids)
         if best is None or best.is_open or shared < _SAME_TEXT * len(best.ids):
             source = self._empty if best is None else best.rows
             best = Prompt(source.copied(shared, len(ids) + _SPARE_TOKENS), list(ids[:shared]))
@@ -116,9 +118,3 @@ class Prompts:
     def size_bytes(self) -> int:
         """The memory of all of them."""
         return sum(each.rows.content.nbytes for each in self._kept)
-
-
-def _common(left: Sequence[int], right: Sequence[int]) -> int:
-    """The length of the common prefix of two sequences."""
-    pairs = zip(left, right, strict=False)
-    return next((number for number, (one, other) in enumerate(pairs) if one != other), min(len(left), len(right)))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from inference.models.family import common_start
 from inference.models.masked.network import Qwen2, turned
 
 _NEIGHBOURS = 8
@@ -74,11 +75,8 @@ class Known:
 
 def common_ends(one: Sequence[int], other: Sequence[int]) -> tuple[int, int]:
     """The lengths of the common prefix, and of the common suffix of the rest."""
-    shorter = min(len(one), len(other))
-    lead = next((number for number in range(shorter) if one[number] != other[number]), shorter)
-    rest = shorter - lead
-    tail = next((number for number in range(rest) if one[-1 - number] != other[-1 - number]), rest)
-    return lead, tail
+    lead = common_start(one, other)
+    return lead, common_start(one[lead:][::-1], other[lead:][::-1])
 
 
 def sources(known: Sequence[int], wanted: Sequence[int], *, neighbours: int = _NEIGHBOURS) -> list[int]:
