@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from lsp_server.next_edit.fields import field_in
+from lsp_server.next_edit.names import Names, Role
 from lsp_server.next_edit.recent import Comparison, Hunk
 from lsp_server.next_edit.renames import Compared, NextEdit
 from lsp_server.syntax.lines import eol_at, line_end, line_start
@@ -20,6 +22,7 @@ _ITEM = re.compile(
 _WORD = re.compile(r"[^\W\d]\w*")
 _PLAIN = re.compile(r"[\w.]+|\"\w+\"|'\w+'")
 _SELF = frozenset({"self", "this"})
+_STORED = re.compile(r"\s*((?:self|this)\.\w+) = ")
 _MOST_LINES = 8
 _FAR_LINES = 30
 """How far above an added line its neighbour may be, behind comments and strings."""
@@ -38,46 +41,73 @@ class _Item:
 
 def after_additions(compared: Compared) -> Iterator[NextEdit]:
     """The places that lack what was added elsewhere, in order of the additions."""
-    texts, view = compared.texts, compared.new.view
+    texts = compared.texts
     for hunk in texts.hunks:
-        added = _added(texts, hunk)
-        neighbour = _above(view, texts.new, added[0]) if added else None
-        if neighbour is not None and neighbour.name not in {item.name for item in added}:
+        yield from _unstored(compared, hunk)
+        added = _added(compared.new, texts, hunk)
+        neighbour = _above(compared.new, texts.new, added[0]) if added else None
+        if neighbour is None or ("=" not in neighbour.line and any("=" in item.line for item in added)):
+            continue
+        if neighbour.name not in {item.name for item in added}:
             yield from _missing(compared, added, neighbour)
 
 
-def _added(texts: Comparison, hunk: Hunk) -> list[_Item]:
+def _unstored(compared: Compared, hunk: Hunk) -> Iterator[NextEdit]:
+    """The line that stores a new parameter as the one before it is stored."""
+    names, text = compared.new, compared.texts.new
+    words = (names.at(hunk.start + match.start()) for match in _WORD.finditer(text[hunk.start : hunk.end]))
+    found = [name for name in words if name is not None and name.role is Role.PARAMETER]
+    if len(found) != 1 or found[0].binder is None or hunk.old_start != hunk.old_end:
+        return
+    function, before = found[0].binder, compared.new.view.start(found[0].binder)
+    words = (names.at(before + match.start()) for match in _WORD.finditer(text[before : hunk.start]))
+    others = [name for name in words if name is not None and name.role is Role.PARAMETER and name.binder == function]
+    if not others:
+        return
+    one, new = others[-1].text, found[0].text
+    stored = re.compile(rf"^[ \t]*(?:self|this)\._?{re.escape(one)} = {re.escape(one)};?$", re.MULTILINE)
+    for match in stored.finditer(text, hunk.end, names.view.end(function)):
+        if new not in _WORD.findall(_around(text, match.start(), match.end())):
+            line = re.sub(rf"(?<![^\W_]){re.escape(one)}(?!\w)", new, match[0])
+            yield NextEdit(match.end(), match.end(), eol_at(text, match.start()) + line, f"beside {one}: {new}")
+
+
+def _added(names: Names, texts: Comparison, hunk: Hunk) -> list[_Item]:
     """The items among whole new lines, all of the same shape; none if the change did more."""
     start, end = line_start(texts.new, hunk.start), line_end(texts.new, hunk.end)
     block = texts.new[start:end]
     is_whole = hunk.old_start == hunk.old_end and block.strip() == texts.new[hunk.start : hunk.end].strip()
     if not is_whole or block.count("\n") >= _MOST_LINES:
         return []
-    items = [item for item in _items(texts.new, start, end) if item is not None]
+    items = [item for item in _items(names, texts.new, start, end) if item is not None]
     return [item for item in items if item.shape == items[0].shape]
 
 
-def _items(text: str, start: int, end: int) -> Iterator[_Item | None]:
+def _items(names: Names, text: str, start: int, end: int) -> Iterator[_Item | None]:
     """The lines of [start, end), whole lines, in order; None for those that are about no name."""
     for line in text[start:end].split("\n"):
-        found = _ITEM.match(line)
-        yield _Item(start, start + len(line), line, found["name"], (found["shape"], found["mark"])) if found else None
+        if found := _ITEM.match(line):
+            yield _Item(start, start + len(line), line, found["name"], (found["shape"], found["mark"]))
+        elif field := field_in(names, start):
+            yield _Item(start, start + len(line), line, field.name.text, (line[: len(line) - len(line.lstrip())], ""))
+        else:
+            yield None
         start += len(line) + 1
 
 
-def _above(view: View, text: str, added: _Item) -> _Item | None:
+def _above(names: Names, text: str, added: _Item) -> _Item | None:
     """The nearest item of that shape above, with only comments, strings and blank lines between."""
     end = added.start
     for _ in range(_FAR_LINES):
         if end == 0:
             return None
         start = line_start(text, end - 1)
-        item = next(_items(text, start, end - 1))
+        item = next(_items(names, text, start, end - 1))
         end = start
         if item is not None and item.shape == added.shape:
             return item
         words = text[start : line_end(text, start)]
-        if words.strip() and not _is_told(view, start + len(words) - len(words.lstrip())):
+        if words.strip() and not _is_told(names.view, start + len(words) - len(words.lstrip())):
             return None
     return None
 
@@ -90,10 +120,17 @@ def _missing(compared: Compared, added: Sequence[_Item], neighbour: _Item) -> It
         if start == neighbour.start or texts.is_new(start, end) or line.index(neighbour.name) != match.start() - start:
             continue
         lines = [_like(line, neighbour, item) for item in added]
-        names = {item.name for item in added}
-        if all(lines) and names.isdisjoint(_WORD.findall(_around(text, start, end))):
+        around = _around(text, start, end)
+        if all(lines) and not any(_is_there(around, line, item) for line, item in zip(lines, added, strict=True)):
             why = f"beside {neighbour.name}: {', '.join(item.name for item in added)}"
             yield NextEdit(end, end, "".join(eol_at(text, start) + each for each in lines), why)
+
+
+def _is_there(around: str, line: str, item: _Item) -> bool:
+    """Whether the lines around already do what a new line would do, or use its name otherwise."""
+    stored = _STORED.match(line)
+    sought = rf"{re.escape(stored[1])}\b" if stored else rf"\b{re.escape(item.name)}\b"
+    return re.search(sought, around) is not None
 
 
 def _like(line: str, neighbour: _Item, item: _Item) -> str:

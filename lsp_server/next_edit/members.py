@@ -8,6 +8,8 @@ from lsp_server.next_edit.names import Name, Names, Role
 
 _DISTINCT = re.compile(r"\w_\w|[a-z][A-Z]|^_\w{3}")
 """A name of several words, or a private one, hardly belongs to an unrelated member."""
+_TARGETS = frozenset({"expression_list", "pattern_list", "tuple_pattern"})
+"""Kinds of lists of names that one statement defines."""
 _NAMESAKE = 3
 """The shortest name of a class that tells what a variable of the same name is."""
 _INSIDE_TYPE = re.compile(r"type_arguments|type_parameter|subscript|generic")
@@ -55,17 +57,25 @@ def is_of(names: Names, at: Name, receiver: str, owner: str, member: str) -> boo
     return bool(_DISTINCT.search(member)) or _was_made(names, at, receiver, owner)
 
 
-def _was_made(names: Names, at: Name, receiver: str, owner: str) -> bool:
-    """Whether the definition of `receiver` names `owner`, as `x = Owner()` and `x: Owner` do."""
+def _was_made(names: Names, at: Name, receiver: str, owner: str, *, further: bool = True) -> bool:
+    """Whether the definition of `receiver` names `owner`, as `x = Owner()` and `x: Owner` do, or what was made so."""
     definitions = [name for name in names.all(receiver) if name.binder is not None and name.binder.id in at.scopes]
     return bool(definitions) and all(
-        re.search(rf"(?<!\w){re.escape(owner)}(?!\w)", statement(names, name)) for name in definitions
+        re.search(rf"(?<!\w){re.escape(owner)}(?!\w)", code := statement(names, name))
+        or (further and any(_was_made(names, name, source, owner, further=False) for source in _iterated(code)))
+        for name in definitions
     )
+
+
+def _iterated(code: str) -> list[str]:
+    """The variables whose items a loop takes."""
+    return re.findall(r"\b(?:in|of|range|:) +&?(?:mut )?(\w+)(?=[\s):{]|$)", code)
 
 
 def statement(names: Names, name: Name) -> str:
     """The first line of the code that defines a name; for a parameter, only the parameter."""
-    node = next((each for each in name.above if each.byte_range != name.node.byte_range), name.node)
+    wider = (each for each in name.above if each.byte_range != name.node.byte_range and each.type not in _TARGETS)
+    node = next(wider, name.node)
     if node.type in names.view.table.argument_lists:
         return name.text
     return names.view.code(node).partition("\n")[0][:200]
@@ -118,7 +128,7 @@ def _means_member(names: Names, name: Name, new: Name, owners: Collection[str], 
         case Role.MEMBER | Role.FIELD if name.owner:
             return name.owner in owners
         case Role.FIELD:
-            if name.receiver in owners or _is_typed(names, name, owners):
+            if name.receiver in owners or is_typed(names, name, owners):
                 return True
             return alone and any(is_of(names, name, name.receiver, owner, name.text) for owner in owners)
         case Role.KEYWORD:
@@ -131,7 +141,7 @@ def _means_member(names: Names, name: Name, new: Name, owners: Collection[str], 
     return False
 
 
-def _is_typed(names: Names, at: Name, owners: Collection[str]) -> bool:
+def is_typed(names: Names, at: Name, owners: Collection[str]) -> bool:
     """Whether the definition of a receiver says that it is one of the `owners`, and nothing made of them."""
     word, any_owner = re.escape(at.receiver), "|".join(map(re.escape, owners))
     by_type = rf"{word}\??(?:, *\w+)*(?: *:=?| *=|) *(?:&mut |[&*])?(?:new |await )?(?:{any_owner})(?: *[={{(,]|::|$)"

@@ -110,10 +110,13 @@ class Names:
         if name.role is not Role.USE:
             owners = {each.owner for each in self.all(name.text) if each.role is Role.MEMBER}
             return name.owner not in owners or self.owner(above) in owners
-        if not self.binder_of(name) or not above:
-            return True
         binding = {each.binder.id for each in self.all(name.text) if each.binder is not None}
-        return any(scope in binding for scope in self._seen(above[0], above[1:]))
+        return not self.binder_of(name) or not binding.isdisjoint(self.scopes_at(offset))
+
+    def scopes_at(self, offset: int) -> Collection[int]:
+        """The ids of the scopes whose names are visible at `offset`."""
+        above = self.view.ancestors(self.view.leaf_at(offset))
+        return tuple(self._seen(above[0], above[1:])) if above else ()
 
     def place(self, child: Node, parent: Node) -> str:
         """`kind.field` of a child, or `kind.` for one without a field; empty if no rule covers such a place."""
@@ -214,10 +217,8 @@ class Names:
         for node in above[2:]:
             if node.type == "array":
                 in_list = True
-            elif (node.child_by_field_name("type") or node.child_by_field_name("return_type")) is not None:
-                typed = node.child_by_field_name("type") or node.child_by_field_name("return_type")
-                code = self.view.code(typed).lstrip(": ") if typed is not None else ""
-                code = re.sub(r"^Promise<(.*)>$", r"\1", code)
+            elif typed := node.child_by_field_name("type") or node.child_by_field_name("return_type"):
+                code = re.sub(r"^:\s*(?:Promise<(?=.*>$))?|>$", "", self.view.code(typed))
                 return code if not in_list else code.removesuffix("[]") if code.endswith("[]") else ""
             elif node.type not in ("return_statement", "parenthesized_expression", "statement_block"):
                 return ""
