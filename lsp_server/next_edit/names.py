@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from tree_sitter import Node
 
+from lsp_server.next_edit.literals import is_quoted_name, type_of_literal
 from lsp_server.syntax.languages.table import BindingRules
 from lsp_server.syntax.source import Source
 from lsp_server.syntax.view import View
@@ -80,7 +81,7 @@ class Names:
         return None if view is None or view.table.binding is None else cls(view, view.table.binding)
 
     def all(self, word: str) -> tuple[Name, ...]:
-        """The occurrences of a name, in order; none if there are too many. Strings and comments have no names."""
+        """The occurrences of a name, in order; none if there are too many. Few strings and no comments have any."""
         if word not in self._known:
             found = re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", self.view.text)
             starts = [match.start() for _, match in zip(range(MOST_OCCURRENCES + 1), found, strict=False)]
@@ -92,10 +93,11 @@ class Names:
         """The name that starts at `offset`; None if that is no name, or a name without a meaning of its own."""
         view = self.view
         node = view.leaf_at(offset)
-        if node is None or node.type not in self.rules.names or view.start(node) != offset:
+        if node is None or view.start(node) != offset:
             return None
         above = view.ancestors(node)[1:]
-        return self._classified(node, above) if above else None
+        is_name = node.type in self.rules.names or (self.rules.quoted and is_quoted_name(view, node, above))
+        return self._classified(node, above) if above and is_name else None
 
     def binder_of(self, name: Name) -> int:
         """The id of the scope that binds a plain name; 0 if the file does not define it."""
@@ -136,7 +138,7 @@ class Names:
         role, binder, receiver, owner = Role.USE, None, "", ""
         if place in rules.members:
             role, owner = Role.MEMBER, self.owner(above)
-        elif place in rules.keys and (receiver := self._type_of_literal(above)):
+        elif place in rules.keys and (receiver := type_of_literal(self.view, above)):
             role = Role.KEYWORD
         elif not self._is_path(place, above) and (found := self._bound(node, above)):
             role, binder = found
@@ -210,19 +212,6 @@ class Names:
     def _is_path(self, place: str, above: Sequence[Node]) -> bool:
         """Whether a member's name in a pattern is no definition, as in `Kind::Name`."""
         return place in self._fields and not any(each.type in self.rules.paths for each in above)
-
-    def _type_of_literal(self, above: Sequence[Node]) -> str:
-        """The declared type of the object around a key; empty if there is none."""
-        in_list = False
-        for node in above[2:]:
-            if node.type == "array":
-                in_list = True
-            elif typed := node.child_by_field_name("type") or node.child_by_field_name("return_type"):
-                code = re.sub(r"^:\s*(?:Promise<(?=.*>$))?|>$", "", self.view.code(typed))
-                return code if not in_list else code.removesuffix("[]") if code.endswith("[]") else ""
-            elif node.type not in ("return_statement", "parenthesized_expression", "statement_block"):
-                return ""
-        return ""
 
     def called(self, nodes: Iterable[Node]) -> str:
         """The callee of the first call among the nodes; empty if none is a call."""

@@ -38,6 +38,7 @@ _BINDING = BindingRules(
     assigned=frozenset({"assignment.left"}),
     keywords=frozenset({"keyword_argument.name"}),
     calls=(("call", "function", "arguments"),),
+    quoted=True,
     builtins=frozenset({*dir(builtins), "__file__", "__path__"}),
     awaits="await",
     waiters=r"\b(?:\w*gather|create_task|ensure_future|\w*run\w*|wait\w*|shield|as_completed|\w*submit|start_soon|spawn)$",

@@ -72,6 +72,7 @@ class BindingRules:
     keys: frozenset[str] = frozenset()  # places of members' names in a literal whose type is declared around it
     cases: frozenset[str] = frozenset()  # places where a member of an enumeration has no qualifier
     shorthand: tuple[tuple[str, str], ...] = ()  # kinds or places where one name means two, and the joiner
+    quoted: bool = False  # a string may hold a name, as in `__all__`
     calls: tuple[tuple[str, str, str], ...] = ()  # kinds of calls, and the fields with callee and arguments
     awaits: str = ""  # the kind of an awaited expression
     await_before: str = "await "
