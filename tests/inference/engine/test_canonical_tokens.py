@@ -87,7 +87,7 @@ def test_a_line_break_ends_the_text_of_a_hole_of_one_line(qwen: Vocabulary, fill
     plan, ids = planned(qwen, "if x:\n", Hole(single_line=True), "\n"), qwen.encode("if x:\n" + fill)
     begin = len(plan.prefix_ids)
     span, (hole,) = (0, 0, len(ids) - begin), plan.layout.holes
-    assert fills.texts(qwen, ids[begin:], [span], [hole]).texts == (text,)
+    assert fills.texts(qwen, ids[begin:], [span], [hole]) == (text,)
     assert "".join(fills.pieces(qwen, ids[begin:], [0.5] * len(ids), span, hole)[0]) == text
 
 
@@ -95,4 +95,4 @@ def test_what_is_typed_of_a_hole_of_one_line_may_break_it(qwen: Vocabulary) -> N
     plan = planned(qwen, "x = ", Hole(single_line=True, starts_with="f(\n    y"), "\n")
     (hole,) = plan.layout.holes
     ids = [*hole.forced, *qwen.encode(" y)\n")]
-    assert fills.texts(qwen, ids, [(0, len(hole.forced), len(ids))], [hole]).texts == ("f(\n    y)",)
+    assert fills.texts(qwen, ids, [(0, len(hole.forced), len(ids))], [hole]) == ("f(\n    y)",)

@@ -43,7 +43,7 @@ class Case:
 
     def texts(self, found: list[Written]) -> list[str]:
         holes, vocabulary = self.plan.layout.holes, self.engine.loaded.vocabulary
-        return [fills.texts(vocabulary, one.ids, one.spans, holes).texts[0] for one in found]
+        return [fills.texts(vocabulary, one.ids, one.spans, holes)[0] for one in found]
 
 
 @contextmanager
