@@ -169,7 +169,7 @@ def trouble_with(file: Path) -> str:
         if not is_plain(file):
             return NOT_PLAIN
         write_format = file.read_bytes()[18:19] if file.exists() else b""
-        is_writable = write_format in (b"", b"\1", b"\2")  # SQLite writes to no others
+        is_writable = write_format <= b"\2"  # SQLite writes to no others
     except OSError as error:
         raise UsageFileError(_in_words(file, error)) from error
     with suppress(sqlite3.OperationalError), closing(read_only(file)) as connection:

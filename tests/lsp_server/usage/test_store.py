@@ -135,11 +135,14 @@ def damage(file: Path, offset: int, value: int) -> None:
 
 @pytest.mark.parametrize("value", [0, 9, 255])
 def test_damaged_header_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: int) -> None:
-    """Byte 47 holds the format of the schema, 18 and 19 those for writing and reading, 60 to 63 our own version."""
+    """Bytes 44 to 47 hold the format of the schema, 18 and 19 those for writing and reading, 60 to 63 our own version.
+
+    The last of these makes it a file of a newer version.
+    """
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
     file = tmp_path / "usage/usage.sqlite"
     texts = ("mainly", "otherwise", "standing")
-    for offset in set(range(0, 100, 1 if value == 9 else 7)) - {63}:  # that one makes it a file of a newer version
+    for offset in {*range(0, 100, 7), 18, 19, *range(44, 48), *range(60, 63)} - {63}:
         written(file, [*suggestion(1), *compared(1, texts=texts)])
         damage(file, offset, value)
         foreseen = store.trouble_with(file)
