@@ -19,7 +19,7 @@ class UsageConnection:
         self._connection: sqlite3.Connection | None = None
 
     def write(self, events: Sequence[Event]) -> bool:
-        """Whether all of `events` are now in the file."""
+        """Whether all of `events` are now in the file. Says why not, unless other processes are just writing."""
         try:
             try:
                 store.write(self._open(), events)
@@ -31,6 +31,8 @@ class UsageConnection:
         except UsageFileError as error:
             self._say(f"the statistics cannot be written: {error}")
         except (OSError, sqlite3.Error) as error:
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
+                return False
             self._say(f"the statistics cannot be written: {self._file}: {error}")
         else:
             return True
