@@ -4,6 +4,7 @@ import re
 import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
+from stat import S_ISREG
 
 APPLICATION_ID = 0x494E464C
 """`INFL`: identifies a file as ours."""
@@ -46,8 +47,11 @@ def move_aside(file: Path) -> Path:
 
 
 def is_plain(file: Path) -> bool:
-    """Whether this is a regular file, or nothing."""
-    return not file.is_symlink() and (file.is_file() or not file.exists())
+    """Whether this is a regular file, or nothing; in one look, as other processes make and remove SQLite's files."""
+    try:
+        return S_ISREG(file.lstat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
 
 
 def read_only(file: Path) -> sqlite3.Connection:

@@ -21,7 +21,7 @@ from lsp_server.usage.connection import UsageConnection
 from lsp_server.usage.events import Answered, Decided, Event, Look, Pair
 from lsp_server.usage.place import STATE_VARIABLE
 from lsp_server.usage.reading import read
-from lsp_server.usage.set_aside import APPLICATION_ID, set_aside
+from lsp_server.usage.set_aside import APPLICATION_ID, is_plain, set_aside
 from lsp_server.usage.store import KEPT_DAYS, VERSION, UsageFileError, open_store
 from lsp_server.usage.writer import MOST_WAITING, UsageWriter
 from tests.lsp_server.usage.events import compared, suggestion
@@ -112,6 +112,23 @@ def test_several_processes_write_at_once(file: Path) -> None:
         thread.join(PATIENCE_S)
     assert sorted(keys(file)) == sorted(key for mine in ranges for key in mine)
     assert said == []
+
+
+def test_a_file_that_comes_and_goes_is_plain(tmp_path: Path) -> None:
+    part, over = tmp_path / "usage.sqlite-wal", threading.Event()
+
+    def toggle() -> None:
+        while not over.is_set():
+            part.write_bytes(b"")
+            part.unlink()
+
+    toggling = threading.Thread(target=toggle)
+    toggling.start()
+    try:
+        assert all(is_plain(part) for _ in range(20_000))
+    finally:
+        over.set()
+        toggling.join()
 
 
 @pytest.mark.parametrize(
