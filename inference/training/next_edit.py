@@ -26,10 +26,10 @@ from inference.engine.loaded_model import LoadedModel
 from inference.engine.next_edit.judging import LIKENESS_NATS, MARGIN
 from inference.models import registry
 from inference.models.fim.network import FastLayer, Network
+from inference.models.fim.next_edit import MATRICES, fingerprint, tensor_name
 from inference.training.next_edit_tree import Lesson, Tree, read, tree_of
 from inference.training.optimizer import Optimizer
 
-_MATRICES = ("queries_keys_values", "out", "gate_up", "down")
 _ALPHA = 2.0
 """The factor for an adapter's product."""
 _WARM_UP_STEPS = 20
@@ -49,11 +49,11 @@ class Tuned(nn.Module):
         self._dtype = network.layers[0].out(torch.zeros(1, network.layers[0].out.shape[1])).dtype
         self.adapters = nn.ParameterDict()
         for number in range(self._first, len(network.layers)):
-            for name in _MATRICES:
+            for name in MATRICES:
                 wide, inner = getattr(network.layers[number], name).shape
                 down = torch.randn(rank, inner) / math.sqrt(inner)
-                self.adapters[f"lora_{number}_{name}_down"] = nn.Parameter(down)
-                self.adapters[f"lora_{number}_{name}_up"] = nn.Parameter(torch.zeros(wide, rank))
+                self.adapters[tensor_name(number, name, "down")] = nn.Parameter(down)
+                self.adapters[tensor_name(number, name, "up")] = nn.Parameter(torch.zeros(wide, rank))
 
     def forward(self, tree: Tree) -> Tensor:
         """The hidden states (n, d) of a tree's tokens, float32."""
@@ -86,7 +86,7 @@ class Tuned(nn.Module):
         matrix = getattr(layer, name)
         made: Tensor = matrix(rows)
         if number >= self._first:
-            down, up = (self.adapters[f"lora_{number}_{name}_{side}"].to(made.dtype) for side in ("down", "up"))
+            down, up = (self.adapters[tensor_name(number, name, side)].to(made.dtype) for side in ("down", "up"))
             made = made + _ALPHA * (rows.to(made.dtype) @ down.T) @ up.T
         return made.float()
 
@@ -109,15 +109,20 @@ class Tuned(nn.Module):
         return torch.stack(each).mean()
 
     def save(self, file: Path) -> None:
-        """Writes the adapters, in bfloat16."""
-        save_file({name: one.detach().bfloat16() for name, one in self.adapters.items()}, file)
+        """Writes the adapters as the package has them: in bfloat16, the factor in `up`, for this network alone."""
+        scaled = {name: (one.detach() * _factor(name)).bfloat16() for name, one in self.adapters.items()}
+        save_file(scaled, file, {"base": fingerprint(self._network)})
 
     def restore(self, file: Path) -> None:
         """Reads them back."""
         saved = load_file(file)
         with torch.no_grad():
             for name, one in self.adapters.items():
-                one.copy_(saved[name])
+                one.copy_(saved[name] / _factor(name))
+
+
+def _factor(name: str) -> float:
+    return _ALPHA if name.endswith("_up") else 1.0
 
 
 def _turns(network: Network, depths: Tensor) -> Tensor:
@@ -206,10 +211,10 @@ def argument_parser() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--steps", type=int, help="stop earlier, after so many")
     parser.add_argument("--rank", type=int, default=16)
-    parser.add_argument("--layers", type=int, default=12, help="how many of the top layers (default: %(default)s)")
+    parser.add_argument("--layers", type=int, default=6, help="how many of the top layers (default: %(default)s)")
     parser.add_argument("--rate", type=float, default=3e-4)
-    parser.add_argument("--batch", type=int, default=4, help="lessons in a step (default: %(default)s)")
-    parser.add_argument("--tokens", type=int, default=1000, help="longer lessons are left out")
+    parser.add_argument("--batch", type=int, default=8, help="lessons in a step (default: %(default)s)")
+    parser.add_argument("--tokens", type=int, default=400, help="longer lessons are left out")
     parser.add_argument("--seed", type=int, default=0)
     return parser
 

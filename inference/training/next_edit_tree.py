@@ -11,7 +11,7 @@ from torch import Tensor
 
 from inference.engine.canvas.vocabulary import Vocabulary
 
-_MOST_PLACES, _ALIKE = 3, 0.5
+_MOST_PLACES, _ALIKE = 2, 0.5
 
 
 class LessonPlace(msgspec.Struct, frozen=True):
