@@ -137,9 +137,6 @@ class MiddleFamily(Family, Protocol):
         None if the model was not trained to chat.
         """
 
-    def open_judging(self, prefix_ids: Sequence[int]) -> "Context":
-        """As `open`, to compare next edits by their likelihood: with the adapter that was trained for it, if any."""
-
     @property
     def token_ms(self) -> float:
         """The recent duration of a pass that writes one token; 0: none yet."""

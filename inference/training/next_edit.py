@@ -26,10 +26,10 @@ from inference.engine.loaded_model import LoadedModel
 from inference.engine.next_edit.judging import LIKENESS_NATS, MARGIN
 from inference.models import registry
 from inference.models.fim.network import FastLayer, Network
-from inference.models.fim.next_edit import MATRICES, fingerprint, tensor_name
 from inference.training.next_edit_tree import Lesson, Tree, read, tree_of
 from inference.training.optimizer import Optimizer
 
+_MATRICES = ("queries_keys_values", "out", "gate_up", "down")
 _ALPHA = 2.0
 """The factor for an adapter's product."""
 _WARM_UP_STEPS = 20
@@ -49,11 +49,11 @@ class Tuned(nn.Module):
         self._dtype = network.layers[0].out(torch.zeros(1, network.layers[0].out.shape[1])).dtype
         self.adapters = nn.ParameterDict()
         for number in range(self._first, len(network.layers)):
-            for name in MATRICES:
+            for name in _MATRICES:
                 wide, inner = getattr(network.layers[number], name).shape
                 down = torch.randn(rank, inner) / math.sqrt(inner)
-                self.adapters[tensor_name(number, name, "down")] = nn.Parameter(down)
-                self.adapters[tensor_name(number, name, "up")] = nn.Parameter(torch.zeros(wide, rank))
+                self.adapters[f"lora_{number}_{name}_down"] = nn.Parameter(down)
+                self.adapters[f"lora_{number}_{name}_up"] = nn.Parameter(torch.zeros(wide, rank))
 
     def forward(self, tree: Tree) -> Tensor:
         """The hidden states (n, d) of a tree's tokens, float32."""
@@ -86,7 +86,7 @@ class Tuned(nn.Module):
         matrix = getattr(layer, name)
         made: Tensor = matrix(rows)
         if number >= self._first:
-            down, up = (self.adapters[tensor_name(number, name, side)].to(made.dtype) for side in ("down", "up"))
+            down, up = (self.adapters[f"lora_{number}_{name}_{side}"].to(made.dtype) for side in ("down", "up"))
             made = made + _ALPHA * (rows.to(made.dtype) @ down.T) @ up.T
         return made.float()
 
@@ -109,20 +109,15 @@ class Tuned(nn.Module):
         return torch.stack(each).mean()
 
     def save(self, file: Path) -> None:
-        """Writes the adapters as the package has them: in bfloat16, the factor in `up`, for this network alone."""
-        scaled = {name: (one.detach() * _factor(name)).bfloat16() for name, one in self.adapters.items()}
-        save_file(scaled, file, {"base": fingerprint(self._network)})
+        """Writes the adapters, in bfloat16."""
+        save_file({name: one.detach().bfloat16() for name, one in self.adapters.items()}, file)
 
     def restore(self, file: Path) -> None:
         """Reads them back."""
         saved = load_file(file)
         with torch.no_grad():
             for name, one in self.adapters.items():
-                one.copy_(saved[name] / _factor(name))
-
-
-def _factor(name: str) -> float:
-    return _ALPHA if name.endswith("_up") else 1.0
+                one.copy_(saved[name])
 
 
 def _turns(network: Network, depths: Tensor) -> Tensor:

@@ -1,15 +1,11 @@
 """The real weights in float32: token for token what transformers writes, with drafts and without."""
 
 from collections.abc import Sequence
-from contextlib import closing
 
 import pytest
 import torch
 
-from inference.engine.next_edit import diff
-from inference.messages import Hunk
 from inference.models import registry
-from inference.models.family import Context
 from inference.models.fim.adapter import FillInMiddle
 from inference.models.qwen2 import qwen2_config, weight_shapes
 from inference.models.shards import opened
@@ -87,21 +83,3 @@ def test_real_text_is_that_of_transformers(family: FillInMiddle) -> None:
     assert len(written) == TOKENS or int(stock_logits(model, whole)[-1].argmax()) in family.end_ids
     for draft in (written, [*written[:3], 9, 9, *written[4:]], ids):
         assert with_drafts(family, ids, TOKENS, draft)[0] == written
-
-
-def test_next_edits_are_judged_with_the_adapter_of_the_package(family: FillInMiddle) -> None:
-    """After a rename, it prefers the renamed call by more than the plain model does."""
-    encode = family.tokenizer.encode
-    change = Hunk(0, "def totl(items):\n", "def total(items):\n")
-    now, new = "print(totl([1, 2]))\n", "print(total([1, 2]))\n"
-    lines = [change.new, "    return sum(items)\n", "\n", now]
-    ids = encode(diff.changes("sums.py", lines, (change,)) + diff.place(lines, 3, now), add_special_tokens=False).ids
-    texts = [encode(diff.text(lines, 4, text), add_special_tokens=False).ids for text in (now, new)]
-
-    def preferred(context: Context) -> float:
-        with closing(context):
-            list(context.encode())
-            same, changed = context.log_probabilities(texts)
-        return float(changed.sum() - same.sum())
-
-    assert preferred(family.open_judging(ids)) > preferred(family.open(ids)) + 1

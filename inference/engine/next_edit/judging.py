@@ -8,7 +8,6 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
-from typing import cast
 
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.next_edit import diff
@@ -17,7 +16,7 @@ from inference.engine.next_edit.replacing import replaced
 from inference.engine.next_edit.tokens import Proposal, code, lines_of
 from inference.engine.work import Work
 from inference.messages import Done, Edit, Hunk, NextEditRequest, NextEdits, Outcome
-from inference.models.family import MiddleFamily, common_start
+from inference.models.family import common_start
 
 MARGIN, LIKENESS_NATS = 12.0, 10.0
 """How much likelier a change must be than none, in nats, counting a bonus for similarity to the changed place.
@@ -69,7 +68,7 @@ class NextEditing(Work[_Event]):
 
     def _judge(self, found: list[Edit]) -> Iterator[None]:
         """Appends to `found` the edits worth offering, while there is time."""
-        lines, vocabulary, family = self._lines, self._model.vocabulary, cast("MiddleFamily", self._model.family)
+        lines, vocabulary = self._lines, self._model.vocabulary
         like = list[Proposal]()
         for some in alike(lines, self._request):
             like += some
@@ -80,7 +79,7 @@ class NextEditing(Work[_Event]):
                 break
             ids = [*begun, *vocabulary.encode(diff.place(lines, place.line, place.now))]
             texts = [vocabulary.encode(diff.text(lines, place.end, text)) for text in (place.now, *place.texts)]
-            with closing(family.open_judging(ids)) as context:
+            with closing(self._model.family.open(ids)) as context:
                 if not (yield from self._encode(context, ids)):
                     break
                 same, *changed = (float(each.sum()) for each in context.log_probabilities(texts))

@@ -1,7 +1,6 @@
 """A model that fills the middle, behind the `MiddleFamily` protocol."""
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
 
 from tokenizers import Tokenizer
 
@@ -9,7 +8,7 @@ from inference.messages import Snippet
 from inference.models import devices, fim_tokens
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import LengthSignal, ModelError, OnProgress, Traits
-from inference.models.fim import formats, next_edit, weights
+from inference.models.fim import formats, weights
 from inference.models.fim.context import PromptContext
 from inference.models.fim.network import Network
 from inference.models.fim.rows import Prompts
@@ -34,7 +33,6 @@ class FillInMiddle:
         self.name, self.properties, self.tokenizer = found.name, found.properties, tokenizer
         self.network, self.device, self.dtype = network, network.device, dtype
         self.prompts = Prompts(network.empty_rows(0))
-        self._judged = Prompts(network.empty_rows(0), next_edit.KEPT_BYTES)
         tokenizer.encode_special_tokens = True
         special = {token.content: id_ for id_, token in tokenizer.get_added_tokens_decoder().items()}
         tokens = fim_tokens.of_vocabulary(special)
@@ -77,14 +75,6 @@ class FillInMiddle:
     def open(self, prefix_ids: Sequence[int]) -> PromptContext:
         """See `Family.open`."""
         return PromptContext(self.network, self.prompts, prefix_ids, self._passed)
-
-    @cached_property
-    def _judge(self) -> Network:
-        return next_edit.adapted(self.network)
-
-    def open_judging(self, prefix_ids: Sequence[int]) -> PromptContext:
-        """See `MiddleFamily.open_judging`."""
-        return PromptContext(self._judge, self._judged, prefix_ids, self._passed)
 
     def middle_prompt(self, prefix: str, suffix: str, *, path: str = "", files: Sequence[Snippet] = ()) -> list[int]:
         """See `MiddleFamily`."""

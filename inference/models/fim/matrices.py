@@ -87,24 +87,6 @@ class Packed:
         return self.weight[numbers].float() * self.scales[numbers].float()[..., None]
 
 
-class Adapted:
-    """A matrix with a low-rank adapter: the product of two thin ones is added to it (LoRA, arXiv 2106.09685)."""
-
-    def __init__(self, base: Matrix, down: Tensor, up: Tensor) -> None:
-        """`down` (r, I), `up` (O, r), in one dtype."""
-        self._base, self._down, self._up = base, down, up
-        self.shape = base.shape
-
-    def __call__(self, rows: Tensor) -> Tensor:
-        """See `Matrix`."""
-        made = self._base(rows)
-        return made + ((rows.to(self._down.dtype) @ self._down.T) @ self._up.T).to(made.dtype)
-
-    def rows(self, numbers: Tensor) -> Tensor:
-        """See `Matrix`."""
-        return self._base.rows(numbers) + self._up[numbers].float() @ self._down.float()
-
-
 def packed_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
     """(n, I) weights -> int8 (n, I) and the bfloat16 scale (n,) of each row, the exact divisor."""
     rows = rows.float()

@@ -81,12 +81,12 @@ class Prompt:
 class Prompts:
     """The latest prompts with the text written behind them, for the requests that follow.
 
-    At most eight, and at most `kept_bytes` beside what is being read; evicts the least recently used.
+    At most eight, and at most 32 MB beside what is being read; evicts the least recently used.
     """
 
-    def __init__(self, empty: PrefixRows, kept_bytes: int = _KEPT_BYTES) -> None:
+    def __init__(self, empty: PrefixRows) -> None:
         """`empty`: rows of the network's shape, without room."""
-        self._empty, self._kept_bytes = empty, kept_bytes
+        self._empty = empty
         self._kept: list[Prompt] = []
         """The least recently used first."""
 
@@ -112,7 +112,7 @@ class Prompts:
         """The prompt is no longer being read."""
         prompt.is_open = False
         idle = [each for each in self._kept if not each.is_open]
-        while len(idle) > 1 and (len(idle) > _KEPT_PROMPTS or self.size_bytes() > self._kept_bytes):
+        while len(idle) > 1 and (len(idle) > _KEPT_PROMPTS or self.size_bytes() > _KEPT_BYTES):
             self._kept.remove(idle.pop(0))
 
     def size_bytes(self) -> int:

@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 import pytest
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from inference.bench.next_edit_cases import EditCase, LineChange
@@ -17,9 +16,6 @@ from inference.bench.next_edit_lessons import lesson_of
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.next_edit.judging import LIKENESS_NATS, MARGIN
 from inference.models.family import Context
-from inference.models.fim.context import PromptContext
-from inference.models.fim.next_edit import adapted
-from inference.models.fim.rows import Prompts
 from inference.training import next_edit
 from inference.training.next_edit import Tuned
 from inference.training.next_edit_tree import tree_of
@@ -78,31 +74,6 @@ def test_a_tree_is_judged_as_its_texts_are_alone(model: LoadedModel) -> None:
         same, *changed = (float(one.sum()) for one in likelihoods(context, list(map(encode, place.texts))))
         wanted = [one - same + LIKENESS_NATS * k - MARGIN for one, k in zip(changed, place.likeness, strict=True)]
         assert found[1:].tolist() == pytest.approx(wanted, abs=0.01)
-
-
-def test_an_adapter_judges_as_it_was_trained(model: LoadedModel, tmp_path: Path) -> None:
-    lesson, encode = lesson_of(CASE, (0,)), model.vocabulary.encode
-    learner, network, file = tuned(model), model.family.network, tmp_path / "next_edit.safetensors"  # type: ignore[attr-defined]
-    for one in learner.adapters.values():
-        one.data = torch.randn_like(one).mul(0.2).bfloat16().float()
-    learner.save(file)
-    scores = learner.scores(tree_of(model.vocabulary, lesson))
-    judge, prompts = adapted(network, file), Prompts(network.empty_rows(0))
-    for place, found in zip(lesson.places, scores, strict=True):
-        texts, ids = list(map(encode, place.texts)), [*encode(lesson.head), *encode(place.place)]
-        judged, plain = PromptContext(judge, prompts, ids, lambda *_: None), model.family.open(ids)
-        better, less = (likelihoods(context, texts) for context in (judged, plain))
-        wanted = float(better[1].sum() - better[0].sum()) + LIKENESS_NATS * place.likeness[0] - MARGIN
-        assert found[1].item() == pytest.approx(wanted, abs=0.05)
-        assert not torch.allclose(better[1], less[1], atol=0.05)
-
-
-def test_an_adapter_of_another_model_is_not_used(model: LoadedModel, tmp_path: Path) -> None:
-    network, file = model.family.network, tmp_path / "next_edit.safetensors"  # type: ignore[attr-defined]
-    save_file({}, file, {"base": "0" * 64})
-    assert adapted(network, file) is network
-    save_file({}, file)
-    assert adapted(network, file) is network
 
 
 def test_adapters_learn_and_are_kept(model: LoadedModel, tmp_path: Path) -> None:
