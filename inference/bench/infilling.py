@@ -11,8 +11,9 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
+import httpx2
 import msgspec
 from rich.console import Console
 from rich.progress import track
@@ -57,6 +58,13 @@ class MeasuredFill:
     tokens: int
     true_tokens: int
     ms: float
+
+
+class Filler(Protocol):
+    """Fills tasks."""
+
+    def fill(self, task: InfillingTask) -> MeasuredFill:
+        """Fills one task's hole."""
 
 
 class Solver:
@@ -132,8 +140,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         tasks = infilling_tasks.read(args.data, args.limit)
         options = SolveOptions(args.length, args.steps, args.seed, quick=args.quick)
-        results = run(tasks, load(args, options), args)
-    except (TaskError, ModelError, RequestError, OSError) as error:
+        results = run(tasks, _peer(args) if args.by else load(args, options), args)
+    except (TaskError, ModelError, RequestError, OSError, ValueError, httpx2.HTTPError) as error:
         print(f"infill-ls: {error}", file=sys.stderr)
         return 2
     _show(args, infilling_tasks.summary(tasks, results))
@@ -145,6 +153,13 @@ def load(args: argparse.Namespace, options: SolveOptions) -> Solver:
     return Solver(load_engine(args), options)
 
 
+def _peer(args: argparse.Namespace) -> Filler:
+    """Who fills in our place. Raises OSError or ValueError if transformers cannot load the model."""
+    from inference.bench.infilling_peers import LlamaServer, Transformers
+
+    return Transformers(Path(args.model), args.dtype) if args.by == "transformers" else LlamaServer(args.by)
+
+
 def load_engine(args: argparse.Namespace) -> Engine:
     """The command line's model, ready to fill. Raises ModelError."""
     from inference.models import registry
@@ -154,7 +169,7 @@ def load_engine(args: argparse.Namespace) -> Engine:
     return engine
 
 
-def run(tasks: Sequence[InfillingTask], solver: Solver, args: argparse.Namespace) -> list[TaskResult]:
+def run(tasks: Sequence[InfillingTask], solver: Filler, args: argparse.Namespace) -> list[TaskResult]:
     """The results of all tasks. Writes each to the file of predictions when it is done."""
     results = []
     for task in with_progress(tasks):
@@ -165,7 +180,7 @@ def run(tasks: Sequence[InfillingTask], solver: Solver, args: argparse.Namespace
     return results
 
 
-def solve(task: InfillingTask, solver: Solver) -> TaskResult:
+def solve(task: InfillingTask, solver: Filler) -> TaskResult:
     """Fills one task and scores the fill."""
     fill = solver.fill(task)
     counted = {"steps": fill.steps, "passes": fill.passes, "tokens": fill.tokens, "true_tokens": fill.true_tokens}
@@ -178,7 +193,7 @@ def with_progress(tasks: Sequence[Task]) -> Iterable[Task]:
 
 
 def _show(args: argparse.Namespace, summary: dict[str, Any]) -> None:
-    about = {"model": args.model, "data": args.data.name, "length": args.length, "steps": args.steps}
+    about = {"model": args.model, "by": args.by, "data": args.data.name, "length": args.length, "steps": args.steps}
     if not args.json:
         kinds = summary["kinds"] | {"all": summary}
         for kind, figures in kinds.items():
@@ -225,6 +240,7 @@ def argument_parser() -> argparse.ArgumentParser:
     parser.add_argument("--length", type=length, default=AUTO, metavar="auto|oracle|N", help="tokens in a hole")
     parser.add_argument("--steps", type=positive, metavar="N", help="take at most N denoising steps")
     parser.add_argument("--quick", action="store_true", help="as for a suggestion that nobody asked for")
+    parser.add_argument("--by", metavar="transformers|URL", help="who fills instead; a URL: llama.cpp's server")
     parser.add_argument("--json", action="store_true", help="print the JSON object only")
     parser.add_argument("--predictions", type=Path, metavar="FILE", help="write every fill, one JSON object a line")
     return parser
