@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import httpx2
 import msgspec
@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import track
 
 from inference.bench import infilling_tasks
-from inference.bench.infilling_tasks import InfillingTask, TaskError, TaskResult
+from inference.bench.infilling_tasks import Filler, InfillingTask, MeasuredFill, TaskError, TaskResult
 from inference.engine import Engine, RequestError
 from inference.engine.canvas.plan import Planner
 from inference.messages import Candidate, Done, Hole, HoleKind, InfillRequest, Text
@@ -43,28 +43,6 @@ class SolveOptions:
     continuations: bool = True
     quick: bool = False
     copying: bool = True
-
-
-@dataclass(frozen=True)
-class MeasuredFill:
-    """A fill and its cost. `true_tokens` is the length of the canonical solution in tokens.
-
-    `steps` are those of the chosen canvas, `passes` all of the decoder's for this request.
-    """
-
-    text: str
-    steps: int
-    passes: int
-    tokens: int
-    true_tokens: int
-    ms: float
-
-
-class Filler(Protocol):
-    """Fills tasks."""
-
-    def fill(self, task: InfillingTask) -> MeasuredFill:
-        """Fills one task's hole."""
 
 
 class Solver:

@@ -12,8 +12,7 @@ import httpx2
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from inference.bench.infilling import MeasuredFill
-from inference.bench.infilling_tasks import InfillingTask
+from inference.bench.infilling_tasks import InfillingTask, MeasuredFill
 from inference.models.fim_tokens import TABLE
 
 _LINE_TOKENS, _LINES_TOKENS = 64, 128

@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -103,6 +103,28 @@ def _task(file: Path, number: int, line: bytes) -> InfillingTask:
         return msgspec.json.decode(line, type=InfillingTask)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise TaskError(f"{file}, line {number}: not a task: {error}") from error
+
+
+@dataclass(frozen=True)
+class MeasuredFill:
+    """A fill and its cost. `true_tokens` is the length of the canonical solution in tokens.
+
+    `steps` are those of the chosen canvas, `passes` all of the decoder's for this request.
+    """
+
+    text: str
+    steps: int
+    passes: int
+    tokens: int
+    true_tokens: int
+    ms: float
+
+
+class Filler(Protocol):
+    """Fills tasks."""
+
+    def fill(self, task: InfillingTask) -> MeasuredFill:
+        """Fills one task's hole."""
 
 
 class TaskResult(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from inference.bench import infilling_tasks
-from inference.bench.infilling import ORACLE, MeasuredFill, SolveOptions, Solver
+from inference.bench.infilling import ORACLE, SolveOptions, Solver
 from inference.bench.infilling_tasks import InfillingTask
 from inference.engine import Engine
 
