@@ -59,9 +59,17 @@ def after_repeats(compared: Compared) -> Iterator[NextEdit]:
                 break
     for site in (site for site in found if not site.alone):
         left, right = _SINGLE_CONTEXT[min(len(site.removed), len(_SINGLE_CONTEXT) - 1)]
+        left = left if site.removed else _with_receivers(site.before, left)
         before, after = [*map(_literal, site.before[len(site.before) - left :])], [*map(_literal, site.after[:right])]
         if _is_telling(_Change.of(site), before, after, edits=1):
             yield from _like(compared, site, _Change.of(site), before, after)
+
+
+def _with_receivers(before: Sequence[str], count: int) -> int:
+    """The number of last tokens of `before` to take so that they begin with all of `a.b.c`, not with a part of it."""
+    while count < len(before) and (before[-count] == "." or before[-count - 1] == "."):
+        count += 1
+    return count
 
 
 def _shared(one: Site, other: Site) -> _Change | None:
