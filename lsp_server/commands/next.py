@@ -1,23 +1,38 @@
-"""`infill-ls next`: finds what no longer fits in a file compared with an older text of it, if privacy allows it."""
+"""`infill-ls next`: finds what no longer fits in a file compared with an older text of it, if privacy allows it.
+
+Asks the syntax first, then the model, as in an editor; without a model on this machine the syntax alone.
+"""
 
 import argparse
+import asyncio
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from inference.messages import WorkerOptions
+from inference.models import catalogue, downloads
+from inference.models.catalogue import AUTO, EMBEDDED
 from lsp_server.commands import output
+from lsp_server.commands.arguments import COMMAND_LINE, add_model_arguments, add_trust_argument, given_settings
 from lsp_server.commands.fill import EXIT_BAD_INPUT, require_allowed, say
 from lsp_server.documents.change import Change, difference
+from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import Encoding, LineIndex
 from lsp_server.documents.reading import BadInput, read_named_file, read_standard_input
 from lsp_server.documents.writing import replace_text
+from lsp_server.next_edit import model
 from lsp_server.next_edit.finder import MOST_OFFERS, nearest, next_edits
 from lsp_server.next_edit.renames import NextEdit
+from lsp_server.next_edit.service import Propose, nobody
+from lsp_server.settings.launch import worker_options
+from lsp_server.settings.layers import Layer, resolve
 from lsp_server.settings.resolver import configuration_for
 from lsp_server.syntax.languages import language_of
-from lsp_server.syntax.source import ParsedText
+from lsp_server.worker import WorkerClient, WorkerFailure, alive
+from lsp_server.worker.options import is_remote
 
 STDIN = "-"
 
@@ -32,16 +47,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shape.add_argument("--json", action="store_true", help="print one JSON object")
     shape.add_argument("--diff", action="store_true", help="print a unified diff")
     shape.add_argument("--write", action="store_true", help="write the result to the file")
+    add_model_arguments(parser)
+    add_trust_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Makes the edits that follow, one after the other. Exit status 0 even if none does, 2 for bad input."""
     try:
         path = Path(os.path.abspath(args.file))  # noqa: PTH100 - does not follow links
-        real = require_allowed(args.file, path, configuration_for(path, {}, os.environ).at(path))
+        given = given_settings(args)
+        for problem in resolve([Layer(COMMAND_LINE, given)])[1]:
+            raise BadInput(problem)
+        configuration = configuration_for(path, given, os.environ)
+        settings = configuration.at(path)
+        real = require_allowed(args.file, path, settings)
         text = read_named_file(args.file, real)
         old = read_standard_input() if args.since == STDIN else read_named_file(Path(args.since))
-        edits, result = all_edits(language_of(str(path)), old, text)
+        options = worker_options(settings, sends_token=configuration.sends_token)
+        document = Document(path.as_uri(), language_of(str(path)), 0, text)
+        edits, result = asyncio.run(_edits_with_model(document.snapshot(), old, options, args))
         if args.write and edits:
             replace_text(args.file, real, text, result)
     except BadInput as error:
@@ -51,21 +75,53 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def all_edits(language_id: str, old: str, text: str) -> tuple[list[dict[str, Any]], str]:
-    """The edits that follow from the change from `old` to `text`, and the text with all of them.
+async def _edits_with_model(
+    now: Snapshot, old: str, options: WorkerOptions, args: argparse.Namespace
+) -> tuple[list[dict[str, Any]], str]:
+    """See `all_edits`. If the model fails, says so and leaves it out."""
+    if not _has_model(options):
+        return await all_edits(now, old)
+    with output.progress(now, (), args) as shown:
+        client = WorkerClient(options, name="infill-ls next", on_status=shown.status)
+
+        async def propose(snapshot: Snapshot, earlier: Sequence[str]) -> Sequence[NextEdit]:
+            try:
+                await alive.loaded(client)
+                return await model.ask(client, snapshot, earlier)
+            except WorkerFailure as failure:
+                say(f"no edits from the model: {failure}")
+                return ()
+
+        try:
+            return await all_edits(now, old, propose)
+        finally:
+            await client.close()
+
+
+def _has_model(options: WorkerOptions) -> bool:
+    """Whether this machine has a model that may know more than the syntax."""
+    if options.model == AUTO:
+        return any(entry.repo and downloads.is_here(entry) for entry in catalogue.ENTRIES)
+    return options.model != EMBEDDED and not is_remote(options)
+
+
+async def all_edits(now: Snapshot, old: str, propose: Propose = nobody) -> tuple[list[dict[str, Any]], str]:
+    """The edits that follow from the change from `old`, and the text with all of them.
 
     Each edit applies to the text after the previous one. Their ranges are those of the protocol, in UTF-16.
     """
     edits: list[dict[str, Any]] = []
-    cursor = difference(old, text).start
+    earlier, cursor = [old], difference(old, now.text).start
     while len(edits) < MOST_OFFERS:
-        offered = nearest(next_edits(ParsedText.parse(language_id, text), [old]), cursor)
+        found = next_edits(now, [old]) or await propose(now, earlier)
+        offered = nearest(found, cursor)
         if offered is None:
             break
-        edits.append(_json(text, offered))
-        text = Change(offered.start, text[offered.start : offered.end], offered.text).applied(text)
-        cursor = offered.start
-    return edits, text
+        edits.append(_json(now.text, offered))
+        earlier.insert(0, now.text)
+        text = Change(offered.start, now.text[offered.start : offered.end], offered.text).applied(now.text)
+        now, cursor = Document(now.uri, now.language_id, 0, text).snapshot(), offered.start
+    return edits, now.text
 
 
 def _json(text: str, edit: NextEdit) -> dict[str, Any]:

@@ -10,6 +10,7 @@ _DISTINCT = re.compile(r"\w_\w|[a-z][A-Z]|^_\w{3}")
 """A name of several words, or a private one, hardly belongs to an unrelated member."""
 _TARGETS = frozenset({"expression_list", "pattern_list", "tuple_pattern"})
 """Kinds of lists of names that one statement defines."""
+_ATTRIBUTES = frozenset({"jsx_attribute"})
 _NAMESAKE = 3
 """The shortest name of a class that tells what a variable of the same name is."""
 _INSIDE_TYPE = re.compile(r"type_arguments|type_parameter|subscript|generic")
@@ -132,13 +133,22 @@ def _means_member(names: Names, name: Name, new: Name, owners: Collection[str], 
                 return True
             return alone and any(is_of(names, name, name.receiver, owner, name.text) for owner in owners)
         case Role.KEYWORD:
-            return name.receiver in owners
+            return name.receiver in owners or _takes(names, name, owners)
         case Role.USE if new.binder is not None and is_bound_in(names, name, new.binder.id):
             return True
         case Role.USE:
             is_case = names.place(name.node, name.above[0]) in names.rules.cases
             return alone and is_case and not names.binder_of(name)
     return False
+
+
+def _takes(names: Names, at: Name, owners: Collection[str]) -> bool:
+    """Whether a component's one parameter says that it is one of the `owners`."""
+    if at.above[0].type not in _ATTRIBUTES:
+        return False
+    types = rf"[)}}\w]\s*:\s*(?:\w+(?:\.\w+)*<)?(?:{'|'.join(map(re.escape, owners))})\b"
+    definitions = [name for name in names.all(at.receiver) if name.binder is not None]
+    return bool(definitions) and all(re.search(types, statement(names, name)) for name in definitions)
 
 
 def is_typed(names: Names, at: Name, owners: Collection[str]) -> bool:

@@ -53,19 +53,27 @@ async def propose(host: Host, snapshot: Snapshot, earlier: Sequence[str]) -> Seq
     is_local = status is not None and not status.server
     if settings.model == EMBEDDED or not is_local or client.state not in (ClientState.READY, ClientState.BUSY):
         return ()
-    hunks, may_send = await asyncio.gather(asyncio.to_thread(_hunks, snapshot.text, earlier), host.may_send(snapshot))
-    if not may_send or not hunks:
+    if not await host.may_send(snapshot):
         return ()
-    deadline_ms = settings.deadline_ms.invoked
+    try:
+        return await ask(client, snapshot, earlier, settings.deadline_ms.invoked)
+    except WorkerFailure as failure:
+        log.info("the model proposes no next edit: %s", failure)
+        return ()
+
+
+async def ask(
+    client: WorkerClient, snapshot: Snapshot, earlier: Sequence[str], deadline_ms: int | None = None
+) -> Sequence[NextEdit]:
+    """The edits that a worker's model proposes, best first. Raises WorkerFailure."""
+    hunks = await asyncio.to_thread(_hunks, snapshot.text, earlier)
+    if not hunks:
+        return ()
     name = path_of(snapshot.uri).rpartition("/")[2]
     request = NextEditRequest(
         f"next-{next(_ids)}", well_formed(snapshot.text), hunks, snapshot.language_id, name, deadline_ms=deadline_ms
     )
-    try:
-        found = await alive.while_alive(client, client.next_edits(request), deadline_ms / 1000 + alive.GRACE_S)
-    except WorkerFailure as failure:
-        log.info("the model proposes no next edit: %s", failure)
-        return ()
+    found = await alive.while_alive(client, client.next_edits(request), (deadline_ms or 0) / 1000 + alive.GRACE_S)
     edits = [NextEdit(edit.start, edit.end, edit.text, WHY) for edit in found]
     return await asyncio.to_thread(offerable, snapshot, edits)
 

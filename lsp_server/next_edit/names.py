@@ -19,6 +19,8 @@ from lsp_server.syntax.view import View
 MOST_OCCURRENCES = 1000
 """Do not follow a name that occurs more often."""
 _TYPE_NAME = re.compile(r"(\w+)\s*(?:[\[<].*)?\)?$", re.DOTALL)
+_UNPARSED = re.compile(r"(\w+(?:\.\w+)*)\.$")
+_MOST_RECEIVER = 80
 _MEMBERS_ALONE = frozenset({"property_identifier", "field_identifier", "private_property_identifier"})
 """Kinds of tokens that are never plain names."""
 
@@ -69,7 +71,7 @@ class Names:
         self.view, self.rules = view, rules
         self._known: dict[str, tuple[Name, ...]] = {}
         self._owners, self._fields, self._joints = dict(rules.owners), dict(rules.fields), dict(rules.shorthand)
-        self._calls = {kind: called for kind, called, _ in rules.calls}
+        self._calls = {kind: called for kind, called, _ in rules.calls} | dict.fromkeys(rules.elements, "name")
         groups = (rules.binds, rules.passes, rules.outside, rules.members, rules.assigned, rules.keywords)
         places = [place for group in (*groups, rules.cases, rules.keys, self._fields, self._joints) for place in group]
         self._kinds = frozenset(place.partition(".")[0] for place in places)
@@ -153,6 +155,9 @@ class Names:
                 Role.MEMBER if of_itself and is_target else Role.FIELD,
                 self.owner(above) if of_itself else "",
             )
+        elif above[0].type in rules.unparsed and (of_member := self._unparsed_receiver(view.start(node))):
+            role, receiver = Role.FIELD, of_member
+            owner = self.owner(above) if receiver in rules.selves else ""
         elif node.type in _MEMBERS_ALONE or any(each.type in rules.paths for each in above):
             return None
         scopes = tuple(self._seen(node, above))
@@ -208,6 +213,11 @@ class Names:
     def _receiver(self, parent: Node, place: str) -> Node | None:
         """The object that the name at `place` is a member of."""
         return parent.child_by_field_name(self._fields[place]) if place in self._fields else None
+
+    def _unparsed_receiver(self, offset: int) -> str:
+        """The object before a member at `offset` where the grammar does not tell; empty if there is none."""
+        found = _UNPARSED.search(self.view.text, max(offset - _MOST_RECEIVER, 0), offset)
+        return found[1] if found else ""
 
     def _is_path(self, place: str, above: Sequence[Node]) -> bool:
         """Whether a member's name in a pattern is no definition, as in `Kind::Name`."""

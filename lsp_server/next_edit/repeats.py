@@ -198,7 +198,10 @@ def _like(
     for match in islice(pattern.finditer(texts.new), _MOST_REPEATS):
         start, end = match.span("sought")
         leaf, is_done = start if end > start else max(start - 1, 0), site.place[0] <= start and end <= site.place[1]
-        if is_done or texts.is_new(start, max(end, start + 1)) or kind_at(view, leaf) != site.kind:
+        kind = kind_at(view, leaf)
+        if end == start and kind in view.table.strings:  # behind a string is not inside it
+            kind = kind_at(view, start)
+        if is_done or texts.is_new(start, max(end, start + 1)) or kind != site.kind:
             continue
         if not all(compared.new.has_at(name, leaf) for name in brought) or _was_astray(compared, site, start):
             continue

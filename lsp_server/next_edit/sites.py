@@ -16,6 +16,8 @@ EDGE = "\n"
 """A token for the start or the end of a line."""
 _CONTEXT_TOKENS = 5
 _VALUE = rf"{STRING}|\d\w*|None|nil|null|undefined|[Tt]rue|[Ff]alse|-|\."
+_CALCULATION = rf"{STRING}|\d\w*|[-+*/%<>]"
+"""Another value, or another calculation with values, rarely concerns other lines."""
 _NOTHING = frozenset({"None", "nil", "null", "undefined", "True", "False", "true", "false"})
 
 
@@ -114,9 +116,14 @@ def _is_own(
     parameter, or more in an attribute.
     """
     new = compared.texts.new[slice(*place)]
+    news = TOKEN.findall(new)
+    if not kind and all(re.fullmatch(_CALCULATION, each) for each in (*removed, *news)):
+        return True
+    if "=" in (new, *removed) and before[-1:] in (["<"], [">"]):  # `<` or `<=`
+        return True
     if removed:
         value = STRING if kind else _VALUE
-        is_value = all(re.fullmatch(value, each) for each in (*removed, *TOKEN.findall(new)))
+        is_value = all(re.fullmatch(value, each) for each in (*removed, *news))
         is_choice = len(removed) == 1 and all(_is_known(compared.new, word) for word in (*removed, new))
         return is_value or (not kind and (is_choice or _NOTHING.issuperset(removed)))
     names = (compared.new.at(place[0] + match.start()) for match in TOKEN.finditer(new))

@@ -55,3 +55,19 @@ def test_bad_input_is_one_line(files: tuple[Path, Path], capsys: pytest.CaptureF
         said = capsys.readouterr()
         assert said.out == ""
         assert len(said.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("model", [str(Path(__file__).parents[1] / "data" / "fim"), "no/model"])
+def test_the_model_is_asked_after_the_syntax(
+    files: tuple[Path, Path], model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A small model that knows no code, and one that cannot be loaded, which is said."""
+    assert main(["next", str(files[0]), "--since", str(files[1]), "--json", "--model", model]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["edits"][0]["text"] == "size"
+    assert ("no edits from the model: " in said.err) == (model == "no/model")
+
+
+def test_a_flag_with_a_bad_value_is_one_line(files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["next", str(files[0]), "--since", str(files[1]), "--model", ""]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1

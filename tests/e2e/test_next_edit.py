@@ -163,10 +163,10 @@ async def test_a_model_is_asked_where_the_syntax_tells_nothing(start_raw: StartR
     client = await start_raw({**PATIENT, "model": str(FIM)}, capabilities=CAN)
     await client.becomes("ready")
     user = Sidekick(client, TEXT)
-    user.type("return count", "return count + 1")
+    user.type("return count", "return total(count)")
     first = user.ask()
     await user.edits(first)
-    user.type("return count + 1", "return count + 2")
+    user.type("return total(count)", "return total(count, 2)")
     keys = [user.ask() for _ in range(2)]
     user.type("f()", "f(x)")
     keys.append(user.ask())

@@ -4,7 +4,11 @@ The model takes the likeliest token each time, so the same text is filled alike;
 would write there, not one wording.
 """
 
+import asyncio
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from lsprotocol.types import Position, Range
@@ -146,3 +150,16 @@ async def test_each_step_of_joint_holes_is_shown_as_a_draft(bench: Workbench) ->
     answer = await bench.fill("fillFile", uri, everywhere(), token="joint")
     assert answer["applied"], answer
     assert len(bench.drafts) >= len(wanted)
+
+
+async def test_the_next_edit_that_only_a_model_expects(bench: Workbench, tmp_path: Path) -> None:
+    line = "fn {}(w: f32, h: f32) -> f32 {{\n    {}\n}}\n"
+    old = line.format("area", "w * h") + "\n" + line.format("perimeter", "2.0 * (w + h)")
+    now, then = tmp_path / "shapes.rs", tmp_path / "old.rs"
+    then.write_text(old)
+    now.write_text(old.replace("f32", "f64", 3))
+    command = ["next", str(now), "--since", str(then), "--model", MODEL]
+    done = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-m", "lsp_server.cli", *command], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == old.replace("f32", "f64")

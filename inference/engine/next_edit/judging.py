@@ -13,7 +13,7 @@ from inference.engine.loaded_model import LoadedModel
 from inference.engine.next_edit import diff
 from inference.engine.next_edit.adding import added
 from inference.engine.next_edit.replacing import replaced
-from inference.engine.next_edit.tokens import Proposal, code, lines_of
+from inference.engine.next_edit.tokens import Proposal, code, is_calculation, lines_of
 from inference.engine.work import Work
 from inference.messages import Done, Edit, Hunk, NextEditRequest, NextEdits, Outcome
 from inference.models.family import common_start
@@ -147,10 +147,10 @@ _REACH_LINES = 300
 
 
 def proposals(lines: Sequence[str], hunk: Hunk) -> Iterator[Proposal]:
-    """Possible changes near a change, like it. Nothing follows from a change to a comment."""
+    """Possible changes near a change, like it. Nothing follows from a change to a comment, or from another number."""
     first = max(0, hunk.line - _REACH_LINES)
     near, moved = lines[first : hunk.line + _REACH_LINES], Hunk(hunk.line - first, hunk.old, hunk.new)
-    if code(hunk.old) != code(hunk.new):
+    if code(hunk.old) != code(hunk.new) and not is_calculation(hunk):
         for one in chain(replaced(near, moved), added(near, moved)):
             if code(one.text) != code(one.now):
                 yield replace(one, line=one.line + first, end=one.end + first)

@@ -5,7 +5,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+from inference.messages import Hunk
+
 _COMMENT = re.compile(r"(?<![\w:\"'])(?:#|//)\s[^\n]*|(?<=\n)\s*\*\s[^\n]*|^\s*\*\s[^\n]*")
+_CALCULATION = re.compile(r"\d\w*|[-+*/%<>]")
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 Opcode = tuple[str, int, int, int, int]
@@ -56,6 +59,17 @@ def lines_of(text: str) -> list[str]:
 def code(text: str) -> str:
     """The text without blank lines and what looks like a comment in most languages."""
     return "\n".join(line.rstrip() for line in _COMMENT.sub("", text).split("\n") if line.strip())
+
+
+def is_calculation(hunk: Hunk) -> bool:
+    """Whether only numbers and arithmetic differ, or whether a bound is included."""
+    before, after = tokens(hunk.old), tokens(hunk.new)
+    for tag, i, j, k, m in opcodes(before, after):
+        differing = texts(before[i:j] + after[k:m])
+        is_bound = differing == ("=",) and i > 0 and before[i - 1].text in ("<", ">")
+        if tag != "equal" and not is_bound and not all(map(_CALCULATION.fullmatch, differing)):
+            return False
+    return True
 
 
 def texts(found: Iterable[Token]) -> tuple[str, ...]:

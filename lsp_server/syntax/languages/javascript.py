@@ -80,9 +80,11 @@ _BINDING = BindingRules(
     ),
     owners=(
         *(("class_declaration", "name"), ("class", "name"), ("abstract_class_declaration", "name")),
-        *(("interface_declaration", "name"), ("enum_declaration", "name")),
+        *(("interface_declaration", "name"), ("enum_declaration", "name"), ("type_alias_declaration", "name")),
     ),
     keys=frozenset({"pair.key"}),
+    keywords=frozenset({"jsx_attribute."}),
+    elements=frozenset({"jsx_opening_element", "jsx_self_closing_element"}),
     selves=frozenset({"this"}),
     assigned=frozenset({"assignment_expression.left"}),
     shorthand=(("shorthand_property_identifier", ": "), ("export_specifier.name", " as ")),

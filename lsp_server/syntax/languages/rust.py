@@ -46,6 +46,7 @@ _BINDING = BindingRules(
     selves=frozenset({"self", "Self"}),
     shorthand=(("shorthand_field_initializer.", ": "),),
     keywords=frozenset({"field_initializer.field"}),
+    unparsed=frozenset({"token_tree"}),
     calls=(("call_expression", "function", "arguments"), ("struct_expression", "name", "body")),
     awaits="await_expression",
     await_before="",

@@ -69,6 +69,8 @@ class BindingRules:
     selves: frozenset[str] = frozenset()  # names of the object inside its own methods
     assigned: frozenset[str] = frozenset()  # places that define members, such as `self.x = 1`
     keywords: frozenset[str] = frozenset()  # places of names of arguments
+    elements: frozenset[str] = frozenset()  # kinds of markup that pass arguments to what their field `name` names
+    unparsed: frozenset[str] = frozenset()  # kinds of nodes that hold bare tokens, such as a macro's arguments
     keys: frozenset[str] = frozenset()  # places of members' names in a literal whose type is declared around it
     cases: frozenset[str] = frozenset()  # places where a member of an enumeration has no qualifier
     shorthand: tuple[tuple[str, str], ...] = ()  # kinds or places where one name means two, and the joiner

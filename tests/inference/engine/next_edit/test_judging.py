@@ -41,11 +41,21 @@ def test_nothing_is_offered_below_the_margin(middle: Engine) -> None:
     assert next(event for event in work if isinstance(event, NextEdits)).edits == ()
 
 
+CALCULATIONS = [("* 3", "* 2"), ("+ 2", "* 2"), ("", " * 2"), ("* 2 < 3", "* 2 <= 3")]
+
+
 @pytest.mark.parametrize("hunks", [(), (Hunk(90, "a\n", "b\n"),), (Hunk(1, "", ""),)])
 def test_hunks_that_lead_nowhere(middle: Engine, hunks: tuple[Hunk, ...]) -> None:
     edits, done = answered(middle, NextEditRequest("n", TEXT, hunks))
     assert edits == ()
     assert done.outcome is Outcome.COMPLETE
+
+
+@pytest.mark.parametrize(("old", "new"), CALCULATIONS)
+def test_nothing_follows_from_another_calculation(middle: Engine, old: str, new: str) -> None:
+    line = "    return width {}\n"
+    text = line.format(new) + line.format(old) * 3
+    assert answered(middle, NextEditRequest("n", text, (Hunk(0, line.format(old), line.format(new)),)))[0] == ()
 
 
 def test_the_deadline_ends_it(middle: Engine) -> None:
