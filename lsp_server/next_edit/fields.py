@@ -109,8 +109,12 @@ def _beside(names: Names, offset: int, element: Node, listed: Node, neighbour: F
     if code == neighbour.declared:
         function = next((node for node in above[:2] if node.type in view.table.functions), None)
         return added.declared if function is not None and _makes(names, function, owner) else ""
-    if _maker(names, above) not in {owner} | (_SELVES if names.owner(above) == owner else set()):
+    at = names.at(offset)
+    is_literal = at is not None and at.role is Role.KEYWORD and at.receiver == owner
+    if not is_literal and _maker(names, above) not in {owner} | (_SELVES if names.owner(above) == owner else set()):
         return ""
+    if like := _like_others(names, listed, code, neighbour, added):
+        return like
     passed = re.fullmatch(rf"{word} ?[=:] ?(?:(\w+)\.)?{word}", code)
     receiver = passed[1] if passed else None
     at = None if receiver is None else names.at(view.start(element) + view.code(element).index(receiver + "."))
@@ -120,6 +124,21 @@ def _beside(names: Names, offset: int, element: Node, listed: Node, neighbour: F
         of_itself = receiver in names.rules.selves and names.owner(above) == owner
         is_known = of_itself or (at is not None and _has_field(names, at, owner, new))
     return re.sub(rf"\b{word}\b", new, code) if is_known else ""
+
+
+def _like_others(names: Names, listed: Node, code: str, neighbour: Field, added: Field) -> str:
+    """The element for a new field if its neighbour's differs from another field's only in the names."""
+    word, new = neighbour.name.text, added.name.text
+    shape = re.sub(rf"\b{word}\b", "\0", code)
+    is_same_type = neighbour.declared.replace(word, new, 1) == added.declared
+    if "?" in added.declared or not shape.startswith("\0") or (shape.count("\0") < 2 and not is_same_type):
+        return ""
+    for element in listed.named_children:
+        other = " ".join(names.view.code(element).split())
+        first = _WORD.match(other)
+        if first and first[0] != word and re.sub(rf"\b{first[0]}\b", "\0", other) == shape != "\0":
+            return shape.replace("\0", new)
+    return ""
 
 
 def _is_at_hand(names: Names, offset: int, neighbour: Field, word: str) -> bool:

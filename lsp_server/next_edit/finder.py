@@ -12,6 +12,7 @@ from lsp_server.fill.fitting.breakage import errors_of, errors_with
 from lsp_server.fill.fitting.unseen import brings_unseen
 from lsp_server.next_edit.additions import after_additions
 from lsp_server.next_edit.elsewhere import ChangedDocument, edits_after
+from lsp_server.next_edit.field_types import after_field_types
 from lsp_server.next_edit.fields import after_fields
 from lsp_server.next_edit.names import Names
 from lsp_server.next_edit.recent import Comparison
@@ -96,7 +97,7 @@ def offerable(now: Source, edits: Iterable[NextEdit]) -> list[NextEdit]:
 
 
 def _found(compared: Compared, stop: Callable[[], bool]) -> Iterator[NextEdit]:
-    for find in (after_renames, after_signatures, after_additions, after_fields, after_repeats):
+    for find in (after_renames, after_signatures, after_additions, after_fields, after_field_types, after_repeats):
         if not stop():
             yield from find(compared)
 

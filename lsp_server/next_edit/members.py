@@ -8,8 +8,17 @@ from lsp_server.next_edit.names import Name, Names, Role
 
 _DISTINCT = re.compile(r"\w_\w|[a-z][A-Z]|^_\w{3}")
 """A name of several words, or a private one, hardly belongs to an unrelated member."""
-_TARGETS = frozenset({"expression_list", "pattern_list", "tuple_pattern"})
-"""Kinds of lists of names that one statement defines."""
+_TARGETS = frozenset(
+    {
+        "expression_list",
+        "pattern_list",
+        "tuple_pattern",
+        "pointer_declarator",
+        "reference_declarator",
+        "array_declarator",
+    }
+)
+"""Kinds of nodes between names and the statement that defines them."""
 _ATTRIBUTES = frozenset({"jsx_attribute"})
 _NAMESAKE = 3
 """The shortest name of a class that tells what a variable of the same name is."""
@@ -41,7 +50,8 @@ def calls(names: Names, at: Name, called: str, function: Name) -> bool:
     if function.role is not Role.MEMBER:
         return not dot and last == function.text
     if not dot and names.rules.members_in_scope and function.binder is not None:
-        return last == function.text and names.binder_of(at) == function.binder.id
+        is_its = at.role is Role.KEYWORD and names.owner(at.above) == function.owner
+        return last == function.text and (is_its or names.binder_of(at) == function.binder.id)
     if function.text == "__init__":
         return called == function.owner
     return last == function.text and bool(dot) and is_of(names, at, receiver, function.owner, last)

@@ -21,6 +21,7 @@ MOST_OCCURRENCES = 1000
 _TYPE_NAME = re.compile(r"(\w+)\s*(?:[\[<].*)?\)?$", re.DOTALL)
 _UNPARSED = re.compile(r"(\w+(?:\.\w+)*)\.$")
 _MOST_RECEIVER = 80
+_NO_RULES = BindingRules(names=frozenset(), scopes=frozenset(), binds=frozenset())
 _MEMBERS_ALONE = frozenset({"property_identifier", "field_identifier", "private_property_identifier"})
 """Kinds of tokens that are never plain names."""
 
@@ -78,9 +79,9 @@ class Names:
 
     @classmethod
     def of(cls, source: Source) -> "Names | None":
-        """The names of a source; None if it has no tree, or its language no rules for names."""
+        """The names of a source; None if it has no tree, or is no code. Without rules for its language, no names."""
         view = View.of(source)
-        return None if view is None or view.table.binding is None else cls(view, view.table.binding)
+        return None if view is None or not view.table.functions else cls(view, view.table.binding or _NO_RULES)
 
     def all(self, word: str) -> tuple[Name, ...]:
         """The occurrences of a name, in order; none if there are too many. Few strings and no comments have any."""
@@ -184,7 +185,7 @@ class Names:
             return None
         parent = above[height]
         is_parameter = place in rules.parameters
-        names_scope = parent.type in rules.scopes and not is_parameter and place.endswith(".name")
+        names_scope = parent.type in rules.scopes and not is_parameter and place.endswith((".name", ".declarator"))
         around = [each for each in above[height + names_scope :] if each.type in rules.scopes]
         if any(each.type in rules.hoisted for each in above):  # `var`
             around = [each for each in around if each.type not in self.view.table.blocks] or around

@@ -101,7 +101,8 @@ def _uses_of_binding(compared: Compared, old: Name, new: Name) -> Iterator[Name]
     inside = [name for name in names.all(old.text) if scope.id in name.scopes or name.binder == scope]
     plain = [name for name in inside if name.role in (Role.USE, Role.DEFINITION)]
     own = [name for name in plain if is_bound_in(names, name, scope.id)]
-    if any(name.binder == scope for name in own):
+    redeclared = names.rules.redeclared
+    if any(name.binder == scope and name.above[0].type not in redeclared for name in own):
         own = own if new.role is Role.PARAMETER else list(_until_bound_again(names, own, new))
     for name in own:
         if not _is_hidden(names, name, new, scope.id):

@@ -128,6 +128,8 @@ def _is_own(
         return is_value or (not kind and (is_choice or _NOTHING.issuperset(removed)))
     names = (compared.new.at(place[0] + match.start()) for match in TOKEN.finditer(new))
     is_parameter = any(name is not None and name.role is Role.PARAMETER for name in names)
+    if new.startswith("->") and news[-1] != "None":  # the type of a result
+        return True
     return (is_parameter and before[-1:] != ["("]) or (not kind and before[:1] in (["@"], ["#"]))
 
 

@@ -8,12 +8,48 @@ from lsp_server.syntax.languages.table import (
     TODO,
     UNCLOSED,
     UNWRITTEN,
+    BindingRules,
     ImportRules,
     braces,
     with_braces,
 )
 
 _WORDS = ("struct", "union", "enum", "extern", "if", "else", "for", "while", "do", "switch")
+
+_PARAMETERS = frozenset({"parameter_declaration.declarator", "optional_parameter_declaration.declarator"})
+_CLASSES = ("struct_specifier", "union_specifier", "class_specifier")
+_BINDING = BindingRules(
+    names=frozenset({"identifier", "field_identifier", "type_identifier", "namespace_identifier"}),
+    scopes=frozenset(
+        {
+            *("translation_unit", "function_definition", "compound_statement", "for_statement", "for_range_loop"),
+            *("namespace_definition", "lambda_expression", "catch_clause", "template_declaration"),
+            *_CLASSES,
+        }
+    ),
+    binds=_PARAMETERS
+    | {
+        *("declaration.declarator", "init_declarator.declarator", "function_definition.declarator"),
+        *("field_declaration.declarator", "type_definition.declarator", "enumerator.name", "enum_specifier.name"),
+        *("preproc_def.name", "preproc_function_def.name", "alias_declaration.name", "for_range_loop.declarator"),
+        *("structured_binding_declarator.", "type_parameter_declaration.", "namespace_definition.name"),
+        *(f"{kind}.name" for kind in _CLASSES),
+    },
+    parameters=_PARAMETERS,
+    passes=frozenset(
+        {
+            *("pointer_declarator.declarator", "array_declarator.declarator", "function_declarator.declarator"),
+            *("parenthesized_declarator.", "reference_declarator."),
+        }
+    ),
+    redeclared=frozenset({"function_declarator"}),
+    fields=(("field_expression.field", "argument"), ("qualified_identifier.name", "scope")),
+    owners=tuple((kind, "name") for kind in _CLASSES),
+    selves=frozenset({"this"}),
+    keywords=frozenset({"field_designator."}),
+    calls=(("call_expression", "function", "arguments"),),
+    members_in_scope=True,
+)
 
 C = with_braces(
     ids=("c",),
@@ -33,6 +69,7 @@ C = with_braces(
     functions=frozenset({"function_definition"}),
     fillers=rf"assert\(\s*(?:0|false)\s*&&\s*\"{TODO}.{{0,400}}\)",
     body_fillers=rf"assert\(\s*(?:0|false)\s*&&\s*\".{{0,400}}{UNWRITTEN}.{{0,400}}\)",
+    binding=_BINDING,
     imports=ImportRules(
         query="(preproc_include path: (string_literal (string_content) @module))",
         suffixes=("",),

@@ -1,12 +1,54 @@
 """C#."""
 
-from lsp_server.syntax.languages.table import ON_ITS_LINE, UNCLOSED, UNCLOSED_ANGLES, braces, with_braces
+from lsp_server.syntax.languages.table import (
+    ON_ITS_LINE,
+    UNCLOSED,
+    UNCLOSED_ANGLES,
+    BindingRules,
+    braces,
+    with_braces,
+)
 
 _SPECIAL = frozenset(
     {
         *("constructor_declaration", "destructor_declaration", "accessor_declaration"),
         *("lambda_expression", "anonymous_method_expression"),
     }
+)
+
+_PARAMETERS = frozenset({"parameter.name", "lambda_expression.parameters", "implicit_parameter_list."})
+_TYPES = ("class_declaration", "struct_declaration", "interface_declaration", "record_declaration", "enum_declaration")
+_BINDING = BindingRules(
+    names=frozenset({"identifier"}),
+    scopes=frozenset(
+        {
+            *("compilation_unit", "namespace_declaration", "method_declaration", "constructor_declaration", "block"),
+            *("local_function_statement", "lambda_expression", "for_statement", "foreach_statement", "catch_clause"),
+            *("property_declaration", "accessor_declaration", "using_statement"),
+            *_TYPES,
+        }
+    ),
+    binds=_PARAMETERS
+    | {
+        *("variable_declarator.name", "foreach_statement.left", "catch_declaration.name", "property_declaration.name"),
+        *("method_declaration.name", "local_function_statement.name", "enum_member_declaration.name"),
+        *("declaration_pattern.name", "declaration_expression.name", "type_parameter.name", "event_declaration.name"),
+        *(f"{kind}.name" for kind in _TYPES),
+    },
+    parameters=_PARAMETERS,
+    paths=frozenset({"using_directive"}),
+    fields=(("member_access_expression.name", "expression"), ("conditional_access_expression.", "condition")),
+    owners=tuple((kind, "name") for kind in _TYPES),
+    selves=frozenset({"this", "base"}),
+    keywords=frozenset({"argument.name"}),
+    calls=(
+        ("invocation_expression", "function", "arguments"),
+        ("object_creation_expression", "type", "arguments"),
+    ),
+    awaits="await_expression",
+    waiters=r"\b(?:WhenAll|WhenAny|Run|WaitAll)$",
+    members_in_scope=True,
+    shares_folder=True,
 )
 
 CSHARP = with_braces(
@@ -41,5 +83,6 @@ CSHARP = with_braces(
     closures=frozenset({"lambda_expression", "anonymous_method_expression"}),
     classes=frozenset({"class_declaration", "struct_declaration", "interface_declaration", "record_declaration"}),
     fillers=r"throw new (?:System\.)?NotImplementedException\(.{0,400}\)",
+    binding=_BINDING,
     empty_on_purpose=r"\bvirtual\b",  # a hook for subclasses
 )

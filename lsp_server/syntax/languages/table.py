@@ -59,6 +59,7 @@ class BindingRules:
     binds: frozenset[str]  # places
     passes: frozenset[str] = frozenset()  # places inside patterns
     parameters: frozenset[str] = frozenset()  # those of `binds` that are parameters
+    redeclared: frozenset[str] = frozenset()  # kinds of nodes with a name that may be declared several times
     hoisted: frozenset[str] = frozenset()  # those of `binds` that bind in the nearest function or file
     outside: frozenset[str] = frozenset()  # places inside a scope's node that do not see what it binds
     outward: frozenset[str] = frozenset()  # kinds of statements that name what an outer scope binds
@@ -142,7 +143,7 @@ class LanguageTable:
     declarations: tuple[str, ...] = ()  # extensions of files in which no function has a body
 
     harmful: tuple[tuple[str, int], ...] = ()  # regexes; more matches crash the grammar's parser, or take all memory
-    binding: BindingRules | None = None  # None: no next edit follows from the syntax
+    binding: BindingRules | None = None  # None: no next edit follows from a rename or a signature
     imports: ImportRules | None = None  # None: imports of such a file are not looked up
 
 

@@ -1,0 +1,89 @@
+"""Finds what no longer fits after a field got another type: the parameters stored in it, and what returns it."""
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from tree_sitter import Node
+
+from lsp_server.next_edit.fields import Field, field_in
+from lsp_server.next_edit.names import Name, Names, Role
+from lsp_server.next_edit.renames import Compared, NextEdit
+from lsp_server.syntax.lines import line_start
+
+_RETURNED = ("return_type", "result", "type")
+"""The fields of a function's node that may hold the type of its result."""
+_BEFORE_TYPE = re.compile(r"(?:->|:)?\s*")
+
+
+def after_field_types(compared: Compared) -> Iterator[NextEdit]:
+    """The places that still have a field's old type."""
+    texts = compared.texts
+    for hunk in texts.hunks:
+        old = field_in(compared.old, line_start(texts.old, hunk.old_start))
+        new = field_in(compared.new, line_start(texts.new, hunk.start))
+        if old is None or new is None or old.name.text != new.name.text or old.name.owner != new.name.owner:
+            continue
+        if old.declared != new.declared and _type(old) and _type(new):
+            yield from _stored(compared, old, new)
+            yield from _returned(compared, old, new)
+
+
+def _type(field: Field) -> str:
+    """The declared type of a field."""
+    left, _, right = re.split(rf"(\b{re.escape(field.name.text)}\b)", field.declared, maxsplit=1)
+    return left.strip() or right.strip().removeprefix(":").strip()
+
+
+def _stored(compared: Compared, old: Field, new: Field) -> Iterator[NextEdit]:
+    """The parameters of the old type whose value the field gets."""
+    names, word = compared.new, new.name.text
+    for other in {word, word[:1].lower() + word[1:], word.lstrip("_")}:
+        declared = re.sub(rf"\b{re.escape(word)}\b", other, old.declared)
+        for name in names.all(other):
+            if name.role is not Role.PARAMETER or name.binder is None or not _is_stored(names, name, new):
+                continue
+            around = _parameter(names, name)
+            code = " ".join(names.view.code(around).split())
+            if code == declared and not compared.texts.is_new(names.view.start(around), names.view.end(around)):
+                start, text = names.view.start(around), re.sub(rf"\b{re.escape(word)}\b", other, new.declared)
+                yield NextEdit(start, names.view.end(around), text, f"{word} is {_type(new)} now")
+
+
+def _is_stored(names: Names, parameter: Name, field: Field) -> bool:
+    """Whether a function makes the field's owner and gives the field a parameter's value."""
+    function, (word, other) = parameter.binder, (re.escape(field.name.text), re.escape(parameter.text))
+    code = "" if function is None else names.view.code(function)
+    if names.owner(parameter.above) != field.name.owner and not re.search(rf"\b{field.name.owner}\b", code):
+        return False
+    shorthand = rf"|\{{(?:[^{{}}]*,)?\s*{word}\s*[,}}]" if word == other else ""
+    return (
+        re.search(rf"(?:this|self)\.{word} *= *{other}\b(?! *[.(\[*/+-])|\b{word}: *{other} *[,}}\n]{shorthand}", code)
+        is not None
+    )
+
+
+def _parameter(names: Names, name: Name) -> Node:
+    """A whole parameter, with its type."""
+    lists = names.view.table.argument_lists
+    nodes = [name.node, *name.above]
+    return next((node for node, around in pairwise(nodes) if around.type in lists), name.node)
+
+
+def _returned(compared: Compared, old: Field, new: Field) -> Iterator[NextEdit]:
+    """The result types of methods that only return the field."""
+    names, view, word = compared.new, compared.new.view, new.name.text
+    for name in names.all(word):
+        function = next((node for node in name.above if node.type in view.table.functions), None)
+        body = None if function is None else function.child_by_field_name("body")
+        if function is None or body is None or names.owner(name.above) != new.name.owner:
+            continue
+        if not re.fullmatch(rf"\{{?\s*(?:return )?(?:\w+\.)?{re.escape(word)}\s*;?\s*\}}?", view.code(body).strip()):
+            continue
+        result = next((node for each in _RETURNED if (node := function.child_by_field_name(each)) is not None), None)
+        if result is None:
+            continue
+        found = _BEFORE_TYPE.match(view.code(result))
+        start = view.start(result) + (found.end() if found else 0)
+        if view.text[start : view.end(result)] == _type(old):
+            yield NextEdit(start, view.end(result), _type(new), f"{word} is {_type(new)} now")
