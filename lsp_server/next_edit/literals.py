@@ -29,6 +29,13 @@ def type_of_literal(view: View, above: Sequence[Node]) -> str:
     return ""
 
 
+def variable_of_literal(view: View, above: Sequence[Node]) -> str:
+    """The constant that holds the object around a key; empty if it is no constant. `above` starts at the key's pair."""
+    node = next((each for each in above[2:] if each.type not in ("as_expression", "satisfies_expression")), None)
+    named = None if node is None or node.type != "variable_declarator" else node.child_by_field_name("name")
+    return "" if named is None else view.code(named)
+
+
 def is_quoted_name(view: View, node: Node, above: Sequence[Node]) -> bool:
     """Whether a string is a name: an annotation, or one of the names that a module exports."""
     if node.type != "string_content" or not view.code(node).isidentifier():

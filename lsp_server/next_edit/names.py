@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from tree_sitter import Node
 
-from lsp_server.next_edit.literals import is_quoted_name, type_of_literal
+from lsp_server.next_edit.literals import is_quoted_name, type_of_literal, variable_of_literal
 from lsp_server.syntax.languages.table import BindingRules
 from lsp_server.syntax.source import Source
 from lsp_server.syntax.view import View
@@ -143,6 +143,8 @@ class Names:
             role, owner = Role.MEMBER, self.owner(above)
         elif place in rules.keys and (receiver := type_of_literal(self.view, above)):
             role = Role.KEYWORD
+        elif place in rules.keys and (owner := variable_of_literal(self.view, above)):
+            role = Role.MEMBER
         elif not self._is_path(place, above) and (found := self._bound(node, above)):
             role, binder = found
             owner = self.owner(above) if role is Role.MEMBER else ""
