@@ -29,8 +29,12 @@ MAX_MARKERS = 5000
 """More are left for the next time: no answer fills as many."""
 
 
-def marker_spans(source: Source, marker: str, start: int, end: int) -> list[Span]:
-    """The first `MAX_MARKERS` within [start, end), left to right. Raises ValueError for an empty marker."""
+def markers(source: Source, marker: str = DEFAULT_MARKER, start: int = 0, end: int | None = None) -> list[Span]:
+    """The first `MAX_MARKERS` within [start, end), left to right. `end` None means the end of the text.
+
+    A marker that is a statement alone on its line is a `BODY` or, among other statements, a `BLOCK`, and may become
+    several lines. Any other is a `MARKER` of a single line. Raises ValueError for an empty marker.
+    """
     if not marker:
         raise ValueError("the marker is empty")
     found = [at for at in _occurrences(source.text, marker, 0, end) if start <= at]
@@ -48,7 +52,7 @@ def marker_touching(source: Source, marker: str, offset: int) -> Span | None:
     return next(iter(_spans(source, [at for at in found if at <= offset <= at + len(marker)][:1], marker)), None)
 
 
-def _occurrences(text: str, marker: str, start: int, end: int) -> Iterator[int]:
+def _occurrences(text: str, marker: str, start: int, end: int | None) -> Iterator[int]:
     at = text.find(marker, start, end)
     while at >= 0:
         yield at

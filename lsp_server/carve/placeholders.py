@@ -14,7 +14,7 @@ from tree_sitter import Node
 
 from inference.messages import HoleKind
 from lsp_server.carve.functions import FunctionBody, body_of, extent, functions_around, header_of, hole_from
-from lsp_server.carve.markers import marker_spans
+from lsp_server.carve.markers import DEFAULT_MARKER, markers
 from lsp_server.carve.segments import Span
 from lsp_server.syntax.languages import CLOSERS, LanguageTable
 from lsp_server.syntax.lines import is_blank, is_one_line, line_end, line_start
@@ -29,9 +29,14 @@ _MAX_CANDIDATES = 5000
 """How many places to examine; a generated file may have any number."""
 
 
-def placeholder_spans(source: Source, marker: str, start: int, end: int) -> list[Span]:
-    """The markers and placeholders within [start, end), in order and without overlaps."""
-    found = marker_spans(source, marker, start, end)
+def placeholders(source: Source, marker: str = DEFAULT_MARKER, start: int = 0, end: int | None = None) -> list[Span]:
+    """All holes within [start, end), in order and without overlaps. `end` None means the end of the text.
+
+    These are the `markers`, and placeholders for missing code: a function whose body is only `...`, `pass`, `raise
+    NotImplementedError`, `todo!()` or the like, is empty, or contains only a comment with TODO.
+    """
+    end = len(source.text) if end is None else end
+    found = markers(source, marker, start, end)
     view = View.of(source)
     if view is None or source.uri.endswith(view.table.declarations or ("\0",)):
         return found

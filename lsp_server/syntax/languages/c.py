@@ -10,27 +10,26 @@ from lsp_server.syntax.languages.table import (
     UNWRITTEN,
     ImportRules,
     braces,
+    kinds,
     with_braces,
 )
 
-_WORDS = ("struct", "union", "enum", "extern", "if", "else", "for", "while", "do", "switch")
+_WORDS = "struct union enum extern if else for while do switch"
 
 C = with_braces(
     ids=("c",),
     extensions=(".c", ".h"),
     grammar="tree_sitter_c:language",
     harmful=(UNCLOSED, ARROWS),
-    strings=frozenset({"string_literal", "char_literal", "system_lib_string"}),
+    strings=kinds("string_literal char_literal system_lib_string"),
     statement_end=";",
-    argument_lists=frozenset({"argument_list", "parameter_list", "preproc_params"}),
-    blocks=frozenset(
-        {
-            *("translation_unit", "compound_statement", "field_declaration_list", "enumerator_list"),
-            *("case_statement", "declaration_list"),
-        }
+    argument_lists=kinds("argument_list parameter_list preproc_params"),
+    blocks=kinds(
+        "translation_unit compound_statement field_declaration_list enumerator_list case_statement",
+        "declaration_list",
     ),
-    opening=braces(*_WORDS) + ON_ITS_LINE,
-    functions=frozenset({"function_definition"}),
+    opening=braces(_WORDS) + ON_ITS_LINE,
+    functions=kinds("function_definition"),
     fillers=rf"assert\(\s*(?:0|false)\s*&&\s*\"{TODO}.{{0,400}}\)",
     body_fillers=rf"assert\(\s*(?:0|false)\s*&&\s*\".{{0,400}}{UNWRITTEN}.{{0,400}}\)",
     imports=ImportRules(
@@ -45,11 +44,11 @@ CPP = replace(
     ids=("cpp", "c++", "cuda-cpp"),
     extensions=(".cpp", ".cc", ".cxx", ".hpp", ".hh", ".hxx", ".ipp", ".cu", ".cuh"),
     grammar="tree_sitter_cpp:language",
-    strings=C.strings | {"raw_string_literal"},
-    opening=braces(*_WORDS, "class", "namespace", "try", "catch") + ON_ITS_LINE,
-    functions=C.functions | {"lambda_expression"},
-    may_be_empty=frozenset({"lambda_expression"}),
-    closures=frozenset({"lambda_expression"}),
+    strings=C.strings | kinds("raw_string_literal"),
+    opening=braces(_WORDS, "class namespace try catch") + ON_ITS_LINE,
+    functions=C.functions | kinds("lambda_expression"),
+    may_be_empty=kinds("lambda_expression"),
+    closures=kinds("lambda_expression"),
     fillers=rf"{C.fillers}|throw std::\w+\(\s*\"{TODO}.{{0,400}}\)",
     body_fillers=rf"{C.body_fillers}|throw std::\w+\(\s*\".{{0,400}}{UNWRITTEN}.{{0,400}}\)",
     # a destructor, or a constructor: with an initializer list, inside its class, outside it

@@ -156,11 +156,18 @@ with_braces = partial(
 )
 """The table of a C-like language, which puts its own entries first."""
 
+
+def kinds(*words: str) -> frozenset[str]:
+    """The words, which are separated by spaces."""
+    return frozenset(" ".join(words).split())
+
+
 ON_ITS_LINE = r"|^\s*\{\s*$"
 """Added to `opening` if the convention puts a block's bracket on a separate line."""
 
 
 def braces(*words: str) -> str:
-    """The `opening` of a language with braces: after a header that starts with one of `words`, a `)`, or an arrow."""
-    header = rf"^\s*(?:\}}\s*)?(?:[\w@]+\s+)*?(?:{'|'.join(words)})\b[^=;]*"
+    """The `opening` of a language with braces: after one of the `words`, a `)`, or an arrow."""
+    starts = "|".join(" ".join(words).split())
+    header = rf"^\s*(?:\}}\s*)?(?:[\w@]+\s+)*?(?:{starts})\b[^=;]*"
     return rf"(?:{header}|\)[^;=(){{}}]*|[=-]>[^;={{}}]*)\{{\s*$"
