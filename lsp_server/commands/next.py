@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lsp_server.commands import output
+from lsp_server.commands.arguments import add_shape_arguments
 from lsp_server.commands.fill import EXIT_BAD_INPUT, require_allowed, say
 from lsp_server.documents.change import Change, difference
 from lsp_server.documents.positions import Encoding, LineIndex
@@ -28,10 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--since", required=True, metavar="OLDFILE", help="the file before the last changes; - reads it from stdin"
     )
-    shape = parser.add_mutually_exclusive_group()
-    shape.add_argument("--json", action="store_true", help="print one JSON object")
-    shape.add_argument("--diff", action="store_true", help="print a unified diff")
-    shape.add_argument("--write", action="store_true", help="write the result to the file")
+    add_shape_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:

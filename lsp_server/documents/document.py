@@ -11,13 +11,12 @@ its halves.
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tree_sitter import Tree
 
 from lsp_server.documents.change import Change, difference
 from lsp_server.documents.many_edits import EditedLines
-from lsp_server.documents.parse_job import ParseJob
 from lsp_server.documents.positions import Encoding, LineIndex
 from lsp_server.syntax.limit import Limit
 from lsp_server.syntax.parsing import MAX_PARSE_S, edit_tree, parse
@@ -62,6 +61,23 @@ class Snapshot:
     tree: Tree | None
     before: str = ""
     after: str = ""
+
+
+@dataclass(eq=False)
+class ParseJob:
+    """A slow parse of one version, to run in a thread. `old_tree` must not be shared; `edited` is as for `parse`."""
+
+    language_id: str
+    text: str
+    old_tree: Tree | None
+    edited: int | None
+    tree: Tree | None = None
+    limit: Limit = field(default_factory=lambda: Limit(MAX_PARSE_S))
+
+    def run(self) -> None:
+        """Parses, in any thread; `limit.stop` ends it."""
+        if not self.limit.reached:
+            self.tree = parse(self.language_id, self.text, self.old_tree, self.edited, self.limit)
 
 
 class Document:

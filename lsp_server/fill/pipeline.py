@@ -20,7 +20,6 @@ from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import path_of
 from lsp_server.fill import fitting
 from lsp_server.fill.candidates import count_unfilled, current_texts, fitted
-from lsp_server.fill.fitting.drop import in_words
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.source import well_formed
 from lsp_server.worker import WorkerClient, alive
@@ -124,7 +123,7 @@ class FillResult:
             return TOO_LATE.format(budget.deadline_ms)
         if self.unchanged:
             return NOTHING_TO_CHANGE
-        return NOTHING_FITS + (WHAT_IT_WROTE.format(in_words(self.drops)) if self.drops else "")
+        return NOTHING_FITS + (WHAT_IT_WROTE.format(fitting.in_words(self.drops)) if self.drops else "")
 
 
 async def fill(

@@ -6,6 +6,7 @@ Decides what a change or a result means for each of them. Asks no worker and sta
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 from lsp_server.documents.change import Change, difference
 from lsp_server.documents.document import Document
@@ -14,6 +15,7 @@ from lsp_server.inline.computation import Computation
 from lsp_server.inline.debounce import Debounce
 from lsp_server.inline.history import SuggestionHistory
 from lsp_server.inline.listener import AnswerShown, SuggestionListener
+from lsp_server.inline.prefetch import Accepted
 from lsp_server.inline.request import NOTHING, InlineRequest, InlineResult, PendingReply
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.worker.failure import traceback_of
@@ -30,6 +32,8 @@ class DocumentState:
         self.document = document
         self.history = SuggestionHistory(document.text)
         self.running: list[Computation] = []
+        self.accepted: Accepted | None = None
+        """What the user accepted last, until it is in the text: editors report it before or after the change."""
         self._debounce = debounce
         self._listener = listener
 
@@ -139,6 +143,15 @@ class DocumentState:
         """Forgets the document."""
         for computation in tuple(self.running):
             self.end(computation)
+
+    def take_accepted(self) -> Accepted | None:
+        """The acceptance whose text is now in the document, with the suggestion at its current place; only once."""
+        accepted, text = self.accepted, self.document.text
+        suggestion = self.history.get(accepted.suggestion.id) if accepted else None
+        if accepted is None or (suggestion and not text.startswith(accepted.text, suggestion.anchor.start)):
+            return None
+        self.accepted = None
+        return replace(accepted, suggestion=suggestion) if suggestion else None
 
     def _find(self, request: InlineRequest, offset: int) -> InlineResult:
         """The known suggestions for the cursor of `request`, now at `offset`."""

@@ -23,11 +23,15 @@ _NEAR_CHARACTERS = 100
 
 
 class SuggestionHistory:
-    """The suggestions to show again, newest first, and those that were rejected."""
+    """The suggestions to show again, newest first, and those that were rejected, which reappear only on request.
+
+    A suggestion is rejected when the editor says so (`infill/didReject`), or when the user sees it and types something
+    else over it. One that merely vanished is not: no editor distinguishes Escape from a moved cursor.
+    """
 
     def __init__(self, text: str) -> None:
         self._suggestions: list[Suggestion] = []
-        self._rejected = RejectedSuggestions()
+        self._rejected: list[Suggestion] = []
         self._undo = UndoDetector(text)
 
     @property
@@ -38,9 +42,7 @@ class SuggestionHistory:
     def changed(self, changes: Sequence[Change], text: str) -> list[Suggestion]:
         """`changes`, one after the other, led to `text`. Returns the suggestions that they typed over."""
         for change in changes:
-            self._rejected.changed(change)
-            moved = (suggestion.after(change) for suggestion in self._suggestions)
-            self._suggestions = [suggestion for suggestion in moved if suggestion is not None]
+            self._rejected, self._suggestions = _moved(self._rejected, change), _moved(self._suggestions, change)
         shown = [each for each in self._suggestions if each.shown_from is not None and changes]
         typed_over = [each for each in shown if is_typed_over(each, changes[-1], text)]
         for suggestion in typed_over:
@@ -91,12 +93,8 @@ class SuggestionHistory:
     def reject(self, suggestion_id: str) -> None:
         """Rejects this suggestion."""
         if suggestion := self.get(suggestion_id):
-            self._rejected.add(suggestion)
+            self._rejected = [suggestion, *self._rejected][:KEPT_REJECTED]
             self._suggestions = [each for each in self._suggestions if each is not suggestion]
-
-    def accept(self, suggestion_id: str) -> None:
-        """Its whole text was inserted. If the user removes it again, it does not reappear by itself."""
-        self.reject(suggestion_id)
 
     def find(
         self, text: str, cursor: Cursor, *, invoked: bool, floor: float = 0.0, limit: int = 8
@@ -120,11 +118,11 @@ class SuggestionHistory:
             replace(each, shown_from=starts[each.id]) if each.id in starts else each for each in self._suggestions
         ]
         for suggestion, _ in found if invoked else ():
-            self._rejected.forget(suggestion, text)
+            self._rejected = [other for other in self._rejected if not _same(suggestion, other, text)]
 
     def _is_unwanted(self, suggestion: Suggestion, text: str, floor: float) -> bool:
         unsure = suggestion.confidence < floor and suggestion.shown_from is None and not suggestion.is_refined
-        return unsure or self._rejected.holds(suggestion, text)
+        return unsure or any(_same(suggestion, other, text) for other in self._rejected)
 
 
 class UndoDetector:
@@ -150,32 +148,9 @@ class UndoDetector:
             self._texts.popitem(last=False)
 
 
-class RejectedSuggestions:
-    """The recently rejected suggestions, each at its range of the current text. They reappear only on request.
-
-    A suggestion is rejected when the editor says so (`infill/didReject`), or when the user sees it and types something
-    else over it. One that merely vanished is not: no editor distinguishes Escape from a moved cursor.
-    """
-
-    def __init__(self) -> None:
-        self._suggestions: list[Suggestion] = []
-
-    def add(self, suggestion: Suggestion) -> None:
-        """Rejects `suggestion`."""
-        self._suggestions = [suggestion, *self._suggestions][:KEPT_REJECTED]
-
-    def forget(self, suggestion: Suggestion, text: str) -> None:
-        """Forgets a rejection, since the user has now asked for it."""
-        self._suggestions = [other for other in self._suggestions if not _same(suggestion, other, text)]
-
-    def changed(self, change: Change) -> None:
-        """Follows a change of the text."""
-        moved = (suggestion.after(change) for suggestion in self._suggestions)
-        self._suggestions = [suggestion for suggestion in moved if suggestion is not None]
-
-    def holds(self, suggestion: Suggestion, text: str) -> bool:
-        """Whether applying `suggestion` to `text` gives the same result as a rejected one."""
-        return any(_same(suggestion, other, text) for other in self._suggestions)
+def _moved(suggestions: Sequence[Suggestion], change: Change) -> list[Suggestion]:
+    moved = (suggestion.after(change) for suggestion in suggestions)
+    return [suggestion for suggestion in moved if suggestion is not None]
 
 
 def _same(one: Suggestion, other: Suggestion, text: str) -> bool:

@@ -35,16 +35,3 @@ class SuggestionListener(Protocol):
 
     def rejected(self, uri: str, computation: str) -> None:
         """The user rejected the suggestions of this computation."""
-
-
-class Silent:
-    """Ignores all events."""
-
-    def shown(self, uri: str, shown: AnswerShown) -> None:
-        """Does nothing."""
-
-    def taken(self, uri: str, suggestion: Suggestion, length: int) -> None:
-        """Does nothing."""
-
-    def rejected(self, uri: str, computation: str) -> None:
-        """Does nothing."""

@@ -10,7 +10,6 @@ from lsp_server import carve
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill.pipeline import Budget
 from lsp_server.inline.computation import Computation
-from lsp_server.inline.history import SuggestionHistory
 from lsp_server.inline.request import anchor_at, hole_for
 from lsp_server.inline.suggestion import Cursor, Suggestion
 
@@ -42,32 +41,3 @@ class Accepted:
             return None
         after = anchor_at(snapshot, hole, cursor)
         return Computation(snapshot, hole, after, budget, invoked=False, marker=marker, is_prefetch=True)
-
-
-class AcceptedSuggestions:
-    """The accepted texts that are not in their documents yet: editors report acceptance before or after the change."""
-
-    def __init__(self) -> None:
-        self._by_uri: dict[str, Accepted] = {}
-
-    def add(self, uri: str, accepted: Accepted) -> None:
-        """Something was accepted in a document; only the latest counts."""
-        self._by_uri[uri] = accepted
-
-    def forget(self, uri: str) -> None:
-        """The document was closed."""
-        self._by_uri.pop(uri, None)
-
-    def take_applied(self, uri: str, text: str, history: SuggestionHistory) -> Accepted | None:
-        """The acceptance whose text is now in `text`, with the suggestion at its current place. Returned only once."""
-        accepted = self._by_uri.get(uri)
-        if accepted is None:
-            return None
-        suggestion = history.get(accepted.suggestion.id)
-        if suggestion is None:
-            del self._by_uri[uri]
-            return None
-        if not text.startswith(accepted.text, suggestion.anchor.start):
-            return None
-        del self._by_uri[uri]
-        return replace(accepted, suggestion=suggestion)

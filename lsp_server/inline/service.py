@@ -15,10 +15,10 @@ from lsp_server.fill.pipeline import Budget
 from lsp_server.inline.computation import Computation
 from lsp_server.inline.debounce import Debounce
 from lsp_server.inline.document_state import DocumentState
-from lsp_server.inline.listener import Silent, SuggestionListener
-from lsp_server.inline.prefetch import Accepted, AcceptedSuggestions
+from lsp_server.inline.listener import SuggestionListener
+from lsp_server.inline.prefetch import Accepted
 from lsp_server.inline.request import NOTHING, InlineRequest, InlineResult, PendingReply, TakeSnapshot
-from lsp_server.inline.runner import ComputationRunner, Connection, GatherContext, MaySend, Tell, always, no_context
+from lsp_server.inline.runner import ComputationRunner, Connection, GatherContext, MaySend, Tell
 from lsp_server.inline.suggestion import Cursor, Suggestion
 from lsp_server.worker import alive
 
@@ -34,16 +34,14 @@ class InlineService:
         self,
         documents: Mapping[str, Document],
         connection: Connection,
-        gather_context: GatherContext = no_context,
-        may_send: MaySend = always,
-        listener: SuggestionListener | None = None,
-        tell: Tell = lambda _: None,
+        gather_context: GatherContext,
+        may_send: MaySend,
+        listener: SuggestionListener,
+        tell: Tell,
     ) -> None:
-        self._documents = documents
-        self._listener = listener or Silent()
+        self._documents, self._listener = documents, listener
         self._runner = ComputationRunner(connection, gather_context, may_send, tell)
         self._debounce = Debounce()
-        self._accepted = AcceptedSuggestions()
         self._states: dict[str, DocumentState] = {}
 
     @property
@@ -67,7 +65,6 @@ class InlineService:
 
     def forget(self, uri: str) -> None:
         """The document was closed, or our copy of it can no longer be trusted."""
-        self._accepted.forget(uri)
         if state := self._states.pop(uri, None):
             state.end_all()
 
@@ -132,8 +129,9 @@ class InlineService:
         found = self.suggestion(uri, suggestion_id)
         if found is not None:
             end = len(found.text) if length is None else (found.shown_from or 0) + length
-            self._accepted.add(uri, Accepted(found, found.text[:end], budget, marker))
-            self._prefetch(uri, self._states[uri])
+            state = self._states[uri]
+            state.accepted = Accepted(found, found.text[:end], budget, marker)
+            self._prefetch(uri, state)
 
     def _pending(self, request: InlineRequest, take_snapshot: TakeSnapshot) -> PendingReply:
         """Answers a request with nothing at its deadline, no matter what it waits for.
@@ -166,13 +164,13 @@ class InlineService:
 
     def _prefetch(self, uri: str, state: DocumentState) -> None:
         """Computes what follows an accepted suggestion once that is in the text, unless a request waits."""
-        accepted = self._accepted.take_applied(uri, state.document.text, state.history)
+        accepted = state.take_accepted()
         if accepted is None:
             return
         suggestion = accepted.suggestion
         self._listener.taken(uri, suggestion, len(accepted.text))
         if accepted.is_whole:
-            state.history.accept(suggestion.id)
+            state.history.reject(suggestion.id)  # if the user removes it again, it does not come back by itself
         if accepted.budget is None or any(each.is_waited_for for each in self._states.values()):
             return
         computation = accepted.prefetch(state.document.snapshot(quick=True), accepted.budget.from_now())

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from lsp_server.carve import Span
 from lsp_server.documents.change import Change
 from lsp_server.inline.anchor import Anchor
+from lsp_server.syntax.languages import CLOSERS
 from lsp_server.syntax.lines import is_one_line, line_start
 
-_CLOSERS = {"(": ")", "[": "]", "{": "}"}
 _QUOTES = "\"'`"
 
 
@@ -145,8 +145,8 @@ def _closers_of(typed: str) -> str:
             stack.pop()
         elif stack and stack[-1] in _QUOTES:  # inside a string
             continue
-        elif character in _CLOSERS:
-            stack.append(_CLOSERS[character])
+        elif character in CLOSERS:
+            stack.append(CLOSERS[character])
         elif character in _QUOTES:
             stack.append(character)
     return "".join(reversed(stack))

@@ -4,6 +4,7 @@ A list item is one exact edit on the cursor's line, not an insert/replace pair: 
 behind the cursor, so a client that only inserts would double it.
 """
 
+import re
 from typing import Any
 
 from lsprotocol import types
@@ -71,7 +72,7 @@ def documented(item: CompletionItem, features: CompletionFeatures) -> Completion
         return item
     text = item.text_edit.new_text.strip("\r\n")
     if features.markdown:
-        fence = "`" * max(3, 1 + _longest_run(text))
+        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
         value = f"{fence}{language}\n{text}\n{fence}"
         item.documentation = types.MarkupContent(types.MarkupKind.Markdown, value)
     else:
@@ -94,15 +95,6 @@ def _accept_command(suggestion: Suggestion, uri: str) -> types.Command:
 
 def _cut(line: str) -> str:
     return line if len(line) <= LONGEST_LABEL_CHARACTERS else line[: LONGEST_LABEL_CHARACTERS - 1] + "…"
-
-
-def _longest_run(text: str) -> int:
-    """The longest run of backticks."""
-    longest = run = 0
-    for character in text:
-        run = run + 1 if character == "`" else 0
-        longest = max(longest, run)
-    return longest
 
 
 def _language_of(data: Any) -> str | None:

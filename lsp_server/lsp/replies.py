@@ -7,7 +7,7 @@ and the log learns where; neither gets a document's text, a path or a traceback 
 import asyncio
 from collections.abc import Iterable
 from enum import Enum, auto
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from cattrs import transform_error
@@ -25,6 +25,13 @@ class ReplyError(Exception):
 def invalid_params(method: str, error: Exception) -> ReplyError:
     """The reply to params that do not fit `method`: it names the fields, but never their values."""
     return ReplyError(f"invalid params for {method}: {_places(error)}", ErrorCodes.InvalidParams)
+
+
+class RawPosition(msgspec.Struct, frozen=True):
+    """A position in raw JSON."""
+
+    line: Annotated[int, msgspec.Meta(ge=0)]
+    character: Annotated[int, msgspec.Meta(ge=0)]
 
 
 def read_raw(what: str, value: Any, kind: type[Any]) -> Any:

@@ -63,33 +63,20 @@ _OF_WORKER = (
 
 
 class StatusBoard:
-    """What the worker last said. `notify` is called with the notification's object each time that changes.
-
-    `log` is the path of the worker's log.
-    """
+    """The state of the client and its worker, and the worker's last status. Calls `notify` each time that changes."""
 
     def __init__(self, notify: Callable[[dict[str, Any]], None]) -> None:
-        self.log = ""
+        self.log = ""  # the path of the worker's log
         self._notify = notify
         self._last_failure: str | None = None
-        self._state, self._detail = ClientState.STOPPED, ""
+        self.state, self.detail = ClientState.STOPPED, ""
         self._status: Status | None = None
-        self._notified: tuple[object, ...] = (self._state, self._detail, 0.0, None, None)
-
-    @property
-    def state(self) -> ClientState:
-        """The state of the client and its worker."""
-        return self._state
-
-    @property
-    def detail(self) -> str:
-        """Why it failed, or what it is doing while it loads."""
-        return self._detail
+        self._notified: tuple[object, ...] = (self.state, self.detail, 0.0, None, None)
 
     @property
     def progress(self) -> float:
         """How much of the model is loaded, 0 to 1; 0 when it is not being loaded."""
-        loading = self._status is not None and self._state is ClientState.LOADING
+        loading = self._status is not None and self.state is ClientState.LOADING
         return round(self._status.progress, 2) if loading and self._status else 0.0
 
     @property
@@ -99,7 +86,7 @@ class StatusBoard:
 
     def on_state(self, state: ClientState, detail: str, status: Status | None) -> None:
         """The client's connection has changed; `status` is what the worker has said of itself by now."""
-        self._state, self._detail, self._status = state, detail, status
+        self.state, self.detail, self._status = state, detail, status
         if state in (ClientState.FAILED, ClientState.BACKING_OFF) and detail:
             self._last_failure = detail
         self._changed()
@@ -113,12 +100,12 @@ class StatusBoard:
     def report(self) -> dict[str, Any]:
         """The whole object."""
         worker = {_camel(name): getattr(self._status, name, None) for name in _OF_WORKER}
-        state = {"state": self._state.value, "detail": self._detail, "progress": self.progress}
+        state = {"state": self.state.value, "detail": self.detail, "progress": self.progress}
         return {**state, **worker, "lastFailure": self._last_failure, "log": self.log or None}
 
     def _changed(self) -> None:
         told = self._status
-        now = (self._state, self._detail, self.progress, told and told.model, told and told.server_problem)
+        now = (self.state, self.detail, self.progress, told and told.model, told and told.server_problem)
         if now != self._notified:
             self._notified = now
             self._notify(self.report())

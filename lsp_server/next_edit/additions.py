@@ -12,8 +12,8 @@ from lsp_server.next_edit.fields import field_in
 from lsp_server.next_edit.names import Names, Role
 from lsp_server.next_edit.recent import Comparison, Hunk
 from lsp_server.next_edit.renames import Compared, NextEdit
+from lsp_server.next_edit.sites import kind_at
 from lsp_server.syntax.lines import eol_at, line_end, line_start
-from lsp_server.syntax.view import View
 
 _ITEM = re.compile(
     r"(?P<shape>[ \t]*(?:(?:public|private|protected|readonly|static|pub|let|const|var) +|self\.|this\.)*)"
@@ -107,7 +107,7 @@ def _above(names: Names, text: str, added: _Item) -> _Item | None:
         if item is not None and item.shape == added.shape:
             return item
         words = text[start : line_end(text, start)]
-        if words.strip() and not _is_told(names.view, start + len(words) - len(words.lstrip())):
+        if words.strip() and not kind_at(names.view, start + len(words) - len(words.lstrip())):
             return None
     return None
 
@@ -161,9 +161,3 @@ def _around(text: str, start: int, end: int) -> str:
 def _is_inside(text: str, start: int, depth: int) -> bool:
     line = text[start : line_end(text, start)]
     return not line.strip() or len(line) - len(line.lstrip()) >= depth
-
-
-def _is_told(view: View, offset: int) -> bool:
-    """Whether a comment or a string is there."""
-    kinds = view.table.strings | view.table.comments
-    return any(node.type in kinds for node in view.ancestors(view.leaf_at(offset))[:3])

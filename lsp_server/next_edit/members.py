@@ -20,7 +20,7 @@ def is_bound_in(names: Names, name: Name, scope: int) -> bool:
     """Whether nothing between a name and `scope` binds it."""
     if name.binder is not None:
         return name.binder.id == scope
-    binding = {each.binder.id for each in names.all(name.text) if each.binder is not None} | {scope}
+    binding = names.binding(name.text) | {scope}
     return next((each for each in name.scopes if each in binding), 0) == scope
 
 
@@ -28,10 +28,13 @@ def function_name(names: Names, parameter: Name) -> Name | None:
     """The name of the function that a parameter belongs to, if only one function has that name."""
     node = None if parameter.binder is None else parameter.binder.child_by_field_name("name")
     function = None if node is None else names.at(names.view.start(node))
-    if function is None or function.text == "__init__":
-        return function
-    named = [name for name in names.all(function.text) if name.role in (Role.DEFINITION, Role.MEMBER, Role.PARAMETER)]
-    return function if len(named) == 1 else None
+    return function if function is not None and is_alone(names, function) else None
+
+
+def is_alone(names: Names, function: Name) -> bool:
+    """Whether only one function has that name, or it is the constructor of a class."""
+    defined = (name for name in names.all(function.text) if name.role in (Role.DEFINITION, Role.MEMBER, Role.PARAMETER))
+    return function.text == "__init__" or sum(1 for _ in defined) == 1
 
 
 def calls(names: Names, at: Name, called: str, function: Name) -> bool:
@@ -59,7 +62,7 @@ def is_of(names: Names, at: Name, receiver: str, owner: str, member: str) -> boo
 
 def _was_made(names: Names, at: Name, receiver: str, owner: str, *, further: bool = True) -> bool:
     """Whether the definition of `receiver` names `owner`, as `x = Owner()` and `x: Owner` do, or what was made so."""
-    definitions = [name for name in names.all(receiver) if name.binder is not None and name.binder.id in at.scopes]
+    definitions = names.definitions(receiver, at)
     return bool(definitions) and all(
         re.search(rf"(?<!\w){re.escape(owner)}(?!\w)", code := statement(names, name))
         or (further and any(_was_made(names, name, source, owner, further=False) for source in _iterated(code)))
@@ -146,7 +149,7 @@ def is_typed(names: Names, at: Name, owners: Collection[str]) -> bool:
     word, any_owner = re.escape(at.receiver), "|".join(map(re.escape, owners))
     by_type = rf"{word}\??(?:, *\w+)*(?: *:=?| *=|) *(?:&mut |[&*])?(?:new |await )?(?:{any_owner})(?: *[={{(,]|::|$)"
     before = rf"(?:{any_owner}) +{word}\b"
-    definitions = [name for name in names.all(at.receiver) if name.binder is not None and name.binder.id in at.scopes]
+    definitions = names.definitions(at.receiver, at)
     return bool(definitions) and all(
         re.search(rf"(?<!\w)(?:{by_type}|{before})", statement(names, name)) for name in definitions
     )

@@ -41,10 +41,6 @@ class RecentEdits:
         """The next change starts a new edit, wherever it is."""
         self._open = 0
 
-    def clear(self) -> None:
-        """Whether nothing has changed yet."""
-        self._edits, self._open = [], 0
-
     def earlier(self, text: str) -> Iterator[str]:
         """The texts before the last edit, before the last two, and so on, back to before all of them. `text` is the
         current one.

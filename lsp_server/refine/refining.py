@@ -126,7 +126,7 @@ class Refining:
         """Never if the model is on a server: it may be as large as the partner, or be the partner."""
         settings = self._host.settings_of(uri)
         is_wanted = settings.refine == "unsure" and self._host.partner_connection is not None
-        is_small = not is_remote(self._host.worker.client.options)
+        is_small = not is_remote(self._host.model_client.options)
         return is_wanted and is_small and confidence < UNSURE_BELOW
 
     def _begin(self, uri: str, name: str, work: Coroutine[object, object, None]) -> "asyncio.Task[None]":

@@ -221,12 +221,7 @@ class Session:
 
     def _new_service(self) -> InlineService:
         return InlineService(
-            self.documents,
-            self.worker,
-            self.gather_context,
-            self.may_send,
-            self.record,
-            self._tell_why,
+            self.documents, self.worker, self.gather_context, self.may_send, self.record, self._tell_why
         )
 
     def _tell_why(self, failure: StillLoadingError | SilentError) -> None:

@@ -184,17 +184,12 @@ def without_more(values: Mapping[str, Any], now: Settings) -> tuple[dict[str, An
     """
     kept, refused = dict(values), list[tuple[str, str]]()
     for name, *inner in ONLY_LESS:
-        if name not in kept:
-            continue
-        if not inner:
-            if _is_more(kept[name], getattr(now, name)):
-                refused.append((name, _why(_key(now, name), kept.pop(name))))
-        elif isinstance(kept[name], Mapping) and inner[0] in kept[name]:
-            group, (field,) = dict(kept[name]), inner
-            if _is_more(group[field], getattr(getattr(now, name), field)):
-                key = f"{_key(now, name)}.{_key(getattr(now, name), field)}"
-                refused.append((name, _why(key, group.pop(field))))
-                kept[name] = group
+        group, of, field, key = kept, now, name, ""
+        if inner and name in kept:
+            group, of, field, key = dict(kept[name]), getattr(now, name), inner[0], f"{_key(now, name)}."
+        if name in kept and field in group and _is_more(group[field], getattr(of, field)):
+            refused.append((name, _why(key + _key(of, field), group.pop(field))))
+            kept |= {name: group} if inner else {}
     return kept, refused
 
 

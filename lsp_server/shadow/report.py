@@ -4,6 +4,7 @@ import random
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,10 +58,8 @@ def read_rows(file: Path, since_s: float) -> tuple[list[HoleRow], str]:
     if not file.exists() and not file.is_symlink():
         return [], ""
     connection, moved = open_store(file)
-    try:
+    with closing(connection):
         return [HoleRow(*row) for row in connection.execute(_ROWS, (since_s,))], moved
-    finally:
-        connection.close()
 
 
 def report(rows: Sequence[HoleRow]) -> list[dict[str, Any]]:

@@ -11,7 +11,6 @@ from typing import Self
 from inference.messages import (
     Edit,
     ErrorCode,
-    InfillRequest,
     NextEditRequest,
     Request,
     Status,
@@ -92,19 +91,16 @@ class WorkerClient:
         """The process of the worker that this client is connected to."""
         return self._exchange.pid if self._exchange else None
 
-    async def infill(self, request: InfillRequest, on_draft: OnDraft | None = None) -> WorkerAnswer:
-        """Fills the holes of `request`. Its id may repeat: a unique one replaces it on the wire.
+    async def next_edits(self, request: NextEditRequest) -> tuple[Edit, ...]:
+        """The model's proposed edits to follow those of `request`, best first. Otherwise like `infill`."""
+        return (await self.infill(request)).edits
+
+    async def infill(self, request: Request, on_draft: OnDraft | None = None) -> WorkerAnswer:
+        """The answer to `request`. Its id may repeat: a unique one replaces it on the wire.
 
         Starts the worker if needed and waits for its model. Cancelling this cancels the request in the worker; a start
         continues. Raises WorkerFailure.
         """
-        return await self._ask(request, on_draft)
-
-    async def next_edits(self, request: NextEditRequest) -> tuple[Edit, ...]:
-        """The model's proposed edits to follow those of `request`, best first. Otherwise like `infill`."""
-        return (await self._ask(request)).edits
-
-    async def _ask(self, request: Request, on_draft: OnDraft | None = None) -> WorkerAnswer:
         for _ in range(REFUSALS):
             exchange = await self._connected()
             try:

@@ -2,12 +2,13 @@
 
 import re
 from collections import Counter
+from collections.abc import Mapping
+from enum import StrEnum
 
 from inference.messages import HoleKind
 from lsp_server.carve import Span
 from lsp_server.fill.fitting.around import Around, look_around, plain_line_ends
 from lsp_server.fill.fitting.breakage import cut_at_foreign_closer, least_broken
-from lsp_server.fill.fitting.drop import Drop
 from lsp_server.fill.fitting.overlap import (
     cut_comment_before_code,
     cut_repeated_line_end,
@@ -27,9 +28,24 @@ _BROKEN = "\ufffd"
 _LEADING_BLANK_LINES = re.compile(r"(?:[ \t]*\n)+[ \t]*")
 
 
-def fit(source: Source, span: Span, fill: str) -> str | None:
-    """`Fitter.fit` for a single fill."""
-    return Fitter(source).fit(span, fill)
+class Drop(StrEnum):
+    """Why a fill is not worth showing, worded to follow `what it wrote`."""
+
+    UNREADABLE = "is no valid text"
+    UNSEEN = "has invisible characters"
+    NOT_AS_BEGUN = "does not begin with the typed text"
+    EMPTY = "is empty"
+    CLOSES = "only ends what it did not begin"
+    REPEATS_BELOW = "repeats the lines below"
+    REPEATS_BEHIND = "repeats the text behind the hole"
+    REPEATS_ABOVE = "repeats the line above"
+    UNCHANGED = "stands there already"
+
+
+def in_words(drops: Mapping[Drop, int]) -> str:
+    """All reasons with their counts, most frequent first."""
+    ordered = sorted(drops.items(), key=lambda item: -item[1])
+    return ", ".join(f"{reason.value} ({count}\u00d7)" for reason, count in ordered)
 
 
 class Fitter:

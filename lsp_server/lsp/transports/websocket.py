@@ -18,7 +18,6 @@ from lsp_server.lsp.transports import (
     FLUSH_S,
     MAX_BODY_BYTES,
     MAX_QUEUED_BYTES,
-    Clients,
     Conversation,
     ListeningServer,
     StartConversation,
@@ -71,13 +70,13 @@ async def listen(
 
     `origins` are those of the web pages that may connect, such as `https://editor.example`.
     """
-    clients = Clients()
+    listener = ListeningServer()
 
     async def serve_connection(connection: ServerConnection) -> None:
         output = WebSocketWriter(connection)
         conversation = start_conversation(output)
         try:
-            await clients.serve(conversation, _listen_to(connection, conversation))
+            await listener.serve(conversation, _listen_to(connection, conversation))
         finally:
             output.close()
             await output.flushed()
@@ -86,7 +85,7 @@ async def listen(
     server = await serve(
         serve_connection, address.host, address.port, origins=allowed, max_size=MAX_BODY_BYTES, compression=None
     )
-    listener = ListeningServer(partial(server.close, close_connections=False), clients)
+    listener.stop = partial(server.close, close_connections=False)
     return listener, ListenAddress(address.host, next(iter(server.sockets)).getsockname()[1])
 
 
