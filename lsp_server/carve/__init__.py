@@ -1,7 +1,4 @@
-"""Carving divides a text into holes and pinned parts: text in, spans out.
-
-Offsets are indices into a Python `str`. Knows no LSP types, files, worker or model.
-"""
+"""Carving divides a text into holes and pinned parts: text in, spans out. Knows no LSP types, files or worker."""
 
 from lsp_server.carve.cursor import hole_at
 from lsp_server.carve.functions import body_of, extent, functions_around, whole_hole
@@ -32,11 +29,7 @@ __all__ = [
 
 
 def at_cursor(source: Source, offset: int, marker: str = DEFAULT_MARKER) -> Span | None:
-    """The hole at a cursor. A marker that the cursor touches is the hole.
-
-    None if a suggestion would only get in the way: in the middle of a word, before code outside brackets, after a
-    header that has its block.
-    """
+    """The hole at a cursor, a marker first; None if a suggestion would only be in the way, as inside a word."""
     text = source.text
     if text.startswith("\r\n", offset - 1) and offset > 0:
         offset -= 1  # it was between the two characters of a line end
@@ -48,10 +41,7 @@ def at_cursor(source: Source, offset: int, marker: str = DEFAULT_MARKER) -> Span
 
 
 def function_around(source: Source, start: int, end: int) -> tuple[int, int] | None:
-    """The start and end of the innermost function or method that contains [start, end], with its decorators.
-
-    None outside of functions. Without a grammar, guesses from indentation and header-like lines.
-    """
+    """The start and end of the innermost function with its decorators; None outside. A guess without a grammar."""
     view = View.of(source)
     if view is None:
         plain = plain_function_around(source.text, start, end)

@@ -1,7 +1,5 @@
-"""Finds markers: places that the user has marked for filling, with `???` by default, even in a string or comment.
-
-A marker may become several lines only if it is a statement alone on its line. It breaks the parse around it, so the
-tree is asked only about tokens, not about statements.
+"""Finds markers, `???` by default, even in a string or comment. A marker breaks the parse around it, so the tree is
+asked only about tokens, not about statements.
 """
 
 import re
@@ -30,10 +28,8 @@ MAX_MARKERS = 5000
 
 
 def markers(source: Source, marker: str = DEFAULT_MARKER, start: int = 0, end: int | None = None) -> list[Span]:
-    """The first `MAX_MARKERS` within [start, end), left to right. `end` None means the end of the text.
-
-    A marker that is a statement alone on its line is a `BODY` or, among other statements, a `BLOCK`, and may become
-    several lines. Any other is a `MARKER` of a single line. Raises ValueError for an empty marker.
+    """The first `MAX_MARKERS` within [start, end), left to right. One alone on its line is a `BODY` or a `BLOCK` and
+    may become several lines; any other is a `MARKER`. Raises ValueError for an empty marker.
     """
     if not marker:
         raise ValueError("the marker is empty")

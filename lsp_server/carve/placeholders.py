@@ -1,7 +1,6 @@
 """Finds everything in a text that asks for filling: markers, and placeholders for missing code.
 
-Never treats possibly intended code as missing: a declaration in a stub, protocol or abstract class, an empty closure, a
-`pass` that is the body of anything but a function, a comment without TODO. Comments are pinned.
+Never treats code as missing that may be intended, as in a stub, a protocol or an empty closure. Comments are pinned.
 """
 
 import re
@@ -30,10 +29,8 @@ _MAX_CANDIDATES = 5000
 
 
 def placeholders(source: Source, marker: str = DEFAULT_MARKER, start: int = 0, end: int | None = None) -> list[Span]:
-    """All holes within [start, end), in order and without overlaps. `end` None means the end of the text.
-
-    These are the `markers`, and placeholders for missing code: a function whose body is only `...`, `pass`, `raise
-    NotImplementedError`, `todo!()` or the like, is empty, or contains only a comment with TODO.
+    """All holes within [start, end), in order and without overlaps: the `markers`, and functions whose body is only
+    `...`, `pass`, `todo!()` or the like, is empty, or contains only a comment with TODO.
     """
     end = len(source.text) if end is None else end
     found = markers(source, marker, start, end)

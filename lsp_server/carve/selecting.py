@@ -36,7 +36,7 @@ def selection(source: Source, start: int, end: int) -> Span | None:
 
 
 def statement_around(source: Source, start: int, end: int) -> Span | None:
-    """The innermost statement that covers [start, end], only the header of a compound one; None if there is no code.
+    """The innermost statement over [start, end], only the header of a compound one; None if there is no code.
 
     Without a grammar, or in broken code: the lines of the range, starting from its open brackets.
     """
@@ -58,10 +58,9 @@ def statement_around(source: Source, start: int, end: int) -> Span | None:
 
 
 def statement_start(source: Source, offset: int) -> int:
-    """The start of the innermost statement at `offset`, which is at most `offset`. On a blank line: the one before it.
+    """The start, at most `offset`, of the innermost statement there; on a blank line, of the one before it.
 
-    If the syntax is too broken to tell: the start of the line, or of the first one that goes on to it: with brackets
-    that are open at `offset`, a string or an expression over several lines, or a backslash.
+    In broken code: the first line of a bracket, string or expression over several lines.
     """
     text, view = source.text, View.of(source)
     if is_blank(text[line_start(text, offset) : line_end(text, offset)]):

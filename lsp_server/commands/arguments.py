@@ -68,10 +68,7 @@ def _given(args: argparse.Namespace, names: Mapping[str, str]) -> dict[str, Any]
 
 
 def settings_of(args: argparse.Namespace) -> tuple[Settings, list[str]]:
-    """The settings of a command without a folder: the environment's, overridden by the command line.
-
-    Also returns one line for each unusable variable and argument.
-    """
+    """The settings of a command without a folder, and a line for each unusable variable and argument."""
     layers, problems = environment_layers(os.environ)
     settings, others = resolve([*layers, Layer(COMMAND_LINE, given_settings(args))])
     return settings, problems + others

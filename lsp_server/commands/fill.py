@@ -51,10 +51,7 @@ class NothingFound(Exception):
 
 @dataclass(frozen=True)
 class FileToFill:
-    """A file that may be filled, its holes, and its settings. `real` is its path with links resolved.
-
-    For standard input both are the given name, which may not exist as a file.
-    """
+    """A file that may be filled. `real` has all links resolved; for standard input, both are the given name."""
 
     file: Path
     real: Path
@@ -193,10 +190,7 @@ async def _fill(file: FileToFill, args: argparse.Namespace) -> output.FillReport
 
 
 async def _budget_once_loaded(client: WorkerClient, file: FileToFill, args: argparse.Namespace) -> Budget:
-    """The budget, once there is a model. Only a deadline from the user includes loading it.
-
-    Nobody is typing, so without one it waits for the model. Raises WorkerFailure.
-    """
+    """The budget, once there is a model. Only a deadline from the user includes loading it. Raises WorkerFailure."""
     budget = _budget(file.settings, args)
     is_set = args.deadline_ms or budget.deadline_ms != Settings().deadline_ms.invoked
     try:

@@ -50,10 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def all_edits(language_id: str, old: str, text: str) -> tuple[list[dict[str, Any]], str]:
-    """The edits that follow from the change from `old` to `text`, and the text with all of them.
-
-    Each edit applies to the text after the previous one. Their ranges are those of the protocol, in UTF-16.
-    """
+    """The edits that follow from the change from `old` to `text`, each after the previous one, and the whole result."""
     edits: list[dict[str, Any]] = []
     cursor = difference(old, text).start
     while len(edits) < MOST_OFFERS:

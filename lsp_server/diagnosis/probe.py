@@ -1,7 +1,4 @@
-"""Runs a process that may import torch to examine this machine and its models, and describes the results.
-
-Loads no model.
-"""
+"""Runs a process that may import torch to examine this machine and its models. Loads no model."""
 
 import json
 import subprocess

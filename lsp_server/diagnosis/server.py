@@ -1,8 +1,4 @@
-"""Checks a server that has a model: where text goes, whether it answers, and whose token it gets.
-
-A separate process asks it, as a worker does: `inference.remote.probe`. It sends nothing from any file. For a partner,
-it shows what that can do, and its fill of a small hole.
-"""
+"""Checks a server that has a model, by a separate process: where text goes, whether it answers, whose token it gets."""
 
 import subprocess
 import sys

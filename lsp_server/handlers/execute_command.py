@@ -1,7 +1,4 @@
-"""`workspace/executeCommand`: the commands of editors/README.md.
-
-Fill commands send their edit with `workspace/applyEdit`.
-"""
+"""`workspace/executeCommand`: the commands of editors/README.md. Fills send their edit with `workspace/applyEdit`."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -36,10 +33,8 @@ class _Range(Struct, frozen=True):
 
 
 class FillArgument(Struct, frozen=True):
-    """The argument of a fill. Without `strength` the command's default applies.
-
-    With `version`, changes only that version of the document. With `tell`, shows the user why nothing was done: an
-    editor that runs a code action's command ignores the reply.
+    """The argument of a fill. With `version`, changes only that version of the document. With `tell`, shows the user
+    why nothing was done, for an editor that ignores the reply.
     """
 
     uri: str

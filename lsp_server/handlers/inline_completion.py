@@ -1,7 +1,4 @@
-"""`textDocument/inlineCompletion`: suggestions at the cursor, as ghost text, and their acceptance or rejection.
-
-A superseded, outdated or failed request gets an empty list, since typing must never raise a message.
-"""
+"""`textDocument/inlineCompletion`: suggestions as ghost text. A failed request gets an empty list, never a message."""
 
 import asyncio
 from collections.abc import Awaitable

@@ -1,7 +1,6 @@
 """`textDocument/copilotInlineEdit` and related methods: the next edit, in the protocol of Copilot's server.
 
-Such a client asks any server whose name contains `copilot`. It applies all edits of an answer, so there is at most one.
-An answer is empty if it is late or for another version than the client's.
+Its clients apply all edits of an answer, so there is at most one; none if it is late or for another version.
 """
 
 from collections.abc import Awaitable

@@ -1,7 +1,4 @@
-"""`infill/status`: the state of the worker and of a document; `infill/modelOffer`: a better model for this machine.
-
-`lsp_server.lsp.status_board` documents the first answer.
-"""
+"""`infill/status` (its answer: `lsp_server.lsp.status_board`) and `infill/modelOffer`."""
 
 import hashlib
 from collections.abc import Awaitable

@@ -1,7 +1,4 @@
-"""The inline completions of one open document: known suggestions, running computations, waiting replies.
-
-Decides what a change or a result means for each of them. Asks no worker and starts nothing: the service does.
-"""
+"""The inline completions of one open document. Decides what a change or a result means; starts nothing itself."""
 
 import asyncio
 import logging
@@ -93,9 +90,8 @@ class DocumentState:
         return typed_into
 
     def complete(self, computation: Computation, filled: FillResult) -> list[PendingReply]:
-        """Stores the results and answers the waiting requests with those that continue the current text.
-
-        Returns the requests it cannot answer because it led elsewhere: they need their own computation.
+        """Stores the results and answers the waiting requests. Returns those that it cannot answer, because it led
+        elsewhere.
         """
         self._remove(computation)
         self.history.add(computation.suggestions(filled))

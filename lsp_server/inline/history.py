@@ -1,7 +1,4 @@
-"""The suggestions known for one document: which to show again, which were rejected, and whether the user has undone.
-
-Mutable; must see every change of the text.
-"""
+"""The suggestions known for one document, the rejected ones, and undo. Must see every change of the text."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -23,10 +20,9 @@ _NEAR_CHARACTERS = 100
 
 
 class SuggestionHistory:
-    """The suggestions to show again, newest first, and those that were rejected, which reappear only on request.
+    """The suggestions to show again, newest first, and the rejected ones, which reappear only on request.
 
-    A suggestion is rejected when the editor says so (`infill/didReject`), or when the user sees it and types something
-    else over it. One that merely vanished is not: no editor distinguishes Escape from a moved cursor.
+    A rejected one is reported by the editor, or was seen and typed over. One that merely vanished is not rejected.
     """
 
     def __init__(self, text: str) -> None:
@@ -51,9 +47,8 @@ class SuggestionHistory:
         return typed_over
 
     def put_in(self, changes: Sequence[Change], text: str) -> Suggestion | None:
-        """The newest shown suggestion that `changes`, which led to `text`, inserted in one go; None if there is none.
-
-        Not every editor reports an acceptance. A suggestion typed letter by letter does not count.
+        """The newest shown suggestion that `changes` inserted in one go, as not every editor reports an acceptance; or
+        None.
         """
         if not changes or len(difference(changes[-1].removed, changes[-1].added).added) < AT_ONCE_CHARACTERS:
             return None
@@ -73,11 +68,7 @@ class SuggestionHistory:
         return next((each for each in self._suggestions if each.id == suggestion_id), None)
 
     def refine(self, asked: Suggestion, new_id: str, text: str, confidence: float, document_text: str) -> bool:
-        """Shows `text` ahead of a suggestion from now on; False if either has lost its place.
-
-        `asked` is the suggestion at the time `text` was requested: anything deleted in front of it since then belongs
-        to both.
-        """
+        """Shows `text` ahead of `asked`, the suggestion when it was requested; False if either lost its place."""
         found = self.get(asked.id)
         if found is None or not found.anchor.is_fresh(document_text):
             return False
@@ -101,8 +92,7 @@ class SuggestionHistory:
     ) -> list[tuple[Suggestion, GhostText]]:
         """The distinct suggestions for the cursor in the current text, newest first, at most `limit`.
 
-        An automatic request skips rejected suggestions and those with a confidence below `floor`, unless the user has
-        already seen them: a visible suggestion must not vanish while it is typed.
+        An automatic request skips rejected ones, and those below `floor` unless the user has already seen them.
         """
         found: dict[GhostText, Suggestion] = {}
         for suggestion in self._suggestions:
@@ -126,10 +116,9 @@ class SuggestionHistory:
 
 
 class UndoDetector:
-    """Detects that the user has just undone something; then nothing appears by itself, least of all the undone text.
+    """Detects, by hashes of earlier texts, that the user has just undone something; then nothing appears by itself.
 
-    Recognises earlier texts by their hashes. A single typed or deleted character never counts as an undo, or every
-    backspace would. Nor does white space, which editors add and remove by the line.
+    One typed or deleted character is no undo, nor is white space, which editors add and remove by the line.
     """
 
     def __init__(self, text: str) -> None:

@@ -1,8 +1,4 @@
-"""Computes ahead what follows an accepted suggestion, so that it appears immediately.
-
-After a whole suggestion that is the hole behind it; after a part of one, its rest again, now that its start is settled.
-A prefetch gives way to everything else.
-"""
+"""Computes ahead what follows an accepted suggestion, or the rest of one accepted in part. Gives way to all else."""
 
 from dataclasses import dataclass, replace
 

@@ -1,8 +1,7 @@
 """Answers requests for inline completions: from history, from a running computation, or by a new one.
 
-The newest request of a document wins: older ones get an empty answer, but an automatic request does not stop an
-explicit one. A computation outlives its request for a moment: an editor cancels its request on each keystroke, and the
-next one takes the computation over if the typed text agrees. Belongs to one event loop.
+The newest request wins, but an automatic one does not stop an explicit one. A computation outlives its request for a
+moment, so that the next one can take it over. Belongs to one event loop.
 """
 
 import asyncio
@@ -71,8 +70,7 @@ class InlineService:
     def ask(self, uri: str, request: InlineRequest, take_snapshot: TakeSnapshot) -> InlineAnswer:
         """The suggestions for a cursor, best first: immediately if they are known, otherwise once they are computed.
 
-        Calls `take_snapshot` only to start a computation. Cancelling the future cancels the request; otherwise the
-        future gets a result, which is empty if something newer came.
+        Cancelling the future cancels the request. Its result is empty if something newer came.
         """
         answer = self.ask_known(uri, request, take_snapshot)
         if answer is not None:
@@ -101,10 +99,7 @@ class InlineService:
         return state.history.get(suggestion_id) if state else None
 
     def replace(self, uri: str, asked: Suggestion, text: str, confidence: float) -> bool:
-        """From now on, shows `text` instead of a suggestion; False if that is gone, or disagrees with the text.
-
-        `asked` is the suggestion at the time `text` was requested.
-        """
+        """Shows `text` instead of `asked`, the suggestion when it was requested; False if that is gone or disagrees."""
         state = self._states.get(uri)
         new_id = f"refined-{next(_numbers)}.0"
         return state is not None and state.history.refine(asked, new_id, text, confidence, state.document.text)
@@ -122,9 +117,8 @@ class InlineService:
         return None if found is None or found.shown_from is None else found.text[found.shown_from :]
 
     def accepted(self, uri: str, suggestion_id: str, length: int | None, budget: Budget | None, marker: str) -> None:
-        """The user accepted the first `length` characters shown, or (None) all of them.
-
-        Prefetches what comes next within `budget`; without one, prefetches nothing.
+        """The user accepted the first `length` characters shown, or (None) all. Prefetches what follows within
+        `budget`.
         """
         found = self.suggestion(uri, suggestion_id)
         if found is not None:
@@ -134,10 +128,7 @@ class InlineService:
             self._prefetch(uri, state)
 
     def _pending(self, request: InlineRequest, take_snapshot: TakeSnapshot) -> PendingReply:
-        """Answers a request with nothing at its deadline, no matter what it waits for.
-
-        An explicit one a moment later, since `alive.in_time` tells the user why.
-        """
+        """A request that is answered with nothing at its deadline; an explicit one after the user is told why."""
         loop = asyncio.get_running_loop()
         result: asyncio.Future[InlineResult] = loop.create_future()
         reply = PendingReply(request, take_snapshot, request.cursor.offset, result)

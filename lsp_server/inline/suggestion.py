@@ -1,8 +1,4 @@
-"""One suggestion, and the part of it still to be typed.
-
-A suggestion replaces its anchored range with its text. The range keeps everything typed in it, so the result does not
-depend on how much of the suggestion was typed meanwhile. The only decision is whether to keep showing it.
-"""
+"""One suggestion, and the part of it still to be typed. Its range keeps what is typed in it, so the result stays."""
 
 from dataclasses import dataclass
 
@@ -98,9 +94,8 @@ class Suggestion:
         return len(typed) < len(self.text) and self.text.startswith(typed)
 
     def typed(self, text: str) -> str:
-        """The text in its range before the original tail, without what an editor closed by itself.
-
-        The cursor is unknown here: the longest start of the suggestion counts as typed.
+        """The text in its range before the original tail, without what an editor closed by itself: the longest that
+        fits.
         """
         anchor = self.anchor
         standing = text[anchor.start : anchor.end].removesuffix(anchor.tail)

@@ -1,8 +1,4 @@
-"""The error replies to failed requests.
-
-A cancelled or refused request gets its own message. Any other error is our own bug: the client learns that it happened
-and the log learns where; neither gets a document's text, a path or a traceback in `error.data`.
-"""
+"""The error replies to failed requests. Neither client nor log gets a document's text in one."""
 
 import asyncio
 from collections.abc import Iterable

@@ -1,7 +1,6 @@
 """Finds what is missing after a line was added to several similar ones: the same line beside its neighbour elsewhere.
 
-After `timeout: int` was added below `retries: int`, `timeout=timeout` belongs below `retries=retries`. Offers only
-lines in which nothing but the neighbour's name has to change.
+After `timeout: int` was added below `retries: int`, `timeout=timeout` belongs below `retries=retries`.
 """
 
 import re

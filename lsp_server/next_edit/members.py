@@ -50,9 +50,7 @@ def calls(names: Names, at: Name, called: str, function: Name) -> bool:
 
 
 def is_of(names: Names, at: Name, receiver: str, owner: str, member: str) -> bool:
-    """Whether `receiver` is probably an `owner`: by its name, by its definition, or because no other class has such a
-    member.
-    """
+    """Whether `receiver` is probably an `owner`: by its name, its definition, or as no other class has the member."""
     if itself := names.itself(at, receiver):
         return itself == owner
     if receiver == owner or (len(owner) >= _NAMESAKE and receiver.replace("_", "").lower() == owner.lower()):
@@ -124,9 +122,7 @@ def _derived_by(names: Names, name: Name) -> str:
 
 
 def _means_member(names: Names, name: Name, new: Name, owners: Collection[str], *, alone: bool) -> bool:
-    """Whether `name` means the member that is now called `new`. `alone`: no class but the `owners` has a member of that
-    name.
-    """
+    """Whether `name` means the member now called `new`. `alone`: only `owners` have a member of that name."""
     match name.role:
         case Role.MEMBER | Role.FIELD if name.owner:
             return name.owner in owners

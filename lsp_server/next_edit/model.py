@@ -26,9 +26,8 @@ WHY = "the model expects it after your last edits"
 
 
 async def propose(host: Host, snapshot: Snapshot, earlier: Sequence[str]) -> Sequence[NextEdit]:
-    """The model's proposed edits for a document, best first; none if no such model is loaded.
-
-    `earlier` holds the document before each of its recent edits, newest first. Cancelling this cancels the request.
+    """The model's edits for a document, best first; none if no such model is loaded. `earlier` are its texts before
+    each recent edit, newest first. Cancelling this cancels the request.
     """
     settings, client, status = host.settings_of(snapshot.uri), host.model_client, host.model_status
     is_local = status is not None and not status.server

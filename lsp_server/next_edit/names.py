@@ -1,7 +1,4 @@
-"""Resolves names in a parsed text: the occurrences of a name, their roles, and the scope that binds each.
-
-Visits only the occurrences of requested names, never the whole tree. Knows no edits.
-"""
+"""Resolves names in a parsed text: their occurrences, roles and scopes. Visits only what is asked for."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -1,7 +1,4 @@
-"""The recent edits of a document, in memory only, and the differences between an earlier text and the current one.
-
-An edit grows while the user types at its end, and disappears once undone.
-"""
+"""The recent edits of a document, in memory only, and the differences between an earlier text and the current one."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -42,9 +39,7 @@ class RecentEdits:
         self._open = 0
 
     def earlier(self, text: str) -> Iterator[str]:
-        """The texts before the last edit, before the last two, and so on, back to before all of them. `text` is the
-        current one.
-        """
+        """The texts before the last edit, before the last two, and so on. `text` is the current one."""
         for number, edit in enumerate(reversed(self._edits), 1):
             text = Change(edit.start, edit.added, edit.removed).applied(text)
             if number < _MOST_EARLIER or number == len(self._edits):

@@ -1,8 +1,4 @@
-"""Finds what no longer fits after a rename: the other places of the same binding, member or argument.
-
-Offers only places that certainly meant the old name, not a name that something else also binds or the new name would
-hide.
-"""
+"""Finds what no longer fits after a rename: the other places of the same binding, member or argument, if certain."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -121,10 +117,7 @@ def _is_hidden(names: Names, name: Name, new: Name, scope: int) -> bool:
 
 
 def _until_bound_again(names: Names, own: list[Name], new: Name) -> Iterator[Name]:
-    """The names that the renamed definition reaches, if others also define the old name in its scope.
-
-    It reaches past definitions made from the old value, or in a block inside its own.
-    """
+    """The names that the renamed definition reaches, if others also define the old name in its scope."""
     if own[0].start < new.start:
         return
     block = _block(names, new)

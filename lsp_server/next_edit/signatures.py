@@ -1,8 +1,4 @@
-"""Finds what no longer fits after a change of a function's head: arguments of its calls, and a superfluous or missing
-`await`.
-
-Offers only what is certain. A new argument is certain where a variable of its name is at hand.
-"""
+"""Finds what no longer fits after a change of a function's head: arguments of its calls, and `await`, if certain."""
 
 import re
 from collections.abc import Iterator

@@ -23,9 +23,8 @@ _NOTHING = frozenset({"None", "nil", "null", "undefined", "True", "False", "true
 class Site:
     """A line in which one run of tokens was replaced: the old and new tokens, and those around them.
 
-    `kind` is the kind of the enclosing string or comment; empty for code. `place`: where `added` starts and ends.
-    `alone`: the edit says nothing about other lines unless it is repeated. `name`: the name that
-    was replaced.
+    `kind` is that of the string or comment around it, `place` where `added` is now, `name` what was replaced. `alone`:
+    the edit says nothing about other lines unless it is repeated.
     """
 
     removed: tuple[str, ...]
@@ -110,9 +109,7 @@ def _defines(names: Names, offset: int) -> bool:
 def _is_own(
     compared: Compared, before: Sequence[str], removed: Sequence[str], place: tuple[int, int], *, kind: str
 ) -> bool:
-    """Whether an edit concerns its own place only: another value or another of the known names, one more
-    parameter, or more in an attribute.
-    """
+    """Whether an edit concerns its own place only: another value or known name, a parameter, or an attribute."""
     new = compared.texts.new[slice(*place)]
     if removed:
         value = STRING if kind else _VALUE

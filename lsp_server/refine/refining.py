@@ -1,7 +1,6 @@
 """Asks the partner to improve the model's drafts, and keeps its texts until the editor asks for them.
 
-Never changes the document. The draft stays if the partner is dead, late or worse. Automatic requests to the partner
-fail silently. For one event loop.
+Never changes the document. The draft stays if the partner is dead, late or worse. For one event loop.
 """
 
 import asyncio
@@ -36,9 +35,8 @@ UNSURE_BELOW = 0.5
 
 
 class Refining:
-    """`tell` receives a document and what has improved in it: the id of a suggestion, or the range of a fill.
-
-    `sends` receives the same before each request to the partner, whatever the outcome.
+    """`tell` receives a document and what has improved in it: the id of a suggestion, or the range of a fill. `sends`
+    receives the same before each request to the partner.
     """
 
     def __init__(

@@ -1,8 +1,4 @@
-"""Defines what the user can set. Knows no LSP types and no files.
-
-`Settings` is the only schema: its fields, limits and defaults are what editors may send (in camel case) and what the
-server works with. `json_schema()` writes it as JSON Schema. `layers.resolve` reads raw settings.
-"""
+"""Defines what the user can set: the fields, limits and defaults of `Settings`. Knows no LSP types and no files."""
 
 from typing import Annotated, Any, Literal
 
@@ -172,18 +168,11 @@ ONLY_LESS = (
     ("prefetch",),
     ("next_edit", "enabled"),
 )
-"""Fields, and fields of groups, that a workspace may switch off or lower, but neither switch on nor raise.
-
-They decide which data is kept, and which is sent to a server automatically.
-"""
+"""What a workspace may switch off or lower, but neither switch on nor raise: it decides which data is kept or sent."""
 
 
 def json_schema() -> dict[str, Any]:
-    """A new JSON Schema of all settings.
-
-    Each property has a `description`, a `default` and, in VS Code's words, a `scope`: `machine` if a workspace has no
-    say, otherwise `resource`.
-    """
+    """A new JSON Schema of all settings. `scope`, in VS Code's words, is `machine` where a workspace has no say."""
     (whole,), parts = msgspec.json.schema_components([Settings], ref_template="{name}")
     schema: dict[str, Any] = _inlined(whole, parts)
     of_folder = {"context", "prefetch", "next_edit"}

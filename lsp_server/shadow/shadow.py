@@ -1,7 +1,6 @@
 """Samples the main model's answers, and asks the other model the same while the user is idle. For one event loop.
 
-Sends one request at a time, oldest first, `QUIET_S` after the last request and keystroke; any request of the user ends
-it. Each sampled request becomes one row, however it ended, unless its document may no longer be sent.
+Sends one request at a time, `QUIET_S` after the last request and keystroke; any request of the user ends it.
 """
 
 import asyncio

@@ -1,7 +1,4 @@
-"""The SQLite file: its tables, shared access by several processes, and the handling of an unusable file.
-
-Moves a file aside if it is damaged or not ours; deletes ours when the user forgets all. Knows no threads.
-"""
+"""The SQLite file: its tables, sharing among processes, and what happens to an unusable file. Knows no threads."""
 
 import sqlite3
 import time
@@ -96,10 +93,7 @@ class NewerFileError(UsageFileError):
 
 
 def open_store(file: Path) -> tuple[sqlite3.Connection, str]:
-    """A connection to `file`, created if missing; and a message about any file moved aside.
-
-    Raises UsageFileError.
-    """
+    """A connection to `file`, created if missing, and a message about any file moved aside. Raises UsageFileError."""
     try:
         make_folder(file)
         _require_plain_parts(file)
@@ -121,10 +115,7 @@ def write(connection: sqlite3.Connection, events: Iterable[Event]) -> None:
 
 
 def forget(connection: sqlite3.Connection) -> int:
-    """Deletes all records and overwrites their space. Returns the number of suggestions.
-
-    Raises UsageFileError if it could not overwrite them.
-    """
+    """Deletes and overwrites all records. Returns the number of suggestions. Raises UsageFileError if some may stay."""
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         count: int = connection.execute("DELETE FROM suggestion").rowcount
@@ -135,10 +126,7 @@ def forget(connection: sqlite3.Connection) -> int:
 
 
 def forget_pairs(connection: sqlite3.Connection) -> int:
-    """Like `forget`, of all comparisons of two models. Returns the number of requests.
-
-    Also discards requests that a server made earlier but has not written yet.
-    """
+    """Like `forget`, of all comparisons of two models, even unwritten ones. Returns the number of requests."""
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         count: int = connection.execute("DELETE FROM pair").rowcount

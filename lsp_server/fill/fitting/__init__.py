@@ -1,7 +1,4 @@
-"""Makes a raw fill ready to insert: cuts repetition, fixes indentation, brackets and line ends, and orders candidates.
-
-Text in, text out; knows nothing of the LSP, the worker or the model.
-"""
+"""Makes a raw fill ready to insert, and orders candidates. Text in, text out; knows no LSP, worker or model."""
 
 from lsp_server.fill.fitting.breakage import breaks_parse, order
 from lsp_server.fill.fitting.fit import Drop, Fitter, in_words

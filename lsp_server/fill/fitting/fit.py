@@ -49,10 +49,7 @@ def in_words(drops: Mapping[Drop, int]) -> str:
 
 
 class Fitter:
-    """Fits fills to the holes of one source, one hole after the other.
-
-    Each thread needs its own. `drops` counts the reasons for showing nothing.
-    """
+    """Fits fills to the holes of one source, in one thread. `drops` counts the reasons for showing nothing."""
 
     def __init__(self, source: Source, patience: Patience | None = None) -> None:
         self._source = source
@@ -64,8 +61,7 @@ class Fitter:
     def fit(self, span: Span, fill: str) -> str | None:
         """The text to insert for `span`, starting with `span.starts_with`; None if nothing is worth showing.
 
-        Cuts text that repeats the hole's surroundings, and closing brackets that follow it anyway. Adopts the text's
-        indentation and line ends. A fill of a single-line span ends at its first line end.
+        Cuts what repeats the hole's surroundings, and adopts their indentation and line ends.
         """
         found = self._fitted(self._look_around(span), fill)
         if not isinstance(found, Drop) and brings_unseen(found, self._source.text, span.starts_with):
@@ -115,10 +111,7 @@ class Fitter:
         return self._least_broken(around, cut_at_foreign_closer(fill, around.brackets, around.table), fill)
 
     def _fit_literal(self, around: Around, literal: StringOrComment, fill: str) -> str:
-        """A fill inside a comment or string, cut before the end of that, unless that had no end.
-
-        A half-typed string may appear to end where the next one begins: only a parse with the fill can tell.
-        """
+        """A fill inside a comment or string, cut before its end; a parse tells whether a string ends there."""
         closer = literal.closer
         at = fill.find(closer) if closer else -1
         while at > 0 and fill[at - 1] == "\\":
@@ -164,10 +157,7 @@ def _restyled(line: str, with_tabs: bool, step: str) -> str:
 
 
 def stay_in_block(around: Around, fill: str) -> str:
-    """`fill` up to the first line indented less than its first one, where the block ends.
-
-    Cuts only where indentation makes blocks, and not inside a string that spans lines.
-    """
+    """`fill` up to the first line indented less than its first one, outside strings, where indentation makes blocks."""
     if not around.table.by_indentation or not around.at_line_start or around.literal:
         return fill
     lines = fill.split("\n")

@@ -1,7 +1,4 @@
-"""Carry messages to and from clients over standard input and output, TCP or WebSocket, as opaque bytes.
-
-A transport calls its `StartConversation` for each client that connects, and passes on what the client sends.
-"""
+"""Carry messages to and from clients over standard input and output, TCP or WebSocket, as opaque bytes."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -55,10 +52,7 @@ class ListeningServer:
         self._conversations: dict[asyncio.Task[Any], Conversation] = {}
 
     async def serve(self, conversation: Conversation, listening: Coroutine[Any, Any, None]) -> None:
-        """Runs `listening`, which passes on a client's messages, until it ends or the client says goodbye.
-
-        Call it in a task that ends with the connection.
-        """
+        """Runs `listening`, which passes on messages, until it ends or the client says goodbye. Call it in a task."""
         if current := asyncio.current_task():
             self._conversations[current] = conversation
             current.add_done_callback(self._conversations.pop)

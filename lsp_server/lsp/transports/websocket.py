@@ -1,7 +1,6 @@
 """WebSocket, for editors in a browser: one message per text frame; also accepts binary frames.
 
-A browser lets any web page connect to any port of this machine, and names the page in `Origin`. Refuses pages that are
-not on the list; accepts programs, which send no `Origin`.
+A browser lets any web page connect, and names it in `Origin`. Refuses pages that are not on the list.
 """
 
 import asyncio
@@ -66,10 +65,7 @@ class WebSocketWriter:
 async def listen(
     address: ListenAddress, start_conversation: StartConversation, origins: Sequence[str]
 ) -> tuple[ListeningServer, ListenAddress]:
-    """Listens; returns the address, with the actual port. Raises OSError.
-
-    `origins` are those of the web pages that may connect, such as `https://editor.example`.
-    """
+    """Listens for pages of `origins` and for programs; returns the address, with the actual port. Raises OSError."""
     listener = ListeningServer()
 
     async def serve_connection(connection: ServerConnection) -> None:
