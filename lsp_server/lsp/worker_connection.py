@@ -101,14 +101,11 @@ class WorkerConnection:
     async def restart(self) -> None:
         """Ends the worker once it has finished its requests, and loads another. Raises WorkerFailure."""
         async with self._restarts:  # two at the same time would leave one of their new clients connected for ever
-            await self._restart()
-
-    async def _restart(self) -> None:
-        if self._warming is not None:
-            self._warming.cancel()
-        await self._end_worker()
-        await self._start_over()
-        await self.loaded()
+            if self._warming is not None:
+                self._warming.cancel()
+            await self._end_worker()
+            await self._start_over()
+            await self.loaded()
 
     async def _end_worker(self) -> None:
         """Raises WorkerFailure if it does not end in time; leaves it alone if it does not answer."""

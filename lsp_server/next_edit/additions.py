@@ -73,12 +73,10 @@ def _unstored(compared: Compared, hunk: Hunk) -> Iterator[NextEdit]:
 
 def _added(names: Names, texts: Comparison, hunk: Hunk) -> list[_Item]:
     """The items among whole new lines, all of the same shape; none if the change did more."""
-    start, end = line_start(texts.new, hunk.start), line_end(texts.new, hunk.end)
-    block = texts.new[start:end]
-    is_whole = hunk.old_start == hunk.old_end and block.strip() == texts.new[hunk.start : hunk.end].strip()
-    if not is_whole or block.count("\n") >= _MOST_LINES:
+    lines = texts.added_lines(hunk)
+    if lines is None or texts.new.count("\n", *lines) >= _MOST_LINES:
         return []
-    items = [item for item in _items(names, texts.new, start, end) if item is not None]
+    items = [item for item in _items(names, texts.new, *lines) if item is not None]
     return [item for item in items if item.shape == items[0].shape]
 
 

@@ -7,6 +7,7 @@ from difflib import SequenceMatcher
 from functools import cached_property
 
 from lsp_server.documents.change import Change, difference
+from lsp_server.syntax.lines import line_end, line_start
 
 MOST_EDITS = 24
 MOST_CHARACTERS = 20_000
@@ -117,6 +118,12 @@ class Comparison:
     def is_new(self, start: int, end: int) -> bool:
         """Whether any of [start, end) of the new text is absent from the old one."""
         return any(hunk.start < end and start < hunk.end for hunk in self.hunks)
+
+    def added_lines(self, hunk: Hunk) -> tuple[int, int] | None:
+        """Where the whole lines are that a difference adds; None if it changes more or less than whole lines."""
+        start, end = line_start(self.new, hunk.start), line_end(self.new, hunk.end)
+        is_whole = self.new[start:end].strip() == self.new[hunk.start : hunk.end].strip()
+        return (start, end) if is_whole and hunk.old_start == hunk.old_end else None
 
     def _hunks(self) -> Iterator[Hunk]:
         change = difference(self.old, self.new)

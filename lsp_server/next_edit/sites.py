@@ -43,8 +43,7 @@ def sites(compared: Compared) -> Iterator[Site]:
     for hunk in compared.texts.hunks:
         start, old_start = line_start(texts.new, hunk.start), line_start(texts.old, hunk.old_start)
         end, old_end = line_end(texts.new, hunk.end), line_end(texts.old, hunk.old_end)
-        is_new_line = texts.new[start:end].strip() == texts.new[hunk.start : hunk.end].strip()
-        if hunk.old_start == hunk.old_end and is_new_line:
+        if texts.added_lines(hunk):
             continue
         if start not in seen and "\n" not in texts.new[start:end] + texts.old[old_start:old_end]:
             seen.add(start)

@@ -39,19 +39,23 @@ class ContextSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields
     )
 
 
+_ServedName = Annotated[
+    str | None, Meta(description="The server's name for the model. When null, the only one it lists.")
+]
+_PlainHttp = Annotated[
+    bool, Meta(description="Allow plain http to another machine. Anyone in between can then read your code.")
+]
+
+
 class ServerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """A model on a server, for a `model` that is a URL."""
 
-    model: Annotated[
-        str | None, Meta(description="The server's name for the model. When null, the only one it lists.")
-    ] = None
+    model: _ServedName = None
     tokenizer: Annotated[
         str | None,
         Meta(description="Folder or hub id of its tokenizer on this machine. When null, the server names it."),
     ] = None
-    plain_http: Annotated[
-        bool, Meta(description="Allow plain http to another machine. Anyone in between can then read your code.")
-    ] = False
+    plain_http: _PlainHttp = False
 
 
 class PartnerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -61,15 +65,11 @@ class PartnerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields
         str | None,
         Meta(description="URL of a server with /v1/completions, /v1/chat/completions or /infill. When null: none."),
     ] = None
-    model: Annotated[
-        str | None, Meta(description="The server's name for the model. When null, the only one it lists.")
-    ] = None
+    model: _ServedName = None
     kind: Annotated[
         PartnerKind, Meta(description="How to ask it. auto detects it; a family's name selects that family's tokens.")
     ] = "auto"
-    plain_http: Annotated[
-        bool, Meta(description="Allow plain http to another machine. Anyone in between can then read your code.")
-    ] = False
+    plain_http: _PlainHttp = False
 
 
 class ShadowSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):

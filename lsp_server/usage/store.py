@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 from lsp_server.usage.events import Event
 from lsp_server.usage.place import STATE_VARIABLE, make_file, make_folder
 from lsp_server.usage.set_aside import APPLICATION_ID, FIRST_TABLES, NOT_PLAIN, is_plain, move_aside, read_only
-from lsp_server.usage.statements import statements_of
+from lsp_server.usage.statements import Statement, statements_of
 from lsp_server.worker.paths import why_not_private
 
 VERSION = 2
@@ -116,22 +116,20 @@ def write(connection: sqlite3.Connection, events: Iterable[Event]) -> None:
 
 def forget(connection: sqlite3.Connection) -> int:
     """Deletes and overwrites all records. Returns the number of suggestions. Raises UsageFileError if some may stay."""
-    with connection:
-        connection.execute("BEGIN IMMEDIATE")
-        count: int = connection.execute("DELETE FROM suggestion").rowcount
-        connection.execute("DELETE FROM pair")
-        connection.execute("DELETE FROM lost")
-    _overwrite(connection)
-    return count
+    return _delete(connection, ("DELETE FROM suggestion", ()), ("DELETE FROM pair", ()), ("DELETE FROM lost", ()))
 
 
 def forget_pairs(connection: sqlite3.Connection) -> int:
     """Like `forget`, of all comparisons of two models, even unwritten ones. Returns the number of requests."""
+    mark = "INSERT INTO forgotten VALUES (?)", (time.time(),)
+    return _delete(connection, ("DELETE FROM pair", ()), ("DELETE FROM forgotten", ()), mark)
+
+
+def _delete(connection: sqlite3.Connection, *statements: Statement) -> int:
+    """Carries out the statements and erases what they delete. Returns the number of rows of the first."""
     with connection:
         connection.execute("BEGIN IMMEDIATE")
-        count: int = connection.execute("DELETE FROM pair").rowcount
-        connection.execute("DELETE FROM forgotten")
-        connection.execute("INSERT INTO forgotten VALUES (?)", (time.time(),))
+        count, *_ = [connection.execute(*statement).rowcount for statement in statements]
     _overwrite(connection)
     return count
 
