@@ -56,18 +56,13 @@ def _run(argv: Sequence[str] | None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     chosen = next((argument for argument in arguments if not argument.startswith("-")), None)
     if chosen in _FORWARDED and arguments[0] == chosen:
-        return _forward(chosen, arguments[1:])
+        forwarded: int = getattr(import_module("lsp_server.commands.forward"), chosen)(arguments[1:])
+        return forwarded
     args, unknown = _parser(chosen).parse_known_args(arguments)
     if unknown:
         args.usage_error(f"unrecognized arguments: {' '.join(unknown)}")
     status: int = import_module(_COMMANDS[args.command][0]).run(args)
     return status
-
-
-def _forward(command: str, arguments: Sequence[str]) -> int:
-    from lsp_server.commands import forward
-
-    return {"bench": forward.bench, "train": forward.train}[command](arguments)
 
 
 def _parser(chosen: str | None) -> argparse.ArgumentParser:

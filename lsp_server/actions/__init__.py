@@ -1,4 +1,1 @@
-"""Explicit user actions: fill marked holes, write a body, rework, repair.
-
-Defines the holes of each action, where it is offered, its title, and its execution. No LSP types.
-"""
+"""Explicit user actions: their holes, where each is offered, its title and its execution. No LSP types."""

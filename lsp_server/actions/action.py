@@ -20,11 +20,7 @@ from lsp_server.worker.exchange import OnDraft
 _REPAIR_CANDIDATES = 6
 """Ask for more candidates to repair a statement: many do not parse, and those come last."""
 _REPAIR_STRENGTHS = (0.3, 0.6, 0.9)
-"""Try the next one while the result does not parse.
-
-With these the embedded checkpoint makes 28 of 29 Python statements that lack one character parse; with any single
-strength it was about two thirds.
-"""
+"""Tried while the result does not parse: of 29 Python statements that lack a character, 28 get well; with one, 19."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +52,8 @@ class Action:
     async def filled(
         self, worker: WorkerClient, budget: Budget, on_draft: OnDraft | None, context: tuple[Snippet, ...] = ()
     ) -> Candidate:
-        """The new text of each hole. Raises NotDone, WorkerFailure. Cancelling this cancels the request in the worker.
-
-        As long as the result breaks the parse, each attempt adds more noise.
+        """The new text of each hole; each attempt adds noise while the result breaks the parse. Raises NotDone,
+        WorkerFailure.
         """
         if self.kind is ActionKind.REPAIR:
             budget = dataclasses.replace(budget, candidates=max(budget.candidates, _REPAIR_CANDIDATES))

@@ -1,7 +1,4 @@
-"""The actions for a selection, and their titles. Asks no model and reparses nothing.
-
-The narrowest comes first: this hole, this function, this file.
-"""
+"""The actions for a selection and their titles, the narrowest first. Asks no model and reparses nothing."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -30,10 +27,8 @@ MOST_REPAIRS = 3
 
 @dataclass(frozen=True)
 class AvailableAction:
-    """An action on `holes` for the selection [start, end].
-
-    `strength` None: the kind's default. `variant` distinguishes actions that differ only in `strength`. `diagnostic` is
-    the index of the diagnostic that it answers.
+    """An action for the selection [start, end]. `variant` tells apart those that differ only in `strength` (None: the
+    kind's default), and `diagnostic` is the index of the diagnostic that it answers.
     """
 
     title: str
@@ -56,9 +51,8 @@ class DiagnosticText(NamedTuple):
 
 
 def fills(source: Source, marker: str, start: int, end: int, *, automatic: bool = False) -> list[AvailableAction]:
-    """The actions that fill or rewrite code for the selection [start, end]; several may mean the same holes.
-
-    `automatic`: the user has only moved the cursor. Then rewriting a body is offered only at its header.
+    """The actions for [start, end]; several may mean the same holes. If `automatic`, a body is rewritten only at its
+    header.
     """
     every = in_file(source, marker)
     touched = touching(every, start, end)

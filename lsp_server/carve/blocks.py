@@ -42,10 +42,7 @@ def block_start_at(view: View, offset: int) -> BlockStart | None:
 
 
 def header_ended_by(view: View, token: Node, offset: int) -> Node | None:
-    """The node whose first line starts the header that `token` ends, by the tree or otherwise by the line's text.
-
-    None: there is no header before `offset`.
-    """
+    """The node whose first line starts the header that `token` ends, by the tree or else by the text; or None."""
     owner, table = view.parent(token), view.table
     if token.type in table.openers and owner is not None and not owner.is_error:
         if owner.type in table.headers | table.data and owner.children[0].id != token.id:

@@ -1,6 +1,6 @@
 """Finds the brackets open at an offset, by the tree, even in the error nodes of unfinished code."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tree_sitter import Node
@@ -8,6 +8,7 @@ from tree_sitter import Node
 from lsp_server.carve.blocks import opens_block
 from lsp_server.syntax.languages import CLOSERS
 from lsp_server.syntax.lines import line_start
+from lsp_server.syntax.scanning import closed_before, left_open
 from lsp_server.syntax.view import View
 
 _WINDOW_CHARACTERS = 4000
@@ -52,8 +53,8 @@ def _among(view: View, node: Node, offset: int) -> list[OpenBracket]:
     """The brackets among a node's children that are open at `offset`, outermost first."""
     near = view.brackets(node, offset - _WINDOW_CHARACTERS, offset + _WINDOW_CHARACTERS)
     before = [child for child in near if view.end(child) <= offset]
-    stack = list(_unclosed(before))
-    closers = list(_unopened(child.type for child in near[len(before) :]))
+    stack = [child for child, _ in left_open((child, child.type) for child in before)]
+    closers = closed_before(child.type for child in near[len(before) :])
     return [
         OpenBracket(
             child.type,
@@ -64,25 +65,3 @@ def _among(view: View, node: Node, offset: int) -> list[OpenBracket]:
         )
         for index, child in zip(range(len(stack) - 1, -1, -1), stack, strict=True)
     ]
-
-
-def _unclosed(nodes: Iterable[Node]) -> list[Node]:
-    stack: list[Node] = []
-    for node in nodes:
-        if node.type in CLOSERS:
-            stack.append(node)
-        elif stack and CLOSERS[stack[-1].type] == node.type:
-            stack.pop()
-    return stack
-
-
-def _unopened(kinds: Iterable[str]) -> Iterator[str]:
-    """The closing brackets among token kinds without an opening bracket before them."""
-    depth = 0
-    for kind in kinds:
-        if kind in CLOSERS:
-            depth += 1
-        elif kind in CLOSERS.values():
-            if depth == 0:
-                yield kind
-            depth = max(depth - 1, 0)

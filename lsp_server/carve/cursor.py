@@ -1,7 +1,4 @@
-"""Chooses the hole at a cursor by syntax: a word, the rest of an argument or a line, or a missing block.
-
-The typed part of a word belongs to the hole and comes back as its `starts_with`.
-"""
+"""Chooses the hole at a cursor by syntax. The typed part of a word belongs to it, and is its `starts_with`."""
 
 from inference.messages import HoleKind
 from lsp_server.carve.blocks import block_start_at

@@ -1,7 +1,4 @@
-"""Finds the function around an offset, and its body, existing or missing, by the `body` field of its node.
-
-A documentation string is never part of a body, because the body is written from it.
-"""
+"""Finds the function around an offset, and its body without documentation: the body is written from that."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,10 +24,7 @@ from lsp_server.syntax.view import View
 
 @dataclass(frozen=True)
 class FunctionBody:
-    """The inside of a function's block, [start, end): from its header or opening bracket to its closer.
-
-    `parts` are its statements and comments in order. They exclude a documentation string, which ends before `start`.
-    """
+    """The inside of a function's block, and its statements and comments (`parts`) after the documentation string."""
 
     function: Node
     start: int
@@ -140,10 +134,8 @@ def whole_hole(view: View, body: FunctionBody) -> Span:
 
 
 def hole_from(view: View, body: FunctionBody, start: int, parts: Sequence[Node]) -> Span:
-    """The hole that replaces `parts`, the last ones of a body, or is added at its end. Text before `start` stays.
-
-    If the parts share a line with the header, the fill gets its own line and the hole includes the surrounding white
-    space.
+    """The hole that replaces `parts`, the last ones of a body, or is added at its end. Text before `start` stays. If
+    the parts share a line with the header, the fill gets its own line.
     """
     text = view.text
     first, last = (view.start(parts[0]), view.end(parts[-1])) if parts else (start, start)

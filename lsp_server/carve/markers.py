@@ -1,7 +1,5 @@
-"""Finds markers: places that the user has marked for filling, with `???` by default, even in a string or comment.
-
-A marker may become several lines only if it is a statement alone on its line. It breaks the parse around it, so the
-tree is asked only about tokens, not about statements.
+"""Finds markers, `???` by default, even in a string or comment. A marker breaks the parse around it, so the tree is
+asked only about tokens, not about statements.
 """
 
 import re
@@ -29,8 +27,10 @@ MAX_MARKERS = 5000
 """More are left for the next time: no answer fills as many."""
 
 
-def marker_spans(source: Source, marker: str, start: int, end: int) -> list[Span]:
-    """The first `MAX_MARKERS` within [start, end), left to right. Raises ValueError for an empty marker."""
+def markers(source: Source, marker: str = DEFAULT_MARKER, start: int = 0, end: int | None = None) -> list[Span]:
+    """The first `MAX_MARKERS` within [start, end), left to right. One alone on its line is a `BODY` or a `BLOCK` and
+    may become several lines; any other is a `MARKER`. Raises ValueError for an empty marker.
+    """
     if not marker:
         raise ValueError("the marker is empty")
     found = [at for at in _occurrences(source.text, marker, 0, end) if start <= at]
@@ -48,7 +48,7 @@ def marker_touching(source: Source, marker: str, offset: int) -> Span | None:
     return next(iter(_spans(source, [at for at in found if at <= offset <= at + len(marker)][:1], marker)), None)
 
 
-def _occurrences(text: str, marker: str, start: int, end: int) -> Iterator[int]:
+def _occurrences(text: str, marker: str, start: int, end: int | None) -> Iterator[int]:
     at = text.find(marker, start, end)
     while at >= 0:
         yield at

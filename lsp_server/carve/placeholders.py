@@ -1,7 +1,6 @@
 """Finds everything in a text that asks for filling: markers, and placeholders for missing code.
 
-Never treats possibly intended code as missing: a declaration in a stub, protocol or abstract class, an empty closure, a
-`pass` that is the body of anything but a function, a comment without TODO. Comments are pinned.
+Never treats code as missing that may be intended, as in a stub, a protocol or an empty closure. Comments are pinned.
 """
 
 import re
@@ -14,7 +13,7 @@ from tree_sitter import Node
 
 from inference.messages import HoleKind
 from lsp_server.carve.functions import FunctionBody, body_of, extent, functions_around, header_of, hole_from
-from lsp_server.carve.markers import marker_spans
+from lsp_server.carve.markers import DEFAULT_MARKER, markers
 from lsp_server.carve.segments import Span
 from lsp_server.syntax.languages import CLOSERS, LanguageTable
 from lsp_server.syntax.lines import is_blank, is_one_line, line_end, line_start
@@ -29,9 +28,12 @@ _MAX_CANDIDATES = 5000
 """How many places to examine; a generated file may have any number."""
 
 
-def placeholder_spans(source: Source, marker: str, start: int, end: int) -> list[Span]:
-    """The markers and placeholders within [start, end), in order and without overlaps."""
-    found = marker_spans(source, marker, start, end)
+def placeholders(source: Source, marker: str = DEFAULT_MARKER, start: int = 0, end: int | None = None) -> list[Span]:
+    """All holes within [start, end), in order and without overlaps: the `markers`, and functions whose body is only
+    `...`, `pass`, `todo!()` or the like, is empty, or contains only a comment with TODO.
+    """
+    end = len(source.text) if end is None else end
+    found = markers(source, marker, start, end)
     view = View.of(source)
     if view is None or source.uri.endswith(view.table.declarations or ("\0",)):
         return found

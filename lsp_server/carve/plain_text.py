@@ -1,7 +1,6 @@
 """Carves text in languages without a grammar, by words, brackets on the line and indentation.
 
-A function is a line that looks like a header, and the indented lines below it. This is a guess: it misses a function on
-one line, or one whose lines are not indented.
+A function is a guess: a line that looks like a header, and the indented lines below it.
 """
 
 import re

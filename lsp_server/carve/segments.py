@@ -8,19 +8,13 @@ from inference.messages import Hole, HoleKind, Text
 from lsp_server.syntax.source import well_formed
 
 _OTHER_HOLE = "_"
-"""The model sees this instead of a marker: a name that parses in most languages.
-
-Models copy the markers they see: of twelve bodies that the embedded model wrote next to two markers, eleven consisted
-of markers. Since then none did; now and then it copies this name.
-"""
+"""The model sees this name instead of a marker. It copied markers that it saw: 11 of 12 bodies consisted of them."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """A hole. Its fill replaces `text[start:end]`, which is empty for an insertion, and begins with `starts_with`.
-
-    Offsets are `str` indices. `starts_with` is the typed part of a word, or the line end and indentation that the
-    syntax requires. A fill of a `single_line` span has no line end.
+    """A hole. Its fill replaces `text[start:end]` and begins with `starts_with`: the typed part of a word, or the line
+    end and indentation that the syntax requires. A fill of a `single_line` span has no line end.
     """
 
     start: int
@@ -33,10 +27,8 @@ class Span:
 def segments(
     text: str, spans: Sequence[Span], before: str = "", after: str = "", *, marker: str = ""
 ) -> tuple[Text | Hole, ...]:
-    """`text` as pinned text and holes, in order, between `before` and `after`, without empty pinned text.
-
-    The model only reads pinned text, which is never written back. So a name replaces each `marker`, and U+FFFD each
-    lone surrogate. Raises ValueError if spans overlap, are out of order, or reach outside the text.
+    """`text` as pinned text and holes, in order, between `before` and `after`, as the model reads it: with a name for
+    each `marker` and U+FFFD for each lone surrogate. Raises ValueError if spans overlap or reach outside the text.
     """
     _check(text, spans)
     parts: list[Text | Hole] = []
@@ -54,9 +46,8 @@ def unmarked(text: str, marker: str) -> str:
 
 
 def splice(text: str, spans: Sequence[Span], fills: Sequence[str]) -> str:
-    """`text` with each span replaced by its fill. Asserts that every character outside the spans is unchanged.
-
-    Raises ValueError for spans that `segments` would reject, or if there are not as many fills as spans.
+    """`text` with each span replaced by its fill; asserts that nothing else has changed. Raises ValueError as
+    `segments`.
     """
     _check(text, spans)
     if len(fills) != len(spans):

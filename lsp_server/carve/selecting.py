@@ -22,8 +22,8 @@ _MAX_CHILDREN = 50
 """A block begins soon after the end of its header."""
 
 
-def selected(source: Source, start: int, end: int) -> Span | None:
-    """[start, end) without white space at its edges, as one hole; None if nothing is left."""
+def selection(source: Source, start: int, end: int) -> Span | None:
+    """[start, end) without white space at its edges, as one hole to rework; None if nothing is left."""
     text = source.text
     start, end = trimmed(text, start, end)
     if start == end:
@@ -35,10 +35,10 @@ def selected(source: Source, start: int, end: int) -> Span | None:
     return Span(start, end, _kind(view, start, whole, single_line), single_line=single_line)
 
 
-def statement_over(source: Source, start: int, end: int) -> Span | None:
-    """The innermost statement that covers [start, end], only the header of a compound one; None if there is no code.
+def statement_around(source: Source, start: int, end: int) -> Span | None:
+    """The innermost statement over [start, end], only the header of a compound one; None if there is no code.
 
-    If the syntax is too broken to tell: the lines of the range, starting from its open brackets.
+    Without a grammar, or in broken code: the lines of the range, starting from its open brackets.
     """
     text = source.text
     start, end = trimmed(text, start, end)
@@ -57,11 +57,10 @@ def statement_over(source: Source, start: int, end: int) -> Span | None:
     return Span(first, last, HoleKind.LINE if single_line else HoleKind.BLOCK, single_line=single_line)
 
 
-def start_of_statement(source: Source, offset: int) -> int:
-    """The start of the innermost statement at `offset`, which is at most `offset`. On a blank line: the one before it.
+def statement_start(source: Source, offset: int) -> int:
+    """The start, at most `offset`, of the innermost statement there; on a blank line, of the one before it.
 
-    If the syntax is too broken to tell: the start of the line, or of the first one that goes on to it: with brackets
-    that are open at `offset`, a string or an expression over several lines, or a backslash.
+    In broken code: the first line of a bracket, string or expression over several lines.
     """
     text, view = source.text, View.of(source)
     if is_blank(text[line_start(text, offset) : line_end(text, offset)]):

@@ -37,6 +37,14 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_shape_arguments(parser: argparse.ArgumentParser) -> None:
+    """How to return a changed file; the default is its whole text."""
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--json", action="store_true", help="print one JSON object")
+    shape.add_argument("--diff", action="store_true", help="print a unified diff")
+    shape.add_argument("--write", action="store_true", help="write the result to the file")
+
+
 def add_trust_argument(parser: argparse.ArgumentParser) -> None:
     """Whether the current checkout may choose what otherwise only the user may."""
     parser.add_argument(
@@ -59,17 +67,8 @@ def _given(args: argparse.Namespace, names: Mapping[str, str]) -> dict[str, Any]
     return {setting: value for setting, value in values.items() if value is not None}
 
 
-def settings_of(args: argparse.Namespace) -> Settings:
-    """The settings of a command without a folder: the environment's, overridden by the command line."""
-    return _resolved(args)[0]
-
-
-def problems_of(args: argparse.Namespace) -> list[str]:
-    """One line for each unusable variable and argument of such a command."""
-    return _resolved(args)[1]
-
-
-def _resolved(args: argparse.Namespace) -> tuple[Settings, list[str]]:
+def settings_of(args: argparse.Namespace) -> tuple[Settings, list[str]]:
+    """The settings of a command without a folder, and a line for each unusable variable and argument."""
     layers, problems = environment_layers(os.environ)
     settings, others = resolve([*layers, Layer(COMMAND_LINE, given_settings(args))])
     return settings, problems + others

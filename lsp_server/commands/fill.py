@@ -15,7 +15,13 @@ import msgspec
 from inference.messages import MAX_STEPS, Candidate, ErrorCode, Snippet
 from lsp_server import carve
 from lsp_server.commands import output
-from lsp_server.commands.arguments import COMMAND_LINE, add_model_arguments, add_trust_argument, given_settings
+from lsp_server.commands.arguments import (
+    COMMAND_LINE,
+    add_model_arguments,
+    add_shape_arguments,
+    add_trust_argument,
+    given_settings,
+)
 from lsp_server.context import ContextSource
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.links import names_of
@@ -45,10 +51,7 @@ class NothingFound(Exception):
 
 @dataclass(frozen=True)
 class FileToFill:
-    """A file that may be filled, its holes, and its settings. `real` is its path with links resolved.
-
-    For standard input both are the given name, which may not exist as a file.
-    """
+    """A file that may be filled. `real` has all links resolved; for standard input, both are the given name."""
 
     file: Path
     real: Path
@@ -68,10 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--at", action="append", default=[], metavar="LINE:COL", help="a place to fill, counted from 1; may be repeated"
     )
     parser.add_argument("--marker", metavar="TEXT", help="the marker of a hole (default: the setting, otherwise ???)")
-    shape = parser.add_mutually_exclusive_group()
-    shape.add_argument("--json", action="store_true", help="print one JSON object")
-    shape.add_argument("--diff", action="store_true", help="print a unified diff")
-    shape.add_argument("--write", action="store_true", help="write the result to the file")
+    add_shape_arguments(parser)
     parser.add_argument(
         "--candidates", type=_number(1, MOST_CANDIDATES), metavar="N", help="how many answers to ask for"
     )
@@ -164,7 +164,7 @@ async def _fill(file: FileToFill, args: argparse.Namespace) -> output.FillReport
     began_s = time.monotonic()
     with output.progress(file.snapshot, file.spans, args) as shown:
         options = worker_options(file.settings, sends_token=file.configuration.sends_token)
-        client = WorkerClient(options, name="infill-ls fill", on_status=shown.status)
+        client = WorkerClient(options, name="infill-ls fill", on_status=shown.status if shown else None)
         try:
             budget = await _budget_once_loaded(client, file, args)
             asked = replace(budget, candidates=max(budget.candidates, _SPARE_CANDIDATES))
@@ -174,7 +174,7 @@ async def _fill(file: FileToFill, args: argparse.Namespace) -> output.FillReport
                 file.spans,
                 asked,
                 options=FillOptions(seed=args.seed),
-                on_draft=shown.draft if shown.is_seen else None,
+                on_draft=shown.draft if shown else None,
                 context=await _context(client, file),
                 marker=file.settings.marker,
             )
@@ -190,10 +190,7 @@ async def _fill(file: FileToFill, args: argparse.Namespace) -> output.FillReport
 
 
 async def _budget_once_loaded(client: WorkerClient, file: FileToFill, args: argparse.Namespace) -> Budget:
-    """The budget, once there is a model. Only a deadline from the user includes loading it.
-
-    Nobody is typing, so without one it waits for the model. Raises WorkerFailure.
-    """
+    """The budget, once there is a model. Only a deadline from the user includes loading it. Raises WorkerFailure."""
     budget = _budget(file.settings, args)
     is_set = args.deadline_ms or budget.deadline_ms != Settings().deadline_ms.invoked
     try:

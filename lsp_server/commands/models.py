@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     """Shows the models, or downloads one. Exit status 0; 1 if it failed; 2 for a name of no model."""
     if args.action == "pull":
         return forward.pull([args.model, *(["--accept-licence"] if args.accept_licence else [])])
-    model = settings_of(args).model
+    model = settings_of(args)[0].model
     if address.is_url(model) and not args.device:
         return _tell_of_server(model, as_json=args.json)
     try:

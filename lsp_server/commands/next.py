@@ -16,7 +16,13 @@ from inference.messages import WorkerOptions
 from inference.models import catalogue, downloads
 from inference.models.catalogue import AUTO, EMBEDDED
 from lsp_server.commands import output
-from lsp_server.commands.arguments import COMMAND_LINE, add_model_arguments, add_trust_argument, given_settings
+from lsp_server.commands.arguments import (
+    COMMAND_LINE,
+    add_model_arguments,
+    add_shape_arguments,
+    add_trust_argument,
+    given_settings,
+)
 from lsp_server.commands.fill import EXIT_BAD_INPUT, require_allowed, say
 from lsp_server.documents.change import Change, difference
 from lsp_server.documents.document import Document, Snapshot
@@ -43,10 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--since", required=True, metavar="OLDFILE", help="the file before the last changes; - reads it from stdin"
     )
-    shape = parser.add_mutually_exclusive_group()
-    shape.add_argument("--json", action="store_true", help="print one JSON object")
-    shape.add_argument("--diff", action="store_true", help="print a unified diff")
-    shape.add_argument("--write", action="store_true", help="write the result to the file")
+    add_shape_arguments(parser)
     add_model_arguments(parser)
     add_trust_argument(parser)
 
@@ -82,7 +85,7 @@ async def _edits_with_model(
     if not _has_model(options):
         return await all_edits(now, old)
     with output.progress(now, (), args) as shown:
-        client = WorkerClient(options, name="infill-ls next", on_status=shown.status)
+        client = WorkerClient(options, name="infill-ls next", on_status=shown.status if shown else None)
 
         async def propose(snapshot: Snapshot, earlier: Sequence[str]) -> Sequence[NextEdit]:
             try:

@@ -49,22 +49,8 @@ class FillReport:
         return splice(self.snapshot.text, self.spans, self.candidates[0].texts)
 
 
-class Progress:
-    """The progress of an unwatched fill: shows nothing."""
-
-    is_seen = False
-
-    def status(self, status: Status) -> None:
-        """The worker's state changed."""
-
-    def draft(self, draft: Draft) -> None:
-        """The canvas after a step."""
-
-
-class LiveProgress(Progress):
+class LiveProgress:
     """Progress on a terminal: first the model's loading, then the holes in their surroundings, step by step."""
-
-    is_seen = True
 
     def __init__(self, live: Live, snapshot: Snapshot, spans: tuple[Span, ...]) -> None:
         self._live, self._snapshot, self._spans = live, snapshot, spans
@@ -81,10 +67,10 @@ class LiveProgress(Progress):
 
 
 @contextmanager
-def progress(snapshot: Snapshot, spans: tuple[Span, ...], args: argparse.Namespace) -> Iterator[Progress]:
-    """Shows the progress on the terminal, if there is one, and erases it afterwards."""
+def progress(snapshot: Snapshot, spans: tuple[Span, ...], args: argparse.Namespace) -> Iterator[LiveProgress | None]:
+    """Shows the progress on the terminal, and erases it afterwards; None if nobody watches."""
     if not sys.stderr.isatty() or args.json:
-        yield Progress()
+        yield None
         return
     with Live(console=Console(stderr=True), transient=True, refresh_per_second=20) as live:
         yield LiveProgress(live, snapshot, spans)

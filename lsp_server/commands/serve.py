@@ -50,10 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serves until the client of stdio leaves; with TCP and WebSocket, until SIGTERM or Ctrl-C.
-
-    Returns the exit status: with stdio 0 after `shutdown`, 1 without; 2 if it cannot listen.
-    """
+    """Serves until the client of stdio leaves, or until SIGTERM. Returns the exit status: 2 if it cannot listen."""
     _log_to_stderr(args.log_level)
     start = partial(InfillServer, given_settings(args))
     if not (args.tcp or args.ws) and sys.stdin is not None and sys.stdin.isatty():  # continue: an editor may use a pty

@@ -55,10 +55,7 @@ def _forget_all() -> int:
 
 
 def forget(command: str, delete: Callable[[sqlite3.Connection], int], said: str) -> int:
-    """Runs `delete` on the user's file, and reports how much it deleted; returns the exit status of `command`.
-
-    Raises UsageFileError, sqlite3.Error, OSError.
-    """
+    """Runs `delete` on the user's file, and says how much it deleted. Raises UsageFileError, sqlite3.Error, OSError."""
     file = usage_file()
     if not file.exists() and not file.is_symlink() and not set_aside(file):
         print(f"Nothing is recorded in {file}.")

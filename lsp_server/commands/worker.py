@@ -10,7 +10,7 @@ import sys
 from msgspec.structs import replace
 
 from inference.messages import ErrorCode
-from lsp_server.commands.arguments import add_model_arguments, problems_of, settings_of
+from lsp_server.commands.arguments import add_model_arguments, settings_of
 from lsp_server.diagnosis.workers import describe_status
 from lsp_server.settings.launch import worker_options
 from lsp_server.settings.schema import LONGEST_IDLE_S
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs, starts or stops the worker. Exit status 1 if that failed."""
-    for problem in problems_of(args):
+    for problem in settings_of(args)[1]:
         print(f"infill-ls worker: {problem}", file=sys.stderr)
     options = options_of(args)
     if args.where:
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
 def options_of(args: argparse.Namespace) -> WorkerOptions:
     """The worker that the command line and the environment name."""
-    options = worker_options(settings_of(args))
+    options = worker_options(settings_of(args)[0])
     idle_s = getattr(args, "idle_s", None)
     return options if idle_s is None else replace(options, idle_s=idle_s)
 

@@ -1,7 +1,6 @@
-"""Context: the parts of other files that the model sees, both open ones and those the document imports.
+"""The parts of other files that the model sees, both open ones and those the document imports.
 
-Reads files off the event loop, within a token budget and a time limit, and only inside the workspace folders. Never
-reads a file that may hold secrets or is switched off. Knows no LSP types and no worker.
+Reads only inside the workspace folders, off the event loop, and no file that may hold secrets or is switched off.
 """
 
 from lsp_server.context.gather import Buffer, ContextQuery

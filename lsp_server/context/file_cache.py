@@ -38,10 +38,7 @@ class CachedFile:
 
 
 class FileCache:
-    """The most recently read files, and the results of recent searches.
-
-    Reads nothing after `until`, in seconds of `time.monotonic()`.
-    """
+    """The most recently read files and search results. Reads nothing after `until`, by `time.monotonic()`."""
 
     def __init__(self) -> None:
         self.until = inf
@@ -59,9 +56,8 @@ class FileCache:
         return found
 
     def read(self, path: Path, folders: Sequence[ReadableFolder]) -> CachedFile | None:
-        """The file, reread if it has changed; None if it may not be read or is no text of a reasonable size.
-
-        Raises TooLate.
+        """The file, reread if it has changed; None if it may not be read or is no text of reasonable size. Raises
+        TooLate.
         """
         if time.monotonic() > self.until:
             raise TooLate
@@ -92,10 +88,9 @@ class FileCache:
 
 
 def allowed(path: Path, folders: Sequence[ReadableFolder], language_id: str = "") -> Path | None:
-    """The real path of a file that the model may see; None for any other file. Raises OSError if it does not exist.
+    """The real path of a file that the model may see, else None. Raises OSError if it does not exist.
 
-    With all links resolved, the file must be in one of `folders` and must not belong to an installed package. None of
-    its names, nor its language in the editor, may be secret or switched off.
+    It must be in one of `folders`, and neither secret nor switched off nor part of an installed package by any name.
     """
     real = Path(os.path.realpath(path, strict=True))
     folder = innermost_folder(real, folders)

@@ -1,7 +1,4 @@
-"""Collects snippets for a request, most useful first: definitions of imported names, then parts of open documents.
-
-Runs in a thread and yields each snippet as soon as it is found, so that the caller can stop waiting at any time.
-"""
+"""Collects snippets for a request, most useful first, and yields each as soon as it is found. Runs in a thread."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -40,11 +37,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class ContextQuery:
-    """A request for context. Immutable, so that a thread can work on it.
-
-    `line` is the cursor's, from 0; `others` are the other open documents, most recently used first; only files in
-    `folders` may be read.
-    """
+    """An immutable request for context at `line` (from 0). `others` are the other open documents, last used first."""
 
     document: Buffer
     tree: Tree | None

@@ -1,7 +1,4 @@
-"""A document's imports, and the files that may hold them. Language knowledge is in `ImportRules`.
-
-Opens no file: it returns paths to try, likeliest first.
-"""
+"""A document's imports, and the paths of files that may hold them, likeliest first. Opens no file."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -58,10 +55,7 @@ def _text(node: Node) -> str:
 def candidate_paths(
     language_id: str, wanted: Import, document: Path, root: Path
 ) -> Iterator[tuple[list[Path], Import]]:
-    """For an import of `document`: lists of paths, of which the first existing one counts, and the wanted names.
-
-    Looks names up in `root` and below, never above it; a relative path may still lead out of it.
-    """
+    """For an import of `document`: lists of paths, of which the first that exists counts, and the names."""
     rules = table_of(language_id).imports
     if rules is None:
         return

@@ -1,8 +1,4 @@
-"""Outlines of files: the names, signatures and texts of their top-level definitions, read from the tree.
-
-Grammars agree on the names of a definition's fields (`name`, `body`, `declarator`), so only the placeholder for an
-omitted body depends on the language.
-"""
+"""Outlines of files: the names, signatures and texts of their top-level definitions, read from the tree."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -55,10 +51,7 @@ def _definitions(root: Node, table: LanguageTable) -> Iterator[Definition]:
 
 
 def outline(found: Sequence[Definition], names: Sequence[str]) -> str:
-    """The definitions with these names, in the names' order; without names, the heads of all definitions.
-
-    Always includes the definition of a file that has only one.
-    """
+    """The definitions with these names; without names, the heads of all, or the only one as a whole."""
     if not names:
         return found[0].shown() if len(found) == 1 else "\n".join(definition.head for definition in found)
     wanted = [definition for name in names for definition in found if name in definition.names]

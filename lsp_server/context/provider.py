@@ -25,10 +25,7 @@ BYTES_PER_TOKEN = 3
 
 
 class ContextSource:
-    """Gathers context for one query at a time. Caches files in memory until they change.
-
-    `threads` reads files; by default one dedicated thread. Closing the provider shuts it down.
-    """
+    """Gathers context for one query at a time, in its own thread, and caches files in memory until they change."""
 
     def __init__(self, threads: ThreadPoolExecutor | None = None) -> None:
         self._threads = threads or ThreadPoolExecutor(max_workers=1, thread_name_prefix="context")
@@ -41,10 +38,7 @@ class ContextSource:
         return self._unfinished
 
     async def gather(self, query: ContextQuery, max_tokens: int, max_ms: int) -> tuple[Snippet, ...]:
-        """Snippets of at most `max_tokens` in all, most useful first, found within `max_ms`.
-
-        Never raises. Leaves out a file that cannot be read, or takes too long.
-        """
+        """Snippets of at most `max_tokens` in all, most useful first, found within `max_ms`. Never raises."""
         if self._unfinished >= MAX_UNFINISHED:
             log.info("no context: files for earlier requests are still being read")
             return ()

@@ -1,8 +1,4 @@
-"""Finds the part of a text most similar to another: by the identifiers they share (Jaccard similarity).
-
-Needs no syntax and no model: a window over some lines is a set of identifiers, and the number shared by two sets is
-divided by the number in either.
-"""
+"""Finds the part of a text most similar to another, by the identifiers they share (Jaccard similarity)."""
 
 import re
 from collections.abc import Iterator
@@ -41,11 +37,7 @@ def windows(text: str) -> Iterator[LineWindow]:
 
 
 def identifiers_around(text: str, line: int) -> frozenset[str]:
-    """The identifiers around a line (from 0).
-
-    The lines start at a multiple of `STEP_LINES`, so that the result, and with it the prompt, stays the same between
-    keystrokes: the model must reread a prompt from its first change on.
-    """
+    """The identifiers around a line (from 0), by steps, so that the prompt stays the same between keystrokes."""
     start = max(0, line // STEP_LINES - 1) * STEP_LINES
     return identifiers("".join(text.splitlines(keepends=True)[start : start + WINDOW_LINES]))
 

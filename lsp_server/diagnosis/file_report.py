@@ -1,7 +1,4 @@
-"""Explains why nothing happens in a file or at a position in it, and which settings apply there.
-
-Asks no worker, loads no model. Knows no LSP types.
-"""
+"""Explains why nothing happens in a file or at a position, and which settings apply. Asks no worker."""
 
 import os
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,4 @@
-"""Checks this machine for the needs of infill-ls, and says what to do about anything missing.
-
-Starts no worker, loads no model.
-"""
+"""Checks this machine for the needs of infill-ls, and says what to do. Starts no worker, loads no model."""
 
 import asyncio
 import os
@@ -35,10 +32,7 @@ REMOTE_PACKAGES = ("tokenizers", "httpx2", "pygls", "tree-sitter")
 
 
 def examine(options: WorkerOptions) -> list[Check]:
-    """Every check, in the order of their dependencies. Takes seconds: a process imports torch.
-
-    If a server has the model, checks the server instead of this machine's devices.
-    """
+    """Every check of this machine, or of the server that has the model. Takes seconds: a process imports torch."""
     paths = paths_of(options)
     remote = is_remote(options)
     return [

@@ -1,7 +1,6 @@
 """Whether this machine can run a better model than the embedded one, for an editor that tells a new user once.
 
-Checking the machine takes seconds, because it imports torch. A negative result is cached for some days, for this
-installation on this machine.
+Checking takes seconds, so a negative result is cached for some days.
 """
 
 import asyncio

@@ -26,8 +26,7 @@ def best_of(catalogue: dict[str, Any]) -> dict[str, Any]:
 def offer(catalogue: dict[str, Any]) -> dict[str, Any] | None:
     """An editor's one-time message to a new user: a better model than the embedded one; None if none runs here.
 
-    `text` says which; `steps` are the commands that get it, as lists of words, `shown` as lines to type. `use`: models
-    of other programs that may be set instead, each with a button's `title` and the value of the setting `model`.
+    `steps` are the commands that get it, `shown` the same as lines to type, `use` the downloads of other programs.
     """
     best = best_of(catalogue)
     if best["name"] == EMBEDDED:
@@ -65,9 +64,8 @@ class NotPulled(Exception):
 
 
 async def pull(model: str, report: Callable[[str, int], None]) -> None:
-    """Pulls a model of the catalogue under a free licence. When cancelled, keeps partial downloads for the next try.
-
-    Calls `report` with its activity and the percentage done. Raises NotPulled.
+    """Pulls a model under a free licence, and reports the percentage done. Cancelling keeps a partial download for the
+    next try. Raises NotPulled.
     """
     entry = catalogue.find(model)
     if not entry or not entry.repo:

@@ -1,7 +1,4 @@
-"""Runs a process that may import torch to examine this machine and its models, and describes the results.
-
-Loads no model.
-"""
+"""Runs a process that may import torch to examine this machine and its models. Loads no model."""
 
 import json
 import subprocess
@@ -49,8 +46,13 @@ def probed(options: WorkerOptions) -> Iterator[Check]:
 
 def probe(options: WorkerOptions) -> dict[str, Any]:
     """The output of `inference.serving.probe`. Raises OSError, ValueError or subprocess.SubprocessError."""
-    words, nothing = probe_words(options), subprocess.DEVNULL
-    done = subprocess.run(words, stdin=nothing, capture_output=True, text=True, timeout=PROBE_S, check=False)
+    return run_probe(probe_words(options), PROBE_S)
+
+
+def run_probe(words: list[str], limit_s: float) -> dict[str, Any]:
+    """The JSON that a command prints last. Raises OSError, ValueError or subprocess.SubprocessError."""
+    nothing = subprocess.DEVNULL
+    done = subprocess.run(words, stdin=nothing, capture_output=True, text=True, timeout=limit_s, check=False)
     return read_probe(done.returncode, done.stdout, done.stderr)
 
 

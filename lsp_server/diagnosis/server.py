@@ -1,10 +1,5 @@
-"""Checks a server that has a model: where text goes, whether it answers, and whose token it gets.
+"""Checks a server that has a model, by a separate process: where text goes, whether it answers, whose token it gets."""
 
-A separate process asks it, as a worker does: `inference.remote.probe`. It sends nothing from any file. For a partner,
-it shows what that can do, and its fill of a small hole.
-"""
-
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,12 +7,14 @@ from typing import Any
 
 from inference.remote import address
 from lsp_server.diagnosis.check import Check, Grade
+from lsp_server.diagnosis.probe import run_probe
 from lsp_server.worker import WorkerOptions
 from lsp_server.worker.options import problem_of
 from lsp_server.worker.paths import paths_of
 from lsp_server.worker.spawn import arguments
 
 PROBE_S = 60.0
+_PROBE = (sys.executable, "-P", "-m", "inference.remote.probe")
 _WAYS = {
     "suffix": "/v1/completions with a suffix",
     "infill": "llama.cpp's /infill",
@@ -29,21 +26,19 @@ _FAMILY = "/v1/completions with the tokens of {}"
 def examine_server(options: WorkerOptions) -> Iterator[Check]:
     """Examines the server of `options`. Takes as long as the server, at most a minute."""
     name, of = ("partner", "partner ") if options.partner else ("server", "")
-    if problem_of(options):
-        words, _, advice = problem_of(options).partition("; ")
-        yield Check(name, Grade.FAIL, words, advice)
+    if unusable := problem_of(options):
+        yield Check.told(name, Grade.FAIL, unusable)
         return
     at = address.parse(options.model)
     yield Check(f"{of}text goes to", *_way(at))
     try:
-        found = _probe(options)
+        found = run_probe([*_PROBE, *arguments(paths_of(options), options)], PROBE_S)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         yield Check(name, Grade.FAIL, f"it cannot be asked: {error}", "install infill-ls again")
         return
     yield Check(f"{name} token", Grade.OK, f"from {found['token']}" if found["token"] else "none")
     if problem := found["problem"]:
-        words, _, advice = problem.partition("; ")
-        yield Check(name, Grade.FAIL, words, advice)
+        yield Check.told(name, Grade.FAIL, problem)
         return
     how = f", asked by {_WAYS.get(found['kind'], _FAMILY.format(found['kind']))}" if options.partner else ""
     yield Check(name, Grade.OK, f"{found['place']} answers and serves {found['model']}{how}")
@@ -65,14 +60,3 @@ def _way(at: address.Address) -> tuple[Grade, str, str]:
     if at.is_here:
         return Grade.OK, f"{at.url}, on this machine", ""
     return Grade.WARN, f"{at.url}, unencrypted: anybody on the way can read your code", "use https, or a tunnel"
-
-
-def _probe(options: WorkerOptions) -> dict[str, Any]:
-    """The output of the probe. Raises OSError, ValueError or subprocess.SubprocessError."""
-    words = [sys.executable, "-P", "-m", "inference.remote.probe", *arguments(paths_of(options), options)]
-    nothing = subprocess.DEVNULL
-    done = subprocess.run(words, stdin=nothing, capture_output=True, text=True, timeout=PROBE_S, check=False)
-    if done.returncode or not done.stdout.strip():
-        raise ValueError((done.stderr.strip().splitlines() or ["no output"])[-1])
-    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return found

@@ -1,23 +1,19 @@
 """An open document: the editor's text, its lines and its tree. Knows positions but no LSP types.
 
-A `Document` is mutable and belongs to its session; a request works on a `Snapshot`, which never changes. Each edit
-updates the lines and the tree; a reparse happens only when a snapshot is taken.
+A `Document` is mutable and belongs to its session; a request works on a `Snapshot`, which never changes.
 
-An editor that counts in UTF-16 may send half a surrogate pair, or an edit that splits a pair or joins two halves. The
-document keeps halves, to match the editor's text, but hands out U+FFFD in place of each. That is one character in
-either text, so offsets stay the same; and since only the text of holes is ever sent back, the editor's own text keeps
-its halves.
+An editor that counts in UTF-16 may send half a surrogate pair. The document keeps it, to match the editor's text, but
+hands out U+FFFD, which is one character as well. So offsets stay the same.
 """
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tree_sitter import Tree
 
 from lsp_server.documents.change import Change, difference
 from lsp_server.documents.many_edits import EditedLines
-from lsp_server.documents.parse_job import ParseJob
 from lsp_server.documents.positions import Encoding, LineIndex
 from lsp_server.syntax.limit import Limit
 from lsp_server.syntax.parsing import MAX_PARSE_S, edit_tree, parse
@@ -28,19 +24,14 @@ QUICK_PARSE_S = 0.02
 MANY_EDITS = 100
 """Apply this many or more together as one change: distinguishing them would cost a pass over the text for each."""
 _REST_RATIO = 10
-"""After an abandoned parse, wait this many times its duration before the next one: the text is probably no
-better yet.
-"""
+"""After an abandoned parse, wait this many times its duration: the text is probably no better yet."""
 _TYPED_CHARACTERS = 200
 """A larger edit is not typing: it may have fixed whatever could not be parsed, for example an undo."""
 
 
 @dataclass(frozen=True)
 class Edit:
-    """An edit from an editor: `text` replaces the range between two positions, or without them the whole text.
-
-    A position is a zero-based line and a column in units of the encoding passed to `Document.apply`.
-    """
+    """An edit: `text` replaces the range between two positions (line, column), or without them the whole text."""
 
     start: tuple[int, int] | None
     end: tuple[int, int] | None
@@ -49,9 +40,8 @@ class Edit:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A document at one version. `tree` is the parse of exactly `text` and stays valid; None: there is no grammar.
-
-    `before` and `after` are surrounding text for the model, such as a notebook's other cells; it contains no holes.
+    """A document at one version. `tree` is the parse of exactly `text`; None: there is no grammar. `before` and `after`
+    are surrounding text for the model, such as a notebook's other cells.
     """
 
     uri: str
@@ -62,6 +52,23 @@ class Snapshot:
     tree: Tree | None
     before: str = ""
     after: str = ""
+
+
+@dataclass(eq=False)
+class ParseJob:
+    """A slow parse of one version, to run in a thread. `old_tree` must not be shared; `edited` is as for `parse`."""
+
+    language_id: str
+    text: str
+    old_tree: Tree | None
+    edited: int | None
+    tree: Tree | None = None
+    limit: Limit = field(default_factory=lambda: Limit(MAX_PARSE_S))
+
+    def run(self) -> None:
+        """Parses, in any thread; `limit.stop` ends it."""
+        if not self.limit.reached:
+            self.tree = parse(self.language_id, self.text, self.old_tree, self.edited, self.limit)
 
 
 class Document:
@@ -92,10 +99,8 @@ class Document:
         return self._lines
 
     def apply(self, edits: Sequence[Edit], version: int, encoding: Encoding) -> list[Change]:
-        """Applies edits in order, each to the text after the previous one. Returns the change each of them made.
-
-        Clamps positions outside the text, and turns a backwards range around. The changes lead from the old `text` to
-        the new one; more than `MANY_EDITS` are reported as one change.
+        """Applies edits in order, with positions clamped to the text, and returns the changes that lead from the old
+        `text` to the new one: one for each edit, or a single one for more than `MANY_EDITS`.
         """
         if self._snapshot is not None:
             self._tree = self._snapshot.tree and self._snapshot.tree.copy()  # the snapshot keeps its own
@@ -109,10 +114,7 @@ class Document:
         return changes
 
     def snapshot(self, *, quick: bool = False) -> Snapshot:
-        """The current document. Parses the changes since the last snapshot, or returns that one again.
-
-        `quick`: without a tree if that would take longer than `QUICK_PARSE_S`.
-        """
+        """The document now. `quick`: without a tree if parsing it would take longer than `QUICK_PARSE_S`."""
         if self._snapshot is None and quick and self.parse_job() is not None:
             return self._surrounded(self._with(self.text, None))
         if self._snapshot is None:
@@ -122,9 +124,8 @@ class Document:
         return self._snapshot
 
     def parse_job(self) -> ParseJob | None:
-        """A job to run and then pass to `take` before taking a snapshot; None if one is ready.
-
-        Does quick parses itself. Returns the same job until the text changes.
+        """A job to run and then pass to `take` before taking a snapshot; None if none is needed, as after a quick
+        parse.
         """
         if self._snapshot is not None or self._job is not None:
             return self._job

@@ -9,10 +9,7 @@ MAX_LINKS = 40
 
 
 def names_of(path: Path) -> tuple[Path, ...]:
-    """Every path under which a file is known: `path`, the target of each link on the way, and finally the real path.
-
-    Includes folders on the way. For a missing file, or one behind a circle of links, follows as far as possible.
-    """
+    """Every path under which a file is known: `path`, the target of each link on the way, and finally the real path."""
     try:
         return tuple(dict.fromkeys([path, *_steps(path), Path(os.path.realpath(path))]))
     except (OSError, ValueError):

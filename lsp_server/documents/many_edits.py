@@ -9,10 +9,7 @@ _PAIR = re.compile("[\U00010000-\U0010ffff]")
 
 
 class EditedLines:
-    """The lines of a text, in units of an encoding: a column is an index into a line.
-
-    A unit is stored as one character: a byte as the one of its number, half a surrogate pair as itself.
-    """
+    """The lines of a text in units of an encoding, each stored as one character: a byte, or half a surrogate pair."""
 
     def __init__(self, text: str, encoding: Encoding) -> None:
         self._encoding = encoding

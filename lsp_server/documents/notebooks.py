@@ -1,8 +1,4 @@
-"""Open notebooks: their cells in order, and the text around each cell. Knows no LSP types.
-
-Each cell is a separate document. A fill in a cell sees the cells of the same language before and after it, pinned like
-the rest of its own text.
-"""
+"""Open notebooks: their cells in order, and the text around each cell, which its fills see, pinned. No LSP types."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 

@@ -1,8 +1,7 @@
-"""Converts between positions of the Language Server Protocol and indices into a Python `str`.
+"""Converts between positions of the protocol and indices into a Python `str`.
 
-A position is a pair of plain ints: a zero-based line, and a column counted in units of the negotiated encoding. Lines
-end at `\\n`, `\\r\\n` and `\\r` only; `str.splitlines` would also break at \\x0b, \\x0c, \\x85, U+2028 and others, and
-every later edit would land on the wrong line. Knows no documents and no LSP types.
+A position is a zero-based line and a column in units of the negotiated encoding. Lines end at `\\n`, `\\r\\n` and `\\r`
+only; `str.splitlines` would also break at \\x0b, \\x85, U+2028 and others.
 """
 
 import re
@@ -55,11 +54,7 @@ class LineIndex:
         return end
 
     def offset(self, line: int, character: int, encoding: Encoding) -> int:
-        """The `str` index of a position.
-
-        A column beyond the line means the line's end, a line beyond the text the text's end. Inside a code point of
-        several units, the result is the start of that code point.
-        """
+        """The `str` index of a position, clamped to its line and to the text, and to the start of a code point."""
         if line < 0 or line >= len(self._starts):
             return 0 if line < 0 else len(self._text)
         start, end = self._starts[line], self.line_end(line)
@@ -75,8 +70,7 @@ class LineIndex:
     def edited(self, start: int, end: int, replacement: str, text: str) -> "LineIndex":
         """The index of `text`, which is this index's text with [start, end) replaced, without rereading all of it.
 
-        Whether a line starts at an offset depends only on the characters on both sides of it, so only offsets that
-        touch the replacement need checking: an edit can join or split a `\r` and a `\n`.
+        Only offsets that touch the replacement need checking: an edit can join or split a `\r` and a `\n`.
         """
         new_end = start + len(replacement)
         touched = (match.end() for match in _LINE_END.finditer(text, max(start - 1, 0), new_end + 1))

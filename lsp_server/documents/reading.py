@@ -1,7 +1,4 @@
-"""Reads a text file that may turn out to be anything: a pipe, a link, a device, gigabytes. Knows no LSP types.
-
-Opening never blocks: a pipe without a writer, or a device, is closed again unread.
-"""
+"""Reads a text file that may turn out to be anything: a pipe, a link, a device, gigabytes. Never blocks."""
 
 import os
 import stat

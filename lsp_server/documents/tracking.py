@@ -10,9 +10,7 @@ _MOST_GROWTH = 2
 
 
 def smallest(change: Change) -> Change:
-    """The same change without the parts that are equal at both ends: some editors send whole lines, or the
-    whole text.
-    """
+    """The same change without what is equal at both ends: some editors send whole lines, or the whole text."""
     if not change.removed:
         return change
     inner = difference(change.removed, change.added)
@@ -37,8 +35,8 @@ class TextRange:
     def after(self, change: Change, began_as: str = "", *, grows: bool = False) -> "TextRange | None":
         """The range after a change, made `smallest`; None if its place is unknown.
 
-        Text typed right before or right behind the range belongs to it only if it `grows`. `began_as` is looked for in
-        a change that replaces the range and its surroundings, as a formatter does.
+        Text typed at its edges belongs to it only if it `grows`. `began_as` is looked for in a change of more than the
+        range.
         """
         at_edge = change.start == change.end and change.start in (self.start, self.end)
         if grows and (at_edge or (change.start, change.end) == (self.start, self.end)):
@@ -64,10 +62,9 @@ class TextRange:
 
 
 class ExpectedEdit:
-    """An edit sent to the editor. It has happened once the document has the resulting text.
+    """An edit sent to the editor; it has happened once the document has the resulting text, with `texts` at `places`.
 
-    `texts` replace `ranges` of `text`; `places` are their resulting positions. Once something else was typed, that text
-    can come about only by chance, so the edit `is_given_up`.
+    Once something else was typed, that text can come about only by chance, so the edit `is_given_up`.
     """
 
     def __init__(self, text: str, ranges: Sequence[TextRange], texts: Sequence[str]) -> None:

@@ -34,10 +34,7 @@ def place_of(uri: str) -> PurePath:
 
 
 def path_of(uri: str) -> str:
-    """The path in a document's URI, with slashes; for a URI without one (`untitled:Untitled-1`), its name.
-
-    For a non-URI, such as a plain Windows path: all of it that may name a file.
-    """
+    """The path in a document's URI, with slashes; for `untitled:Untitled-1` its name, for a Windows path all of it."""
     try:
         path = _path_in(urlsplit(uri))
     except ValueError:  # such as an address whose bracket is not closed
@@ -46,9 +43,8 @@ def path_of(uri: str) -> str:
 
 
 def possible_paths(uri: str) -> tuple[str, ...]:
-    """Every path that a URI may mean: as `path_of`, with `?` and `#` as parts of its name, and with its escapes kept.
-
-    For any URI but a `file:`, such as one that shows two versions of a file, also the values in its query and fragment.
+    """Every path that a URI may mean: with `?` and `#` as parts of its name, with its escapes kept, and for any URI but
+    a `file:`, such as one that shows two versions of a file, the values in its query.
     """
     found = [path_of(uri)]
     with suppress(ValueError):

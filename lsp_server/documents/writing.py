@@ -1,11 +1,9 @@
 """Replaces the text of the user's file atomically: the whole of it, or nothing.
 
-If everything belonging to the file can be transferred, a new file replaces it in one rename: a crash leaves the old
-text or the new one. The new file has no name until it is complete, so no leftovers remain.
+If everything belonging to the file can be transferred, a new file, nameless until complete, replaces it in one rename.
 
-Otherwise the file is written in place: it has several names (hard links), its owner or attributes are not ours to give,
-or its folder or file system does not allow it. That preserves everything. Meanwhile a copy of the old content is kept
-beside it, or in the folder for temporary files: for a crash in that moment, or an error that cannot be undone.
+Otherwise (hard links, foreign owners or attributes) the file is written in place, while a copy of the old content is
+kept beside it, or in the folder for temporary files.
 """
 
 import errno
@@ -39,10 +37,9 @@ class _HalfWritten(BadInput):
 
 
 def replace_text(file: Path, target: Path, expected: str, text: str) -> None:
-    """Writes `text` over the file at `target`, a real path; `file` is the user's name for it.
+    """Writes `text` over the file at `target`, a real path; signals that would end the process wait until it is done.
 
-    Delays signals that would end the process until it is done. Raises BadInput if the file no longer holds `expected`,
-    or cannot be written: then it is unchanged, or str() names the copy.
+    Raises BadInput if the file no longer holds `expected`, or cannot be written.
     """
     with _signals_waiting():
         try:

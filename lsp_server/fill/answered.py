@@ -15,8 +15,8 @@ from lsp_server.usage.events import Trigger
 class AnsweredRequest:
     """`texts` fill the holes `spans` of `snapshot`, which are now at `places`.
 
-    `whole_ms` counts from the request to the model. `suggestions` holds each hole's key in the statistics; None where
-    the text does not change. `computation` names the source of a suggestion.
+    `whole_ms` counts from the request to the model. `suggestions` are keys in the statistics; None: that text is
+    unchanged.
     """
 
     snapshot: Snapshot

@@ -1,8 +1,4 @@
-"""Turns the worker's candidates into answers ready to insert.
-
-Knows no LSP types. A hole keeps its current text if a candidate has nothing useful for it: a marker stays a marker, and
-what the user has typed is never removed.
-"""
+"""Turns the worker's candidates into answers ready to insert. A hole for which one has nothing keeps its text."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -29,10 +25,9 @@ def fitted(
     candidates: Sequence[Candidate],
     patience: fitting.Patience | None = None,
 ) -> tuple[list[Candidate], Counter[fitting.Drop]]:
-    """Returns the distinct candidates that change something, best first, and the drops by reason.
+    """The distinct candidates that change something, best first, and the drops by reason.
 
-    Candidates that leave holes unfilled come after those that fill them all, and candidates that break the parse come
-    last. When `patience` runs out, the remaining holes keep their text, except the first few.
+    First those that fill every hole, last those that break the parse. When `patience` runs out, holes keep their text.
     """
     current = current_texts(snapshot, spans)
     patience = patience or fitting.Patience()
@@ -63,10 +58,7 @@ def _fit_all(
     current: Sequence[str],
     patience: fitting.Patience,
 ) -> tuple[list[tuple[str, ...]], Counter[fitting.Drop]]:
-    """The text of each hole for each candidate, and the reasons for the drops.
-
-    Goes hole by hole, since neighbours share most of the tree.
-    """
+    """The text of each hole for each candidate, hole by hole, since neighbours share most of the tree."""
     fitter = fitting.Fitter(snapshot, patience)
     texts: list[list[str]] = [[] for _ in candidates]
     for number, span in enumerate(spans):

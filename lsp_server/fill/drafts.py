@@ -1,7 +1,4 @@
-"""Maps a draft to its holes, fits each part like an answer, and reports progress.
-
-Knows no LSP types.
-"""
+"""Maps a draft to its holes, fits each part like an answer, and reports progress. Knows no LSP types."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -32,10 +29,8 @@ class HoleDraft:
 
 
 class DraftReader:
-    """Reads the drafts of one fill of `spans`.
-
-    Fits only the holes that changed, since most of a long fill is settled. If many change together, the rest follow
-    with later drafts. Parses nothing, because the user is typing.
+    """Reads the drafts of one fill of `spans`. Fits only the holes that changed, and if many changed, only the first
+    few. Parses nothing, because the user is typing.
     """
 
     def __init__(self, snapshot: Snapshot, spans: Sequence[carve.Span]) -> None:

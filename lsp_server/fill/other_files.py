@@ -1,7 +1,4 @@
-"""Collects the parts of other files that the model sees, if it can use them and the settings allow it.
-
-Knows no LSP types.
-"""
+"""Collects the parts of other files that the model sees, if it can use them and the settings allow it."""
 
 from collections.abc import Iterable, Sequence
 
@@ -25,10 +22,8 @@ async def other_files(
     opened: Iterable[Document] = (),
     max_ms: int = ASKED_MS,
 ) -> tuple[Snippet, ...]:
-    """The parts of other files that help to fill a hole at `offset`; none if the worker's model cannot use them.
-
-    `opened` are the other open documents, most recently used first; it may read files under `folders`. Takes at most
-    `max_ms`.
+    """The parts of files under `folders` and of `opened` documents, last used first, that help to fill a hole at
+    `offset`, found within `max_ms`; none if the model cannot use them.
     """
     max_tokens = min(settings.max_tokens, status.context_tokens if status else 0)
     document = _buffer_of(snapshot)

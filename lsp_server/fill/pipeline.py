@@ -1,7 +1,6 @@
-"""The fill pipeline: turns the holes of a snapshot into texts that fit them. Knows no LSP types.
+"""The fill pipeline: builds a request from holes, asks the worker and fits its candidates. Knows no LSP types.
 
-All commands and requests call `fill`. It builds a request from the holes, asks the worker and fits its candidates. An
-answer never includes text outside the holes, so that text cannot change.
+An answer never includes text outside the holes, so that text cannot change.
 """
 
 import asyncio
@@ -20,7 +19,6 @@ from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import path_of
 from lsp_server.fill import fitting
 from lsp_server.fill.candidates import count_unfilled, current_texts, fitted
-from lsp_server.fill.fitting.drop import in_words
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.source import well_formed
 from lsp_server.worker import WorkerClient, alive
@@ -50,11 +48,10 @@ _ids = count(1)
 
 @dataclass(frozen=True)
 class Budget:
-    """The cost limit of a fill.
+    """The cost limit of a fill. The deadline counts from `began_s` (by `time.monotonic`) and includes loading the
+    model.
 
-    `max_steps` None: the checkpoint's default. The deadline counts from `began_s` (by `time.monotonic`) and includes
-    loading the model. `retries`: if nothing fits, ask for more candidates while there is time. `quick` and `background`
-    are those of `InfillRequest`.
+    `max_steps` None: the checkpoint's own. `retries`: if nothing fits, ask for more. The rest is as in `InfillRequest`.
     """
 
     candidates: int
@@ -84,10 +81,9 @@ class Budget:
 
 @dataclass(frozen=True)
 class FillOptions:
-    """How much noise to add to the holes' current text (1: replace all of it), and instructions for the fills.
+    """How much noise to add to the current text (1: replace all of it) or to `drafts`, and instructions for the fills.
 
-    `seed` None: unseeded. `drafts`, if given, replace the current text, one per hole. `only_whole`: discard an answer
-    that was cut off, since it would lose the rest of the text it replaces.
+    `only_whole`: discard an answer that was cut off, since it would lose the rest of the text it replaces.
     """
 
     strength: float = 1.0
@@ -102,11 +98,10 @@ FROM_SCRATCH = FillOptions()
 
 @dataclass(frozen=True)
 class FillResult:
-    """The candidates, best first, with a text for every span: its current one if a candidate has nothing useful for it.
+    """The candidates, best first, with a text for every span.
 
-    `late`: more time might give more. `stopped`: the worker ended it for another request. `unchanged`: the model
-    returned the current text, which is no answer. `cut`: no whole answer came, and only a whole one counts. `drops`
-    counts the rejected texts by reason.
+    `late`: more time might give more. `stopped`: for another request. `unchanged`: the model returned the current text.
+    `cut`: no whole answer came, and only that counts. `drops` counts the rejected texts.
     """
 
     candidates: Sequence[Candidate]
@@ -124,7 +119,7 @@ class FillResult:
             return TOO_LATE.format(budget.deadline_ms)
         if self.unchanged:
             return NOTHING_TO_CHANGE
-        return NOTHING_FITS + (WHAT_IT_WROTE.format(in_words(self.drops)) if self.drops else "")
+        return NOTHING_FITS + (WHAT_IT_WROTE.format(fitting.in_words(self.drops)) if self.drops else "")
 
 
 async def fill(
@@ -139,10 +134,9 @@ async def fill(
     context: tuple[Snippet, ...] = (),
     marker: str = "",
 ) -> FillResult:
-    """Fills all `spans` together.
+    """Fills all `spans` together. Raises WorkerFailure. Cancelling this cancels the request in the worker.
 
-    Raises WorkerFailure. Cancelling this cancels the request in the worker. `request_id` is for `WorkerClient.amend`;
-    it must be unique. `context` is text of other files. The model never sees a `marker` outside the holes.
+    `request_id`, which must be unique, is for `WorkerClient.amend`. The model sees no `marker` outside the holes.
     """
     request = request_for(snapshot, spans, budget, options, context, marker)
     request = replace(request, id=request_id or str(next(_ids)), drafts=on_draft is not None)

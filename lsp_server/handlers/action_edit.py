@@ -1,7 +1,4 @@
-"""Carries out an action: shows progress, and returns an edit if the text has not changed since.
-
-`codeAction/resolve` and `workspace/executeCommand` differ only in what they do with the edit.
-"""
+"""Carries out an action: shows progress, and returns an edit if the text has not changed since."""
 
 import time
 
@@ -29,10 +26,7 @@ from lsp_server.worker.exchange import OnDraft
 async def perform(
     session: Session, action: Action, budget: Budget, token: types.ProgressToken | None
 ) -> tuple[types.WorkspaceEdit, str | None]:
-    """The edit of `action`, and a message about the holes left unfilled. Raises NotDone.
-
-    Shows progress under the client's `token`, if it gave one.
-    """
+    """The edit of `action`, and a message about unfilled holes. Shows progress under `token`. Raises NotDone."""
     session.mark_used(action.snapshot.uri)
     with session.shadow.held():
         asked = _Asking(session, action, budget, token)
@@ -120,10 +114,7 @@ def _connection(session: Session, action: Action) -> WorkerConnection:
 def _on_draft(
     session: Session, action: Action, token: types.ProgressToken | None, report: Report, drafted_s: list[float]
 ) -> OnDraft | None:
-    """The callback for each draft; None if nobody would see drafts, since each costs a little.
-
-    Appends to `drafted_s` the time of each one shown.
-    """
+    """The callback for each draft, which notes the time in `drafted_s`; None if nobody would see drafts."""
     if token is None and not (session.features.progress or session.features.drafts):
         return None
     progress, show = DraftProgress(), _show_drafts(session, action, token)

@@ -1,6 +1,5 @@
-"""`textDocument/codeAction`: lists the possible actions. Asks no model: `codeAction/resolve` makes the edit.
-
-A client that cannot resolve gets actions with a command, which applies the edit itself.
+"""`textDocument/codeAction`: lists the possible actions. Asks no model: `codeAction/resolve` makes the edit, or a
+command for clients that cannot resolve.
 """
 
 import asyncio

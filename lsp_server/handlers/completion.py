@@ -1,7 +1,6 @@
 """`textDocument/completion`: the suggestions at the cursor as list items, for editors without inline completion.
 
-They share their source with inline completions, so typing through a suggestion does not ask the worker again. A
-superseded, outdated or failed request gets an empty list.
+They come from the same source. A superseded, outdated or failed request gets an empty list.
 """
 
 import asyncio

@@ -1,7 +1,4 @@
-"""Keeps our copy of the open documents and notebooks in step with the editor's: opened, edited, saved, closed.
-
-A save rereads the settings files, in case one was saved, and checks which fills survived.
-"""
+"""Keeps our copy of the open documents and notebooks in step with the editor's."""
 
 from collections.abc import Sequence
 

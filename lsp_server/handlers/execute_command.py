@@ -1,7 +1,4 @@
-"""`workspace/executeCommand`: the commands of editors/README.md.
-
-Fill commands send their edit with `workspace/applyEdit`.
-"""
+"""`workspace/executeCommand`: the commands of editors/README.md. Fills send their edit with `workspace/applyEdit`."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -21,7 +18,7 @@ from lsp_server.handlers.action_edit import perform
 from lsp_server.handlers.inline_completion import accept
 from lsp_server.lsp.capabilities import ACCEPT_COMMAND, COMMAND_PREFIX, PULL_COMMAND, REFINE_SUGGESTION_COMMAND
 from lsp_server.lsp.progress import StoppedByUser
-from lsp_server.lsp.replies import ReplyError, read_raw
+from lsp_server.lsp.replies import RawPosition, ReplyError, read_raw
 from lsp_server.refine import NotRefined
 from lsp_server.session import Session
 from lsp_server.worker import WorkerFailure
@@ -30,21 +27,14 @@ CommandAnswer = dict[str, Any]
 Handler = Callable[[Session, types.ExecuteCommandParams], CommandAnswer | Awaitable[CommandAnswer]]
 
 
-class _Position(Struct, frozen=True):
-    line: Annotated[int, Meta(ge=0)]
-    character: Annotated[int, Meta(ge=0)]
-
-
 class _Range(Struct, frozen=True):
-    start: _Position
-    end: _Position
+    start: RawPosition
+    end: RawPosition
 
 
 class FillArgument(Struct, frozen=True):
-    """The argument of a fill. Without `strength` the command's default applies.
-
-    With `version`, changes only that version of the document. With `tell`, shows the user why nothing was done: an
-    editor that runs a code action's command ignores the reply.
+    """The argument of a fill. With `version`, changes only that version of the document. With `tell`, shows the user
+    why nothing was done, for an editor that ignores the reply.
     """
 
     uri: str
@@ -175,27 +165,26 @@ async def _pull_model(session: Session, params: types.ExecuteCommandParams) -> C
 
 
 def _did_accept(session: Session, params: types.ExecuteCommandParams) -> CommandAnswer:
-    """An inline completion was accepted: its id and its document's URI."""
+    accept(session, *_suggestion_in(params))
+    return command_answer(applied=False)
+
+
+def _suggestion_in(params: types.ExecuteCommandParams) -> tuple[str, str]:
+    """The URI of a document and the id of a suggestion, which a command's arguments name the other way round."""
     match params.arguments:
         case [str(suggestion_id), str(uri)]:
-            accept(session, uri, suggestion_id)
-        case _:
-            message = f"invalid arguments for {params.command}: expected an id and a URI"
-            raise ReplyError(message, types.ErrorCodes.InvalidParams)
-    return command_answer(applied=False)
+            return uri, suggestion_id
+    message = f"invalid arguments for {params.command}: expected an id and a URI"
+    raise ReplyError(message, types.ErrorCodes.InvalidParams)
 
 
 def _refine_suggestion(
     session: Session, params: types.ExecuteCommandParams
 ) -> CommandAnswer | Awaitable[CommandAnswer]:
-    """Asks the partner about a suggestion, given its id and its document's URI."""
-    match params.arguments:
-        case [str(suggestion_id), str(uri)]:
-            asking = partial(_suggestion_refined, session, uri, suggestion_id)
-            return session.when_parsed(uri, asking, lambda: command_answer(applied=False, reason=STALE))
-        case _:
-            message = f"invalid arguments for {params.command}: expected an id and a URI"
-            raise ReplyError(message, types.ErrorCodes.InvalidParams)
+    """Asks the partner about a suggestion."""
+    uri, suggestion_id = _suggestion_in(params)
+    asking = partial(_suggestion_refined, session, uri, suggestion_id)
+    return session.when_parsed(uri, asking, lambda: command_answer(applied=False, reason=STALE))
 
 
 async def _suggestion_refined(session: Session, uri: str, suggestion_id: str) -> CommandAnswer:

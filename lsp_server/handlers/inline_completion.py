@@ -1,7 +1,4 @@
-"""`textDocument/inlineCompletion`: suggestions at the cursor, as ghost text, and their acceptance or rejection.
-
-A superseded, outdated or failed request gets an empty list, since typing must never raise a message.
-"""
+"""`textDocument/inlineCompletion`: suggestions as ghost text. A failed request gets an empty list, never a message."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -96,11 +93,16 @@ class TextDocument(Struct, frozen=True):
     uri: str
 
 
-class DidAcceptParams(Struct, frozen=True, rename="camel"):
-    """`accepted_length` counts units of the negotiated encoding from the start of the item's text; None: all of it."""
+class DidRejectParams(Struct, frozen=True, rename="camel"):
+    """`id` is the first argument of the item's command."""
 
     text_document: TextDocument
     id: str
+
+
+class DidAcceptParams(DidRejectParams, frozen=True, rename="camel"):
+    """`accepted_length` counts units of the negotiated encoding from the start of the item's text; None: all of it."""
+
     accepted_length: Annotated[int, Meta(ge=0)] | None = None
 
 
@@ -124,13 +126,6 @@ def accept(session: Session, uri: str, suggestion_id: str, units: int | None = N
     prefetches = settings.prefetch and not session.why_off(uri)
     budget = replace(Budget.of(settings, invoked=False), candidates=1) if prefetches else None
     service.accepted(uri, suggestion_id, None if taken == shown else len(taken), budget, settings.marker)
-
-
-class DidRejectParams(Struct, frozen=True, rename="camel"):
-    """`id` is the first argument of the item's command."""
-
-    text_document: TextDocument
-    id: str
 
 
 def did_reject(session: Session, params: Any) -> None:

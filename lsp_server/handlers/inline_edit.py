@@ -1,31 +1,24 @@
 """`textDocument/copilotInlineEdit` and related methods: the next edit, in the protocol of Copilot's server.
 
-Such a client asks any server whose name contains `copilot`. It applies all edits of an answer, so there is at most one.
-An answer is empty if it is late or for another version than the client's.
+Its clients apply all edits of an answer, so there is at most one; none if it is late or for another version.
 """
 
 from collections.abc import Awaitable
-from typing import Annotated, Any
+from typing import Any
 
 from lsprotocol import types
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from lsp_server.documents.document import Snapshot
 from lsp_server.lsp.capabilities import ACCEPT_COMMAND
 from lsp_server.lsp.edits import range_of
-from lsp_server.lsp.replies import read_raw
+from lsp_server.lsp.replies import RawPosition, read_raw
 from lsp_server.next_edit.service import Offer
 from lsp_server.session import Session
 
 METHOD = "textDocument/copilotInlineEdit"
 DID_SHOW = "textDocument/didShowInlineEdit"
 DID_FOCUS = "textDocument/didFocus"
-Number = Annotated[int, Meta(ge=0)]
-
-
-class _Position(Struct, frozen=True):
-    line: Number
-    character: Number
 
 
 class _Document(Struct, frozen=True):
@@ -35,7 +28,7 @@ class _Document(Struct, frozen=True):
 
 class _InlineEditParams(Struct, frozen=True, rename="camel"):
     text_document: _Document
-    position: _Position
+    position: RawPosition
 
 
 class _FocusParams(Struct, frozen=True, rename="camel"):

@@ -51,10 +51,7 @@ def initialized(session: Session, _: types.InitializedParams) -> Awaitable[None]
 
 
 async def _introduce(session: Session, registrations: list[types.Registration]) -> None:
-    """Subscribes to changes before requesting the settings, so that no change is missed in between.
-
-    For a client that registers nothing, the settings files are read whenever a document is opened or saved.
-    """
+    """Subscribes to changes before requesting the settings, so that no change is missed in between."""
     if registrations:
         await session.editor.register(registrations)
     if session.features.configuration:

@@ -1,7 +1,6 @@
 """Handles changes of the client's settings, of settings files and of workspace folders.
 
-`workspace/didChangeConfiguration` carries the section `infill-ls` or `infill`. Many clients that answer
-`workspace/configuration` send nothing there, or leave out settings of single folders: ask those instead.
+`workspace/didChangeConfiguration` often carries nothing, or no settings of single folders: then ask the client.
 """
 
 from collections.abc import Awaitable, Mapping
@@ -31,10 +30,7 @@ def use_settings(session: Session) -> None:
 
 
 async def ask_for_settings(session: Session) -> None:
-    """Requests the client's settings, for each workspace folder and for none, and applies them.
-
-    Settings that the client does not answer, or has nothing for, stay unchanged.
-    """
+    """Requests the client's settings, for each folder and for none. Without an answer, they stay unchanged."""
     folders = [None, *(folder.uri for folder in session.configuration.folders)]
     items = [types.ConfigurationItem(scope_uri=folder, section=section) for folder in folders for section in SECTIONS]
     found = await session.editor.configuration(items)

@@ -1,7 +1,4 @@
-"""`infill/status`: the state of the worker and of a document; `infill/modelOffer`: a better model for this machine.
-
-`lsp_server.lsp.status_board` documents the first answer.
-"""
+"""`infill/status` and `infill/modelOffer` (editors/README.md has the contract of both)."""
 
 import hashlib
 from collections.abc import Awaitable
@@ -68,17 +65,7 @@ def _of_position(session: Session, uri: str, position: Any) -> dict[str, Any]:
 
 
 async def model_offer(session: Session, params: Any) -> dict[str, Any]:
-    """A better model than the embedded one for this machine, for an editor to tell a new user once.
-
-    With `{"refresh": true}` as params it checks the machine again instead of using the cached result. The answer:
-
-        offer      {"text", "steps", "shown", "model", "use"}: what to tell; the commands that get the model, each as a
-                   list of its words and as a line to type; its name, which `infill-ls.pullModel` takes; models that
-                   other programs have downloaded, each with the `title` of a button and the value of the setting
-                   `model`. `null`: no offer
-        problem    why the machine could not be looked at, "" where it was
-        model      the model that the user has chosen wherever it can be set: then none is offered; else `null`
-    """
+    """A better model for this machine, for an editor to tell a new user once; `refresh` checks the machine again."""
     if (chosen := session.configuration.settings.model) != AUTO:
         return {"offer": None, "problem": "", "model": chosen}
     refresh = isinstance(params, dict) and params.get("refresh") is True

@@ -1,7 +1,4 @@
-"""A range of a text under edit: each change moves it, and it keeps text typed inside it.
-
-Replacing the range therefore gives the same text before and after the change.
-"""
+"""A range of a text under edit, which keeps what is typed inside. So replacing it gives the same text at any time."""
 
 from dataclasses import dataclass, replace
 
@@ -33,10 +30,7 @@ class Anchor:
 
     @classmethod
     def of(cls, text: str, start: int, end: int, cursor: int, statement: int | None = None) -> "Anchor":
-        """`[start, end)` of `text`, with the cursor at the offset `cursor`.
-
-        Its statement begins at `statement`, by default at the start of the line.
-        """
+        """`[start, end)` of `text`, in a statement that begins at `statement`, by default at the start of the line."""
         first = line_start(text, min(start, start if statement is None else statement))
         return cls(start, end, text[start:end], cursor - start, text[max(first, start - MAX_LEAD_CHARACTERS) : start])
 
@@ -61,10 +55,7 @@ class Anchor:
         return self.start <= change.start and change.end <= self.end
 
     def after(self, change: Change) -> "tuple[Anchor, str] | None":
-        """The range after a change, and the text deleted in front of it; None if the range is lost.
-
-        The deleted text becomes part of the range, so typing it again changes nothing overall.
-        """
+        """The range after a change, and the text deleted in front of it, now part of it; None if the range is lost."""
         if self.contains(change):
             return self._at(self.start, self.end + change.shift, self.changed_elsewhere), ""
         if change.start < self.start <= change.end <= self.end and change.removed:

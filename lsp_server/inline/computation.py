@@ -3,7 +3,7 @@
 import asyncio
 import re
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 from inference.messages import Draft
@@ -112,3 +112,32 @@ class Computation:
         if change.added in _PAIRS or lines > 1 or (hole.single_line and lines):  # the cursor may be before its end
             return False
         return typed.startswith(hole.starts_with) or hole.starts_with.startswith(typed)
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """The user accepted `text`, the start of `suggestion` or all of it. What follows is prefetched within `budget`."""
+
+    suggestion: Suggestion
+    text: str
+    budget: Budget | None
+    marker: str
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of the suggestion was accepted."""
+        return self.text == self.suggestion.text
+
+    def prefetch(self, snapshot: Snapshot, budget: Budget) -> Computation | None:
+        """The computation for what follows; `snapshot` is the document including the accepted text."""
+        anchor, marker = self.suggestion.anchor, self.marker
+        cursor = anchor.start + len(self.text)
+        hole: Span | None
+        if self.is_whole:
+            hole = hole_for(snapshot, Cursor(cursor), marker)
+        else:
+            hole = replace(self.suggestion.hole, start=anchor.start, end=anchor.end, starts_with=self.text)
+        if hole is None:
+            return None
+        after = anchor_at(snapshot, hole, cursor)
+        return Computation(snapshot, hole, after, budget, invoked=False, marker=marker, is_prefetch=True)

@@ -1,7 +1,4 @@
-"""How long to wait for a pause in typing before asking the model for an automatic suggestion.
-
-Short where asking is cheap, longer where the user never sees most results. Times are in seconds, on any clock.
-"""
+"""How long to wait for a pause in typing before asking the model. Times are in seconds, on any clock."""
 
 _WEIGHT = 0.3
 """The weight of the newest observation against all earlier ones."""
@@ -34,10 +31,10 @@ class Debounce:
         self._wasted = _mean(self._wasted, 0.0 if used else 1.0)
 
     def wait_s(self, base_s: float, now_s: float) -> float:
-        """The pause to wait from now.
+        """The pause to wait from now, for the user's setting `base_s`; 0 never waits.
 
-        `base_s` is the user's setting; 0 never waits. From 0.3 times `base_s` for a quick fill to all of it for a slow
-        one, up to three times as long while results are thrown away, and at least the interval between two keystrokes.
+        From 0.3 times that for a quick fill to all of it for a slow one, up to three times as long while results are
+        thrown away, and at least the interval between two keystrokes.
         """
         if not base_s:
             return 0.0

@@ -1,16 +1,14 @@
-"""The inline completions of one open document: known suggestions, running computations, waiting replies.
-
-Decides what a change or a result means for each of them. Asks no worker and starts nothing: the service does.
-"""
+"""The inline completions of one open document. Decides what a change or a result means; starts nothing itself."""
 
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 from lsp_server.documents.change import Change, difference
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import FillResult
-from lsp_server.inline.computation import Computation
+from lsp_server.inline.computation import Accepted, Computation
 from lsp_server.inline.debounce import Debounce
 from lsp_server.inline.history import SuggestionHistory
 from lsp_server.inline.listener import AnswerShown, SuggestionListener
@@ -30,6 +28,8 @@ class DocumentState:
         self.document = document
         self.history = SuggestionHistory(document.text)
         self.running: list[Computation] = []
+        self.accepted: Accepted | None = None
+        """What the user accepted last, until it is in the text: editors report it before or after the change."""
         self._debounce = debounce
         self._listener = listener
 
@@ -89,9 +89,8 @@ class DocumentState:
         return typed_into
 
     def complete(self, computation: Computation, filled: FillResult) -> list[PendingReply]:
-        """Stores the results and answers the waiting requests with those that continue the current text.
-
-        Returns the requests it cannot answer because it led elsewhere: they need their own computation.
+        """Stores the results and answers the waiting requests. Returns those that it cannot answer, because it led
+        elsewhere.
         """
         self._remove(computation)
         self.history.add(computation.suggestions(filled))
@@ -139,6 +138,15 @@ class DocumentState:
         """Forgets the document."""
         for computation in tuple(self.running):
             self.end(computation)
+
+    def take_accepted(self) -> Accepted | None:
+        """The acceptance whose text is now in the document, with the suggestion at its current place; only once."""
+        accepted, text = self.accepted, self.document.text
+        suggestion = self.history.get(accepted.suggestion.id) if accepted else None
+        if accepted is None or (suggestion and not text.startswith(accepted.text, suggestion.anchor.start)):
+            return None
+        self.accepted = None
+        return replace(accepted, suggestion=suggestion) if suggestion else None
 
     def _find(self, request: InlineRequest, offset: int) -> InlineResult:
         """The known suggestions for the cursor of `request`, now at `offset`."""

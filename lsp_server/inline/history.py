@@ -1,7 +1,4 @@
-"""The suggestions known for one document: which to show again, which were rejected, and whether the user has undone.
-
-Mutable; must see every change of the text.
-"""
+"""The suggestions known for one document, the rejected ones, and undo. Must see every change of the text."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -23,11 +20,14 @@ _NEAR_CHARACTERS = 100
 
 
 class SuggestionHistory:
-    """The suggestions to show again, newest first, and those that were rejected."""
+    """The suggestions to show again, newest first, and the rejected ones, which reappear only on request.
+
+    A rejected one is reported by the editor, or was seen and typed over. One that merely vanished is not rejected.
+    """
 
     def __init__(self, text: str) -> None:
         self._suggestions: list[Suggestion] = []
-        self._rejected = RejectedSuggestions()
+        self._rejected: list[Suggestion] = []
         self._undo = UndoDetector(text)
 
     @property
@@ -38,9 +38,7 @@ class SuggestionHistory:
     def changed(self, changes: Sequence[Change], text: str) -> list[Suggestion]:
         """`changes`, one after the other, led to `text`. Returns the suggestions that they typed over."""
         for change in changes:
-            self._rejected.changed(change)
-            moved = (suggestion.after(change) for suggestion in self._suggestions)
-            self._suggestions = [suggestion for suggestion in moved if suggestion is not None]
+            self._rejected, self._suggestions = _moved(self._rejected, change), _moved(self._suggestions, change)
         shown = [each for each in self._suggestions if each.shown_from is not None and changes]
         typed_over = [each for each in shown if is_typed_over(each, changes[-1], text)]
         for suggestion in typed_over:
@@ -49,9 +47,8 @@ class SuggestionHistory:
         return typed_over
 
     def put_in(self, changes: Sequence[Change], text: str) -> Suggestion | None:
-        """The newest shown suggestion that `changes`, which led to `text`, inserted in one go; None if there is none.
-
-        Not every editor reports an acceptance. A suggestion typed letter by letter does not count.
+        """The newest shown suggestion that `changes` inserted in one go, as not every editor reports an acceptance; or
+        None.
         """
         if not changes or len(difference(changes[-1].removed, changes[-1].added).added) < AT_ONCE_CHARACTERS:
             return None
@@ -71,11 +68,7 @@ class SuggestionHistory:
         return next((each for each in self._suggestions if each.id == suggestion_id), None)
 
     def refine(self, asked: Suggestion, new_id: str, text: str, confidence: float, document_text: str) -> bool:
-        """Shows `text` ahead of a suggestion from now on; False if either has lost its place.
-
-        `asked` is the suggestion at the time `text` was requested: anything deleted in front of it since then belongs
-        to both.
-        """
+        """Shows `text` ahead of `asked`, the suggestion when it was requested; False if either lost its place."""
         found = self.get(asked.id)
         if found is None or not found.anchor.is_fresh(document_text):
             return False
@@ -91,20 +84,15 @@ class SuggestionHistory:
     def reject(self, suggestion_id: str) -> None:
         """Rejects this suggestion."""
         if suggestion := self.get(suggestion_id):
-            self._rejected.add(suggestion)
+            self._rejected = [suggestion, *self._rejected][:KEPT_REJECTED]
             self._suggestions = [each for each in self._suggestions if each is not suggestion]
-
-    def accept(self, suggestion_id: str) -> None:
-        """Its whole text was inserted. If the user removes it again, it does not reappear by itself."""
-        self.reject(suggestion_id)
 
     def find(
         self, text: str, cursor: Cursor, *, invoked: bool, floor: float = 0.0, limit: int = 8
     ) -> list[tuple[Suggestion, GhostText]]:
         """The distinct suggestions for the cursor in the current text, newest first, at most `limit`.
 
-        An automatic request skips rejected suggestions and those with a confidence below `floor`, unless the user has
-        already seen them: a visible suggestion must not vanish while it is typed.
+        An automatic request skips rejected ones, and those below `floor` unless the user has already seen them.
         """
         found: dict[GhostText, Suggestion] = {}
         for suggestion in self._suggestions:
@@ -120,18 +108,17 @@ class SuggestionHistory:
             replace(each, shown_from=starts[each.id]) if each.id in starts else each for each in self._suggestions
         ]
         for suggestion, _ in found if invoked else ():
-            self._rejected.forget(suggestion, text)
+            self._rejected = [other for other in self._rejected if not _same(suggestion, other, text)]
 
     def _is_unwanted(self, suggestion: Suggestion, text: str, floor: float) -> bool:
         unsure = suggestion.confidence < floor and suggestion.shown_from is None and not suggestion.is_refined
-        return unsure or self._rejected.holds(suggestion, text)
+        return unsure or any(_same(suggestion, other, text) for other in self._rejected)
 
 
 class UndoDetector:
-    """Detects that the user has just undone something; then nothing appears by itself, least of all the undone text.
+    """Detects, by hashes of earlier texts, that the user has just undone something; then nothing appears by itself.
 
-    Recognises earlier texts by their hashes. A single typed or deleted character never counts as an undo, or every
-    backspace would. Nor does white space, which editors add and remove by the line.
+    One typed or deleted character is no undo, nor is white space, which editors add and remove by the line.
     """
 
     def __init__(self, text: str) -> None:
@@ -150,32 +137,9 @@ class UndoDetector:
             self._texts.popitem(last=False)
 
 
-class RejectedSuggestions:
-    """The recently rejected suggestions, each at its range of the current text. They reappear only on request.
-
-    A suggestion is rejected when the editor says so (`infill/didReject`), or when the user sees it and types something
-    else over it. One that merely vanished is not: no editor distinguishes Escape from a moved cursor.
-    """
-
-    def __init__(self) -> None:
-        self._suggestions: list[Suggestion] = []
-
-    def add(self, suggestion: Suggestion) -> None:
-        """Rejects `suggestion`."""
-        self._suggestions = [suggestion, *self._suggestions][:KEPT_REJECTED]
-
-    def forget(self, suggestion: Suggestion, text: str) -> None:
-        """Forgets a rejection, since the user has now asked for it."""
-        self._suggestions = [other for other in self._suggestions if not _same(suggestion, other, text)]
-
-    def changed(self, change: Change) -> None:
-        """Follows a change of the text."""
-        moved = (suggestion.after(change) for suggestion in self._suggestions)
-        self._suggestions = [suggestion for suggestion in moved if suggestion is not None]
-
-    def holds(self, suggestion: Suggestion, text: str) -> bool:
-        """Whether applying `suggestion` to `text` gives the same result as a rejected one."""
-        return any(_same(suggestion, other, text) for other in self._suggestions)
+def _moved(suggestions: Sequence[Suggestion], change: Change) -> list[Suggestion]:
+    moved = (suggestion.after(change) for suggestion in suggestions)
+    return [suggestion for suggestion in moved if suggestion is not None]
 
 
 def _same(one: Suggestion, other: Suggestion, text: str) -> bool:

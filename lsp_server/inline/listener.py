@@ -11,8 +11,7 @@ from lsp_server.inline.suggestion import Suggestion
 class AnswerShown:
     """A request was answered with suggestions. Accepting the `first` would add `adds` characters.
 
-    `asked_s` and `first_draft_s` are when the request arrived and its first draft was shown, by `time.monotonic`.
-    `computation` is the one that this answer completed; None if the answer was known, or others got it first.
+    Times are by `time.monotonic`. `computation` is the one that this answer completed, if any.
     """
 
     first: Suggestion
@@ -35,16 +34,3 @@ class SuggestionListener(Protocol):
 
     def rejected(self, uri: str, computation: str) -> None:
         """The user rejected the suggestions of this computation."""
-
-
-class Silent:
-    """Ignores all events."""
-
-    def shown(self, uri: str, shown: AnswerShown) -> None:
-        """Does nothing."""
-
-    def taken(self, uri: str, suggestion: Suggestion, length: int) -> None:
-        """Does nothing."""
-
-    def rejected(self, uri: str, computation: str) -> None:
-        """Does nothing."""

@@ -21,16 +21,6 @@ Tell = Callable[[StillLoadingError | SilentError], None]
 """Tells the user why an explicit request found nothing."""
 
 
-async def no_context(_snapshot: Snapshot, _offset: int, _invoked: bool) -> tuple[Snippet, ...]:
-    """Gathers nothing."""
-    return ()
-
-
-async def always(_snapshot: Snapshot) -> bool:
-    """Allows every document."""
-    return True
-
-
 class Connection(Protocol):
     """The connection to the worker."""
 

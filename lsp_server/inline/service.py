@@ -1,8 +1,7 @@
 """Answers requests for inline completions: from history, from a running computation, or by a new one.
 
-The newest request of a document wins: older ones get an empty answer, but an automatic request does not stop an
-explicit one. A computation outlives its request for a moment: an editor cancels its request on each keystroke, and the
-next one takes the computation over if the typed text agrees. Belongs to one event loop.
+The newest request wins, but an automatic one does not stop an explicit one. A computation outlives its request for a
+moment, so that the next one can take it over. Belongs to one event loop.
 """
 
 import asyncio
@@ -12,13 +11,12 @@ from itertools import count
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import Budget
-from lsp_server.inline.computation import Computation
+from lsp_server.inline.computation import Accepted, Computation
 from lsp_server.inline.debounce import Debounce
 from lsp_server.inline.document_state import DocumentState
-from lsp_server.inline.listener import Silent, SuggestionListener
-from lsp_server.inline.prefetch import Accepted, AcceptedSuggestions
+from lsp_server.inline.listener import SuggestionListener
 from lsp_server.inline.request import NOTHING, InlineRequest, InlineResult, PendingReply, TakeSnapshot
-from lsp_server.inline.runner import ComputationRunner, Connection, GatherContext, MaySend, Tell, always, no_context
+from lsp_server.inline.runner import ComputationRunner, Connection, GatherContext, MaySend, Tell
 from lsp_server.inline.suggestion import Cursor, Suggestion
 from lsp_server.worker import alive
 
@@ -34,16 +32,14 @@ class InlineService:
         self,
         documents: Mapping[str, Document],
         connection: Connection,
-        gather_context: GatherContext = no_context,
-        may_send: MaySend = always,
-        listener: SuggestionListener | None = None,
-        tell: Tell = lambda _: None,
+        gather_context: GatherContext,
+        may_send: MaySend,
+        listener: SuggestionListener,
+        tell: Tell,
     ) -> None:
-        self._documents = documents
-        self._listener = listener or Silent()
+        self._documents, self._listener = documents, listener
         self._runner = ComputationRunner(connection, gather_context, may_send, tell)
         self._debounce = Debounce()
-        self._accepted = AcceptedSuggestions()
         self._states: dict[str, DocumentState] = {}
 
     @property
@@ -67,15 +63,13 @@ class InlineService:
 
     def forget(self, uri: str) -> None:
         """The document was closed, or our copy of it can no longer be trusted."""
-        self._accepted.forget(uri)
         if state := self._states.pop(uri, None):
             state.end_all()
 
     def ask(self, uri: str, request: InlineRequest, take_snapshot: TakeSnapshot) -> InlineAnswer:
         """The suggestions for a cursor, best first: immediately if they are known, otherwise once they are computed.
 
-        Calls `take_snapshot` only to start a computation. Cancelling the future cancels the request; otherwise the
-        future gets a result, which is empty if something newer came.
+        Cancelling the future cancels the request. Its result is empty if something newer came.
         """
         answer = self.ask_known(uri, request, take_snapshot)
         if answer is not None:
@@ -104,10 +98,7 @@ class InlineService:
         return state.history.get(suggestion_id) if state else None
 
     def replace(self, uri: str, asked: Suggestion, text: str, confidence: float) -> bool:
-        """From now on, shows `text` instead of a suggestion; False if that is gone, or disagrees with the text.
-
-        `asked` is the suggestion at the time `text` was requested.
-        """
+        """Shows `text` instead of `asked`, the suggestion when it was requested; False if that is gone or disagrees."""
         state = self._states.get(uri)
         new_id = f"refined-{next(_numbers)}.0"
         return state is not None and state.history.refine(asked, new_id, text, confidence, state.document.text)
@@ -125,21 +116,18 @@ class InlineService:
         return None if found is None or found.shown_from is None else found.text[found.shown_from :]
 
     def accepted(self, uri: str, suggestion_id: str, length: int | None, budget: Budget | None, marker: str) -> None:
-        """The user accepted the first `length` characters shown, or (None) all of them.
-
-        Prefetches what comes next within `budget`; without one, prefetches nothing.
+        """The user accepted the first `length` characters shown, or (None) all. Prefetches what follows within
+        `budget`.
         """
         found = self.suggestion(uri, suggestion_id)
         if found is not None:
             end = len(found.text) if length is None else (found.shown_from or 0) + length
-            self._accepted.add(uri, Accepted(found, found.text[:end], budget, marker))
-            self._prefetch(uri, self._states[uri])
+            state = self._states[uri]
+            state.accepted = Accepted(found, found.text[:end], budget, marker)
+            self._prefetch(uri, state)
 
     def _pending(self, request: InlineRequest, take_snapshot: TakeSnapshot) -> PendingReply:
-        """Answers a request with nothing at its deadline, no matter what it waits for.
-
-        An explicit one a moment later, since `alive.in_time` tells the user why.
-        """
+        """A request that is answered with nothing at its deadline; an explicit one after the user is told why."""
         loop = asyncio.get_running_loop()
         result: asyncio.Future[InlineResult] = loop.create_future()
         reply = PendingReply(request, take_snapshot, request.cursor.offset, result)
@@ -166,13 +154,13 @@ class InlineService:
 
     def _prefetch(self, uri: str, state: DocumentState) -> None:
         """Computes what follows an accepted suggestion once that is in the text, unless a request waits."""
-        accepted = self._accepted.take_applied(uri, state.document.text, state.history)
+        accepted = state.take_accepted()
         if accepted is None:
             return
         suggestion = accepted.suggestion
         self._listener.taken(uri, suggestion, len(accepted.text))
         if accepted.is_whole:
-            state.history.accept(suggestion.id)
+            state.history.reject(suggestion.id)  # if the user removes it again, it does not come back by itself
         if accepted.budget is None or any(each.is_waited_for for each in self._states.values()):
             return
         computation = accepted.prefetch(state.document.snapshot(quick=True), accepted.budget.from_now())

@@ -1,17 +1,13 @@
-"""One suggestion, and the part of it still to be typed.
-
-A suggestion replaces its anchored range with its text. The range keeps everything typed in it, so the result does not
-depend on how much of the suggestion was typed meanwhile. The only decision is whether to keep showing it.
-"""
+"""One suggestion, and the part of it still to be typed. Its range keeps what is typed in it, so the result stays."""
 
 from dataclasses import dataclass
 
 from lsp_server.carve import Span
 from lsp_server.documents.change import Change
 from lsp_server.inline.anchor import Anchor
+from lsp_server.syntax.languages import CLOSERS
 from lsp_server.syntax.lines import is_one_line, line_start
 
-_CLOSERS = {"(": ")", "[": "]", "{": "}"}
 _QUOTES = "\"'`"
 
 
@@ -98,9 +94,8 @@ class Suggestion:
         return len(typed) < len(self.text) and self.text.startswith(typed)
 
     def typed(self, text: str) -> str:
-        """The text in its range before the original tail, without what an editor closed by itself.
-
-        The cursor is unknown here: the longest start of the suggestion counts as typed.
+        """The text in its range before the original tail, without what an editor closed by itself: the longest that
+        fits.
         """
         anchor = self.anchor
         standing = text[anchor.start : anchor.end].removesuffix(anchor.tail)
@@ -145,8 +140,8 @@ def _closers_of(typed: str) -> str:
             stack.pop()
         elif stack and stack[-1] in _QUOTES:  # inside a string
             continue
-        elif character in _CLOSERS:
-            stack.append(_CLOSERS[character])
+        elif character in CLOSERS:
+            stack.append(CLOSERS[character])
         elif character in _QUOTES:
             stack.append(character)
     return "".join(reversed(stack))

@@ -1,7 +1,4 @@
-"""What the client can do, and what the server offers.
-
-Reads a few of the client's capabilities from raw JSON, so that an unknown one cannot keep an editor from starting.
-"""
+"""What the client can do, read leniently from raw JSON, and what the server offers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,11 +15,7 @@ PULL_COMMAND = f"{COMMAND_PREFIX}pullModel"
 REFINE_SUGGESTION_COMMAND = f"{COMMAND_PREFIX}refineSuggestion"
 REPAIR_KIND = "quickfix.infill"
 FILL_KIND = "refactor.rewrite.infill"
-"""The prefix of our code action kinds, except for answers to a diagnostic.
-
-Not `quickfix`: editors list those as answers to the diagnostic at hand. `refactor.rewrite` shows in the light bulb and
-in the refactor menu.
-"""
+"""The prefix of our code action kinds, except repairs: editors list `quickfix` as answers to a diagnostic."""
 
 
 @dataclass(frozen=True)
@@ -118,10 +111,7 @@ def server_capabilities(
 
 
 def _encoding(offered: Any) -> Encoding:
-    """The first of the client's encodings that we support: it lists them by preference.
-
-    A client that lists none uses UTF-16, as the protocol says.
-    """
+    """The first of the client's encodings that we support; UTF-16 if it lists none, as the protocol says."""
     known = {encoding.value: encoding for encoding in Encoding}
     for name in offered if isinstance(offered, list) else []:
         if isinstance(name, str) and name in known:

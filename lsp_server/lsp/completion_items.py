@@ -1,9 +1,9 @@
 """Suggestions as the editor shows them: as ghost text, or as items of its completion list.
 
-A list item is one exact edit on the cursor's line, not an insert/replace pair: a fill repeats the text it replaces
-behind the cursor, so a client that only inserts would double it.
+An item is one exact edit: a client that only inserts would double what a fill repeats behind the cursor.
 """
 
+import re
 from typing import Any
 
 from lsprotocol import types
@@ -24,10 +24,7 @@ _LABEL = "infill"
 def ghost_text(
     uri: str, lines: LineIndex, suggestion: Suggestion, shown: GhostText, encoding: Encoding
 ) -> InlineCompletionItem:
-    """A suggestion for a text with these lines.
-
-    No `filter_text`: the range always contains the start of the text, and editors filter by that.
-    """
+    """A suggestion for a text with these lines. Editors filter it by its range, which contains the text's start."""
     range_ = range_of(lines, shown.start, shown.end, encoding)
     return InlineCompletionItem(insert_text=shown.text, range=range_, command=_accept_command(suggestion, uri))
 
@@ -35,10 +32,7 @@ def ghost_text(
 def list_item(
     document: Document, cursor: int, number: int, found: tuple[Suggestion, GhostText], features: ClientFeatures
 ) -> CompletionItem | None:
-    """The `number`th suggestion, counted from 0; None if only white space is left, which makes no label.
-
-    `filter_text` is the word at the cursor, so that no client hides the item.
-    """
+    """The `number`th suggestion, from 0, filtered by the word at the cursor; None if only white space is left."""
     suggestion, shown = found
     can = features.completion
     start, text = _from_word(document, cursor, shown)
@@ -71,7 +65,7 @@ def documented(item: CompletionItem, features: CompletionFeatures) -> Completion
         return item
     text = item.text_edit.new_text.strip("\r\n")
     if features.markdown:
-        fence = "`" * max(3, 1 + _longest_run(text))
+        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
         value = f"{fence}{language}\n{text}\n{fence}"
         item.documentation = types.MarkupContent(types.MarkupKind.Markdown, value)
     else:
@@ -94,15 +88,6 @@ def _accept_command(suggestion: Suggestion, uri: str) -> types.Command:
 
 def _cut(line: str) -> str:
     return line if len(line) <= LONGEST_LABEL_CHARACTERS else line[: LONGEST_LABEL_CHARACTERS - 1] + "…"
-
-
-def _longest_run(text: str) -> int:
-    """The longest run of backticks."""
-    longest = run = 0
-    for character in text:
-        run = run + 1 if character == "`" else 0
-        longest = max(longest, run)
-    return longest
 
 
 def _language_of(data: Any) -> str | None:

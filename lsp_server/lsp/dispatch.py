@@ -1,7 +1,6 @@
 """Passes each message to its handler, and gives each request exactly one reply. Knows no method's meaning.
 
-pygls sends *our* requests and notifications and converts types. It does not dispatch incoming messages, because it
-leaves a request with undecodable params unanswered, sends tracebacks to the client, and keeps a copy of each document.
+pygls only sends *our* requests: it leaves one with undecodable params unanswered, and sends tracebacks to clients.
 """
 
 import asyncio
@@ -26,10 +25,8 @@ log = logging.getLogger(__name__)
 
 
 class InfillProtocol(LanguageServerProtocol):
-    """Calls the features registered on the server: plain functions of the decoded params.
-
-    A handler returns its result, or an awaitable of it. It is called on arrival, before any later message is read, so
-    its view before its first await belongs to its request.
+    """Calls the features registered on the server with the decoded params, on arrival, before any later message is
+    read. They return a result, or an awaitable of it.
     """
 
     def __init__(self, server: LanguageServer, converter: Converter) -> None:
@@ -182,10 +179,8 @@ class InfillProtocol(LanguageServerProtocol):
         return self.fm.features[method](self._decoded(method, params))
 
     def _decoded(self, method: str, params: Any) -> Any:
-        """Params as lsprotocol's type for `method`; unchanged if it has none.
-
-        Those of `initialize` also stay unchanged: a single capability unknown to this lsprotocol would otherwise keep a
-        newer editor from starting.
+        """Params as lsprotocol's type for `method`, if it has one. Those of `initialize` stay raw, or one unknown
+        capability would keep a newer editor from starting.
         """
         kind: Any = types.METHOD_TO_TYPES.get(method, (None, None, None, None))[2]
         if kind is None or method == types.INITIALIZE:

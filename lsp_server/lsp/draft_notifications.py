@@ -1,7 +1,4 @@
-"""`infill/draft` notifications: the text of each hole during denoising (editors/README.md has the contract).
-
-Knows no connection: takes the function that sends.
-"""
+"""`infill/draft` notifications: the text of each hole during denoising (editors/README.md has the contract)."""
 
 import time
 from collections.abc import Callable, Sequence

@@ -83,10 +83,7 @@ LONG_NUMBERS = json.JSONDecoder(parse_constant=_refuse_constant, parse_int=_whol
 
 
 def salvaged(body: bytes) -> list[dict[str, Any]]:
-    """The outer levels of the messages in an unreadable `body`; at least one, possibly empty.
-
-    If a part is wrong, missing or nested too deep, the rest may still show who waits for an answer.
-    """
+    """The outer levels of the messages in an unreadable `body`, which may still show who waits for an answer."""
     text = body.decode("utf-8", "replace").removeprefix("\ufeff")
     return [message if isinstance(message, dict) else {} for message in unbatched(_outline(text))]
 

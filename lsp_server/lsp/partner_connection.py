@@ -88,11 +88,7 @@ class PartnerConnection(WorkerConnection):
         }
 
     async def renew(self) -> None:
-        """Ends the worker once it has finished its requests. The next request starts another.
-
-        The new one rereads the token and checks the server's model; it retries immediately after failures. A worker
-        that does not end is left alone, so that the model's own can still restart.
-        """
+        """Ends the worker once it has finished its requests. The next one starts another, which rereads the token."""
         async with self._restarts:
             try:
                 await self._end_worker()

@@ -1,7 +1,6 @@
 """The editor's progress displays: for work that the user waits for and can stop, and for loading the model.
 
-Keeps a token only while its work runs; pygls' own bookkeeping would keep each for ever. Knows neither documents nor the
-worker.
+Keeps a token only while its work runs; pygls' own bookkeeping would keep each for ever.
 """
 
 import asyncio
@@ -42,9 +41,9 @@ class ProgressTracker:
     async def run(
         self, title: str, work: Callable[[Report], Awaitable[T]], *, token: types.ProgressToken | None, may_create: bool
     ) -> T:
-        """The result of `work`, shown under the client's `token`, or without one, if `may_create`, under ours.
+        """The result of `work`, shown under the client's `token` or, if `may_create`, ours. Raises StoppedByUser.
 
-        Raises StoppedByUser. Cancelling this cancels the work. The display ends before it returns or raises.
+        Cancelling this cancels the work. The display ends before it returns or raises.
         """
         display = ProgressDisplay(self._server, title, token, interval_s=INTERVAL_S)
         task = asyncio.ensure_future(work(display.report))
@@ -91,10 +90,7 @@ class LoadProgress:
 
 
 class ProgressDisplay:
-    """One progress display, under the client's `token` or our own: begins at most once, and ends if it began.
-
-    Drops reports that come within `interval_s` of the previous one.
-    """
+    """One progress display, under the client's `token` or ours. Drops reports within `interval_s` of the last one."""
 
     def __init__(
         self,

@@ -1,13 +1,9 @@
-"""The error replies to failed requests.
-
-A cancelled or refused request gets its own message. Any other error is our own bug: the client learns that it happened
-and the log learns where; neither gets a document's text, a path or a traceback in `error.data`.
-"""
+"""The error replies to failed requests. Neither client nor log gets a document's text in one."""
 
 import asyncio
 from collections.abc import Iterable
 from enum import Enum, auto
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from cattrs import transform_error
@@ -25,6 +21,13 @@ class ReplyError(Exception):
 def invalid_params(method: str, error: Exception) -> ReplyError:
     """The reply to params that do not fit `method`: it names the fields, but never their values."""
     return ReplyError(f"invalid params for {method}: {_places(error)}", ErrorCodes.InvalidParams)
+
+
+class RawPosition(msgspec.Struct, frozen=True):
+    """A position in raw JSON."""
+
+    line: Annotated[int, msgspec.Meta(ge=0)]
+    character: Annotated[int, msgspec.Meta(ge=0)]
 
 
 def read_raw(what: str, value: Any, kind: type[Any]) -> Any:

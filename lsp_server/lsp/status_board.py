@@ -1,44 +1,4 @@
-"""The state of the worker and its model, as in the answer to `infill/status` and in `infill/didChangeStatus`.
-
-Both carry the same object; the notification comes when its first three keys, the model or the server's problem change,
-including the partner's:
-
-    state      stopped (the next request starts the worker), starting, loading, ready, busy, stopping,
-               failed, backing_off (it failed; there is a pause before the next try), closed
-    detail     why it failed, or what it is doing while it loads
-    progress   0 to 1 while loading
-    model, device, dtype, pid, uptimeS, clients, running, waiting, memoryBytes
-               as the worker said last; `null` where it has said nothing yet
-    stepS      how long its model has been in one step, 0 between steps; after minutes it hangs; `null` as above
-    tokenMs    how long it lately took to write a token, promptTokenMs to read one of a prompt; 0: not known
-    contextTokens
-               how many tokens of other files the model can use, 0 for none; `null` as above
-    note       what the user should know of the model, "" for nothing; `null` as above
-    choice     why this model was chosen, "" where it was named; `null` as above
-    server     the URL to which text goes; "" where the model is on this machine; `null` as above
-    serverUpS  how long that server has answered without failing, 0 while it does not; `null` as above
-    serverProblem
-               why it failed last, until it answers again, then ""; `null` as above
-    lastFailure
-               what went wrong with the worker last, even if all is well again; `null` where nothing did
-    log        the file that the worker writes its log to
-    partner    how the partner is that refines what the model drafts; `null` where none is configured, or it is the
-               model itself: `name` of its model, `state` as above, `problem` (why it cannot be asked, or failed last;
-               "" where all is well), `kind` (how it is asked), `seesDrafts` (`null`: not known yet), `server`, `log`
-
-The answer to `infill/status` has two keys more:
-
-    problems   what is wrong with the settings, a list of lines
-    computing  whether an inline completion is being computed, even ahead of a request
-
-With `{"textDocument": {"uri": …}}` as params it has these too, as of the request's arrival:
-
-    off        why that document gets no fills, `null` where it does
-    grammar    whether there is a grammar for its language; without one holes are chosen by indentation
-    version    the version of the document that the server has; `null` where it has none
-    sha256     of its text in UTF-8 (U+FFFD for a lone surrogate), in hex: a plugin compares it with its own
-    noHole     with `"position"` beside `"textDocument"`: why no inline completion comes there, `null` if one may
-"""
+"""The state of the worker and its model, as `infill/status` reports it (editors/README.md has the contract)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -63,33 +23,20 @@ _OF_WORKER = (
 
 
 class StatusBoard:
-    """What the worker last said. `notify` is called with the notification's object each time that changes.
-
-    `log` is the path of the worker's log.
-    """
+    """The state of the client and its worker, and the worker's last status. Calls `notify` each time that changes."""
 
     def __init__(self, notify: Callable[[dict[str, Any]], None]) -> None:
-        self.log = ""
+        self.log = ""  # the path of the worker's log
         self._notify = notify
         self._last_failure: str | None = None
-        self._state, self._detail = ClientState.STOPPED, ""
+        self.state, self.detail = ClientState.STOPPED, ""
         self._status: Status | None = None
-        self._notified: tuple[object, ...] = (self._state, self._detail, 0.0, None, None)
-
-    @property
-    def state(self) -> ClientState:
-        """The state of the client and its worker."""
-        return self._state
-
-    @property
-    def detail(self) -> str:
-        """Why it failed, or what it is doing while it loads."""
-        return self._detail
+        self._notified: tuple[object, ...] = (self.state, self.detail, 0.0, None, None)
 
     @property
     def progress(self) -> float:
         """How much of the model is loaded, 0 to 1; 0 when it is not being loaded."""
-        loading = self._status is not None and self._state is ClientState.LOADING
+        loading = self._status is not None and self.state is ClientState.LOADING
         return round(self._status.progress, 2) if loading and self._status else 0.0
 
     @property
@@ -99,7 +46,7 @@ class StatusBoard:
 
     def on_state(self, state: ClientState, detail: str, status: Status | None) -> None:
         """The client's connection has changed; `status` is what the worker has said of itself by now."""
-        self._state, self._detail, self._status = state, detail, status
+        self.state, self.detail, self._status = state, detail, status
         if state in (ClientState.FAILED, ClientState.BACKING_OFF) and detail:
             self._last_failure = detail
         self._changed()
@@ -113,12 +60,12 @@ class StatusBoard:
     def report(self) -> dict[str, Any]:
         """The whole object."""
         worker = {_camel(name): getattr(self._status, name, None) for name in _OF_WORKER}
-        state = {"state": self._state.value, "detail": self._detail, "progress": self.progress}
+        state = {"state": self.state.value, "detail": self.detail, "progress": self.progress}
         return {**state, **worker, "lastFailure": self._last_failure, "log": self.log or None}
 
     def _changed(self) -> None:
         told = self._status
-        now = (self._state, self._detail, self.progress, told and told.model, told and told.server_problem)
+        now = (self.state, self.detail, self.progress, told and told.model, told and told.server_problem)
         if now != self._notified:
             self._notified = now
             self._notify(self.report())

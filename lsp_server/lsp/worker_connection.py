@@ -54,9 +54,8 @@ END_S = 30.0
 
 
 class WorkerConnection:
-    """Calls `show` with each failure that the user should see, and `notify` with each change of state.
-
-    Mutable: a restart replaces `client`.
+    """Calls `show` with each failure that the user should see, and `notify` with each change. A restart makes a new
+    `client`.
     """
 
     def __init__(
@@ -81,10 +80,7 @@ class WorkerConnection:
         self._use(worker_options(settings, sends_token=sends_token))
 
     async def loaded(self) -> WorkerClient:
-        """The client once its worker has loaded its model, so that a deadline counts from there; starts one if needed.
-
-        Raises WorkerFailure.
-        """
+        """The client once its worker, started if needed, has loaded its model. Raises WorkerFailure."""
         if self.client.state not in (ClientState.READY, ClientState.BUSY):
             await alive.loaded(self.client)
         return self.client
@@ -105,14 +101,11 @@ class WorkerConnection:
     async def restart(self) -> None:
         """Ends the worker once it has finished its requests, and loads another. Raises WorkerFailure."""
         async with self._restarts:  # two at the same time would leave one of their new clients connected for ever
-            await self._restart()
-
-    async def _restart(self) -> None:
-        if self._warming is not None:
-            self._warming.cancel()
-        await self._end_worker()
-        await self._start_over()
-        await self.loaded()
+            if self._warming is not None:
+                self._warming.cancel()
+            await self._end_worker()
+            await self._start_over()
+            await self.loaded()
 
     async def _end_worker(self) -> None:
         """Raises WorkerFailure if it does not end in time; leaves it alone if it does not answer."""

@@ -1,7 +1,6 @@
 """Finds what is missing after a line was added to several similar ones: the same line beside its neighbour elsewhere.
 
-After `timeout: int` was added below `retries: int`, `timeout=timeout` belongs below `retries=retries`. Offers only
-lines in which nothing but the neighbour's name has to change.
+After `timeout: int` was added below `retries: int`, `timeout=timeout` belongs below `retries=retries`.
 """
 
 import re
@@ -12,8 +11,8 @@ from lsp_server.next_edit.fields import field_in
 from lsp_server.next_edit.names import Names, Role
 from lsp_server.next_edit.recent import Comparison, Hunk
 from lsp_server.next_edit.renames import Compared, NextEdit
+from lsp_server.next_edit.sites import kind_at
 from lsp_server.syntax.lines import eol_at, line_end, line_start
-from lsp_server.syntax.view import View
 
 _ITEM = re.compile(
     r"(?P<shape>[ \t]*(?:(?:public|private|protected|readonly|static|pub|let|const|var) +|self\.|this\.)*)"
@@ -74,12 +73,10 @@ def _unstored(compared: Compared, hunk: Hunk) -> Iterator[NextEdit]:
 
 def _added(names: Names, texts: Comparison, hunk: Hunk) -> list[_Item]:
     """The items among whole new lines, all of the same shape; none if the change did more."""
-    start, end = line_start(texts.new, hunk.start), line_end(texts.new, hunk.end)
-    block = texts.new[start:end]
-    is_whole = hunk.old_start == hunk.old_end and block.strip() == texts.new[hunk.start : hunk.end].strip()
-    if not is_whole or block.count("\n") >= _MOST_LINES:
+    lines = texts.added_lines(hunk)
+    if lines is None or texts.new.count("\n", *lines) >= _MOST_LINES:
         return []
-    items = [item for item in _items(names, texts.new, start, end) if item is not None]
+    items = [item for item in _items(names, texts.new, *lines) if item is not None]
     return [item for item in items if item.shape == items[0].shape]
 
 
@@ -107,7 +104,7 @@ def _above(names: Names, text: str, added: _Item) -> _Item | None:
         if item is not None and item.shape == added.shape:
             return item
         words = text[start : line_end(text, start)]
-        if words.strip() and not _is_told(names.view, start + len(words) - len(words.lstrip())):
+        if words.strip() and not kind_at(names.view, start + len(words) - len(words.lstrip())):
             return None
     return None
 
@@ -161,9 +158,3 @@ def _around(text: str, start: int, end: int) -> str:
 def _is_inside(text: str, start: int, depth: int) -> bool:
     line = text[start : line_end(text, start)]
     return not line.strip() or len(line) - len(line.lstrip()) >= depth
-
-
-def _is_told(view: View, offset: int) -> bool:
-    """Whether a comment or a string is there."""
-    kinds = view.table.strings | view.table.comments
-    return any(node.type in kinds for node in view.ancestors(view.leaf_at(offset))[:3])

@@ -65,11 +65,7 @@ def extended(names: Names, call: Call, index: int, parameter: Name) -> Iterator[
     first_by_name = next((at for at, each in enumerate(arguments) if _keyword_of(names, each)), len(arguments))
     if re.search(r"[=?]", declared) or index > first_by_name or any(MANY.search(each.type) for each in arguments):
         return
-    variables = [
-        name
-        for name in names.all(word)
-        if name.binder is not None and name.binder.id in call.name.scopes and _is_variable(names, name, call)
-    ]
+    variables = [name for name in names.definitions(word, call.name) if _is_variable(names, name, call)]
     types = {_declaration(names, name) for name in variables if name.role is Role.PARAMETER}
     if not variables or not types <= {declared, word}:
         return

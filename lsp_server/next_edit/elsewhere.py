@@ -1,7 +1,6 @@
 """Finds what no longer fits in a document after a change in another one that it imports or shares a folder with.
 
-It reads both as one text: first the changed document, then this one without its imports of what changed. So the rules
-for one file apply. Opens no file: an import is compared with the other document's path.
+It reads both as one text, without the imports of what changed, so the rules for one file apply. Opens no file.
 """
 
 import re
@@ -37,9 +36,8 @@ class ChangedDocument:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What a document sees of another: names it imports, with their places, and the words that mean the other itself.
-
-    `whole`: it sees everything.
+    """What a document sees of another: the names it imports and their places, words for the other itself, or the
+    `whole`.
     """
 
     names: frozenset[str]

@@ -36,10 +36,9 @@ def after_fields(compared: Compared) -> Iterator[NextEdit]:
     """The lists that lack a new field beside its neighbour, in order of the fields."""
     names, texts = compared.new, compared.texts
     for hunk in texts.hunks:
-        start, end = line_start(texts.new, hunk.start), line_end(texts.new, hunk.end)
-        is_whole = texts.new[start:end].strip() == texts.new[hunk.start : hunk.end].strip()
-        added = field_in(names, start) if hunk.old_start == hunk.old_end and is_whole else None
-        neighbour = field_in(names, line_start(texts.new, start - 1)) if added is not None and start else None
+        start, _ = texts.added_lines(hunk) or (0, 0)
+        added = field_in(names, start) if start else None
+        neighbour = field_in(names, line_start(texts.new, start - 1)) if added is not None else None
         if added is None or neighbour is None or added.has_value > neighbour.has_value:
             continue
         if neighbour.name.owner == added.name.owner:

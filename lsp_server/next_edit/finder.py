@@ -30,10 +30,9 @@ _MOST_TRIED = 16
 
 
 def next_edits(now: Source, earlier: Iterable[str], stop: Callable[[], bool] = lambda: False) -> list[NextEdit]:
-    """The edits that follow from the changes since one of the `earlier` texts, which come newest first; in order.
+    """The edits that follow from the changes since one of the `earlier` texts, newest first; in order.
 
-    No edit breaks the parse or touches another. Empty if nothing follows, if the change itself broke the parse, or once
-    `stop` says so.
+    No edit breaks the parse or touches another. Empty if the change itself broke the parse, or once `stop` says so.
     """
     names = Names.of(now)
     if names is None or now.tree is None:
@@ -83,10 +82,7 @@ def nearest(edits: Sequence[NextEdit], cursor: int) -> NextEdit | None:
 
 
 def offerable(now: Source, edits: Iterable[NextEdit]) -> list[NextEdit]:
-    """The edits that add nothing invisible, and after which the text parses at least as well.
-
-    Tries them all together, then a few one by one.
-    """
+    """The edits that add nothing invisible and keep the parse: tried all together, then a few one by one."""
     seen = [edit for edit in edits if not brings_unseen(edit.text, now.text)]
     if now.tree is None or not seen:
         return seen

@@ -30,7 +30,7 @@ def is_bound_in(names: Names, name: Name, scope: int) -> bool:
     """Whether nothing between a name and `scope` binds it."""
     if name.binder is not None:
         return name.binder.id == scope
-    binding = {each.binder.id for each in names.all(name.text) if each.binder is not None} | {scope}
+    binding = names.binding(name.text) | {scope}
     return next((each for each in name.scopes if each in binding), 0) == scope
 
 
@@ -38,10 +38,13 @@ def function_name(names: Names, parameter: Name) -> Name | None:
     """The name of the function that a parameter belongs to, if only one function has that name."""
     node = None if parameter.binder is None else parameter.binder.child_by_field_name("name")
     function = None if node is None else names.at(names.view.start(node))
-    if function is None or function.text == "__init__":
-        return function
-    named = [name for name in names.all(function.text) if name.role in (Role.DEFINITION, Role.MEMBER, Role.PARAMETER)]
-    return function if len(named) == 1 else None
+    return function if function is not None and is_alone(names, function) else None
+
+
+def is_alone(names: Names, function: Name) -> bool:
+    """Whether only one function has that name, or it is the constructor of a class."""
+    defined = (name for name in names.all(function.text) if name.role in (Role.DEFINITION, Role.MEMBER, Role.PARAMETER))
+    return function.text == "__init__" or sum(1 for _ in defined) == 1
 
 
 def calls(names: Names, at: Name, called: str, function: Name) -> bool:
@@ -58,9 +61,7 @@ def calls(names: Names, at: Name, called: str, function: Name) -> bool:
 
 
 def is_of(names: Names, at: Name, receiver: str, owner: str, member: str) -> bool:
-    """Whether `receiver` is probably an `owner`: by its name, by its definition, or because no other class has such a
-    member.
-    """
+    """Whether `receiver` is probably an `owner`: by its name, its definition, or as no other class has the member."""
     if itself := names.itself(at, receiver):
         return itself == owner
     if receiver == owner or (len(owner) >= _NAMESAKE and receiver.replace("_", "").lower() == owner.lower()):
@@ -70,7 +71,7 @@ def is_of(names: Names, at: Name, receiver: str, owner: str, member: str) -> boo
 
 def _was_made(names: Names, at: Name, receiver: str, owner: str, *, further: bool = True) -> bool:
     """Whether the definition of `receiver` names `owner`, as `x = Owner()` and `x: Owner` do, or what was made so."""
-    definitions = [name for name in names.all(receiver) if name.binder is not None and name.binder.id in at.scopes]
+    definitions = names.definitions(receiver, at)
     return bool(definitions) and all(
         re.search(rf"(?<!\w){re.escape(owner)}(?!\w)", code := statement(names, name))
         or (further and any(_was_made(names, name, source, owner, further=False) for source in _iterated(code)))
@@ -132,9 +133,7 @@ def _derived_by(names: Names, name: Name) -> str:
 
 
 def _means_member(names: Names, name: Name, new: Name, owners: Collection[str], *, alone: bool) -> bool:
-    """Whether `name` means the member that is now called `new`. `alone`: no class but the `owners` has a member of that
-    name.
-    """
+    """Whether `name` means the member now called `new`. `alone`: only `owners` have a member of that name."""
     match name.role:
         case Role.MEMBER | Role.FIELD if name.owner:
             return name.owner in owners
@@ -166,7 +165,7 @@ def is_typed(names: Names, at: Name, owners: Collection[str]) -> bool:
     word, any_owner = re.escape(at.receiver), "|".join(map(re.escape, owners))
     by_type = rf"{word}\??(?:, *\w+)*(?: *:=?| *=|) *(?:&mut |[&*])?(?:new |await )?(?:{any_owner})(?: *[={{(,]|::|$)"
     before = rf"(?:{any_owner}) +{word}\b"
-    definitions = [name for name in names.all(at.receiver) if name.binder is not None and name.binder.id in at.scopes]
+    definitions = names.definitions(at.receiver, at)
     return bool(definitions) and all(
         re.search(rf"(?<!\w)(?:{by_type}|{before})", statement(names, name)) for name in definitions
     )

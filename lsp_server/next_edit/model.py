@@ -5,16 +5,15 @@ import itertools
 import logging
 from collections.abc import Sequence
 from difflib import SequenceMatcher
-from typing import Protocol
 
-from inference.messages import Hunk, NextEditRequest, Status
+from inference.messages import Hunk, NextEditRequest
 from inference.models.catalogue import EMBEDDED
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import path_of
+from lsp_server.fill.host import Host
 from lsp_server.next_edit.finder import offerable
 from lsp_server.next_edit.recent import LINE
 from lsp_server.next_edit.renames import NextEdit
-from lsp_server.settings.schema import Settings
 from lsp_server.syntax.source import well_formed
 from lsp_server.worker import WorkerClient, WorkerFailure, alive
 from lsp_server.worker.state import ClientState
@@ -26,28 +25,9 @@ _MOST_EDITS = 6
 WHY = "the model expects it after your last edits"
 
 
-class Host(Protocol):
-    """What this needs from a session."""
-
-    @property
-    def model_client(self) -> WorkerClient:
-        """The client of the model's worker."""
-
-    @property
-    def model_status(self) -> Status | None:
-        """The worker's last status."""
-
-    def settings_of(self, uri: str) -> Settings:
-        """The settings for a document."""
-
-    async def may_send(self, snapshot: Snapshot) -> bool:
-        """Whether the model may see a document."""
-
-
 async def propose(host: Host, snapshot: Snapshot, earlier: Sequence[str]) -> Sequence[NextEdit]:
-    """The model's proposed edits for a document, best first; none if no such model is loaded.
-
-    `earlier` holds the document before each of its recent edits, newest first. Cancelling this cancels the request.
+    """The model's edits for a document, best first; none if no such model is loaded. `earlier` are its texts before
+    each recent edit, newest first. Cancelling this cancels the request.
     """
     settings, client, status = host.settings_of(snapshot.uri), host.model_client, host.model_status
     is_local = status is not None and not status.server
@@ -92,9 +72,8 @@ def _lines_of(hunk: Hunk) -> range:
 
 def _line_hunks(old: str, new: str) -> list[Hunk]:
     before, after = (LINE.findall(well_formed(text)) for text in (old, new))
-    first = next((n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), None)
-    if first is None:
-        first = min(len(before), len(after))
+    differ = (n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b)
+    first = next(differ, min(len(before), len(after)))
     matcher = SequenceMatcher(None, before[first:], after[first:], autojunk=False)
     return [
         Hunk(first + k, "".join(before[first + i : first + j]), "".join(after[first + k : first + m]))

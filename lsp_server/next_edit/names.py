@@ -1,7 +1,4 @@
-"""Resolves names in a parsed text: the occurrences of a name, their roles, and the scope that binds each.
-
-Visits only the occurrences of requested names, never the whole tree. Knows no edits.
-"""
+"""Resolves names in a parsed text: their occurrences, roles and scopes. Visits only what is asked for."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -59,11 +56,6 @@ class Name:
     owner: str = ""
     joint: str = ""
 
-    @property
-    def depth(self) -> int:
-        """Its depth in the tree."""
-        return len(self.above)
-
 
 class Names:
     """The names of one source. Not thread-safe."""
@@ -106,8 +98,16 @@ class Names:
         """The id of the scope that binds a plain name; 0 if the file does not define it."""
         if name.binder is not None:
             return name.binder.id
-        binding = {each.binder.id for each in self.all(name.text) if each.binder is not None}
+        binding = self.binding(name.text)
         return next((scope for scope in name.scopes if scope in binding), 0)
+
+    def binding(self, word: str) -> set[int]:
+        """The ids of the scopes that bind a name."""
+        return {name.binder.id for name in self.all(word) if name.binder is not None}
+
+    def definitions(self, word: str, at: Name) -> list[Name]:
+        """The definitions of a name in the scopes whose names are visible at another one."""
+        return [name for name in self.all(word) if name.binder is not None and name.binder.id in at.scopes]
 
     def has_at(self, name: Name, offset: int) -> bool:
         """Whether a name used elsewhere has a meaning at `offset`, too, as far as the file defines it."""
@@ -115,8 +115,7 @@ class Names:
         if name.role is not Role.USE:
             owners = {each.owner for each in self.all(name.text) if each.role is Role.MEMBER}
             return name.owner not in owners or self.owner(above) in owners
-        binding = {each.binder.id for each in self.all(name.text) if each.binder is not None}
-        return not self.binder_of(name) or not binding.isdisjoint(self.scopes_at(offset))
+        return not self.binder_of(name) or not self.binding(name.text).isdisjoint(self.scopes_at(offset))
 
     def scopes_at(self, offset: int) -> Collection[int]:
         """The ids of the scopes whose names are visible at `offset`."""
@@ -154,10 +153,7 @@ class Names:
             receiver = view.code(of)
             of_itself = receiver in rules.selves or receiver in self._receivers(above)
             is_target = len(above) > 1 and self.place(above[0], above[1]) in rules.assigned
-            role, owner = (
-                Role.MEMBER if of_itself and is_target else Role.FIELD,
-                self.owner(above) if of_itself else "",
-            )
+            role, owner = Role.MEMBER if of_itself and is_target else Role.FIELD, self.owner(above) if of_itself else ""
         elif above[0].type in rules.unparsed and (of_member := self._unparsed_receiver(view.start(node))):
             role, receiver = Role.FIELD, of_member
             owner = self.owner(above) if receiver in rules.selves else ""

@@ -1,7 +1,4 @@
-"""The recent edits of a document, in memory only, and the differences between an earlier text and the current one.
-
-An edit grows while the user types at its end, and disappears once undone.
-"""
+"""The recent edits of a document, in memory only, and the differences between an earlier text and the current one."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -10,6 +7,7 @@ from difflib import SequenceMatcher
 from functools import cached_property
 
 from lsp_server.documents.change import Change, difference
+from lsp_server.syntax.lines import line_end, line_start
 
 MOST_EDITS = 24
 MOST_CHARACTERS = 20_000
@@ -41,14 +39,8 @@ class RecentEdits:
         """The next change starts a new edit, wherever it is."""
         self._open = 0
 
-    def clear(self) -> None:
-        """Whether nothing has changed yet."""
-        self._edits, self._open = [], 0
-
     def earlier(self, text: str) -> Iterator[str]:
-        """The texts before the last edit, before the last two, and so on, back to before all of them. `text` is the
-        current one.
-        """
+        """The texts before the last edit, before the last two, and so on. `text` is the current one."""
         for number, edit in enumerate(reversed(self._edits), 1):
             text = Change(edit.start, edit.added, edit.removed).applied(text)
             if number < _MOST_EARLIER or number == len(self._edits):
@@ -126,6 +118,12 @@ class Comparison:
     def is_new(self, start: int, end: int) -> bool:
         """Whether any of [start, end) of the new text is absent from the old one."""
         return any(hunk.start < end and start < hunk.end for hunk in self.hunks)
+
+    def added_lines(self, hunk: Hunk) -> tuple[int, int] | None:
+        """Where the whole lines are that a difference adds; None if it changes more or less than whole lines."""
+        start, end = line_start(self.new, hunk.start), line_end(self.new, hunk.end)
+        is_whole = self.new[start:end].strip() == self.new[hunk.start : hunk.end].strip()
+        return (start, end) if is_whole and hunk.old_start == hunk.old_end else None
 
     def _hunks(self) -> Iterator[Hunk]:
         change = difference(self.old, self.new)

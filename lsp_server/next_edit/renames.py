@@ -1,8 +1,4 @@
-"""Finds what no longer fits after a rename: the other places of the same binding, member or argument.
-
-Offers only places that certainly meant the old name, not a name that something else also binds or the new name would
-hide.
-"""
+"""Finds what no longer fits after a rename: the other places of the same binding, member or argument, if certain."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -44,8 +40,10 @@ def after_renames(compared: Compared) -> Iterator[NextEdit]:
         old, new = compared.old.at(old_at), compared.new.at(at)
         if old is None or new is None or old.role != new.role:
             continue
-        if new.binder is not None or new.role is Role.MEMBER:
-            yield from _places(compared, old, new)
+        if new.role is Role.MEMBER:
+            yield from _edits(compared, uses_of_member(compared.old, compared.new, old, new), old, new)
+        elif new.binder is not None:
+            yield from _edits(compared, _uses_of_binding(compared, old, new), old, new)
         elif new.role is Role.USE and _is_gone(compared.new, old.text) and compared.new.binder_of(new):
             uses = (name for name in compared.new.all(old.text) if name.role is Role.USE)
             yield from _edits(compared, uses, old, new)
@@ -75,15 +73,6 @@ def _is_gone(names: Names, word: str) -> bool:
     """Whether the file binds no name in it, as far as can be told."""
     builtins = names.rules.builtins
     return bool(builtins) and word not in builtins and not any(name.binder for name in names.all(word))
-
-
-def _places(compared: Compared, old: Name, new: Name) -> Iterator[NextEdit]:
-    """The places that a renamed definition reaches."""
-    if new.role is Role.MEMBER:
-        uses = uses_of_member(compared.old, compared.new, old, new)
-    else:
-        uses = _uses_of_binding(compared, old, new)
-    yield from _edits(compared, uses, old, new)
 
 
 def _edits(compared: Compared, uses: Iterable[Name], old: Name, new: Name) -> Iterator[NextEdit]:
@@ -124,15 +113,12 @@ def _was_known(names: Names, old: Name, word: str) -> bool:
 
 def _is_hidden(names: Names, name: Name, new: Name, scope: int) -> bool:
     """Whether the new name already means something else at the place of `name`."""
-    binding = {each.binder.id for each in names.all(new.text) if each.binder is not None}
+    binding = names.binding(new.text)
     return any(each in binding for each in takewhile(lambda each: each != scope, name.scopes))
 
 
 def _until_bound_again(names: Names, own: list[Name], new: Name) -> Iterator[Name]:
-    """The names that the renamed definition reaches, if others also define the old name in its scope.
-
-    It reaches past definitions made from the old value, or in a block inside its own.
-    """
+    """The names that the renamed definition reaches, if others also define the old name in its scope."""
     if own[0].start < new.start:
         return
     block = _block(names, new)

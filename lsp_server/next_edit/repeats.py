@@ -1,7 +1,7 @@
 """Finds what no longer fits after editing one of several similar lines.
 
-Two edits with the same replacement show which surrounding tokens matter: those that both share. Where each has some
-word, number or string, any will do. After a single edit, only nearly identical lines are similar.
+Two edits with the same replacement show which surrounding tokens matter: those that both share. After a single edit,
+only nearly identical lines are similar.
 """
 
 import re

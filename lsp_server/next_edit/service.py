@@ -1,7 +1,7 @@
 """The next edits of a session's documents: when to look for them, which one to offer, and its outcome.
 
-Belongs to one event loop; looks for edits in threads. Keeps changes in memory only. A change in one document may bring
-edits of another, which are offered once the user goes there.
+Belongs to one event loop; looks in threads. A change may bring edits of other documents, offered once the user goes
+there.
 """
 
 import asyncio
@@ -49,10 +49,7 @@ class Offer:
 
 @dataclass
 class _State:
-    """One document. `known` are the edits found for its current text, None before any search.
-
-    `stop` is set once that text is out of date, which also cancels the request to the model.
-    """
+    """One document. `known` are the edits found for its text, once searched; `stop` is set when that is out of date."""
 
     recent: RecentEdits = field(default_factory=RecentEdits)
     changed_s: float = 0.0
@@ -106,10 +103,7 @@ class NextEditService:
             state.end()
 
     def ask(self, uri: str, cursor: int, parsed: TakeSnapshot) -> Awaitable[Offer | None]:
-        """The offer at the cursor, once the user pauses; None if nothing follows.
-
-        Also None if the text changes after this call, even before the result is awaited.
-        """
+        """The offer at the cursor, once the user pauses; None if nothing follows, or if the text changes first."""
         state = self._states.setdefault(uri, _State()) if self._is_on(uri) else _State()
         for each in self._states.values():
             if each is not state:  # the user has left it: what comes there next is another edit
@@ -127,10 +121,7 @@ class NextEditService:
         return None if edit is None or stop.is_set() else _offer(state, edit)
 
     async def known(self, snapshot: Snapshot, *, quick: bool = False) -> list[NextEdit]:
-        """The edits that follow in the current text, in order, without those the user has rejected.
-
-        Empty if the text changes before they are found. `quick`: does not wait for the model.
-        """
+        """The edits that follow, without rejected ones; none if the text changes. `quick`: without the model."""
         if not self._is_on(snapshot.uri):
             return []
         state = self._states.setdefault(snapshot.uri, _State())

@@ -1,8 +1,4 @@
-"""Finds what no longer fits after a change of a function's head: arguments of its calls, and a superfluous or missing
-`await`.
-
-Offers only what is certain. A new argument is certain where a variable of its name is at hand.
-"""
+"""Finds what no longer fits after a change of a function's head: arguments of its calls, and `await`, if certain."""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +7,7 @@ from dataclasses import dataclass
 from tree_sitter import Node
 
 from lsp_server.next_edit.arguments import MANY, Call, extended, leaves, reordered, without
-from lsp_server.next_edit.members import calls
+from lsp_server.next_edit.members import calls, is_alone
 from lsp_server.next_edit.names import Name, Names, Role
 from lsp_server.next_edit.renames import Compared, NextEdit
 
@@ -121,7 +117,7 @@ def _calls(compared: Compared, function: _Function) -> Iterator[Call]:
     """The unchanged calls that certainly mean this function."""
     names, name = compared.new, function.name
     word = name.owner if name.text == "__init__" else name.text
-    if not _is_alone(names, name):
+    if not is_alone(names, name):
         return
     for each in names.all(word):
         call = _call_of(names, each)
@@ -130,13 +126,6 @@ def _calls(compared: Compared, function: _Function) -> Iterator[Call]:
         called = f"{each.receiver}.{word}" if each.role is Role.FIELD else word
         if calls(names, each, called, name):
             yield call
-
-
-def _is_alone(names: Names, name: Name) -> bool:
-    if name.text == "__init__":
-        return True
-    defined = (each for each in names.all(name.text) if each.role in (Role.DEFINITION, Role.MEMBER, Role.PARAMETER))
-    return sum(1 for _ in defined) == 1
 
 
 def _call_of(names: Names, name: Name) -> Call | None:

@@ -25,9 +25,8 @@ _NOTHING = frozenset({"None", "nil", "null", "undefined", "True", "False", "true
 class Site:
     """A line in which one run of tokens was replaced: the old and new tokens, and those around them.
 
-    `kind` is the kind of the enclosing string or comment; empty for code. `place`: where `added` starts and ends.
-    `alone`: the edit says nothing about other lines unless it is repeated. `name`: the name that
-    was replaced.
+    `kind` is that of the string or comment around it, `place` where `added` is now, `name` what was replaced. `alone`:
+    the edit says nothing about other lines unless it is repeated.
     """
 
     removed: tuple[str, ...]
@@ -46,8 +45,7 @@ def sites(compared: Compared) -> Iterator[Site]:
     for hunk in compared.texts.hunks:
         start, old_start = line_start(texts.new, hunk.start), line_start(texts.old, hunk.old_start)
         end, old_end = line_end(texts.new, hunk.end), line_end(texts.old, hunk.old_end)
-        is_new_line = texts.new[start:end].strip() == texts.new[hunk.start : hunk.end].strip()
-        if hunk.old_start == hunk.old_end and is_new_line:
+        if texts.added_lines(hunk):
             continue
         if start not in seen and "\n" not in texts.new[start:end] + texts.old[old_start:old_end]:
             seen.add(start)
@@ -112,9 +110,7 @@ def _defines(names: Names, offset: int) -> bool:
 def _is_own(
     compared: Compared, before: Sequence[str], removed: Sequence[str], place: tuple[int, int], *, kind: str
 ) -> bool:
-    """Whether an edit concerns its own place only: another value or another of the known names, one more
-    parameter, or more in an attribute.
-    """
+    """Whether an edit concerns its own place only: another value or known name, a parameter, or an attribute."""
     new = compared.texts.new[slice(*place)]
     news = TOKEN.findall(new)
     if not kind and all(re.fullmatch(_CALCULATION, each) for each in (*removed, *news)):

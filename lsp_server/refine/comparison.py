@@ -1,8 +1,7 @@
 """Decides whether the partner's text replaces the model's own draft.
 
-The partner is the larger of the two models, so its text wins. Our own model's likelihood has no say, because a small
-model finds its own text likelier: that lowered exact lines from 52 % to 32 %. But a text that breaks the parse or is
-empty, where the draft is not, is rejected.
+The partner is larger, so its text wins, unless it breaks the parse or is empty where the draft is not. A small model
+finds its own text likelier: judging by that lowered exact lines from 52 % to 32 %.
 """
 
 import asyncio

@@ -1,7 +1,4 @@
-"""The latest fills of one document: their places as it is edited, and the partner's replacements.
-
-An edit sent to the editor is not a fill yet: it counts once the document has the resulting text.
-"""
+"""The latest fills of one document and the partner's replacements. An edit is a fill once the document has its text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

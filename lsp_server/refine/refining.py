@@ -1,14 +1,14 @@
 """Asks the partner to improve the model's drafts, and keeps its texts until the editor asks for them.
 
-Never changes the document. The draft stays if the partner is dead, late or worse. Automatic requests to the partner
-fail silently. For one event loop.
+Never changes the document. The draft stays if the partner is dead, late or worse. For one event loop.
 """
 
 import asyncio
 import dataclasses
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
 
 from inference.messages import REFINED_STRENGTH
 from lsp_server import carve
@@ -16,11 +16,12 @@ from lsp_server.carve import Span
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.tracking import TextRange
+from lsp_server.fill.host import Host
 from lsp_server.fill.pipeline import Budget, FillOptions, FillResult, fill
+from lsp_server.inline.runner import Connection
 from lsp_server.inline.service import InlineService
 from lsp_server.inline.suggestion import Suggestion
 from lsp_server.refine.comparison import NotRefined, is_better, usable
-from lsp_server.refine.host import RefiningHost
 from lsp_server.refine.made_fills import Better, Made, MadeFill, MadeFills
 from lsp_server.worker import WorkerFailure
 from lsp_server.worker.failure import traceback_of
@@ -35,10 +36,31 @@ UNSURE_BELOW = 0.5
 """Below this mean confidence the model is unsure of its text."""
 
 
-class Refining:
-    """`tell` receives a document and what has improved in it: the id of a suggestion, or the range of a fill.
+class Partner(Connection, Protocol):
+    """The connection to the partner."""
 
-    `sends` receives the same before each request to the partner, whatever the outcome.
+    def asked(self) -> AbstractContextManager[None]:
+        """While it is open, the user waits for the partner and sees failures."""
+
+
+class RefiningHost(Host, Protocol):
+    """What refining needs from a session."""
+
+    @property
+    def partner_connection(self) -> Partner | None:
+        """The partner; None if none is configured."""
+
+    @property
+    def inline_services(self) -> Sequence[InlineService]:
+        """The services that know the suggestions."""
+
+    def snapshot(self, uri: str) -> Snapshot | None:
+        """The current document; None if it may not be filled."""
+
+
+class Refining:
+    """`tell` receives a document and what has improved in it: the id of a suggestion, or the range of a fill. `sends`
+    receives the same before each request to the partner.
     """
 
     def __init__(
@@ -50,8 +72,6 @@ class Refining:
         self._host, self._tell, self._sends = host, tell, sends
         self._made: dict[str, MadeFills] = {}
         self._running: dict[str, tuple[str, asyncio.Task[None]]] = {}
-
-    # --- What the session tells ---
 
     def changed(self, uri: str, changes: Sequence[Change]) -> None:
         """A document has changed. Call this before the services for suggestions."""
@@ -89,8 +109,6 @@ class Refining:
             self._sends(uri, suggestion.id)
             self._begin(uri, suggestion.id, self._refine_suggestion(uri, suggestion.id, is_asked=False))
 
-    # --- Explicit requests ---
-
     def fill_at(self, uri: str, offset: int) -> tuple[int, int] | None:
         """The place of the recent fill at a cursor; None if there is none."""
         made = self._made.get(uri)
@@ -117,8 +135,6 @@ class Refining:
             task.cancel()  # the request itself was cancelled
             raise
 
-    # --- Inside ---
-
     def _of(self, uri: str) -> MadeFills:
         return self._made.setdefault(uri, MadeFills())
 
@@ -126,7 +142,7 @@ class Refining:
         """Never if the model is on a server: it may be as large as the partner, or be the partner."""
         settings = self._host.settings_of(uri)
         is_wanted = settings.refine == "unsure" and self._host.partner_connection is not None
-        is_small = not is_remote(self._host.worker.client.options)
+        is_small = not is_remote(self._host.model_client.options)
         return is_wanted and is_small and confidence < UNSURE_BELOW
 
     def _begin(self, uri: str, name: str, work: Coroutine[object, object, None]) -> "asyncio.Task[None]":

@@ -5,8 +5,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
-from lsp_server.documents.document import Document
-from lsp_server.documents.parse_job import ParseJob
+from lsp_server.documents.document import Document, ParseJob
 
 _T = TypeVar("_T")
 

@@ -18,11 +18,7 @@ _UNANSWERED = "its file system does not answer, so the target of its path is unk
 
 
 class Permission:
-    """Decides for one editor's documents.
-
-    Calls `on_secret` for each document whose links turn out to lead to a secret, and `on_settings` when settings files
-    have changed.
-    """
+    """Decides for one editor's documents. Calls `on_secret` for each whose links turn out to lead to a secret."""
 
     def __init__(
         self,
@@ -67,8 +63,8 @@ class Permission:
     async def follow_links(self, uri: str) -> bool:
         """Follows the links on a document's path again. Returns whether their targets are known.
 
-        A cell also has those of its notebook and of all cells the notebook has or had: its request shows their text.
-        The same call to the file system also reads changed settings files, since each call takes a thread.
+        For a cell also those of its notebook's cells, whose text it shows. The same call also reads changed settings
+        files.
         """
         home = self._notebooks.home_of(uri)
         given = (path_as_given(each) for each in (home, uri, *self._notebooks.cells_of(home)))

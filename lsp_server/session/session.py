@@ -1,8 +1,4 @@
-"""One editor's session: its documents, its settings, and the connections to it and to the worker. For one event loop.
-
-A request takes its snapshot and settings when it arrives, and looks here again only to check whether the document has
-changed.
-"""
+"""One editor's session: its documents and settings, and the connections to it and the worker. For one event loop."""
 
 import asyncio
 import os
@@ -93,10 +89,8 @@ class Session:
 
     @property
     def change_listeners(self) -> tuple[OnChange, ...]:
-        """The listeners for changes of a document, in this order.
-
-        The services report an accepted text and its place after the change. So listeners that follow accepted texts
-        come first, and those that ask for suggestions that may be gone come last.
+        """The listeners for changes of a document. Those that follow accepted texts come before the services, which
+        report an accepted text after the change; those that ask for suggestions that may be gone come last.
         """
         services = (service.changed for service in self.inline_services)
         first = self.usage.changed, self.shadow.changed, self.refining.changed
@@ -221,12 +215,7 @@ class Session:
 
     def _new_service(self) -> InlineService:
         return InlineService(
-            self.documents,
-            self.worker,
-            self.gather_context,
-            self.may_send,
-            self.record,
-            self._tell_why,
+            self.documents, self.worker, self.gather_context, self.may_send, self.record, self._tell_why
         )
 
     def _tell_why(self, failure: StillLoadingError | SilentError) -> None:
@@ -248,10 +237,7 @@ class Session:
         self.editor.notify(REFINED, {"uri": uri, "range": place})
 
     def _leave_out(self, uri: str, what: str | TextRange) -> None:
-        """The partner is asked to improve this: exclude it from the sample, whatever the outcome.
-
-        Excluding it only if the partner's text is better would leave all the draft's wins in.
-        """
+        """The partner improves this: exclude it from the sample in any case, or all the draft's wins would stay in."""
         if isinstance(what, str):
             self.shadow.leave_out(uri, computation_of(what))
         else:
@@ -274,10 +260,7 @@ class Session:
         return self._permission.why_off(uri)
 
     async def why_off_now(self, uri: str) -> str | None:
-        """The same, after following its links again and reading changed settings files.
-
-        Call it before a text goes to the model, not on each keystroke.
-        """
+        """The same, after following its links again: for a text that goes to the model, not for each keystroke."""
         return await self._permission.why_off_now(uri)
 
     async def may_send(self, snapshot: Snapshot) -> bool:
@@ -291,10 +274,8 @@ class Session:
     def when_parsed(
         self, uri: str, handle: Callable[[], _T | Awaitable[_T]], otherwise: Callable[[], _T]
     ) -> _T | Awaitable[_T]:
-        """The result of `handle` once there is a tree for it: immediately, or after a parse in a thread if that takes
-        long.
-
-        The result of `otherwise` if the document is edited or closed first.
+        """The result of `handle` once there is a tree for it, or of `otherwise` if the document is edited or closed
+        first.
         """
         document = None if self.why_off(uri) else self.documents.get(uri)
         job = None if document is None else document.parse_job()

@@ -1,7 +1,6 @@
-"""Reads settings from environment variables.
+"""Reads settings from environment variables, as the user's own.
 
-`INFILL_LS_MAX_STEPS=8` sets `maxSteps`, `INFILL_LS_DEADLINE_MS_INVOKED=500` sets `deadlineMs.invoked`. Commas separate
-the items of a list. These count as the user's own settings.
+`INFILL_LS_MAX_STEPS=8` sets `maxSteps`, `INFILL_LS_DEADLINE_MS_INVOKED=500` sets `deadlineMs.invoked`.
 """
 
 from collections.abc import Iterator, Mapping

@@ -28,10 +28,7 @@ class FileSystem:
         self._threads = asyncio.Semaphore(MAX_UNANSWERED)
 
     async def ask(self, key: Hashable, question: Callable[[], _T]) -> _T | None:
-        """The result of `question`, called in a thread; None if the file system does not answer in time.
-
-        Concurrent questions with one `key` share an answer.
-        """
+        """The result of `question`, called in a thread and shared by its `key`; None if there is no answer in time."""
         with suppress(TimeoutError):
             async with asyncio.timeout(LIMIT_S):
                 running = self._running.get(key) or await self._start(key, question)

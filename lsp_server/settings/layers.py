@@ -1,7 +1,6 @@
 """Merges layers of raw JSON into `Settings` and a list of problems; a later layer wins, key by key.
 
-A bad or unknown key becomes a problem, and everything else is used. A layer's author decides what it may set. Knows no
-LSP types and no files.
+A bad or unknown key becomes a problem, and everything else is used. A layer's author decides what it may set.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,9 +43,8 @@ class Layer(NamedTuple):
 
 
 def resolve(layers: Sequence[Layer], started: Settings | None = None) -> tuple[Settings, list[str]]:
-    """The merged settings of all layers, and one line for each unusable key.
-
-    `started` are the settings the server has started with, once it has: settings read only at start keep those values.
+    """The merged settings of all layers, and one line for each unusable key. What is read only at start stays as
+    `started`.
     """
     problems: list[str] = []
     found = [(layer, _read_layer(layer, problems)) for layer in layers]
@@ -81,10 +79,7 @@ def nearest(name: str, known: Sequence[str], prefix: str = "") -> str:
 
 
 def converted(value: object, kind: Any, *, strict: bool = True) -> Any:
-    """A raw value as one of type `kind`. Raises msgspec.ValidationError, also for text with half a surrogate pair.
-
-    Not `strict`: a number or a boolean may be given as text.
-    """
+    """A raw value as one of type `kind`; unless `strict`, text may give a number. Raises msgspec.ValidationError."""
     try:
         found = msgspec.convert(value, kind, strict=strict)
         msgspec.json.encode(found)
@@ -178,23 +173,15 @@ def _json_name(value: object) -> str:
 
 
 def without_more(values: Mapping[str, Any], now: Settings) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """The values of a layer that is not the user's own, without those that exceed their values in `now`.
-
-    Also returns the dropped fields, and the reason for each, naming the setting.
-    """
+    """The values of a layer not the user's own that are within `now`, and each other field with a reason."""
     kept, refused = dict(values), list[tuple[str, str]]()
     for name, *inner in ONLY_LESS:
-        if name not in kept:
-            continue
-        if not inner:
-            if _is_more(kept[name], getattr(now, name)):
-                refused.append((name, _why(_key(now, name), kept.pop(name))))
-        elif isinstance(kept[name], Mapping) and inner[0] in kept[name]:
-            group, (field,) = dict(kept[name]), inner
-            if _is_more(group[field], getattr(getattr(now, name), field)):
-                key = f"{_key(now, name)}.{_key(getattr(now, name), field)}"
-                refused.append((name, _why(key, group.pop(field))))
-                kept[name] = group
+        group, of, field, key = kept, now, name, ""
+        if inner and name in kept:
+            group, of, field, key = dict(kept[name]), getattr(now, name), inner[0], f"{_key(now, name)}."
+        if name in kept and field in group and _is_more(group[field], getattr(of, field)):
+            refused.append((name, _why(key + _key(of, field), group.pop(field))))
+            kept |= {name: group} if inner else {}
     return kept, refused
 
 

@@ -1,7 +1,7 @@
-"""Decides which files may be read and sent to the model: by their names and the user's settings.
+"""Decides which files may be read and sent to the model: by their names and the user's settings. Opens nothing.
 
 A user's pattern without a slash is compared with the file's name, one with a slash with the end of its path; `*` also
-spans folders and case does not count. Knows no LSP types, and opens nothing: `documents.links` follows links.
+spans folders and case does not count.
 """
 
 import re

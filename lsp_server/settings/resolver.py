@@ -1,7 +1,7 @@
 """Resolves the settings of each document from all their sources, by its workspace folder. Knows no LSP types.
 
-From the weakest to the strongest: the editor's start options, the settings it sends while it runs, `infill-ls.toml` in
-the workspace folder, the environment, the command line. A workspace does not speak for the user: see `layers.Origin`.
+From the weakest to the strongest: the editor's start options, the settings it sends while it runs, `infill-ls.toml`,
+the environment, the command line. A workspace does not speak for the user: see `layers.Origin`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -58,9 +58,8 @@ class Configuration:
 
     @property
     def sends_token(self) -> bool:
-        """Whether the server gets the user's token: only if the settings of the user alone also send it there.
-
-        A workspace may be trusted to choose a server, but the token is bound to none.
+        """Whether the server gets the user's token: only if the user's own settings, without any workspace, send it
+        there.
         """
         if self.settings.model == PARTNER:
             return self.sends_partner_token

@@ -1,8 +1,4 @@
-"""Defines what the user can set. Knows no LSP types and no files.
-
-`Settings` is the only schema: its fields, limits and defaults are what editors may send (in camel case) and what the
-server works with. `json_schema()` writes it as JSON Schema. `layers.resolve` reads raw settings.
-"""
+"""Defines what the user can set: the fields, limits and defaults of `Settings`. Knows no LSP types and no files."""
 
 from typing import Annotated, Any, Literal
 
@@ -43,19 +39,23 @@ class ContextSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields
     )
 
 
+_ServedName = Annotated[
+    str | None, Meta(description="The server's name for the model. When null, the only one it lists.")
+]
+_PlainHttp = Annotated[
+    bool, Meta(description="Allow plain http to another machine. Anyone in between can then read your code.")
+]
+
+
 class ServerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """A model on a server, for a `model` that is a URL."""
 
-    model: Annotated[
-        str | None, Meta(description="The server's name for the model. When null, the only one it lists.")
-    ] = None
+    model: _ServedName = None
     tokenizer: Annotated[
         str | None,
         Meta(description="Folder or hub id of its tokenizer on this machine. When null, the server names it."),
     ] = None
-    plain_http: Annotated[
-        bool, Meta(description="Allow plain http to another machine. Anyone in between can then read your code.")
-    ] = False
+    plain_http: _PlainHttp = False
 
 
 class PartnerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -65,15 +65,11 @@ class PartnerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields
         str | None,
         Meta(description="URL of a server with /v1/completions, /v1/chat/completions or /infill. When null: none."),
     ] = None
-    model: Annotated[
-        str | None, Meta(description="The server's name for the model. When null, the only one it lists.")
-    ] = None
+    model: _ServedName = None
     kind: Annotated[
         PartnerKind, Meta(description="How to ask it. auto detects it; a family's name selects that family's tokens.")
     ] = "auto"
-    plain_http: Annotated[
-        bool, Meta(description="Allow plain http to another machine. Anyone in between can then read your code.")
-    ] = False
+    plain_http: _PlainHttp = False
 
 
 class ShadowSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -172,18 +168,11 @@ ONLY_LESS = (
     ("prefetch",),
     ("next_edit", "enabled"),
 )
-"""Fields, and fields of groups, that a workspace may switch off or lower, but neither switch on nor raise.
-
-They decide which data is kept, and which is sent to a server automatically.
-"""
+"""What a workspace may switch off or lower, but neither switch on nor raise: it decides which data is kept or sent."""
 
 
 def json_schema() -> dict[str, Any]:
-    """A new JSON Schema of all settings.
-
-    Each property has a `description`, a `default` and, in VS Code's words, a `scope`: `machine` if a workspace has no
-    say, otherwise `resource`.
-    """
+    """A new JSON Schema of all settings. `scope`, in VS Code's words, is `machine` where a workspace has no say."""
     (whole,), parts = msgspec.json.schema_components([Settings], ref_template="{name}")
     schema: dict[str, Any] = _inlined(whole, parts)
     of_folder = {"context", "prefetch", "next_edit"}

@@ -121,10 +121,8 @@ def originals_of(path: str) -> tuple[str, ...]:
 
 
 def _spellings_of(path: str) -> tuple[str, ...]:
-    """`path` as given, and as some file system or tool reads it.
-
-    Windows drops dots and spaces at the end of each part, macOS invisible characters; a colon may begin an NTFS stream
-    or separate a version and a path, an exclamation mark an archive and a path in it.
+    """`path` as given, and as some file system or tool reads it: without dots and spaces at the ends of its parts or
+    invisible characters, and split at a colon or an exclamation mark.
     """
     seen = "".join(sign for sign in path if sign == "\0" or not is_unseen(sign))
     plain = unicodedata.normalize("NFKC", seen).replace("\\", "/")

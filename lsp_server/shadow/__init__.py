@@ -1,7 +1,4 @@
-"""Shadow mode: silently repeats a sample of the model's requests to the other model, to compare the two.
-
-The user never waits for it and never sees its output. Results go into the file of `lsp_server.usage`.
-"""
+"""Shadow mode: silently repeats a sample of the model's requests to the other model, to compare the two."""
 
 from lsp_server.shadow.other_model import other_options
 from lsp_server.shadow.shadow import Shadow

@@ -52,10 +52,7 @@ class OtherModel:
         return self._client.last_status
 
     async def answer(self, request: AnsweredRequest, context: tuple[Snippet, ...], most_ms: int) -> OtherAnswer:
-        """Its texts for the holes of `request`, within `most_ms`. Cancelling this cancels it in the worker.
-
-        Raises WorkerFailure.
-        """
+        """Its texts for `request`, within `most_ms`. Cancelling this cancels it in the worker. Raises WorkerFailure."""
         began_s, limit_ms = time.monotonic(), request.budget.deadline_ms
         budget = dataclasses.replace(
             request.budget.from_now(), deadline_ms=max(limit_ms, most_ms), background=True
@@ -89,21 +86,14 @@ class OtherModel:
 
 
 def other_options(settings: Settings, *, sends_token: bool) -> WorkerOptions | None:
-    """The model to compare with: the partner, or the embedded one if the partner is the main model. None: there is
-    none.
-
-    `sends_token`: the user, and not a workspace, chose the partner.
-    """
+    """The model to compare with: the partner or, if that is the main model, the embedded one. None: there is none."""
     if settings.model == PARTNER:
         return WorkerOptions(EMBEDDED, settings.device, settings.dtype, settings.idle_seconds)
     return None if settings.partner.url is None else partner_options(settings, sends_token=sends_token)
 
 
 def model_name(options: WorkerOptions, status: Status | None = None) -> str:
-    """A model's name in the records: the last part of a folder, and the served model of a server.
-
-    The `status` of its worker gives that once known; until then, the name from the settings, or the address.
-    """
+    """A model's name in the records: what the `status` of its worker says, or the last part of a folder or address."""
     if is_remote(options):
         served = status.model if status and not address.is_url(status.model) else ""
         name = served or options.server_model or resolved(options).model.partition("://")[2]

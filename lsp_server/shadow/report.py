@@ -4,6 +4,7 @@ import random
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,9 +32,8 @@ WHERE pair.at_s >= ? ORDER BY pair.at_s, pair.key, hole.number
 
 
 class HoleRow(NamedTuple):
-    """One hole that both models were asked to fill. `taken` is the outcome of the main model's text.
-
-    `main` and `other` are similarities to the last text seen there; None if there was nothing to compare.
+    """One hole that both models filled. `taken` is the outcome of the main model's text, and the similarities `main`
+    and `other` are those to the last text seen there, if any.
     """
 
     request: int
@@ -50,17 +50,14 @@ class HoleRow(NamedTuple):
 
 
 def read_rows(file: Path, since_s: float) -> tuple[list[HoleRow], str]:
-    """The records since then (Unix time), oldest first, and a message if the file had to be set aside.
-
-    Empty if there is no file. Raises UsageFileError, sqlite3.Error.
+    """The records since then (Unix time), oldest first, and a message if the file was set aside. Raises as
+    `open_store`.
     """
     if not file.exists() and not file.is_symlink():
         return [], ""
     connection, moved = open_store(file)
-    try:
+    with closing(connection):
         return [HoleRow(*row) for row in connection.execute(_ROWS, (since_s,))], moved
-    finally:
-        connection.close()
 
 
 def report(rows: Sequence[HoleRow]) -> list[dict[str, Any]]:
@@ -131,10 +128,7 @@ def verdict(main: str, other: str, lines: dict[str, dict[str, Any]], lead_with_m
 
 
 def _interval(values: Iterable[tuple[int, float]]) -> tuple[float | None, float | None]:
-    """The 95 % interval of the mean of `values`, each with its document's number; None for a single document.
-
-    Requests of one document are alike, so it resamples whole documents, in order of first appearance.
-    """
+    """The 95 % interval of the mean of `values`, resampling whole documents, given by number; None for a single one."""
     by_document: dict[int, list[float]] = {}
     for document, value in values:
         by_document.setdefault(document, []).append(value)

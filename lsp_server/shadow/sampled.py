@@ -14,10 +14,8 @@ from lsp_server.usage.events import Event, Pair, PairHole, PairLook, Side, When
 
 
 class Sampled:
-    """Observations of the holes wait here until the other model is done, to be compared with its text too.
-
-    After that, it keeps only the texts of the holes: a snapshot is as large as its document. `number` is the document's
-    in the records, `main` the name of the main model.
+    """A sampled request. What is seen in its holes waits here until the other model is done, to be compared with its
+    text too; after that, only the texts of the holes are kept.
     """
 
     def __init__(

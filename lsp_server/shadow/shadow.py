@@ -1,7 +1,6 @@
 """Samples the main model's answers, and asks the other model the same while the user is idle. For one event loop.
 
-Sends one request at a time, oldest first, `QUIET_S` after the last request and keystroke; any request of the user ends
-it. Each sampled request becomes one row, however it ended, unless its document may no longer be sent.
+Sends one request at a time, `QUIET_S` after the last request and keystroke; any request of the user ends it.
 """
 
 import asyncio
@@ -9,17 +8,15 @@ import logging
 import random
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Protocol
 
-from inference.messages import ErrorCode, Snippet, Status
+from inference.messages import ErrorCode
 from lsp_server.documents.change import Change
-from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.tracking import TextRange
 from lsp_server.fill.answered import AnsweredRequest
-from lsp_server.settings.schema import Settings
+from lsp_server.fill.host import Host
 from lsp_server.shadow.other_model import OtherModel, model_name
 from lsp_server.shadow.sampled import Sampled
 from lsp_server.usage.events import Event
@@ -36,37 +33,12 @@ MOST_HOLES = 8
 """Do not sample a request for more holes: the other model may need one request per hole."""
 
 
-class ShadowHost(Protocol):
-    """The parts of the session that this needs."""
-
-    @property
-    def documents(self) -> Mapping[str, Document]:
-        """The open documents."""
-
-    @property
-    def is_computing(self) -> bool:
-        """Whether anything is being computed that a user waits for, or soon may."""
-
-    @property
-    def model_status(self) -> Status | None:
-        """The last status of the main model's worker."""
-
-    def settings_of(self, uri: str) -> Settings:
-        """The settings for a document."""
-
-    async def may_send(self, snapshot: Snapshot) -> bool:
-        """Whether a model may see a document."""
-
-    async def context_for(self, snapshot: Snapshot, offset: int, status: Status | None) -> tuple[Snippet, ...]:
-        """Text of other files for a model of this status."""
-
-
 class Shadow:
     """`tell` receives each event with its document. `chance` selects the sample."""
 
     def __init__(
         self,
-        host: ShadowHost,
+        host: Host,
         tell: Callable[[str, Event], None],
         chance: random.Random | None = None,
         *,

@@ -9,10 +9,7 @@ _CHUNK_BYTES = 16384
 
 
 class Limit:
-    """When to give up: after `cpu_s` seconds of the thread's processor time, or once another thread says so.
-
-    `reached` tells whether it gave up. The time counts from the first question on.
-    """
+    """When to give up (`reached`): after `cpu_s` of processor time since the first question, or once told to."""
 
     def __init__(self, cpu_s: float) -> None:
         self.reached = False
@@ -39,10 +36,7 @@ class Limit:
 
 
 def parse_unless(give_up: Callable[[int], bool], language: Language, data: bytes, old_tree: Tree | None) -> Tree | None:
-    """The tree of `data`, or None if `give_up` said so. It receives the number of bytes parsed so far.
-
-    Other threads run meanwhile.
-    """
+    """The tree of `data`, or None if `give_up` said so, given the bytes parsed. Other threads run meanwhile."""
 
     def read(byte: int, _: object) -> bytes:
         return data[byte : byte + _CHUNK_BYTES]

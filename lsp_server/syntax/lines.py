@@ -1,7 +1,4 @@
-"""Finds lines, indentation and words around an offset of a plain text, without reading the rest of it.
-
-Lines end as in the LSP: `\n`, `\r\n`, `\r`. Knows no language.
-"""
+"""Finds lines, indentation and words around an offset of a plain text, without reading the rest of it."""
 
 import re
 import unicodedata

@@ -1,8 +1,8 @@
 """Parses a long text fast while the user types a line of it.
 
 After an open bracket, tree-sitter tries to make sense of everything that follows: 30 ms for half of 5,000 lines. So we
-give up after a few steps without progress, parse the text as if the brackets opened before the cursor on its line were
-closed there, and remove our additions from the tree: they stay as tokens without any width, like missing tokens.
+soon give up, parse the text as if the brackets opened on the cursor's line were closed there, and remove our additions
+from the tree: they stay as tokens without any width.
 """
 
 from collections.abc import Callable
@@ -29,10 +29,7 @@ _BEFORE_A_NAME = "+-*/%=&|<>!?:.,^~@"
 
 
 def parse_mended(language: Language, table: LanguageTable, text: str, old_tree: Tree, edited: int) -> Tree | None:
-    """The tree of `text`, as if the unfinished code before `edited` were closed there.
-
-    None if this also takes long, or breaks something sound. `old_tree` is the same as for `parse`.
-    """
+    """The tree of `text`, as if the code before `edited` were closed; None if that is slow or breaks something."""
     data = encode(text)
     tree = parse_unless(_after_slow_steps(_MAX_SLOW_STEPS), language, data, old_tree)
     if tree is not None:
@@ -58,9 +55,8 @@ def parse_mended(language: Language, table: LanguageTable, text: str, old_tree: 
 
 
 def missing_before(text: str, offset: int, table: LanguageTable) -> str:
-    """The closers for the expression before `offset` on its line: a quote, or a name after an operator, and brackets.
-
-    Empty if nothing is missing. A bracket is not missing if it follows on the line.
+    """The missing closers for the expression before `offset` on its line: a quote or a name, and brackets; may be
+    empty.
     """
     start, end = line_start(text, offset), line_end(text, offset)
     if end - start > _MAX_LINE_CHARACTERS:

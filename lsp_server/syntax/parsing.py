@@ -23,11 +23,10 @@ MAX_PARSE_S = 2.0
 def parse(
     language_id: str, text: str, old_tree: Tree | None = None, edited: int | None = None, limit: Limit | None = None
 ) -> Tree | None:
-    """The tree of `text`; None without a grammar, beyond `MAX_PARSED_CHARACTERS` or `limit`, or if it crashed the
-    parser.
+    """The tree of `text`; None without a grammar, beyond the limits, or if parsing it would crash.
 
-    `old_tree` makes it fast: the tree of an earlier text, after `edit_tree` for each edit since then. `edited` is the
-    end of the last edit; it keeps a long text fast that this edit broke: see `mending`.
+    `old_tree` makes it fast: that of an earlier text, after `edit_tree` for each edit since. `edited`, the end of the
+    last edit, keeps a long text fast that this edit broke: see `mending`.
     """
     language = grammar_of(language_id)
     if language is None or len(text) > MAX_PARSED_CHARACTERS or _is_harmful(table_of(language_id), text):
@@ -49,10 +48,7 @@ def _is_harmful(table: LanguageTable, text: str) -> bool:
 
 
 def edit_tree(tree: Tree, text: str, start: int, end: int, replacement: str) -> None:
-    """Tells `tree`, the tree of `text`, that [start, end) is replaced.
-
-    Changes `tree`: pass a copy if it is shared.
-    """
+    """Tells `tree`, the tree of `text`, that [start, end) is replaced. Changes it: pass a copy if it is shared."""
     start_byte, start_row, start_column = byte_and_point(text, start)
     old_byte, old_row, old_column = byte_and_point(text, end)
     data = encode(replacement)

@@ -1,12 +1,15 @@
 """Finds brackets and comments in any piece of text without a tree: recognises strings by their look."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
+from typing import TypeVar
 
 from lsp_server.syntax.languages import CLOSERS, LanguageTable
 
 _BRACKETS = "()[]{}"
+_CLOSING = frozenset(CLOSERS.values())
+_T = TypeVar("_T")
 
 
 @cache
@@ -39,23 +42,33 @@ def comment_start(text: str, table: LanguageTable) -> int:
 
 def unclosed(text: str, table: LanguageTable) -> list[tuple[int, str]]:
     """The brackets that `text` opens but does not close, with their offsets."""
-    stack: list[tuple[int, str]] = []
-    for at, bracket in brackets_of(text, table):
-        if bracket in CLOSERS:
-            stack.append((at, bracket))
-        elif stack and CLOSERS[stack[-1][1]] == bracket:
-            stack.pop()
-    return stack
+    return left_open(brackets_of(text, table))
 
 
 def unopened(text: str, table: LanguageTable) -> list[str]:
     """The closing brackets in `text` that have no opening bracket in it."""
+    return closed_before(bracket for _, bracket in brackets_of(text, table))
+
+
+def left_open(tokens: Iterable[tuple[_T, str]]) -> list[tuple[_T, str]]:
+    """The opening brackets among tokens, given with their texts, whose partners do not follow."""
+    stack: list[tuple[_T, str]] = []
+    for token, text in tokens:
+        if text in CLOSERS:
+            stack.append((token, text))
+        elif stack and CLOSERS[stack[-1][1]] == text:
+            stack.pop()
+    return stack
+
+
+def closed_before(texts: Iterable[str]) -> list[str]:
+    """The closing brackets among tokens that no opening bracket precedes."""
     depth, found = 0, []
-    for _, bracket in brackets_of(text, table):
-        if bracket in CLOSERS:
+    for text in texts:
+        if text in CLOSERS:
             depth += 1
-        elif depth:
-            depth -= 1
-        else:
-            found.append(bracket)
+        elif text in _CLOSING:
+            if not depth:
+                found.append(text)
+            depth = max(depth - 1, 0)
     return found

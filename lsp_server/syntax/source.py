@@ -12,10 +12,8 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Source(Protocol):
-    """One immutable text to carve: a document's snapshot, or a `ParsedText`.
-
-    `tree` is the parse of exactly `text` (see `mending` for a long text that is being typed), or None if there is no
-    grammar; then indentation decides. Only the extension of `uri` matters; it is empty for a text without a name.
+    """One immutable text to carve. `tree` is the parse of exactly `text` (but see `mending`), or None if there is no
+    grammar. Only the extension of `uri` matters.
     """
 
     @property

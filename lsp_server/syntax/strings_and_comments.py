@@ -9,9 +9,9 @@ from lsp_server.syntax.view import View
 
 @dataclass(frozen=True)
 class StringOrComment:
-    """The inside of a string or comment, without its delimiters, as `str` indices. `closer` is its end delimiter.
+    """The inside of a string or comment as `str` indices, and its end delimiter.
 
-    `unfinished`: the comment includes the start of another one. It has no end of its own and lasts to the other's.
+    `unfinished`: the comment includes the start of another one and lasts to the other's end.
     """
 
     start: int

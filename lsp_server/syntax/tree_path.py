@@ -1,7 +1,6 @@
 """Walks from the root of a tree to a node and back up, remembering the last path.
 
-`Node.parent` searches from the root each time, which makes climbing from a deep node quadratic. Consecutive queries are
-about nearby nodes, so most of the path to the next one is already known.
+`Node.parent` searches from the root each time, which makes climbing from a deep node quadratic.
 """
 
 from bisect import bisect_right

@@ -1,7 +1,4 @@
-"""Reads a source's tree with its language's table, in `str` indices.
-
-Visits only nodes near an offset, never the whole tree. Knows no cursor and no hole.
-"""
+"""Reads a source's tree with its language's table, in `str` indices. Visits only nodes near an offset."""
 
 from bisect import bisect_left, bisect_right
 from collections import Counter

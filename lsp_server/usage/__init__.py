@@ -1,7 +1,4 @@
-"""The user's own numbers: shown, accepted, rejected and kept suggestions, in one SQLite file. Never text or file names.
-
-A session reports events to `Usage`. Knows no LSP types, and writes in a separate thread.
-"""
+"""The user's own numbers on suggestions, in one SQLite file. Never text or file names. Knows no LSP types."""
 
 from lsp_server.usage.usage import Usage
 

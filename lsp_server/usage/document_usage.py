@@ -22,10 +22,7 @@ _LANGUAGE = re.compile(r"[A-Za-z0-9+#._-]{1,32}")
 
 @dataclass(frozen=True)
 class Offer:
-    """A computation's offer at the cursor: its name, the kind of its hole, and its first text.
-
-    `characters` is the number it would add to the existing text.
-    """
+    """A computation's offer at the cursor. Its first text would add `characters` to the existing text."""
 
     name: str
     kind: str
@@ -87,10 +84,7 @@ class DocumentUsage:
         self._taken.close()
 
     def shown(self, offer: Offer, timing: Timing) -> int:
-        """A request was answered with an offer, which is recorded when first shown.
-
-        Returns the key of the suggestion.
-        """
+        """A request was answered with an offer, recorded when first shown. Returns the key of the suggestion."""
         record = self._offers.get(offer.name)
         if record is None:
             record = self._offers[offer.name] = _Record()
@@ -101,10 +95,7 @@ class DocumentUsage:
         return record.key
 
     def accepted(self, name: str, start: int, length: int, *, whole: bool) -> None:
-        """The user accepted `length` characters of the offer `name`, which are now at `start`.
-
-        Counts only those that came with the last change there: the user typed the others.
-        """
+        """The user accepted `length` characters of an offer, now at `start`. Only what came at once counts."""
         record = self._offers.get(name)
         if record is None or record.outcome == "whole":
             return
@@ -121,10 +112,7 @@ class DocumentUsage:
     def filled(
         self, snapshot: Snapshot, spans: Sequence[Span], texts: Sequence[str], timing: Timing
     ) -> list[int | None]:
-        """The editor gets an edit that puts `texts` into the holes `spans`; it may or may not apply it.
-
-        Returns the suggestion key of each hole; None if its text does not change.
-        """
+        """The editor gets an edit that fills these holes. Returns their suggestion keys; None: a text is unchanged."""
         edit = ExpectedEdit(snapshot.text, [TextRange(span.start, span.end) for span in spans], texts)
         holes, keys = list[tuple[_Record, TextRange]](), list[int | None]()
         for span, text, place in zip(spans, texts, edit.places, strict=True):

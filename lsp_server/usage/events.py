@@ -1,7 +1,4 @@
-"""The events for the writer. Only `Look`, `Pair` and `PairLook` hold text.
-
-Only lengths and similarities of that text are written.
-"""
+"""The events for the writer. Some hold text, of which only lengths and similarities are written."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -31,9 +28,8 @@ class Shown:
 
 @dataclass(frozen=True)
 class Answered:
-    """A request was answered with the suggestion `key`. `remembered`: nothing had to be computed for it.
-
-    Times count from the request's arrival; `first_draft_ms` is None if no draft was shown.
+    """A request was answered with the suggestion `key`; `remembered`: without a computation. Times count from its
+    arrival.
     """
 
     key: int
@@ -63,11 +59,7 @@ class Look:
 
 @dataclass(frozen=True)
 class PairHole:
-    """One hole that both models were asked to fill: the main one's text as the suggestion `suggestion`, and the
-    other's.
-
-    `other` is None if it wrote nothing usable.
-    """
+    """One hole that both models filled: the main one by `suggestion`; `other` is None if it wrote nothing usable."""
 
     key: int
     suggestion: int
@@ -86,10 +78,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Pair:
-    """A request sent to both models. `document` is a random number for each opening of a document.
-
-    `error` is the code of the failure, or empty.
-    """
+    """A request sent to both models. `document` is random at each opening; `error` is a failure's code, or empty."""
 
     key: int
     at_s: float

@@ -25,10 +25,7 @@ _GROUPS: dict[str, Callable[[SuggestionRow], str]] = {
 
 
 def report(recorded: Recorded) -> dict[str, Any]:
-    """All figures, as plain data: `total`, and the same for each language, kind of hole, trigger and local day.
-
-    Next edits are not suggestions at the cursor, so they are counted separately.
-    """
+    """All figures, as plain data: `total`, and the same for each language, kind of hole, trigger and local day."""
     offered = [each.outcome for each in recorded.suggestions if each.kind == NEXT_EDIT]
     recorded = replace(recorded, suggestions=[each for each in recorded.suggestions if each.kind != NEXT_EDIT])
     return {

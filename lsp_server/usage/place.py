@@ -12,10 +12,7 @@ STATE_VARIABLE = "INFILL_LS_STATE_DIR"
 
 
 def usage_file() -> Path:
-    """The file, existing or not: in the folder `INFILL_LS_STATE_DIR`, otherwise in the system's folder for state.
-
-    `INFILL_LS_RUNTIME_DIR` alone holds everything.
-    """
+    """The file, existing or not: in a folder that the environment names, otherwise in the system's folder for state."""
     if chosen := os.environ.get(STATE_VARIABLE):
         folder = Path(chosen).expanduser().absolute()
     elif os.environ.get(FOLDER_VARIABLE):

@@ -1,7 +1,7 @@
 """Reads the records back: the suggestions of the last days and the answers that showed them."""
 
-import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -51,6 +51,7 @@ _ANSWERS = """
 SELECT suggestion, remembered, first_draft_ms, whole_ms FROM answer
 WHERE suggestion IN (SELECT key FROM suggestion WHERE at_s >= ?)
 """
+_LOST = "SELECT coalesce(sum(events), 0) FROM lost WHERE at_s >= ?"
 
 
 def read(file: Path, since_s: float) -> Recorded:
@@ -58,15 +59,10 @@ def read(file: Path, since_s: float) -> Recorded:
     if not file.exists() and not file.is_symlink():
         return Recorded()
     connection, moved = open_store(file)
-    try:
-        return _read(connection, since_s, moved)
-    finally:
-        connection.close()
-
-
-def _read(connection: sqlite3.Connection, since_s: float, moved: str) -> Recorded:
-    connection.execute("BEGIN")  # both at the same moment
-    suggestions = [SuggestionRow(*row) for row in connection.execute(_SUGGESTIONS, (since_s,))]
-    answers = [AnswerRow(key, bool(known), *times) for key, known, *times in connection.execute(_ANSWERS, (since_s,))]
-    (lost,) = connection.execute("SELECT coalesce(sum(events), 0) FROM lost WHERE at_s >= ?", (since_s,)).fetchone()
+    with closing(connection):
+        connection.execute("BEGIN")  # all at the same moment
+        suggestions = [SuggestionRow(*row) for row in connection.execute(_SUGGESTIONS, (since_s,))]
+        rows = connection.execute(_ANSWERS, (since_s,))
+        answers = [AnswerRow(key, bool(known), *times) for key, known, *times in rows]
+        (lost,) = connection.execute(_LOST, (since_s,)).fetchone()
     return Recorded(suggestions, answers, lost, moved)

@@ -23,10 +23,7 @@ def set_aside(file: Path) -> list[Path]:
 
 
 def forget_set_aside(file: Path) -> list[Path]:
-    """Deletes the files moved aside, except those that were never ours: links, folders, databases of other programs.
-
-    Returns the remaining ones. Raises OSError.
-    """
+    """Deletes the files moved aside that were ours, and returns the remaining ones. Raises OSError."""
     left = [part for part in set_aside(file) if not is_plain(part) or _is_of_others(part)]
     for part in set_aside(file):
         if part not in left:

@@ -1,7 +1,4 @@
-"""The SQLite file: its tables, shared access by several processes, and the handling of an unusable file.
-
-Moves a file aside if it is damaged or not ours; deletes ours when the user forgets all. Knows no threads.
-"""
+"""The SQLite file: its tables, sharing among processes, and what happens to an unusable file. Knows no threads."""
 
 import sqlite3
 import time
@@ -14,7 +11,7 @@ from filelock import FileLock, Timeout
 from lsp_server.usage.events import Event
 from lsp_server.usage.place import STATE_VARIABLE, make_file, make_folder
 from lsp_server.usage.set_aside import APPLICATION_ID, FIRST_TABLES, NOT_PLAIN, is_plain, move_aside, read_only
-from lsp_server.usage.statements import statements_of
+from lsp_server.usage.statements import Statement, statements_of
 from lsp_server.worker.paths import why_not_private
 
 VERSION = 2
@@ -96,10 +93,7 @@ class NewerFileError(UsageFileError):
 
 
 def open_store(file: Path) -> tuple[sqlite3.Connection, str]:
-    """A connection to `file`, created if missing; and a message about any file moved aside.
-
-    Raises UsageFileError.
-    """
+    """A connection to `file`, created if missing, and a message about any file moved aside. Raises UsageFileError."""
     try:
         make_folder(file)
         _require_plain_parts(file)
@@ -121,29 +115,21 @@ def write(connection: sqlite3.Connection, events: Iterable[Event]) -> None:
 
 
 def forget(connection: sqlite3.Connection) -> int:
-    """Deletes all records and overwrites their space. Returns the number of suggestions.
-
-    Raises UsageFileError if it could not overwrite them.
-    """
-    with connection:
-        connection.execute("BEGIN IMMEDIATE")
-        count: int = connection.execute("DELETE FROM suggestion").rowcount
-        connection.execute("DELETE FROM pair")
-        connection.execute("DELETE FROM lost")
-    _overwrite(connection)
-    return count
+    """Deletes and overwrites all records. Returns the number of suggestions. Raises UsageFileError if some may stay."""
+    return _delete(connection, ("DELETE FROM suggestion", ()), ("DELETE FROM pair", ()), ("DELETE FROM lost", ()))
 
 
 def forget_pairs(connection: sqlite3.Connection) -> int:
-    """Like `forget`, of all comparisons of two models. Returns the number of requests.
+    """Like `forget`, of all comparisons of two models, even unwritten ones. Returns the number of requests."""
+    mark = "INSERT INTO forgotten VALUES (?)", (time.time(),)
+    return _delete(connection, ("DELETE FROM pair", ()), ("DELETE FROM forgotten", ()), mark)
 
-    Also discards requests that a server made earlier but has not written yet.
-    """
+
+def _delete(connection: sqlite3.Connection, *statements: Statement) -> int:
+    """Carries out the statements and erases what they delete. Returns the number of rows of the first."""
     with connection:
         connection.execute("BEGIN IMMEDIATE")
-        count: int = connection.execute("DELETE FROM pair").rowcount
-        connection.execute("DELETE FROM forgotten")
-        connection.execute("INSERT INTO forgotten VALUES (?)", (time.time(),))
+        count, *_ = [connection.execute(*statement).rowcount for statement in statements]
     _overwrite(connection)
     return count
 

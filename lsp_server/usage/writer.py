@@ -1,7 +1,6 @@
 """The writing thread. Adding an event never waits; an event that cannot be written is reported and retried.
 
-The thread starts with the first event and then opens the file, so that a server that shows nothing leaves no file. It
-writes a few times a second at most. If the process is killed, pending events are lost but written ones are not.
+The thread, and with it the file, begins with the first event. It writes a few times a second at most.
 """
 
 import logging

@@ -1,8 +1,4 @@
-"""Waits for a slow worker, and gives up on a hung one that no longer reports its status.
-
-A worker also reports how long its model has been in one step: a thread deep in a driver may hang while the process
-lives.
-"""
+"""Waits for a slow worker, and gives up on a hung one, which no longer reports its status or ends its step."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -37,8 +33,7 @@ _T = TypeVar("_T")
 async def loaded(worker: WorkerClient) -> None:
     """Starts the worker if needed, and waits until it has loaded its model, as long as it shows signs of life.
 
-    Raises WorkerFailure if it cannot start, cannot load its model, ends, or hangs (then SilentError). Reports progress
-    to the client's `on_status` and `on_state`. Cancelling this leaves the worker loading.
+    Raises WorkerFailure, if it hangs SilentError. Cancelling this leaves the worker loading.
     """
     await while_alive(worker, worker.settled(), GRACE_S)
 
@@ -49,16 +44,13 @@ async def load(worker: WorkerClient) -> None:
 
 
 async def answer(worker: WorkerClient, request: InfillRequest, on_draft: OnDraft | None = None) -> WorkerAnswer:
-    """The worker's answer to `request`, however late, as long as the worker is alive. Raises WorkerFailure.
-
-    Detects a hung worker by the deadline, unless that is short. Cancelling this cancels the request.
-    """
+    """The worker's answer to `request`, however late, while it lives. Raises WorkerFailure. Cancelling cancels it."""
     patience_s = max((request.deadline_ms or 0) / 1000 - ANSWER_S, 0)
     return await while_alive(worker, worker.infill(request, on_draft), patience_s)
 
 
 async def in_time(worker: WorkerClient, work: Coroutine[Any, Any, _T], left_ms: float, deadline_ms: int) -> _T:
-    """Returns the result of `work`, which waits for the worker. `work` never outlives this call.
+    """The result of `work`, which waits for the worker and never outlives this call.
 
     At the deadline, raises SilentError if the worker is stopped, StillLoadingError if it has no model yet, and
     otherwise TimeoutError a moment later.
@@ -83,8 +75,8 @@ async def while_alive(
 ) -> _T:
     """The result of `work`, which waits for the worker. Raises WorkerFailure if the worker hangs.
 
-    First asks a worker with its model after `patience_s`; a model that spends more than `hung_step_s` in one step
-    counts as hung. A loading worker is polled throughout, and may take any time.
+    First asks a worker with its model after `patience_s`; a step of more than `hung_step_s` counts as hung. A loading
+    worker may take any time.
     """
     asked = asyncio.create_task(work)
     left_s = patience_s

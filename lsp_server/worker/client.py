@@ -1,7 +1,6 @@
 """Asks the resident worker to fill, and tracks its state. Starts the worker when needed.
 
-When the worker dies, all pending requests fail immediately. The next request starts another worker, after a pause that
-grows while starts keep failing. A client belongs to one event loop.
+When it dies, pending requests fail at once, and the next one starts another, after a pause that grows with failures.
 """
 
 import asyncio
@@ -11,7 +10,6 @@ from typing import Self
 from inference.messages import (
     Edit,
     ErrorCode,
-    InfillRequest,
     NextEditRequest,
     Request,
     Status,
@@ -34,10 +32,7 @@ MODEL_FAILURES = 4
 
 
 class WorkerClient:
-    """A client of the worker that `options` name; `paths` are its files, if not the default ones.
-
-    `on_status` receives the worker's status, `on_state` this client's state and the reason.
-    """
+    """A client of the worker of `options`. `on_status` and `on_state` receive its status and this client's state."""
 
     def __init__(
         self,
@@ -92,19 +87,15 @@ class WorkerClient:
         """The process of the worker that this client is connected to."""
         return self._exchange.pid if self._exchange else None
 
-    async def infill(self, request: InfillRequest, on_draft: OnDraft | None = None) -> WorkerAnswer:
-        """Fills the holes of `request`. Its id may repeat: a unique one replaces it on the wire.
-
-        Starts the worker if needed and waits for its model. Cancelling this cancels the request in the worker; a start
-        continues. Raises WorkerFailure.
-        """
-        return await self._ask(request, on_draft)
-
     async def next_edits(self, request: NextEditRequest) -> tuple[Edit, ...]:
         """The model's proposed edits to follow those of `request`, best first. Otherwise like `infill`."""
-        return (await self._ask(request)).edits
+        return (await self.infill(request)).edits
 
-    async def _ask(self, request: Request, on_draft: OnDraft | None = None) -> WorkerAnswer:
+    async def infill(self, request: Request, on_draft: OnDraft | None = None) -> WorkerAnswer:
+        """The answer to `request`, whose id may repeat. Starts the worker if needed and waits for its model.
+
+        Cancelling this cancels the request in the worker; a start continues. Raises WorkerFailure.
+        """
         for _ in range(REFUSALS):
             exchange = await self._connected()
             try:
@@ -119,10 +110,10 @@ class WorkerClient:
         raise WorkerFailure(ErrorCode.STOPPED, "The worker keeps ending before it can answer; ask again")
 
     def amend(self, request_id: str, hole: int, text: str) -> None:
-        """Pins `text`, the user's whole text at the start of a hole, in the running request of this id.
+        """Pins `text`, the user's whole text at the start of a hole, in the running request of this id, if there is
+        one.
 
-        Denoising continues if it agrees, and otherwise restarts from there. Has no effect on a request that has ended,
-        or has not reached a worker yet. Raises WorkerFailure.
+        Denoising continues if it agrees, and otherwise restarts from there. Raises WorkerFailure.
         """
         if self._exchange is not None:
             self._exchange.amend(request_id, hole, text)
@@ -137,10 +128,7 @@ class WorkerClient:
         return await exchange.ask_status()
 
     async def settled(self) -> None:
-        """Starts the worker if needed, and waits until it has its model, however long. Raises WorkerFailure.
-
-        Gives up on no hung worker: `alive.loaded` does.
-        """
+        """Starts the worker if needed, and waits until it has its model, even if hung. Raises WorkerFailure."""
         while self.state not in (ClientState.READY, ClientState.BUSY):
             await self.load()
 

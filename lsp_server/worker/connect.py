@@ -1,7 +1,4 @@
-"""Connects to a running worker: finds its socket or port, and shakes hands.
-
-A worker's path holds a Unix socket, or a file that names a loopback port.
-"""
+"""Connects to a running worker: at its Unix socket, or the loopback port that a file names; and shakes hands."""
 
 import asyncio
 import json
@@ -90,10 +87,8 @@ class Attached:
 
 
 async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) -> Attached:
-    """Joins the worker at `paths` as `name`.
-
-    Raises NotListeningError if there is none, SilentError if it does not answer within `limit_s`, and another
-    WorkerFailure if it refuses or the folder is unsafe.
+    """Joins the worker at `paths` as `name`. Raises NotListeningError if there is none, SilentError if it does not
+    answer within `limit_s`, and another WorkerFailure if it refuses or the folder is unsafe.
     """
     if trouble := why_not_private(paths.folder):
         raise WorkerFailure(ErrorCode.INTERNAL, trouble)
@@ -113,20 +108,15 @@ async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) ->
 
 
 async def join(paths: WorkerPaths, name: str, limit_s: float) -> Attached:
-    """Joins the worker of `paths` if its process runs, even if it must first recreate its socket.
-
-    Raises the same errors as `rejoin`.
-    """
+    """Joins the worker of `paths`, even if it must first recreate its socket. Raises as `rejoin`."""
     with suppress(NotListeningError):
         return await attach(paths, name, limit_s)
     return await rejoin(paths, name, limit_s)
 
 
 async def rejoin(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) -> Attached:
-    """Joins the worker at `paths` once it listens again: its process is alive, but its socket was deleted.
-
-    Raises NotListeningError if there is no such process, SilentError if it does not come back within `RETURN_S`, and
-    the errors of `attach`.
+    """Joins a running worker once it listens again, since its socket was deleted. Raises as `attach`: NotListeningError
+    if there is no such process, SilentError if it does not come back within `RETURN_S`.
     """
     give_up = asyncio.get_running_loop().time() + RETURN_S
     while (pid := await asyncio.to_thread(pid_of, paths)) is not None:

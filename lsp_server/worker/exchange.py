@@ -82,10 +82,7 @@ class Exchange:
         return self.status is not None and self.status.state in (WorkerState.STOPPING, WorkerState.FAILED)
 
     async def ask(self, request: Request, on_draft: OnDraft | None = None) -> WorkerAnswer:
-        """The answer to `request`, whose id on the wire we choose. Cancelling this cancels it in the worker.
-
-        Raises WorkerFailure.
-        """
+        """The answer to `request`. Cancelling this cancels it in the worker. Raises WorkerFailure."""
         self._last_id += 1
         wire_id = str(self._last_id)
         pending = _Pending(request.id, on_draft, asyncio.get_running_loop().create_future())

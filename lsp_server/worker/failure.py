@@ -19,10 +19,7 @@ class WorkerFailure(Exception):
 
 
 class SilentError(WorkerFailure):
-    """A worker exists but does not answer: it is stopped, swapped out, or hung.
-
-    `pid` is its process; None if no such process was found.
-    """
+    """A worker exists but does not answer: it is stopped, swapped out, or hung. `pid` is its process, if found."""
 
     def __init__(self, paths: WorkerPaths, pid: int | None = None) -> None:
         self.paths = paths

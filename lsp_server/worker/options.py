@@ -19,10 +19,7 @@ def is_remote(options: WorkerOptions) -> bool:
 
 
 def resolved(options: WorkerOptions) -> WorkerOptions:
-    """The same with absolute paths and one spelling of each URL, so that it names one worker from any folder.
-
-    Drops options that do not apply to this model. Keeps what cannot be resolved; `problem_of` reports it.
-    """
+    """The same with absolute paths and one spelling of each URL, without options that do not apply to this model."""
     try:
         if not is_remote(options):
             dropped = {name: getattr(_DEFAULTS, name) for name in _SERVERS_ALONE}
@@ -59,10 +56,7 @@ def _server_problem(options: WorkerOptions) -> str:
 
 
 def _resolved_model(model: str) -> str:
-    """`model`, as an absolute path if it names a folder.
-
-    Raises OSError, RuntimeError (a loop of links, an unknown user) or ValueError (a NUL, half a surrogate pair).
-    """
+    """`model`, as an absolute path if it names a folder. Raises OSError, RuntimeError or ValueError for an odd name."""
     if entry := catalogue.find(model):
         return entry.name
     if catalogue.names_no_folder(model):

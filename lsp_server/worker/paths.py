@@ -1,7 +1,4 @@
-"""The files that lead a client to its worker.
-
-They are in a private folder; their names derive from the options that choose the worker.
-"""
+"""The files that lead a client to its worker, in a private folder, named by the options that choose the worker."""
 
 import hashlib
 import os
@@ -117,10 +114,7 @@ def log_folder() -> Path:
 
 
 def why_not_private(folder: Path, variable: str = FOLDER_VARIABLE) -> str:
-    """Why `folder` is not private, and what to do; empty if it is fine or does not exist yet.
-
-    `variable` names the environment variable that chooses another folder.
-    """
+    """Why `folder` is not private, and what to do; empty if it is fine or missing. `variable` names the folder."""
     try:
         found = folder.lstat()
     except FileNotFoundError:

@@ -18,9 +18,9 @@ def worker_processes() -> dict[Path, list[int]]:
     return {socket: [pid for _, pid in sorted(processes)] for socket, processes in found.items()}
 
 
-def pid_of(paths: WorkerPaths, *, other_than: int | None = None) -> int | None:
+def pid_of(paths: WorkerPaths) -> int | None:
     """The oldest process started as the worker of `paths`; None if there is none."""
-    return next((pid for pid in worker_processes().get(paths.socket, ()) if pid != other_than), None)
+    return next(iter(worker_processes().get(paths.socket, ())), None)
 
 
 def is_stopped(pid: int | None) -> bool:

@@ -57,9 +57,8 @@ async def _attach_or_start(paths: WorkerPaths, options: WorkerOptions, name: str
 
 
 async def _rejoin_unless_it_hangs(paths: WorkerPaths, name: str) -> Attached:
-    """Joins a worker whose socket was deleted. Raises NotListeningError if none comes back.
-
-    A new worker then checks whether that other process has the lock. Raises SilentError if it is stopped.
+    """Joins a worker whose socket was deleted. Raises NotListeningError if none comes back, SilentError if it is
+    stopped.
     """
     try:
         return await rejoin(paths, name)
@@ -70,10 +69,7 @@ async def _rejoin_unless_it_hangs(paths: WorkerPaths, name: str) -> Attached:
 
 
 async def _start(paths: WorkerPaths, options: WorkerOptions, name: str) -> Attached:
-    """Starts a worker and joins it, or the one that already runs.
-
-    Raises NotListeningError if that one has ended meanwhile, otherwise WorkerFailure.
-    """
+    """Starts a worker and joins it, or a running one. Raises WorkerFailure, or NotListeningError if that has ended."""
     process = launch(paths, options)
     while True:
         try:

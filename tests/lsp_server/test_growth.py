@@ -66,7 +66,7 @@ def carve_everything(snapshot: Snapshot) -> None:
 
 def fit_at_cursors(snapshot: Snapshot) -> None:
     for hole in holes_at(snapshot)[:2]:
-        fitting.fit(snapshot, hole, f"{hole.starts_with}f(a, b))")
+        fitting.Fitter(snapshot).fit(hole, f"{hole.starts_with}f(a, b))")
 
 
 def fit_all(snapshot: Snapshot) -> None:

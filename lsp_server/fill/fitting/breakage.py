@@ -1,7 +1,5 @@
-"""Measures how far fills break a text: counts the errors of its tree after an incremental parse.
-
-Candidates keep the worker's order, except that those that newly break the parse come last. If parsing exceeds the
-patience, breakage is unknown, and the first of several fills wins.
+"""Measures how far fills break a text: counts the errors of its tree after an incremental parse. Candidates that newly
+break it come last. If parsing exceeds the patience, breakage is unknown.
 """
 
 from collections.abc import Sequence
@@ -21,9 +19,8 @@ _WINDOW_CHARACTERS = 4000
 
 
 def cut_at_foreign_closer(fill: str, brackets: Sequence[OpenBracket], table: LanguageTable) -> str:
-    """`fill` cut at the first bracket that it closes but did not open, unless the text before the hole needs it.
-
-    `brackets` are those open at the hole, outermost first. A bracket whose partner follows the hole must stay open.
+    """`fill` cut at the first bracket that it closes but did not open, unless one of `brackets`, open at the hole,
+    needs it.
     """
     own: list[str] = []
     outer = list(brackets)
@@ -58,10 +55,8 @@ _MAX_COUNTED = 100
 def order(
     source: Source, spans: Sequence[Span], candidates: Sequence[tuple[str, ...]], patience: Patience | None = None
 ) -> list[int]:
-    """The indices of `candidates`, with those that add errors to the tree moved last.
-
-    Holes alone often break a text, so each fill is also compared with a plain name or statement in its place. Without a
-    tree the order stays the same. Raises ValueError as `splice` does, if there is a choice.
+    """The indices of `candidates`, with those that add errors to the tree moved last, compared with a plain name in the
+    holes. Without a tree the order stays. Raises ValueError as `splice`, if there is a choice.
     """
     if source.tree is None or len(candidates) < 2:  # parsing takes time, and one candidate leaves no choice
         return list(range(len(candidates)))

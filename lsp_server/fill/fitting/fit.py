@@ -2,12 +2,13 @@
 
 import re
 from collections import Counter
+from collections.abc import Mapping
+from enum import StrEnum
 
 from inference.messages import HoleKind
 from lsp_server.carve import Span
 from lsp_server.fill.fitting.around import Around, look_around, plain_line_ends
 from lsp_server.fill.fitting.breakage import cut_at_foreign_closer, least_broken
-from lsp_server.fill.fitting.drop import Drop
 from lsp_server.fill.fitting.overlap import (
     cut_comment_before_code,
     cut_repeated_line_end,
@@ -27,16 +28,28 @@ _BROKEN = "\ufffd"
 _LEADING_BLANK_LINES = re.compile(r"(?:[ \t]*\n)+[ \t]*")
 
 
-def fit(source: Source, span: Span, fill: str) -> str | None:
-    """`Fitter.fit` for a single fill."""
-    return Fitter(source).fit(span, fill)
+class Drop(StrEnum):
+    """Why a fill is not worth showing, worded to follow `what it wrote`."""
+
+    UNREADABLE = "is no valid text"
+    UNSEEN = "has invisible characters"
+    NOT_AS_BEGUN = "does not begin with the typed text"
+    EMPTY = "is empty"
+    CLOSES = "only ends what it did not begin"
+    REPEATS_BELOW = "repeats the lines below"
+    REPEATS_BEHIND = "repeats the text behind the hole"
+    REPEATS_ABOVE = "repeats the line above"
+    UNCHANGED = "stands there already"
+
+
+def in_words(drops: Mapping[Drop, int]) -> str:
+    """All reasons with their counts, most frequent first."""
+    ordered = sorted(drops.items(), key=lambda item: -item[1])
+    return ", ".join(f"{reason.value} ({count}\u00d7)" for reason, count in ordered)
 
 
 class Fitter:
-    """Fits fills to the holes of one source, one hole after the other.
-
-    Each thread needs its own. `drops` counts the reasons for showing nothing.
-    """
+    """Fits fills to the holes of one source, in one thread. `drops` counts the reasons for showing nothing."""
 
     def __init__(self, source: Source, patience: Patience | None = None) -> None:
         self._source = source
@@ -48,8 +61,7 @@ class Fitter:
     def fit(self, span: Span, fill: str) -> str | None:
         """The text to insert for `span`, starting with `span.starts_with`; None if nothing is worth showing.
 
-        Cuts text that repeats the hole's surroundings, and closing brackets that follow it anyway. Adopts the text's
-        indentation and line ends. A fill of a single-line span ends at its first line end.
+        Cuts what repeats the hole's surroundings, and adopts their indentation and line ends.
         """
         found = self._fitted(self._look_around(span), fill)
         if not isinstance(found, Drop) and brings_unseen(found, self._source.text, span.starts_with):
@@ -99,10 +111,7 @@ class Fitter:
         return self._least_broken(around, cut_at_foreign_closer(fill, around.brackets, around.table), fill)
 
     def _fit_literal(self, around: Around, literal: StringOrComment, fill: str) -> str:
-        """A fill inside a comment or string, cut before the end of that, unless that had no end.
-
-        A half-typed string may appear to end where the next one begins: only a parse with the fill can tell.
-        """
+        """A fill inside a comment or string, cut before its end; a parse tells whether a string ends there."""
         closer = literal.closer
         at = fill.find(closer) if closer else -1
         while at > 0 and fill[at - 1] == "\\":
@@ -148,10 +157,7 @@ def _restyled(line: str, with_tabs: bool, step: str) -> str:
 
 
 def stay_in_block(around: Around, fill: str) -> str:
-    """`fill` up to the first line indented less than its first one, where the block ends.
-
-    Cuts only where indentation makes blocks, and not inside a string that spans lines.
-    """
+    """`fill` up to the first line indented less than its first one, outside strings, where indentation makes blocks."""
     if not around.table.by_indentation or not around.at_line_start or around.literal:
         return fill
     lines = fill.split("\n")

@@ -20,10 +20,9 @@ class LeastBroken(Protocol):
 
 
 def drop_repeated_line_start(around: Around, fill: str) -> str:
-    """`fill` without a repeat of the start of its line:
+    """`fill` without a repeat of the start of its line: `x = ` before `x = 1` leaves `1`.
 
-    `x = ` before `x = 1` leaves `1`. Cuts nothing after an opening bracket: `f(f(x))` is as good as `f(x)`. A start
-    without a letter may be data, as in `0, 0, 0`.
+    Cuts nothing after an opening bracket, and no start without a letter, which may be data.
     """
     start = around.before.lstrip()
     bare = start.rstrip()
@@ -45,9 +44,8 @@ def repeats_line_above(around: Around, fill: str) -> bool:
 
 
 def cut_repeated_line_end(around: Around, fill: str, least_broken: LeastBroken) -> str:
-    """`fill` without an ending that repeats what follows on the line; words stay whole.
-
-    A closing bracket or quote may match one in the fill rather than repeat: the parse decides.
+    """`fill` without an ending that repeats what follows. A closing bracket may match one in the fill: the parse
+    decides.
     """
     cuts = _line_end_cuts(around, fill.rstrip())
     if around.literal:  # prose has no pairs, but the full stop or quote may be intended

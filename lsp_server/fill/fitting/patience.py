@@ -11,10 +11,7 @@ MAX_PARSE_S = 0.25
 
 @dataclass
 class Patience:
-    """Two deadlines (by `time.monotonic`): one for parsing, one for fitting further holes.
-
-    `stop` ends both, from another thread. Without arguments only each single parse is limited.
-    """
+    """Two deadlines (by `time.monotonic`): one for parsing, one for fitting further holes. `stop` ends both."""
 
     parse_until_s: float = float("inf")
     until_s: float = float("inf")

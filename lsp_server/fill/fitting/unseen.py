@@ -16,9 +16,8 @@ _BYTE_ORDER_MARK = "\ufeff"
 
 
 def brings_unseen(fill: str, text: str, typed: str = "") -> bool:
-    """Whether `fill` has an invisible character that appears in neither `text` nor `typed`.
-
-    A byte order mark at the start of `text` does not count as a use of that character.
+    """Whether `fill` has an invisible character that is neither in `text`, apart from a byte order mark, nor in
+    `typed`.
     """
     return any(each not in typed and each not in text.removeprefix(_BYTE_ORDER_MARK) for each in unseen_in(fill))
 

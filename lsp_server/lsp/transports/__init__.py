@@ -1,7 +1,4 @@
-"""Carry messages to and from clients over standard input and output, TCP or WebSocket, as opaque bytes.
-
-A transport calls its `StartConversation` for each client that connects, and passes on what the client sends.
-"""
+"""Carry messages to and from clients over standard input and output, TCP or WebSocket, as opaque bytes."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -47,47 +44,31 @@ StartConversation = Callable[[ByteWriter], Conversation]
 """Called for each client that connects, with a writer for its messages."""
 
 
-async def serve_client(conversation: Conversation, listening: Coroutine[Any, Any, None]) -> None:
-    """Runs `listening`, which passes on a client's messages, until it ends or the client says goodbye."""
-    tasks = {asyncio.create_task(listening), asyncio.create_task(conversation.ended.wait())}
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await conversation.leave()
-
-
-class Clients:
-    """The conversations with all connected clients."""
+class ListeningServer:
+    """The conversations with all connected clients. `stop`, once set, closes the door to new ones."""
 
     def __init__(self) -> None:
+        self.stop: Callable[[], None] = lambda: None
         self._conversations: dict[asyncio.Task[Any], Conversation] = {}
 
     async def serve(self, conversation: Conversation, listening: Coroutine[Any, Any, None]) -> None:
-        """Runs `serve_client` in a task that ends with the connection."""
-        if task := asyncio.current_task():
-            self._conversations[task] = conversation
-            task.add_done_callback(self._conversations.pop)
-        await serve_client(conversation, listening)
+        """Runs `listening`, which passes on messages, until it ends or the client says goodbye. Call it in a task."""
+        if current := asyncio.current_task():
+            self._conversations[current] = conversation
+            current.add_done_callback(self._conversations.pop)
+        tasks = {asyncio.create_task(listening), asyncio.create_task(conversation.ended.wait())}
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await conversation.leave()
 
-    async def leave(self) -> None:
-        """Ends every conversation; returns when the connections have ended, or after `LEAVE_S`."""
+    async def close(self) -> None:
+        """Stops accepting clients and leaves the current ones; does not wait for a hung one longer than `LEAVE_S`."""
+        self.stop()
         for conversation in self._conversations.values():
             conversation.ended.set()
         if tasks := tuple(self._conversations):
             await asyncio.wait(tasks, timeout=LEAVE_S)
-
-
-class ListeningServer:
-    """Listens for clients. `stop` closes the door to new ones."""
-
-    def __init__(self, stop: Callable[[], None], clients: Clients) -> None:
-        self._stop = stop
-        self._clients = clients
-
-    async def close(self) -> None:
-        """Stops accepting clients, answers and leaves the current ones, and does not wait for a hung one."""
-        self._stop()
-        await self._clients.leave()

@@ -27,7 +27,7 @@ def framed(body: bytes) -> bytes:
 class Frames:
     """Splits a stream. Skips to the next header after anything invalid or too long; with `strict`, raises FrameError.
 
-    Be strict on sockets that a web browser can reach: the body of an HTTP request must not pass for a message.
+    Be strict on sockets that a browser can reach: the body of an HTTP request must not pass for a message.
     """
 
     def __init__(self, *, strict: bool = False) -> None:

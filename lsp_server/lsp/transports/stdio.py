@@ -1,8 +1,4 @@
-"""Standard input and output: one client, which started this process.
-
-Input is read in its own thread, so that the server always sees `$/cancelRequest`. Output is written in another, so that
-a client that does not read cannot block the server.
-"""
+"""Standard input and output, each in its own thread, so that neither can block the server: one client."""
 
 import asyncio
 import logging
@@ -40,10 +36,7 @@ def start(start_conversation: Callable[[ByteWriter], T]) -> tuple[T, "StdioWrite
 
 
 class StdioWriter:
-    """Writes frames to a stream in its own thread, since a client may leave them unread as long as it likes.
-
-    Once the client is gone, writing does nothing, and `on_lost` has been called from the thread that noticed.
-    """
+    """Writes frames in its own thread. Once the client is gone, calls `on_lost` there and drops all frames."""
 
     def __init__(self, stream: RawIOBase, on_lost: Callable[[], None]) -> None:
         self._stream = stream
@@ -97,10 +90,7 @@ def _write_all(stream: RawIOBase, data: bytes) -> None:
 
 
 def take_stdout() -> RawIOBase:
-    """Standard output for us alone: anything else written to it, for example by a library, goes to stderr from now on.
-
-    Unbuffered, because the interpreter could wait for a buffer's lock at exit.
-    """
+    """Standard output for us alone, unbuffered: what a library writes to it goes to stderr from now on."""
     sys.stdout.flush()
     ours = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)

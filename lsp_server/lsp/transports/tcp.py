@@ -8,7 +8,6 @@ from lsp_server.lsp.transports import (
     FLUSH_S,
     MAX_QUEUED_BYTES,
     TURN_S,
-    Clients,
     Conversation,
     ListeningServer,
     StartConversation,
@@ -67,12 +66,12 @@ async def listen(
     address: ListenAddress, start_conversation: StartConversation, *, unread_s: float = UNREAD_S
 ) -> tuple[ListeningServer, ListenAddress]:
     """Listens; returns the address, with the actual port. Raises OSError."""
-    clients = Clients()
+    listener = ListeningServer()
 
     async def serve(reader: asyncio.StreamReader, output: TcpWriter) -> None:
         conversation = start_conversation(output)
         try:
-            await clients.serve(conversation, _listen_to(reader, output, conversation))
+            await listener.serve(conversation, _listen_to(reader, output, conversation))
         finally:
             output.close()
             await output.flushed()
@@ -84,7 +83,8 @@ async def listen(
 
     started: set[asyncio.Task[None]] = set()
     server = await asyncio.start_server(connected, address.host, address.port)
-    return ListeningServer(server.close, clients), ListenAddress(address.host, server.sockets[0].getsockname()[1])
+    listener.stop = server.close
+    return listener, ListenAddress(address.host, server.sockets[0].getsockname()[1])
 
 
 async def _listen_to(reader: asyncio.StreamReader, output: TcpWriter, conversation: Conversation) -> None:

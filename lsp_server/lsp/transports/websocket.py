@@ -1,7 +1,6 @@
 """WebSocket, for editors in a browser: one message per text frame; also accepts binary frames.
 
-A browser lets any web page connect to any port of this machine, and names the page in `Origin`. Refuses pages that are
-not on the list; accepts programs, which send no `Origin`.
+A browser lets any web page connect, and names it in `Origin`. Refuses pages that are not on the list.
 """
 
 import asyncio
@@ -18,7 +17,6 @@ from lsp_server.lsp.transports import (
     FLUSH_S,
     MAX_BODY_BYTES,
     MAX_QUEUED_BYTES,
-    Clients,
     Conversation,
     ListeningServer,
     StartConversation,
@@ -67,17 +65,14 @@ class WebSocketWriter:
 async def listen(
     address: ListenAddress, start_conversation: StartConversation, origins: Sequence[str]
 ) -> tuple[ListeningServer, ListenAddress]:
-    """Listens; returns the address, with the actual port. Raises OSError.
-
-    `origins` are those of the web pages that may connect, such as `https://editor.example`.
-    """
-    clients = Clients()
+    """Listens for pages of `origins` and for programs; returns the address, with the actual port. Raises OSError."""
+    listener = ListeningServer()
 
     async def serve_connection(connection: ServerConnection) -> None:
         output = WebSocketWriter(connection)
         conversation = start_conversation(output)
         try:
-            await clients.serve(conversation, _listen_to(connection, conversation))
+            await listener.serve(conversation, _listen_to(connection, conversation))
         finally:
             output.close()
             await output.flushed()
@@ -86,7 +81,7 @@ async def listen(
     server = await serve(
         serve_connection, address.host, address.port, origins=allowed, max_size=MAX_BODY_BYTES, compression=None
     )
-    listener = ListeningServer(partial(server.close, close_connections=False), clients)
+    listener.stop = partial(server.close, close_connections=False)
     return listener, ListenAddress(address.host, next(iter(server.sockets)).getsockname()[1])
 
 

@@ -1,8 +1,4 @@
-"""One table for each language: the only place where the server knows a language by name.
-
-To add a language, add its table to `TABLES`, its grammar to `pyproject.toml`, and a fixture file; no code needs to
-change. A grammar is loaded when its language is first used.
-"""
+"""One table for each language: the only place where the server knows a language by name."""
 
 from functools import cache
 from importlib import import_module

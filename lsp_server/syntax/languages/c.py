@@ -11,42 +11,39 @@ from lsp_server.syntax.languages.table import (
     BindingRules,
     ImportRules,
     braces,
+    kinds,
     with_braces,
 )
 
-_WORDS = ("struct", "union", "enum", "extern", "if", "else", "for", "while", "do", "switch")
+_WORDS = "struct union enum extern if else for while do switch"
 
-_PARAMETERS = frozenset({"parameter_declaration.declarator", "optional_parameter_declaration.declarator"})
+_PARAMETERS = kinds("parameter_declaration.declarator optional_parameter_declaration.declarator")
 _CLASSES = ("struct_specifier", "union_specifier", "class_specifier")
 _BINDING = BindingRules(
-    names=frozenset({"identifier", "field_identifier", "type_identifier", "namespace_identifier"}),
-    scopes=frozenset(
-        {
-            *("translation_unit", "function_definition", "compound_statement", "for_statement", "for_range_loop"),
-            *("namespace_definition", "lambda_expression", "catch_clause", "template_declaration"),
-            *_CLASSES,
-        }
+    names=kinds("identifier field_identifier type_identifier namespace_identifier"),
+    scopes=kinds(
+        "translation_unit function_definition compound_statement for_statement for_range_loop",
+        "namespace_definition lambda_expression catch_clause template_declaration",
+        *_CLASSES,
     ),
     binds=_PARAMETERS
-    | {
-        *("declaration.declarator", "init_declarator.declarator", "function_definition.declarator"),
-        *("field_declaration.declarator", "type_definition.declarator", "enumerator.name", "enum_specifier.name"),
-        *("preproc_def.name", "preproc_function_def.name", "alias_declaration.name", "for_range_loop.declarator"),
-        *("structured_binding_declarator.", "type_parameter_declaration.", "namespace_definition.name"),
+    | kinds(
+        "declaration.declarator init_declarator.declarator function_definition.declarator",
+        "field_declaration.declarator type_definition.declarator enumerator.name enum_specifier.name",
+        "preproc_def.name preproc_function_def.name alias_declaration.name for_range_loop.declarator",
+        "structured_binding_declarator. type_parameter_declaration. namespace_definition.name",
         *(f"{kind}.name" for kind in _CLASSES),
-    },
-    parameters=_PARAMETERS,
-    passes=frozenset(
-        {
-            *("pointer_declarator.declarator", "array_declarator.declarator", "function_declarator.declarator"),
-            *("parenthesized_declarator.", "reference_declarator."),
-        }
     ),
-    redeclared=frozenset({"function_declarator"}),
+    parameters=_PARAMETERS,
+    passes=kinds(
+        "pointer_declarator.declarator array_declarator.declarator function_declarator.declarator",
+        "parenthesized_declarator. reference_declarator.",
+    ),
+    redeclared=kinds("function_declarator"),
     fields=(("field_expression.field", "argument"), ("qualified_identifier.name", "scope")),
     owners=tuple((kind, "name") for kind in _CLASSES),
-    selves=frozenset({"this"}),
-    keywords=frozenset({"field_designator."}),
+    selves=kinds("this"),
+    keywords=kinds("field_designator."),
     calls=(("call_expression", "function", "arguments"),),
     members_in_scope=True,
 )
@@ -56,17 +53,15 @@ C = with_braces(
     extensions=(".c", ".h"),
     grammar="tree_sitter_c:language",
     harmful=(UNCLOSED, ARROWS),
-    strings=frozenset({"string_literal", "char_literal", "system_lib_string"}),
+    strings=kinds("string_literal char_literal system_lib_string"),
     statement_end=";",
-    argument_lists=frozenset({"argument_list", "parameter_list", "preproc_params"}),
-    blocks=frozenset(
-        {
-            *("translation_unit", "compound_statement", "field_declaration_list", "enumerator_list"),
-            *("case_statement", "declaration_list"),
-        }
+    argument_lists=kinds("argument_list parameter_list preproc_params"),
+    blocks=kinds(
+        "translation_unit compound_statement field_declaration_list enumerator_list case_statement",
+        "declaration_list",
     ),
-    opening=braces(*_WORDS) + ON_ITS_LINE,
-    functions=frozenset({"function_definition"}),
+    opening=braces(_WORDS) + ON_ITS_LINE,
+    functions=kinds("function_definition"),
     fillers=rf"assert\(\s*(?:0|false)\s*&&\s*\"{TODO}.{{0,400}}\)",
     body_fillers=rf"assert\(\s*(?:0|false)\s*&&\s*\".{{0,400}}{UNWRITTEN}.{{0,400}}\)",
     binding=_BINDING,
@@ -82,11 +77,11 @@ CPP = replace(
     ids=("cpp", "c++", "cuda-cpp"),
     extensions=(".cpp", ".cc", ".cxx", ".hpp", ".hh", ".hxx", ".ipp", ".cu", ".cuh"),
     grammar="tree_sitter_cpp:language",
-    strings=C.strings | {"raw_string_literal"},
-    opening=braces(*_WORDS, "class", "namespace", "try", "catch") + ON_ITS_LINE,
-    functions=C.functions | {"lambda_expression"},
-    may_be_empty=frozenset({"lambda_expression"}),
-    closures=frozenset({"lambda_expression"}),
+    strings=C.strings | kinds("raw_string_literal"),
+    opening=braces(_WORDS, "class namespace try catch") + ON_ITS_LINE,
+    functions=C.functions | kinds("lambda_expression"),
+    may_be_empty=kinds("lambda_expression"),
+    closures=kinds("lambda_expression"),
     fillers=rf"{C.fillers}|throw std::\w+\(\s*\"{TODO}.{{0,400}}\)",
     body_fillers=rf"{C.body_fillers}|throw std::\w+\(\s*\".{{0,400}}{UNWRITTEN}.{{0,400}}\)",
     # a destructor, or a constructor: with an initializer list, inside its class, outside it

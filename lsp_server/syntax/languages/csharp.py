@@ -6,41 +6,38 @@ from lsp_server.syntax.languages.table import (
     UNCLOSED_ANGLES,
     BindingRules,
     braces,
+    kinds,
     with_braces,
 )
 
-_SPECIAL = frozenset(
-    {
-        *("constructor_declaration", "destructor_declaration", "accessor_declaration"),
-        *("lambda_expression", "anonymous_method_expression"),
-    }
+_SPECIAL = kinds(
+    "constructor_declaration destructor_declaration accessor_declaration lambda_expression",
+    "anonymous_method_expression",
 )
 
-_PARAMETERS = frozenset({"parameter.name", "lambda_expression.parameters", "implicit_parameter_list."})
+_PARAMETERS = kinds("parameter.name lambda_expression.parameters implicit_parameter_list.")
 _TYPES = ("class_declaration", "struct_declaration", "interface_declaration", "record_declaration", "enum_declaration")
 _BINDING = BindingRules(
-    names=frozenset({"identifier"}),
-    scopes=frozenset(
-        {
-            *("compilation_unit", "namespace_declaration", "method_declaration", "constructor_declaration", "block"),
-            *("local_function_statement", "lambda_expression", "for_statement", "foreach_statement", "catch_clause"),
-            *("property_declaration", "accessor_declaration", "using_statement"),
-            *_TYPES,
-        }
+    names=kinds("identifier"),
+    scopes=kinds(
+        "compilation_unit namespace_declaration method_declaration constructor_declaration block",
+        "local_function_statement lambda_expression for_statement foreach_statement catch_clause",
+        "property_declaration accessor_declaration using_statement",
+        *_TYPES,
     ),
     binds=_PARAMETERS
-    | {
-        *("variable_declarator.name", "foreach_statement.left", "catch_declaration.name", "property_declaration.name"),
-        *("method_declaration.name", "local_function_statement.name", "enum_member_declaration.name"),
-        *("declaration_pattern.name", "declaration_expression.name", "type_parameter.name", "event_declaration.name"),
+    | kinds(
+        "variable_declarator.name foreach_statement.left catch_declaration.name property_declaration.name",
+        "method_declaration.name local_function_statement.name enum_member_declaration.name",
+        "declaration_pattern.name declaration_expression.name type_parameter.name event_declaration.name",
         *(f"{kind}.name" for kind in _TYPES),
-    },
+    ),
     parameters=_PARAMETERS,
-    paths=frozenset({"using_directive"}),
+    paths=kinds("using_directive"),
     fields=(("member_access_expression.name", "expression"), ("conditional_access_expression.", "condition")),
     owners=tuple((kind, "name") for kind in _TYPES),
-    selves=frozenset({"this", "base"}),
-    keywords=frozenset({"argument.name"}),
+    selves=kinds("this base"),
+    keywords=kinds("argument.name"),
     calls=(
         ("invocation_expression", "function", "arguments"),
         ("object_creation_expression", "type", "arguments"),
@@ -56,32 +53,28 @@ CSHARP = with_braces(
     extensions=(".cs", ".csx"),
     grammar="tree_sitter_c_sharp:language",
     harmful=(UNCLOSED, UNCLOSED_ANGLES),
-    strings=frozenset(
-        {
-            *("string_literal", "verbatim_string_literal", "raw_string_literal", "character_literal"),
-            "interpolated_string_expression",
-        }
+    strings=kinds(
+        "string_literal verbatim_string_literal raw_string_literal character_literal",
+        "interpolated_string_expression",
     ),
-    interpolations=frozenset({"interpolation"}),
+    interpolations=kinds("interpolation"),
     word_characters="@",
     statement_end=";",
-    argument_lists=frozenset({"argument_list", "parameter_list", "attribute_argument_list"}),
-    blocks=frozenset(
-        {
-            *("compilation_unit", "block", "declaration_list", "enum_member_declaration_list", "accessor_list"),
-            *("switch_body", "switch_section"),
-        }
+    argument_lists=kinds("argument_list parameter_list attribute_argument_list"),
+    blocks=kinds(
+        "compilation_unit block declaration_list enum_member_declaration_list accessor_list switch_body",
+        "switch_section",
     ),
     opening=braces(
-        *("namespace", "class", "struct", "interface", "enum", "record", "if", "else", "for", "foreach", "while"),
-        *("do", "switch", "try", "catch", "finally", "using", "lock", "get", "set", "init", "unsafe", "checked"),
+        "namespace class struct interface enum record if else for foreach while do switch try catch finally",
+        "using lock get set init unsafe checked",
     )
     + ON_ITS_LINE,
-    functions=_SPECIAL | {"method_declaration", "local_function_statement", "operator_declaration"},
+    functions=_SPECIAL | kinds("method_declaration local_function_statement operator_declaration"),
     may_be_empty=_SPECIAL,
-    body_arrows=frozenset({"=>"}),
-    closures=frozenset({"lambda_expression", "anonymous_method_expression"}),
-    classes=frozenset({"class_declaration", "struct_declaration", "interface_declaration", "record_declaration"}),
+    body_arrows=kinds("=>"),
+    closures=kinds("lambda_expression anonymous_method_expression"),
+    classes=kinds("class_declaration struct_declaration interface_declaration record_declaration"),
     fillers=r"throw new (?:System\.)?NotImplementedException\(.{0,400}\)",
     binding=_BINDING,
     empty_on_purpose=r"\bvirtual\b",  # a hook for subclasses

@@ -1,21 +1,21 @@
 """JSON, YAML and TOML."""
 
-from lsp_server.syntax.languages.table import LanguageTable
+from lsp_server.syntax.languages.table import LanguageTable, kinds
 
 JSON = LanguageTable(
     ids=("json", "jsonc", "json5"),
     extensions=(".json", ".jsonc", ".json5", ".webmanifest"),
     grammar="tree_sitter_json:language",
-    comments=frozenset({"comment"}),
+    comments=kinds("comment"),
     block_comments=(("/*", "*/"),),
     line_comment="//",
-    strings=frozenset({"string"}),
+    strings=kinds("string"),
     name="0",
-    openers=frozenset({"{", "["}),
-    data=frozenset({"object", "array"}),
-    blocks=frozenset({"document"}),
+    openers=kinds("{ ["),
+    data=kinds("object array"),
+    blocks=kinds("document"),
     opening=r"[\[{]\s*$",
-    closers=frozenset({"}", "]"}),
+    closers=kinds("} ]"),
     indent="  ",
 )
 
@@ -23,11 +23,11 @@ YAML = LanguageTable(
     ids=("yaml", "dockercompose", "github-actions-workflow"),
     extensions=(".yaml", ".yml"),
     grammar="tree_sitter_yaml:language",
-    comments=frozenset({"comment"}),
+    comments=kinds("comment"),
     line_comment="#",
-    strings=frozenset({"double_quote_scalar", "single_quote_scalar"}),
+    strings=kinds("double_quote_scalar single_quote_scalar"),
     word_characters="-",
-    blocks=frozenset({"block_mapping", "block_sequence"}),
+    blocks=kinds("block_mapping block_sequence"),
     harmful=((r"^[ \t?:-]{200}", 0),),  # 256 levels, which need as many columns, crash it
     opening=r"[:-]\s*?[\r\n]\s*$",  # a value may follow on the line itself
     by_indentation=True,
@@ -39,13 +39,13 @@ TOML = LanguageTable(
     extensions=(".toml",),
     names=("Cargo.lock", "poetry.lock", "uv.lock"),
     grammar="tree_sitter_toml:language",
-    comments=frozenset({"comment"}),
+    comments=kinds("comment"),
     line_comment="#",
-    strings=frozenset({"string"}),
+    strings=kinds("string"),
     word_characters="-",
     name="0",
-    openers=frozenset({"["}),
-    data=frozenset({"array"}),
-    blocks=frozenset({"document", "table", "table_array_element"}),
-    closers=frozenset({"]"}),
+    openers=kinds("["),
+    data=kinds("array"),
+    blocks=kinds("document table table_array_element"),
+    closers=kinds("]"),
 )

@@ -11,37 +11,35 @@ from lsp_server.syntax.languages.table import (
     BindingRules,
     ImportRules,
     braces,
+    kinds,
     with_braces,
 )
 
-_CONSTRUCTORS = frozenset({"constructor_declaration", "compact_constructor_declaration"})
+_CONSTRUCTORS = kinds("constructor_declaration compact_constructor_declaration")
 
-_PARAMETERS = frozenset(
-    {"formal_parameter.name", "lambda_expression.parameters", "inferred_parameters.", "spread_parameter."}
-)
-_TYPES = ("class_declaration", "interface_declaration", "enum_declaration", "record_declaration")
+_PARAMETERS = kinds("formal_parameter.name lambda_expression.parameters inferred_parameters. spread_parameter.")
+_TYPES = kinds("class_declaration interface_declaration enum_declaration record_declaration")
 _BINDING = BindingRules(
-    names=frozenset({"identifier", "type_identifier"}),
+    names=kinds("identifier type_identifier"),
     scopes=_CONSTRUCTORS
-    | {
-        *("program", "method_declaration", "block", "constructor_body", "for_statement", "enhanced_for_statement"),
-        *("lambda_expression", "catch_clause", "try_with_resources_statement", "switch_block_statement_group"),
-        *_TYPES,
-    },
+    | _TYPES
+    | kinds(
+        "program method_declaration block constructor_body for_statement enhanced_for_statement lambda_expression",
+        "catch_clause try_with_resources_statement switch_block_statement_group",
+    ),
     binds=_PARAMETERS
-    | {
-        *("variable_declarator.name", "catch_formal_parameter.name", "enhanced_for_statement.name", "resource.name"),
-        *("instanceof_expression.name", "method_declaration.name", "enum_constant.name", "import_declaration."),
-        *(f"{kind}.name" for kind in _TYPES),
-        "type_parameter.",
-    },
+    | {f"{kind}.name" for kind in _TYPES}
+    | kinds(
+        "variable_declarator.name catch_formal_parameter.name enhanced_for_statement.name resource.name",
+        "instanceof_expression.name method_declaration.name enum_constant.name import_declaration. type_parameter.",
+    ),
     parameters=_PARAMETERS,
-    passes=frozenset({"scoped_identifier.name"}),
-    paths=frozenset({"import_declaration", "package_declaration"}),
+    passes=kinds("scoped_identifier.name"),
+    paths=kinds("import_declaration package_declaration"),
     fields=(("field_access.field", "object"), ("method_invocation.name", "object")),
     owners=tuple((kind, "name") for kind in _TYPES),
-    selves=frozenset({"this"}),
-    cases=frozenset({"switch_label."}),
+    selves=kinds("this"),
+    cases=kinds("switch_label."),
     calls=(("method_invocation", "name", "arguments"), ("object_creation_expression", "type", "arguments")),
     members_in_scope=True,
     shares_folder=True,
@@ -52,26 +50,21 @@ JAVA = with_braces(
     harmful=(UNCLOSED, UNCLOSED_ANGLES, ARROWS),
     extensions=(".java",),
     grammar="tree_sitter_java:language",
-    comments=frozenset({"line_comment", "block_comment"}),
-    strings=frozenset({"string_literal", "character_literal"}),
-    interpolations=frozenset({"string_interpolation"}),
+    comments=kinds("line_comment block_comment"),
+    strings=kinds("string_literal character_literal"),
+    interpolations=kinds("string_interpolation"),
     statement_end=";",
-    argument_lists=frozenset({"argument_list", "formal_parameters"}),
-    blocks=frozenset(
-        {
-            *("program", "block", "constructor_body", "class_body", "interface_body", "enum_body"),
-            *("enum_body_declarations", "annotation_type_body", "switch_block", "switch_block_statement_group"),
-        }
+    argument_lists=kinds("argument_list formal_parameters"),
+    blocks=kinds(
+        "program block constructor_body class_body interface_body enum_body enum_body_declarations",
+        "annotation_type_body switch_block switch_block_statement_group",
     ),
-    opening=braces(
-        *("class", "interface", "enum", "record", "if", "else", "for", "while", "do", "switch"),
-        *("try", "catch", "finally", "synchronized", "static"),
-    )
+    opening=braces("class interface enum record if else for while do switch try catch finally synchronized static")
     + ON_ITS_LINE,
-    functions=_CONSTRUCTORS | {"method_declaration", "lambda_expression"},
-    may_be_empty=_CONSTRUCTORS | {"lambda_expression"},
-    closures=frozenset({"lambda_expression"}),
-    classes=frozenset({"class_declaration", "interface_declaration", "enum_declaration", "record_declaration"}),
+    functions=_CONSTRUCTORS | kinds("method_declaration lambda_expression"),
+    may_be_empty=_CONSTRUCTORS | kinds("lambda_expression"),
+    closures=kinds("lambda_expression"),
+    classes=_TYPES,
     fillers=rf"throw new \w*(?:Exception|Error)\(\s*\"{TODO}.{{0,400}}\)",
     body_fillers=rf"throw new \w*(?:Exception|Error)\(\s*\"{NOT_FOR_OTHERS}.{{0,400}}{UNWRITTEN}.{{0,400}}\)",
     empty_on_purpose=r"\bdefault\b",

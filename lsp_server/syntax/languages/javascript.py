@@ -10,6 +10,7 @@ from lsp_server.syntax.languages.table import (
     BindingRules,
     ImportRules,
     braces,
+    kinds,
     with_braces,
 )
 
@@ -35,58 +36,48 @@ _IMPORTS = ImportRules(
     folders=("", "src", "node_modules", "packages"),
 )
 
-_JS_PARAMETERS = frozenset(
-    {"formal_parameters.", "required_parameter.pattern", "optional_parameter.pattern", "arrow_function.parameter"}
+_JS_PARAMETERS = kinds(
+    "formal_parameters. required_parameter.pattern optional_parameter.pattern arrow_function.parameter"
 )
 _BINDING = BindingRules(
-    names=frozenset(
-        {
-            *("identifier", "type_identifier", "property_identifier", "private_property_identifier"),
-            *("shorthand_property_identifier", "shorthand_property_identifier_pattern"),
-        }
+    names=kinds(
+        "identifier type_identifier property_identifier private_property_identifier shorthand_property_identifier",
+        "shorthand_property_identifier_pattern",
     ),
-    scopes=frozenset(
-        {
-            *("program", "function_declaration", "generator_function_declaration", "method_definition", "class"),
-            *("function_expression", "generator_function", "arrow_function", "class_declaration", "catch_clause"),
-            *("statement_block", "for_statement", "for_in_statement", "abstract_class_declaration"),
-            *("type_alias_declaration", "interface_declaration", "function_signature", "method_signature"),
-        }
+    scopes=kinds(
+        "program function_declaration generator_function_declaration method_definition class function_expression",
+        "generator_function arrow_function class_declaration catch_clause statement_block for_statement",
+        "for_in_statement abstract_class_declaration type_alias_declaration interface_declaration",
+        "function_signature method_signature",
     ),
     binds=_JS_PARAMETERS
-    | {
-        *("function_declaration.name", "generator_function_declaration.name", "class_declaration.name"),
-        *("variable_declarator.name", "catch_clause.parameter", "for_in_statement.left", "import_clause."),
-        *("namespace_import.", "import_specifier.name", "import_specifier.alias", "enum_declaration.name"),
-        *("interface_declaration.name", "type_alias_declaration.name", "type_parameter.name"),
-        *("abstract_class_declaration.name", "function_signature.name"),
-    },
-    parameters=_JS_PARAMETERS,
-    passes=frozenset(
-        {
-            *("object_pattern.", "array_pattern.", "pair_pattern.value", "rest_pattern."),
-            *("assignment_pattern.left", "object_assignment_pattern.left"),
-        }
+    | kinds(
+        "function_declaration.name generator_function_declaration.name class_declaration.name",
+        "variable_declarator.name catch_clause.parameter for_in_statement.left import_clause. namespace_import.",
+        "import_specifier.name import_specifier.alias enum_declaration.name interface_declaration.name",
+        "type_alias_declaration.name type_parameter.name abstract_class_declaration.name function_signature.name",
     ),
-    hoisted=frozenset({"variable_declaration"}),
-    paths=frozenset({"import_statement"}),
+    parameters=_JS_PARAMETERS,
+    passes=kinds(
+        "object_pattern. array_pattern. pair_pattern.value rest_pattern. assignment_pattern.left",
+        "object_assignment_pattern.left",
+    ),
+    hoisted=kinds("variable_declaration"),
+    paths=kinds("import_statement"),
     fields=(("member_expression.property", "object"),),
-    members=frozenset(
-        {
-            *("method_definition.name", "public_field_definition.name", "field_definition.property"),
-            *("property_signature.name", "method_signature.name", "abstract_method_signature.name"),
-            *("enum_body.name", "enum_assignment.name"),
-        }
+    members=kinds(
+        "method_definition.name public_field_definition.name field_definition.property property_signature.name",
+        "method_signature.name abstract_method_signature.name enum_body.name enum_assignment.name",
     ),
     owners=(
         *(("class_declaration", "name"), ("class", "name"), ("abstract_class_declaration", "name")),
         *(("interface_declaration", "name"), ("enum_declaration", "name"), ("type_alias_declaration", "name")),
     ),
-    keys=frozenset({"pair.key"}),
-    keywords=frozenset({"jsx_attribute."}),
-    elements=frozenset({"jsx_opening_element", "jsx_self_closing_element"}),
-    selves=frozenset({"this"}),
-    assigned=frozenset({"assignment_expression.left"}),
+    keys=kinds("pair.key"),
+    keywords=kinds("jsx_attribute."),
+    elements=kinds("jsx_opening_element jsx_self_closing_element"),
+    selves=kinds("this"),
+    assigned=kinds("assignment_expression.left"),
     shorthand=(("shorthand_property_identifier", ": "), ("export_specifier.name", " as ")),
     calls=(("call_expression", "function", "arguments"), ("new_expression", "constructor", "arguments")),
     awaits="await_expression",
@@ -97,22 +88,20 @@ JAVASCRIPT = with_braces(
     ids=("javascript", "javascriptreact", "jsx"),
     extensions=(".js", ".mjs", ".cjs", ".jsx"),
     grammar="tree_sitter_javascript:language",
-    strings=frozenset({"string", "template_string", "regex"}),
-    interpolations=frozenset({"template_substitution"}),
+    strings=kinds("string template_string regex"),
+    interpolations=kinds("template_substitution"),
     word_characters="$",
-    argument_lists=frozenset({"arguments", "formal_parameters"}),
-    blocks=frozenset({"program", "statement_block", "class_body", "switch_body", "switch_case", "switch_default"}),
-    opening=braces("class", "if", "else", "for", "while", "do", "switch", "try", "finally", "function"),
+    argument_lists=kinds("arguments formal_parameters"),
+    blocks=kinds("program statement_block class_body switch_body switch_case switch_default"),
+    opening=braces("class if else for while do switch try finally function"),
     indent="  ",
-    functions=frozenset(
-        {
-            *("function_declaration", "generator_function_declaration", "method_definition"),
-            *("function_expression", "generator_function", "arrow_function"),
-        }
+    functions=kinds(
+        "function_declaration generator_function_declaration method_definition function_expression",
+        "generator_function arrow_function",
     ),
-    may_be_empty=frozenset({"function_expression", "generator_function", "arrow_function", "object"}),
-    closures=frozenset({"function_expression", "generator_function", "arrow_function"}),
-    classes=frozenset({"class_declaration", "class"}),
+    may_be_empty=kinds("function_expression generator_function arrow_function object"),
+    closures=kinds("function_expression generator_function arrow_function"),
+    classes=kinds("class_declaration class"),
     fillers=rf"throw new \w*Error\(\s*[\"'`]{TODO}.{{0,400}}\)",
     body_fillers=rf"throw new \w*Error\(\s*[\"'`]{NOT_FOR_OTHERS}.{{0,400}}{UNWRITTEN}.{{0,400}}\)",
     empty_on_purpose=r"^(?:(?:public|private|protected)\s+)?constructor\b",
@@ -125,12 +114,9 @@ TYPESCRIPT = replace(
     ids=("typescript",),
     extensions=(".ts", ".mts", ".cts"),
     grammar="tree_sitter_typescript:language_typescript",
-    blocks=JAVASCRIPT.blocks | {"interface_body", "enum_body", "object_type"},
-    opening=braces(
-        *("class", "if", "else", "for", "while", "do", "switch", "try", "finally", "function"),
-        *("interface", "enum", "namespace", "module"),
-    ),
-    classes=frozenset({"class_declaration", "class", "abstract_class_declaration"}),
+    blocks=JAVASCRIPT.blocks | kinds("interface_body enum_body object_type"),
+    opening=braces("class if else for while do switch try finally function interface enum namespace module"),
+    classes=kinds("class_declaration class abstract_class_declaration"),
     declarations=(".d.ts", ".d.mts", ".d.cts"),
     harmful=((r"\?\?\?", 1000), UNCLOSED_ANGLES),  # many markers, too, take memory by the square of their number
 )

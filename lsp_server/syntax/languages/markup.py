@@ -1,6 +1,6 @@
 """HTML, CSS and Markdown. Code embedded in them is plain text."""
 
-from lsp_server.syntax.languages.table import LanguageTable
+from lsp_server.syntax.languages.table import LanguageTable, kinds
 
 _VOID = "area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr"
 
@@ -8,11 +8,11 @@ HTML = LanguageTable(
     ids=("html", "htm"),
     extensions=(".html", ".htm", ".xhtml"),
     grammar="tree_sitter_html:language",
-    comments=frozenset({"comment"}),
+    comments=kinds("comment"),
     block_comments=(("<!--", "-->"),),
-    strings=frozenset({"quoted_attribute_value"}),
+    strings=kinds("quoted_attribute_value"),
     word_characters="-",
-    blocks=frozenset({"document", "element"}),
+    blocks=kinds("document element"),
     opening=rf"(?i:<(?!(?:{_VOID})\b)[a-z][^<>]*(?<!/)>\s*$)",
     by_indentation=True,
     indent="  ",
@@ -22,16 +22,16 @@ CSS = LanguageTable(
     ids=("css",),
     extensions=(".css",),
     grammar="tree_sitter_css:language",
-    comments=frozenset({"comment"}),
+    comments=kinds("comment"),
     block_comments=(("/*", "*/"),),
-    strings=frozenset({"string_value"}),
+    strings=kinds("string_value"),
     word_characters="-",
-    argument_lists=frozenset({"arguments"}),
-    operand_ends=frozenset({",", ";", ":", "{"}),
-    openers=frozenset({"{"}),
-    blocks=frozenset({"stylesheet", "block", "keyframe_block_list"}),
+    argument_lists=kinds("arguments"),
+    operand_ends=kinds(", ; : {"),
+    openers=kinds("{"),
+    blocks=kinds("stylesheet block keyframe_block_list"),
     opening=r"\{\s*$",
-    closers=frozenset({"}"}),
+    closers=kinds("}"),
     indent="  ",
 )
 
@@ -41,6 +41,6 @@ MARKDOWN = LanguageTable(
     grammar="tree_sitter_markdown:language",
     quoted=r"`[^`\n]*`",
     quotes="",
-    blocks=frozenset({"document", "section"}),
+    blocks=kinds("document section"),
     indent="  ",
 )

@@ -1,13 +1,6 @@
 """PHP."""
 
-from lsp_server.syntax.languages.table import (
-    NOT_FOR_OTHERS,
-    ON_ITS_LINE,
-    TODO,
-    UNWRITTEN,
-    braces,
-    with_braces,
-)
+from lsp_server.syntax.languages.table import NOT_FOR_OTHERS, ON_ITS_LINE, TODO, UNWRITTEN, braces, kinds, with_braces
 
 _THROW = r"throw new [\w\\]*(?:Exception|Error)\(\s*[\"']"
 
@@ -15,26 +8,23 @@ PHP = with_braces(
     ids=("php",),
     extensions=(".php", ".phtml"),
     grammar="tree_sitter_php:language_php",
-    strings=frozenset({"string", "encapsed_string"}),
-    interpolations=frozenset({"variable_name"}),
+    strings=kinds("string encapsed_string"),
+    interpolations=kinds("variable_name"),
     word_characters="$",
     statement_end=";",
-    argument_lists=frozenset({"arguments", "formal_parameters"}),
-    blocks=frozenset(
-        {
-            *("program", "compound_statement", "declaration_list", "enum_declaration_list"),
-            *("switch_block", "case_statement", "default_statement", "match_block"),
-        }
+    argument_lists=kinds("arguments formal_parameters"),
+    blocks=kinds(
+        "program compound_statement declaration_list enum_declaration_list switch_block case_statement",
+        "default_statement match_block",
     ),
     opening=braces(
-        *("function", "class", "interface", "trait", "enum", "namespace", "if", "else", "elseif", "for", "foreach"),
-        *("while", "do", "switch", "try", "catch", "finally"),
+        "function class interface trait enum namespace if else elseif for foreach while do switch try catch", "finally"
     )
     + ON_ITS_LINE,
-    functions=frozenset({"function_definition", "method_declaration", "anonymous_function", "arrow_function"}),
-    may_be_empty=frozenset({"anonymous_function"}),
-    closures=frozenset({"anonymous_function", "arrow_function"}),
-    classes=frozenset({"class_declaration", "interface_declaration", "trait_declaration", "enum_declaration"}),
+    functions=kinds("function_definition method_declaration anonymous_function arrow_function"),
+    may_be_empty=kinds("anonymous_function"),
+    closures=kinds("anonymous_function arrow_function"),
+    classes=kinds("class_declaration interface_declaration trait_declaration enum_declaration"),
     fillers=rf"{_THROW}{TODO}.{{0,400}}\)",
     body_fillers=rf"{_THROW}{NOT_FOR_OTHERS}.{{0,400}}{UNWRITTEN}.{{0,400}}\)",
     empty_on_purpose=r"\bfunction\s+__(?:construct|destruct)\b",

@@ -2,41 +2,38 @@
 
 import builtins
 
-from lsp_server.syntax.languages.table import NOT_FOR_OTHERS, BindingRules, ImportRules, LanguageTable
+from lsp_server.syntax.languages.table import NOT_FOR_OTHERS, BindingRules, ImportRules, LanguageTable, kinds
 
-_PARAMETERS = frozenset({"parameters.", "lambda_parameters."})
-_COMPREHENSIONS = ("list_comprehension", "set_comprehension", "dictionary_comprehension", "generator_expression")
+_PARAMETERS = kinds("parameters. lambda_parameters.")
 _BINDING = BindingRules(
-    names=frozenset({"identifier"}),
-    scopes=frozenset({"module", "function_definition", "class_definition", "lambda", *_COMPREHENSIONS}),
+    names=kinds("identifier"),
+    scopes=kinds(
+        "module function_definition class_definition lambda",
+        "list_comprehension set_comprehension dictionary_comprehension generator_expression",
+    ),
     binds=_PARAMETERS
-    | {
-        *("function_definition.name", "class_definition.name", "assignment.left"),
-        *("for_statement.left", "for_in_clause.left", "named_expression.name", "as_pattern.alias"),
-        *("import_statement.name", "import_from_statement.name", "aliased_import.alias"),
-        *("case_pattern.", "splat_pattern.", "keyword_pattern."),
-    },
+    | kinds(
+        "function_definition.name class_definition.name assignment.left for_statement.left for_in_clause.left",
+        "named_expression.name as_pattern.alias import_statement.name import_from_statement.name",
+        "aliased_import.alias case_pattern. splat_pattern. keyword_pattern.",
+    ),
     parameters=_PARAMETERS,
-    passes=frozenset(
-        {
-            *("default_parameter.name", "typed_parameter.", "typed_default_parameter.name"),
-            *("list_splat_pattern.", "dictionary_splat_pattern.", "pattern_list.", "tuple_pattern.", "list_pattern."),
-            *("as_pattern_target.", "tuple.", "dotted_name."),
-        }
+    passes=kinds(
+        "default_parameter.name typed_parameter. typed_default_parameter.name list_splat_pattern.",
+        "dictionary_splat_pattern. pattern_list. tuple_pattern. list_pattern. as_pattern_target. tuple.",
+        "dotted_name.",
     ),
-    outside=frozenset(
-        {
-            *("default_parameter.value", "typed_default_parameter.value", "typed_default_parameter.type"),
-            *("typed_parameter.type", "function_definition.return_type", "class_definition.superclasses"),
-        }
+    outside=kinds(
+        "default_parameter.value typed_default_parameter.value typed_default_parameter.type typed_parameter.type",
+        "function_definition.return_type class_definition.superclasses",
     ),
-    outward=frozenset({"global_statement", "nonlocal_statement"}),
-    paths=frozenset({"import_statement", "import_from_statement", "future_import_statement"}),
+    outward=kinds("global_statement nonlocal_statement"),
+    paths=kinds("import_statement import_from_statement future_import_statement"),
     fields=(("attribute.attribute", "object"),),
     owners=(("class_definition", "name"),),
-    selves=frozenset({"self", "cls"}),
-    assigned=frozenset({"assignment.left"}),
-    keywords=frozenset({"keyword_argument.name"}),
+    selves=kinds("self cls"),
+    assigned=kinds("assignment.left"),
+    keywords=kinds("keyword_argument.name"),
     calls=(("call", "function", "arguments"),),
     quoted=True,
     builtins=frozenset({*dir(builtins), "__file__", "__path__"}),
@@ -48,33 +45,30 @@ PYTHON = LanguageTable(
     ids=("python",),
     extensions=(".py", ".pyi", ".pyw"),
     grammar="tree_sitter_python:language",
-    comments=frozenset({"comment"}),
+    comments=kinds("comment"),
     line_comment="#",
-    ignored=frozenset({"line_continuation"}),
-    strings=frozenset({"string"}),
+    ignored=kinds("line_continuation"),
+    strings=kinds("string"),
     multiline_quotes=('"""', "'''"),
-    interpolations=frozenset({"interpolation"}),
-    openers=frozenset({":"}),
-    headers=frozenset(
-        {
-            *("function_definition", "class_definition", "with_statement", "for_statement", "while_statement"),
-            *("if_statement", "elif_clause", "else_clause", "match_statement", "case_clause"),
-            *("try_statement", "except_clause", "finally_clause"),
-        }
+    interpolations=kinds("interpolation"),
+    openers=kinds(":"),
+    headers=kinds(
+        "function_definition class_definition with_statement for_statement while_statement if_statement",
+        "elif_clause else_clause match_statement case_clause try_statement except_clause finally_clause",
     ),
     opening=r"^\s*(?:def|class|async|with|for|while|if|elif|else|match|case|try|except|finally)\b.*:\s*$",
-    blocks=frozenset({"block", "module"}),
-    statements=frozenset({"expression_statement"}),
-    documented=frozenset({"function_definition", "class_definition"}),
-    argument_lists=frozenset({"argument_list", "parameters"}),
-    operand_ends=frozenset({",", ";", ":", "for", "in", "if", "else", "async", "as"}),
+    blocks=kinds("block module"),
+    statements=kinds("expression_statement"),
+    documented=kinds("function_definition class_definition"),
+    argument_lists=kinds("argument_list parameters"),
+    operand_ends=kinds(", ; : for in if else async as"),
     by_indentation=True,
     omitted_body="...",
-    functions=frozenset({"function_definition"}),
-    classes=frozenset({"class_definition"}),
-    wrappers=frozenset({"decorated_definition"}),
+    functions=kinds("function_definition"),
+    classes=kinds("class_definition"),
+    wrappers=kinds("decorated_definition"),
     body_fillers=rf"\.\.\.|pass\b|raise NotImplementedError\b{NOT_FOR_OTHERS}.{{0,400}}",
-    meant_inline=frozenset({"pass"}),
+    meant_inline=kinds("pass"),
     empty_on_purpose=r"@(?:\w+\.)*(?:abstract\w*|overload)\b|#.*(?:pragma: no cover|(?i:\babstract))",
     abstract=r"\b(?:Protocol|ABC|ABCMeta)\b",
     declarations=(".pyi",),

@@ -7,46 +7,41 @@ from lsp_server.syntax.languages.table import (
     BindingRules,
     ImportRules,
     braces,
+    kinds,
     with_braces,
 )
 
-_PARAMETERS = frozenset({"parameter.pattern", "closure_parameters."})
+_PARAMETERS = kinds("parameter.pattern closure_parameters.")
 _BINDING = BindingRules(
-    names=frozenset({"identifier", "type_identifier", "field_identifier", "shorthand_field_identifier"}),
-    scopes=frozenset(
-        {
-            *("source_file", "function_item", "closure_expression", "block", "match_arm", "for_expression"),
-            *("declaration_list", "if_expression", "while_expression", "impl_item", "trait_item", "struct_item"),
-            *("function_signature_item", "enum_item"),
-        }
+    names=kinds("identifier type_identifier field_identifier shorthand_field_identifier"),
+    scopes=kinds(
+        "source_file function_item closure_expression block match_arm for_expression declaration_list",
+        "if_expression while_expression impl_item trait_item struct_item function_signature_item enum_item",
     ),
     binds=_PARAMETERS
-    | {
-        *("let_declaration.pattern", "let_condition.pattern", "for_expression.pattern", "match_pattern."),
-        *("function_item.name", "struct_item.name", "enum_item.name", "const_item.name", "static_item.name"),
-        *("mod_item.name", "type_item.name", "trait_item.name", "use_declaration.argument", "use_as_clause.alias"),
-        *("use_list.", "scoped_use_list.list", "type_parameter.name", "union_item.name", "macro_definition.name"),
-    },
-    parameters=_PARAMETERS,
-    passes=frozenset(
-        {
-            *("tuple_pattern.", "mut_pattern.", "ref_pattern.", "reference_pattern.", "tuple_struct_pattern."),
-            *("slice_pattern.", "field_pattern.pattern", "captured_pattern.", "or_pattern.", "struct_pattern."),
-            *("scoped_identifier.name",),
-        }
+    | kinds(
+        "let_declaration.pattern let_condition.pattern for_expression.pattern match_pattern. function_item.name",
+        "struct_item.name enum_item.name const_item.name static_item.name mod_item.name type_item.name",
+        "trait_item.name use_declaration.argument use_as_clause.alias use_list. scoped_use_list.list",
+        "type_parameter.name union_item.name macro_definition.name",
     ),
-    paths=frozenset({"use_declaration"}),
+    parameters=_PARAMETERS,
+    passes=kinds(
+        "tuple_pattern. mut_pattern. ref_pattern. reference_pattern. tuple_struct_pattern. slice_pattern.",
+        "field_pattern.pattern captured_pattern. or_pattern. struct_pattern. scoped_identifier.name",
+    ),
+    paths=kinds("use_declaration"),
     fields=(
         ("field_expression.field", "value"),
         ("scoped_identifier.name", "path"),
         ("scoped_type_identifier.name", "path"),
     ),
-    members=frozenset({"field_declaration.name", "enum_variant.name"}),
+    members=kinds("field_declaration.name enum_variant.name"),
     owners=(("impl_item", "type"), ("struct_item", "name"), ("trait_item", "name"), ("enum_item", "name")),
-    selves=frozenset({"self", "Self"}),
+    selves=kinds("self Self"),
     shorthand=(("shorthand_field_initializer.", ": "),),
-    keywords=frozenset({"field_initializer.field"}),
-    unparsed=frozenset({"token_tree"}),
+    keywords=kinds("field_initializer.field"),
+    unparsed=kinds("token_tree"),
     calls=(("call_expression", "function", "arguments"), ("struct_expression", "name", "body")),
     awaits="await_expression",
     await_before="",
@@ -59,27 +54,19 @@ RUST = with_braces(
     extensions=(".rs",),
     grammar="tree_sitter_rust:language",
     harmful=(UNCLOSED,),
-    comments=frozenset({"line_comment", "block_comment"}),
-    strings=frozenset({"string_literal", "raw_string_literal", "char_literal"}),
+    comments=kinds("line_comment block_comment"),
+    strings=kinds("string_literal raw_string_literal char_literal"),
     quoted=r'r#+"(?s:.*?)"#+|"(?s:\\.|[^"\\])*"|\'(?:\\[^\'\n]+|\\\'|[^\'\\\n])\'',  # a lifetime has one quote
     quotes='"',
     statement_end=";",
-    argument_lists=frozenset({"arguments", "parameters", "token_tree"}),
-    operand_ends=frozenset({",", ";", ":", "=>"}),
-    blocks=frozenset(
-        {
-            *("source_file", "block", "declaration_list", "match_block"),
-            *("field_declaration_list", "enum_variant_list"),
-        }
-    ),
-    opening=braces(
-        *("fn", "impl", "trait", "mod", "struct", "enum", "union"),
-        *("if", "else", "match", "loop", "while", "for", "unsafe", "async", "extern"),
-    ),
-    functions=frozenset({"function_item", "closure_expression"}),
-    may_be_empty=frozenset({"closure_expression"}),
-    closures=frozenset({"closure_expression"}),
-    classes=frozenset({"impl_item", "trait_item"}),
+    argument_lists=kinds("arguments parameters token_tree"),
+    operand_ends=kinds(", ; : =>"),
+    blocks=kinds("source_file block declaration_list match_block field_declaration_list enum_variant_list"),
+    opening=braces("fn impl trait mod struct enum union if else match loop while for unsafe async extern"),
+    functions=kinds("function_item closure_expression"),
+    may_be_empty=kinds("closure_expression"),
+    closures=kinds("closure_expression"),
+    classes=kinds("impl_item trait_item"),
     fillers=r"todo!\s*[(\[{].{0,400}?[)\]}]|unimplemented!\(\s*\)",
     body_fillers=rf"unimplemented!\(.{{0,400}}\)|panic!\(\s*\"(?:{TODO}|{UNWRITTEN}).{{0,400}}\)",
     abstract=r"^(?:pub(?:\([^)]*\))?\s+)?(?:unsafe\s+)?trait\b",  # a default method may be empty on purpose

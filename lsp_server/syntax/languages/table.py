@@ -1,7 +1,4 @@
-"""The language facts that the server needs: node kinds of its grammar, regexes and words. No behaviour.
-
-A kind that the grammar does not have does no harm, but a test reports it.
-"""
+"""The language facts that the server needs: node kinds of its grammar, regexes and words. No behaviour."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -30,9 +27,8 @@ QUOTED = r'"""(?s:.*?)"""|\'\'\'(?s:.*?)\'\'\'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'
 class ImportRules:
     """How a language's files import each other.
 
-    `query` is a tree-sitter query that captures a `@module` and, if they are listed, the imported `@name`s. A module
-    name consists of parts between `separator`s. It is looked up in each of `folders` in each folder above the document,
-    with each of `suffixes`.
+    `query` captures a `@module` and, if listed, the imported `@name`s. A module's parts stand between `separator`s; it
+    is looked up in each of `folders` in each folder above the document, with each of `suffixes`.
     """
 
     query: str
@@ -51,7 +47,7 @@ class BindingRules:
     """Where names are bound and used. A place is `kind.field`, or `kind.` for a child without a field.
 
     A name is a definition if the way up from it leads through `passes` to one of `binds`. It is bound in the nearest
-    enclosing scope, or in the next one out if the definition is a field of the scope's own node, such as its name.
+    enclosing scope, or in the next one out if it is a field of the scope's own node.
     """
 
     names: frozenset[str]  # kinds of tokens
@@ -159,11 +155,18 @@ with_braces = partial(
 )
 """The table of a C-like language, which puts its own entries first."""
 
+
+def kinds(*words: str) -> frozenset[str]:
+    """The words, which are separated by spaces."""
+    return frozenset(" ".join(words).split())
+
+
 ON_ITS_LINE = r"|^\s*\{\s*$"
 """Added to `opening` if the convention puts a block's bracket on a separate line."""
 
 
 def braces(*words: str) -> str:
-    """The `opening` of a language with braces: after a header that starts with one of `words`, a `)`, or an arrow."""
-    header = rf"^\s*(?:\}}\s*)?(?:[\w@]+\s+)*?(?:{'|'.join(words)})\b[^=;]*"
+    """The `opening` of a language with braces: after one of the `words`, a `)`, or an arrow."""
+    starts = "|".join(" ".join(words).split())
+    header = rf"^\s*(?:\}}\s*)?(?:[\w@]+\s+)*?(?:{starts})\b[^=;]*"
     return rf"(?:{header}|\)[^;=(){{}}]*|[=-]>[^;={{}}]*)\{{\s*$"

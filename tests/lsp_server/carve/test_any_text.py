@@ -75,7 +75,7 @@ def test_every_span_lies_inside_the_text(language_id: str, data: st.DataObject) 
         if span is not None:
             check_splice(text, [span], "x")
             assert span.single_line <= (not {"\r", "\n"} & set(text[span.start : span.end] + span.starts_with))
-            fitted = fitting.fit(source, span, span.starts_with + "x")
+            fitted = fitting.Fitter(source).fit(span, span.starts_with + "x")
             assert fitted is None or fitted.startswith(span.starts_with)
 
 

@@ -1,6 +1,5 @@
 """The hole at a cursor in any text, beyond what the fixture files can list."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,12 +20,6 @@ def test_a_hole_at_any_offset_of_any_text_keeps_what_is_typed(text: str, languag
         assert 0 <= span.start <= offset - between <= span.end <= len(text)
         assert span.starts_with.startswith(text[span.start : offset - between])
         assert not {"\r", "\n"} & set(text[span.start : span.end])
-
-
-@pytest.mark.parametrize("offset", [-1, 4])
-def test_an_offset_outside_the_text_is_an_error(offset: int) -> None:
-    with pytest.raises(ValueError, match="outside"):
-        carve.at_cursor(ParsedText.parse("python", "abc"), offset)
 
 
 def test_missing_grammar_falls_back_to_indentation() -> None:

@@ -1,12 +1,8 @@
 """Edge cases of placeholders, functions, selections and statements, and any text at all."""
 
-from collections.abc import Callable
-
-import pytest
-
 from inference.messages import HoleKind
 from lsp_server import carve
-from lsp_server.syntax.source import ParsedText, Source
+from lsp_server.syntax.source import ParsedText
 
 STUB = "class A:\n    def f(self) -> int: ...\n\n    def g(self):\n        ...\n"
 
@@ -39,14 +35,3 @@ def test_without_a_grammar_a_selection_is_still_a_hole() -> None:
     assert carve.selection(source, 3, 8) == carve.Span(4, 7, HoleKind.EXPRESSION, single_line=True)
     assert carve.selection(source, 0, 14) == carve.Span(0, 13, HoleKind.BLOCK)
     assert carve.statement_around(source, 9, 10) == carve.Span(8, 13, HoleKind.LINE, single_line=True)
-
-
-@pytest.mark.parametrize("ask", [carve.function_around, carve.selection, carve.statement_around])
-@pytest.mark.parametrize("bounds", [(-1, 0), (0, 4), (2, 1)])
-def test_a_range_outside_the_text_is_an_error(
-    ask: Callable[[Source, int, int], object], bounds: tuple[int, int]
-) -> None:
-    with pytest.raises(ValueError, match="not a range"):
-        ask(ParsedText.parse("python", "abc"), *bounds)
-    with pytest.raises(ValueError, match="not a range"):
-        carve.body_around(ParsedText.parse("python", "abc"), 4)

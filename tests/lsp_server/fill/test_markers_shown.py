@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from inference.messages import Hole, Snippet, Text
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.pipeline import Budget
-from lsp_server.inline import InlineRequest, InlineService
+from lsp_server.inline import InlineRequest
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.worker.paths import WorkerPaths
+from tests.lsp_server.inline.services import inline_service
 from tests.lsp_server.lsp.listening import Listening
 
 URI, MARKER = "file:///a.py", "<x>"
@@ -41,7 +42,7 @@ def check_shown(worker: Listening, before: str, after: str) -> None:
 async def test_while_typing(resident: WorkerPaths) -> None:
     document = Document(URI, "python", 1, "a = <x>\nb = \nc = <x>\n")
     async with Listening() as worker:
-        service = InlineService({URI: document}, Workers(worker), gather)
+        service = inline_service(document, Workers(worker), gather)
         service.open(URI)
         answer = service.ask(URI, InlineRequest(Cursor(12), BUDGET.from_now(), MARKER, invoked=True), document.snapshot)
         assert isinstance(answer, asyncio.Future)  # nothing is known yet

@@ -72,7 +72,7 @@ def test_undone_suggestion_stays_away() -> None:
     user = TypingUser.at(HERE, suggestion(HERE, "foo", "one"))
     user.shown()
     user.type("foo")
-    user.history.accept("one")
+    user.history.reject("one")
     user.change(4, 7, "")
     assert user.history.after_undo
     user.history.add([suggestion(HERE, "foo", "two")])

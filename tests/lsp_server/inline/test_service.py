@@ -13,10 +13,11 @@ from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document, Edit, Snapshot
 from lsp_server.documents.positions import Encoding
 from lsp_server.fill.pipeline import Budget
-from lsp_server.inline import InlineAnswer, InlineRequest, InlineResult, InlineService
+from lsp_server.inline import InlineAnswer, InlineRequest, InlineResult
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.worker import WorkerClient, WorkerFailure
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_client
+from tests.lsp_server.inline.services import inline_service
 
 URI = "file:///a.py"
 TEXT = "x = \ny = \n"
@@ -36,7 +37,7 @@ class Scene:
     document: Document = field(default_factory=lambda: Document(URI, "python", 1, TEXT))
 
     def __post_init__(self) -> None:
-        self.service = InlineService({URI: self.document}, self, self.gather)
+        self.service = inline_service(self.document, self, self.gather)
         self.service.open(URI)
 
     async def loaded(self) -> WorkerClient:

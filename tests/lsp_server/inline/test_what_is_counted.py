@@ -9,13 +9,13 @@ import pytest_asyncio
 from lsp_server.documents.document import Document, Edit
 from lsp_server.documents.positions import Encoding
 from lsp_server.fill.pipeline import Budget
-from lsp_server.inline import InlineRequest, InlineResult, InlineService
+from lsp_server.inline import InlineRequest, InlineResult
 from lsp_server.inline.suggestion import Cursor, Suggestion
-from lsp_server.session.record import Record
 from lsp_server.usage import Usage
 from lsp_server.usage.events import Answered, Decided, Event, Shown
 from lsp_server.worker import WorkerClient
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_client
+from tests.lsp_server.inline.services import inline_service
 
 URI = "file:///a.py"
 BUDGET = Budget(candidates=3, deadline_ms=60_000, max_steps=1)
@@ -33,7 +33,7 @@ class Scene:
     def __post_init__(self) -> None:
         self.worker.fills = ["foo(bar)", "something"]
         self.usage = Usage(lambda _, event: self.told.append(event))
-        self.service = InlineService({URI: self.document}, self, listener=Record({URI: self.document}, self.usage))
+        self.service = inline_service(self.document, self, usage=self.usage)
         self.service.open(URI)
 
     async def loaded(self) -> WorkerClient:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from inference.messages import MAX_STEPS
-from lsp_server.commands.arguments import add_model_arguments, problems_of, settings_of
+from lsp_server.commands.arguments import add_model_arguments, settings_of
 from lsp_server.settings.environment import environment_layers
 from lsp_server.settings.layers import Layer, Origin, resolve
 from lsp_server.settings.schema import STARTUP, USER_ONLY, PartnerSettings, ServerSettings, Settings, json_schema
@@ -220,11 +220,11 @@ def test_servers_token_is_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INFILL_LS_SERVER_PLAIN_HTTP", "true")
     monkeypatch.setenv("INFILL_LS_SERVER_TOKEN", "hush")
     args = parser.parse_args(["--server-model", "gemma"])
-    chosen = settings_of(args)
+    chosen, problems = settings_of(args)
     assert (chosen.model, chosen.server) == ("https://gpu.example", ServerSettings("gemma", "/tokenizer", True))
-    assert problems_of(args) == []
+    assert problems == []
     assert "hush" not in repr(chosen)
-    assert settings_of(parser.parse_args(["--plain-http"])).server.plain_http
+    assert settings_of(parser.parse_args(["--plain-http"]))[0].server.plain_http
 
 
 OFF: dict[str, object] = {"refine": "off", "shadow": {"sample": 0.0}, "context": {"enabled": False}}

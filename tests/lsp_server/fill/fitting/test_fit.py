@@ -23,7 +23,7 @@ def check(language_id: str, case: Case) -> None:
     source = ParsedText.parse(language_id, text)
     span = carve.at_cursor(source, offset)
     assert span is not None
-    fitted = fitting.fit(source, span, case.expected["+"])
+    fitted = fitting.Fitter(source).fit(span, case.expected["+"])
     assert (NOTHING if fitted is None else fitted) == case.expected["="]
 
 
@@ -42,12 +42,12 @@ def test_what_is_shown(language_id: str, case: Case) -> None:
 @pytest.mark.parametrize("marker_fill", ["???", "", "  \n ", "\ufffd1"])
 def test_a_fill_that_says_nothing_new_is_not_shown(marker_fill: str) -> None:
     source = ParsedText.parse("python", "x = ???\n")
-    assert fitting.fit(source, carve.markers(source)[0], marker_fill) is None
+    assert fitting.Fitter(source).fit(carve.markers(source)[0], marker_fill) is None
 
 
 def test_marker_within_a_line_does_not_repeat_the_rest() -> None:
     source = ParsedText.parse("python", "x = f(???, b)\n")
-    assert fitting.fit(source, carve.markers(source)[0], "a, b)") == "a"
+    assert fitting.Fitter(source).fit(carve.markers(source)[0], "a, b)") == "a"
 
 
 UNSEEN = (
@@ -63,16 +63,16 @@ UNSEEN = (
 def test_no_fill_brings_what_cannot_be_seen(character: str) -> None:
     source = ParsedText.parse("python", "x = ???\n")
     for fill in (f'"a{character}b"', f"a{character}", f"{character}a"):
-        fitted = fitting.fit(source, carve.markers(source)[0], fill)
+        fitted = fitting.Fitter(source).fit(carve.markers(source)[0], fill)
         assert fitted is None or character not in fitted
     used = ParsedText.parse("python", f'y = "{character}"\nx = ???\n')
     (hole,) = carve.markers(used)
-    assert fitting.fit(used, hole, f'"a{character}b"') == f'"a{character}b"', "the document uses it"
+    assert fitting.Fitter(used).fit(hole, f'"a{character}b"') == f'"a{character}b"', "the document uses it"
 
 
 def test_byte_order_mark_in_front_is_no_use_of_it() -> None:
     source = ParsedText.parse("python", "\ufeffx = ???\n")
-    assert fitting.fit(source, carve.markers(source)[0], '"a\ufeffb"') is None
+    assert fitting.Fitter(source).fit(carve.markers(source)[0], '"a\ufeffb"') is None
 
 
 VISIBLE = (
@@ -86,7 +86,7 @@ VISIBLE = (
 def test_fills_bring_emoji_and_letters_of_any_script(text: str) -> None:
     """Joiners and selectors in an emoji are part of what is seen."""
     source = ParsedText.parse("python", "x = ???\n")
-    assert fitting.fit(source, carve.markers(source)[0], f'"{text}"') == f'"{text}"'
+    assert fitting.Fitter(source).fit(carve.markers(source)[0], f'"{text}"') == f'"{text}"'
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_fills_bring_emoji_and_letters_of_any_script(text: str) -> None:
 )
 def test_no_fill_brings_more_joiners_than_an_emoji_has(text: str) -> None:
     source = ParsedText.parse("python", "x = ???\n")
-    assert fitting.fit(source, carve.markers(source)[0], f'"{text}"') is None
+    assert fitting.Fitter(source).fit(carve.markers(source)[0], f'"{text}"') is None
 
 
 @given(
@@ -114,7 +114,7 @@ def test_any_fill_keeps_to_its_hole(text: str, fill: str, language_id: str, data
     span = carve.at_cursor(source, data.draw(st.integers(0, len(text))))
     assume(span is not None)
     assert span is not None
-    fitted = fitting.fit(source, span, span.starts_with + fill)
+    fitted = fitting.Fitter(source).fit(span, span.starts_with + fill)
     if fitted is None:
         return
     assert fitted.startswith(span.starts_with)
@@ -127,4 +127,4 @@ def test_a_hole_of_a_selection_is_fitted_too() -> None:
     text = "def f():\n    a = 1\n    b = 2\n    return a\n"
     start, end = text.index("a = 1"), text.index("\n    return")
     span = carve.Span(start, end, HoleKind.BLOCK)
-    assert fitting.fit(ParsedText.parse("python", text), span, "a = 3\n    return a\n") == "a = 3"
+    assert fitting.Fitter(ParsedText.parse("python", text)).fit(span, "a = 3\n    return a\n") == "a = 3"

@@ -33,7 +33,7 @@ def test_the_rest_of_a_line_comes_back(module: types.ModuleType) -> None:
         span = carve.at_cursor(source, cursor)
         assert span is not None
         fill = source.text[span.start : cursor] + rest
-        assert fitting.fit(source, span, fill) == fill, f"line {number + 1}: {line}"
+        assert fitting.Fitter(source).fit(span, fill) == fill, f"line {number + 1}: {line}"
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
@@ -52,4 +52,4 @@ def test_a_body_comes_back_without_what_follows_it(module: types.ModuleType) -> 
         span = carve.at_cursor(source, start)
         if first.lineno == node.lineno or span is None or span.kind != "body":  # `def f(): ...`, or a comment behind it
             continue
-        assert fitting.fit(source, span, text[start:end] + text[end : end + 300]) == text[start:end], node.name
+        assert fitting.Fitter(source).fit(span, text[start:end] + text[end : end + 300]) == text[start:end], node.name
