@@ -52,9 +52,7 @@ class Action:
     async def filled(
         self, worker: WorkerClient, budget: Budget, on_draft: OnDraft | None, context: tuple[Snippet, ...] = ()
     ) -> Candidate:
-        """The new text of each hole; each attempt adds noise while the result breaks the parse. Raises NotDone,
-        WorkerFailure.
-        """
+        """The new text of each hole; adds noise while it breaks the parse. Raises NotDone, WorkerFailure."""
         if self.kind is ActionKind.REPAIR:
             budget = dataclasses.replace(budget, candidates=max(budget.candidates, _REPAIR_CANDIDATES))
         if self.kind is ActionKind.REFINE:

@@ -51,7 +51,7 @@ class DiagnosticText(NamedTuple):
 
 
 def fills(source: Source, marker: str, start: int, end: int, *, automatic: bool = False) -> list[AvailableAction]:
-    """The actions for [start, end]; several may mean the same holes. If `automatic`, a body is rewritten only at its
+    """The actions for [start, end]; several may mean the same holes. `automatic` ones rewrite a body only at its
     header.
     """
     every = in_file(source, marker)

@@ -56,9 +56,7 @@ class FileCache:
         return found
 
     def read(self, path: Path, folders: Sequence[ReadableFolder]) -> CachedFile | None:
-        """The file, reread if it has changed; None if it may not be read or is no text of reasonable size. Raises
-        TooLate.
-        """
+        """The file, reread if it has changed; None if it may not be read or is no reasonable text. Raises TooLate."""
         if time.monotonic() > self.until:
             raise TooLate
         try:

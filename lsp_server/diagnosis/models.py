@@ -64,9 +64,7 @@ class NotPulled(Exception):
 
 
 async def pull(model: str, report: Callable[[str, int], None]) -> None:
-    """Pulls a model under a free licence, and reports the percentage done. Cancelling keeps a partial download for the
-    next try. Raises NotPulled.
-    """
+    """Pulls a model under a free licence, and reports the percentage done; can be resumed. Raises NotPulled."""
     entry = catalogue.find(model)
     if not entry or not entry.repo:
         raise NotPulled(f"there is no model {model[:100]!r} to download; `infill-ls models` shows those that there are")

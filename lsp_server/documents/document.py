@@ -124,9 +124,7 @@ class Document:
         return self._snapshot
 
     def parse_job(self) -> ParseJob | None:
-        """A job to run and then pass to `take` before taking a snapshot; None if none is needed, as after a quick
-        parse.
-        """
+        """A job to run and then pass to `take` before taking a snapshot; None if none is needed."""
         if self._snapshot is not None or self._job is not None:
             return self._job
         text, limit = self.text, Limit(QUICK_PARSE_S)

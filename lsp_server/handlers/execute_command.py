@@ -33,9 +33,7 @@ class _Range(Struct, frozen=True):
 
 
 class FillArgument(Struct, frozen=True):
-    """The argument of a fill. With `version`, changes only that version of the document. With `tell`, shows the user
-    why nothing was done, for an editor that ignores the reply.
-    """
+    """The argument of a fill, of that `version` only if given. With `tell`, shows the user why nothing was done."""
 
     uri: str
     range: _Range

@@ -89,9 +89,7 @@ class DocumentState:
         return typed_into
 
     def complete(self, computation: Computation, filled: FillResult) -> list[PendingReply]:
-        """Stores the results and answers the waiting requests. Returns those that it cannot answer, because it led
-        elsewhere.
-        """
+        """Stores the results and answers the waiting requests. Returns those that it cannot answer."""
         self._remove(computation)
         self.history.add(computation.suggestions(filled))
         unanswered, used = [], False

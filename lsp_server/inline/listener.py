@@ -9,10 +9,7 @@ from lsp_server.inline.suggestion import Suggestion
 
 @dataclass(frozen=True)
 class AnswerShown:
-    """A request was answered with suggestions. Accepting the `first` would add `adds` characters.
-
-    Times are by `time.monotonic`. `computation` is the one that this answer completed, if any.
-    """
+    """A request was answered with suggestions; accepting `first` adds `adds` characters. Times are monotonic."""
 
     first: Suggestion
     adds: int
@@ -20,7 +17,7 @@ class AnswerShown:
     remembered: bool
     asked_s: float
     first_draft_s: float | None = None
-    computation: Computation | None = None
+    computation: Computation | None = None  # which this answer has completed
 
 
 class SuggestionListener(Protocol):

@@ -116,9 +116,7 @@ class InlineService:
         return None if found is None or found.shown_from is None else found.text[found.shown_from :]
 
     def accepted(self, uri: str, suggestion_id: str, length: int | None, budget: Budget | None, marker: str) -> None:
-        """The user accepted the first `length` characters shown, or (None) all. Prefetches what follows within
-        `budget`.
-        """
+        """The user accepted the first `length` characters shown, or (None) all. Prefetches within `budget`."""
         found = self.suggestion(uri, suggestion_id)
         if found is not None:
             end = len(found.text) if length is None else (found.shown_from or 0) + length

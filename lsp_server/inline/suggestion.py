@@ -94,9 +94,7 @@ class Suggestion:
         return len(typed) < len(self.text) and self.text.startswith(typed)
 
     def typed(self, text: str) -> str:
-        """The text in its range before the original tail, without what an editor closed by itself: the longest that
-        fits.
-        """
+        """The text typed in its range, without what an editor closed by itself: the longest that fits."""
         anchor = self.anchor
         standing = text[anchor.start : anchor.end].removesuffix(anchor.tail)
         for end in range(len(standing), anchor.cursor, -1):

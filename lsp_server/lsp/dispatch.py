@@ -25,9 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class InfillProtocol(LanguageServerProtocol):
-    """Calls the features registered on the server with the decoded params, on arrival, before any later message is
-    read. They return a result, or an awaitable of it.
-    """
+    """Calls the features registered on the server on arrival; they return a result, or an awaitable of it."""
 
     def __init__(self, server: LanguageServer, converter: Converter) -> None:
         super().__init__(server, converter)

@@ -1,7 +1,4 @@
-"""The editor's progress displays: for work that the user waits for and can stop, and for loading the model.
-
-Keeps a token only while its work runs; pygls' own bookkeeping would keep each for ever.
-"""
+"""The editor's progress displays: for work that the user can stop, and for loading the model."""
 
 import asyncio
 import logging

@@ -36,9 +36,7 @@ class ChangedDocument:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What a document sees of another: the names it imports and their places, words for the other itself, or the
-    `whole`.
-    """
+    """What a document sees of another: names with their places, words for the other itself, or the `whole`."""
 
     names: frozenset[str]
     places: tuple[tuple[int, str], ...]

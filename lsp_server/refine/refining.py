@@ -1,7 +1,4 @@
-"""Asks the partner to improve the model's drafts, and keeps its texts until the editor asks for them.
-
-Never changes the document. The draft stays if the partner is dead, late or worse. For one event loop.
-"""
+"""Asks the partner to improve the model's drafts, and keeps its texts until the editor asks for them."""
 
 import asyncio
 import dataclasses

@@ -50,9 +50,7 @@ class HoleRow(NamedTuple):
 
 
 def read_rows(file: Path, since_s: float) -> tuple[list[HoleRow], str]:
-    """The records since then (Unix time), oldest first, and a message if the file was set aside. Raises as
-    `open_store`.
-    """
+    """The records since then (Unix time), oldest first, and any message. Raises UsageFileError, sqlite3.Error."""
     if not file.exists() and not file.is_symlink():
         return [], ""
     connection, moved = open_store(file)

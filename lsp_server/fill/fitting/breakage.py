@@ -19,9 +19,7 @@ _WINDOW_CHARACTERS = 4000
 
 
 def cut_at_foreign_closer(fill: str, brackets: Sequence[OpenBracket], table: LanguageTable) -> str:
-    """`fill` cut at the first bracket that it closes but did not open, unless one of `brackets`, open at the hole,
-    needs it.
-    """
+    """`fill` cut at the first bracket that it closes but did not open, unless one of `brackets` before it needs it."""
     own: list[str] = []
     outer = list(brackets)
     for at, bracket in brackets_of(fill, table):
