@@ -51,11 +51,7 @@ def _spans(source: Source, found: Sequence[int], marker: str) -> list[Span]:
 
 
 def _span(source: Source, view: View | None, start: int, end: int) -> Span:
-    text = source.text
-    alone = lines.is_blank(text[lines.line_start(text, start) : start]) and lines.is_blank(
-        text[end : lines.line_end(text, end)]
-    )
-    if not alone or (view is not None and _is_inside(view, start)):
+    if not lines.is_alone(source.text, start, end) or (view is not None and _is_inside(view, start)):
         return Span(start, end, HoleKind.MARKER, single_line=True)
     return Span(start, end, HoleKind.BODY if _is_whole_body(source, start, end) else HoleKind.BLOCK)
 

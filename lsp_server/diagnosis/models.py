@@ -24,10 +24,7 @@ def best_of(catalogue: dict[str, Any]) -> dict[str, Any]:
 
 
 def offer(catalogue: dict[str, Any]) -> dict[str, Any] | None:
-    """An editor's one-time message to a new user: a better model than the embedded one; None if none runs here.
-
-    `steps` are the commands that get it, `shown` the same as lines to type, `use` the downloads of other programs.
-    """
+    """An editor's one-time message to a new user: a better model than the embedded one; None if none runs here."""
     best = best_of(catalogue)
     if best["name"] == EMBEDDED:
         return None

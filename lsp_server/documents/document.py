@@ -40,9 +40,7 @@ class Edit:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A document at one version. `tree` is the parse of exactly `text`; None: there is no grammar. `before` and `after`
-    are surrounding text for the model, such as a notebook's other cells.
-    """
+    """A document at one version. `tree` is the parse of exactly `text`, `before` and `after` are around it."""
 
     uri: str
     language_id: str

@@ -11,10 +11,9 @@ from itertools import count
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import Budget
-from lsp_server.inline.computation import Accepted, Computation
+from lsp_server.inline.computation import Accepted, Computation, SuggestionListener
 from lsp_server.inline.debounce import Debounce
 from lsp_server.inline.document_state import DocumentState
-from lsp_server.inline.listener import SuggestionListener
 from lsp_server.inline.request import NOTHING, InlineRequest, InlineResult, PendingReply, TakeSnapshot
 from lsp_server.inline.runner import ComputationRunner, Connection, GatherContext, MaySend, Tell
 from lsp_server.inline.suggestion import Cursor, Suggestion

@@ -38,10 +38,7 @@ class ProgressTracker:
     async def run(
         self, title: str, work: Callable[[Report], Awaitable[T]], *, token: types.ProgressToken | None, may_create: bool
     ) -> T:
-        """The result of `work`, shown under the client's `token` or, if `may_create`, ours. Raises StoppedByUser.
-
-        Cancelling this cancels the work. The display ends before it returns or raises.
-        """
+        """The result of `work`, shown under the client's `token` or, if `may_create`, ours. Raises StoppedByUser."""
         display = ProgressDisplay(self._server, title, token, interval_s=INTERVAL_S)
         task = asyncio.ensure_future(work(display.report))
         if token is None and may_create:

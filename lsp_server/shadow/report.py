@@ -32,9 +32,7 @@ WHERE pair.at_s >= ? ORDER BY pair.at_s, pair.key, hole.number
 
 
 class HoleRow(NamedTuple):
-    """One hole that both models filled. `taken` is the outcome of the main model's text, and the similarities `main`
-    and `other` are those to the last text seen there, if any.
-    """
+    """One hole that both models filled; `main` and `other` are similarities to the last text seen there, if any."""
 
     request: int
     document: int

@@ -1,6 +1,4 @@
-"""Measures how far fills break a text: counts the errors of its tree after an incremental parse. Candidates that newly
-break it come last. If parsing exceeds the patience, breakage is unknown.
-"""
+"""Counts the errors that fills add to a tree, by an incremental parse. Without time for one, breakage is unknown."""
 
 from collections.abc import Sequence
 
