@@ -20,7 +20,7 @@ from lsp_server.worker.exchange import OnDraft
 _REPAIR_CANDIDATES = 6
 """Ask for more candidates to repair a statement: many do not parse, and those come last."""
 _REPAIR_STRENGTHS = (0.3, 0.6, 0.9)
-"""Tried while the result does not parse: of 29 Python statements that lack a character, 28 get well; with one, 19."""
+"""Tried while the result does not parse. With these, 28 of 29 Python statements do; with a single one, two thirds."""
 
 
 @dataclass(frozen=True)

@@ -137,11 +137,9 @@ class NextEditService:
                 found = await self._proposed(state, snapshot, earlier)
             if not stop.is_set():
                 state.known = found
-        return (
-            []
-            if stop.is_set()
-            else [edit for edit in state.known or () if not any(_same(each, edit) for each in state.dismissed)]
-        )
+        if stop.is_set():
+            return []
+        return [edit for edit in state.known or () if not any(_same(each, edit) for each in state.dismissed)]
 
     def _changed_beside(self, uri: str) -> list[ChangedDocument]:
         """The other documents with recent edits, the last changed first."""
