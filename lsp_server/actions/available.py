@@ -51,9 +51,7 @@ class DiagnosticText(NamedTuple):
 
 
 def fills(source: Source, marker: str, start: int, end: int, *, automatic: bool = False) -> list[AvailableAction]:
-    """The actions for [start, end]; several may mean the same holes. If `automatic`, a body is rewritten only at its
-    header.
-    """
+    """The actions for [start, end], several of which may mean the same holes. `automatic`: for a mere cursor."""
     every = in_file(source, marker)
     touched = touching(every, start, end)
     inside = in_function(source, marker, start, end)

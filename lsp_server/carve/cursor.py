@@ -4,19 +4,8 @@ from inference.messages import HoleKind
 from lsp_server.carve.blocks import block_start_at
 from lsp_server.carve.brackets import OpenBracket, in_expression, open_brackets
 from lsp_server.carve.segments import Span
+from lsp_server.syntax import lines
 from lsp_server.syntax.languages import CLOSERS
-from lsp_server.syntax.lines import (
-    eol_at,
-    indentation,
-    is_blank,
-    is_deeper,
-    is_word,
-    line_end,
-    line_start,
-    next_line_indent,
-    previous_line,
-    word_before,
-)
 from lsp_server.syntax.strings_and_comments import string_or_comment_at
 from lsp_server.syntax.view import View
 
@@ -24,16 +13,16 @@ from lsp_server.syntax.view import View
 def hole_at(view: View, offset: int) -> Span | None:
     """The hole at `offset`; None if a suggestion would only get in the way, as in the middle of a word."""
     text = view.text
-    word = word_before(text, offset, view.table.word_characters)
-    if word and is_word(text[offset : offset + 1], view.table.word_characters):
+    word = lines.word_before(text, offset, view.table.word_characters)
+    if word and lines.is_word(text[offset : offset + 1], view.table.word_characters):
         return None
-    left, right = text[line_start(text, offset) : offset], text[offset : line_end(text, offset)]
+    left, right = text[lines.line_start(text, offset) : offset], text[offset : lines.line_end(text, offset)]
     literal = string_or_comment_at(view, offset)
     if literal:
         return _rest(text, offset, min(literal.end, offset + len(right)), word)
-    if is_blank(left) and is_blank(right):
+    if lines.is_blank(left) and lines.is_blank(right):
         return _on_blank_line(view, offset, left)
-    if is_blank(right):
+    if lines.is_blank(right):
         return _at_line_end(view, offset, word)
     if _only_comment(view, offset, offset + len(right)):
         return None if _ends_header(view, offset) else _insertion(offset, HoleKind.LINE, word)
@@ -47,14 +36,14 @@ def _insertion(offset: int, kind: HoleKind, word: str = "") -> Span:
 
 def _rest(text: str, offset: int, end: int, word: str) -> Span:
     """The rest of a line in a comment or string. After an unfinished word, replaces nothing."""
-    if word or is_blank(text[offset:end]):
+    if word or lines.is_blank(text[offset:end]):
         return _insertion(offset, HoleKind.LINE, word)
     return Span(offset, end, HoleKind.LINE, single_line=True)
 
 
 def _on_blank_line(view: View, offset: int, left: str) -> Span:
     block = block_start_at(view, offset)
-    is_inside = block is not None and is_deeper(left, block.outer_indent)  # then keep the user's own indentation
+    is_inside = block is not None and lines.is_deeper(left, block.outer_indent)  # then keep the user's own indentation
     if block and block.is_missing and (block.after_header or is_inside):
         return Span(offset, offset, HoleKind.BODY, "" if is_inside else _missing(block.indent, left))
     return Span(offset, offset, HoleKind.LINE, _missing(_indent_between(view, offset), left), single_line=True)
@@ -67,9 +56,9 @@ def _missing(indent: str, typed: str) -> str:
 
 def _indent_between(view: View, offset: int) -> str:
     """The indentation of the line below, unless it is deeper than the line above: no other is possible here."""
-    below = next_line_indent(view.text, offset, view.table.line_comment)
-    above = previous_line(view.text, offset)
-    if below is None or above is None or is_deeper(below, indentation(above, 0)):
+    below = lines.next_line_indent(view.text, offset, view.table.line_comment)
+    above = lines.previous_line(view.text, offset)
+    if below is None or above is None or lines.is_deeper(below, lines.indentation(above, 0)):
         return ""
     return below
 
@@ -78,7 +67,7 @@ def _at_line_end(view: View, offset: int, word: str) -> Span | None:
     block = None if word else block_start_at(view, offset)
     if block and block.header_end == offset:
         if block.is_missing:
-            return Span(offset, offset, HoleKind.BODY, eol_at(view.text, offset) + block.indent)
+            return Span(offset, offset, HoleKind.BODY, lines.eol_at(view.text, offset) + block.indent)
         if block.after_header:
             return None
     return _insertion(offset, HoleKind.LINE, word)
@@ -92,7 +81,7 @@ def _only_comment(view: View, offset: int, end: int) -> bool:
 
 def _ends_header(view: View, offset: int) -> bool:
     block = block_start_at(view, offset)
-    return block is not None and block.after_header and block.header_end >= line_start(view.text, offset)
+    return block is not None and block.after_header and block.header_end >= lines.line_start(view.text, offset)
 
 
 def _before_code(view: View, offset: int, left: str, word: str) -> Span | None:
@@ -104,17 +93,17 @@ def _before_code(view: View, offset: int, left: str, word: str) -> Span | None:
         end = _operand_end(view, offset)
         is_empty = _closes_at(view, brackets[-1], offset, end) and _takes_arguments(view, brackets[-1])
         return Span(offset, end, HoleKind.ARGUMENTS if is_empty else HoleKind.EXPRESSION, single_line=True)
-    if brackets and not is_blank(left) and _closes_at(view, brackets[-1], offset, offset):
+    if brackets and not lines.is_blank(left) and _closes_at(view, brackets[-1], offset, offset):
         return _in_empty_block(view, offset)
-    if is_blank(left) or is_word(view.text[offset : offset + 1], view.table.word_characters):
+    if lines.is_blank(left) or lines.is_word(view.text[offset : offset + 1], view.table.word_characters):
         return None
     return _insertion(offset, HoleKind.EXPRESSION)
 
 
 def _closes_at(view: View, bracket: OpenBracket, offset: int, end: int) -> bool:
     """Whether only white space separates a bracket and `offset`, and the bracket's partner follows `end`."""
-    rest = view.text[end : line_end(view.text, end)].lstrip()
-    return is_blank(view.text[bracket.start + 1 : offset]) and rest.startswith(CLOSERS[bracket.kind])
+    rest = view.text[end : lines.line_end(view.text, end)].lstrip()
+    return lines.is_blank(view.text[bracket.start + 1 : offset]) and rest.startswith(CLOSERS[bracket.kind])
 
 
 def _takes_arguments(view: View, bracket: OpenBracket) -> bool:
@@ -126,12 +115,12 @@ def _in_empty_block(view: View, offset: int) -> Span:
     block = block_start_at(view, offset)
     if block is None or block.header_end != offset:
         return Span(offset, offset, HoleKind.BODY, single_line=True)
-    return Span(offset, offset, HoleKind.BODY, eol_at(view.text, offset) + block.indent)
+    return Span(offset, offset, HoleKind.BODY, lines.eol_at(view.text, offset) + block.indent)
 
 
 def _operand_end(view: View, offset: int) -> int:
     """The end of the operand that starts at `offset`; `offset` itself if an operator or keyword follows."""
-    end, depth, last = offset, 0, line_end(view.text, offset)
+    end, depth, last = offset, 0, lines.line_end(view.text, offset)
     for leaf in view.leaves(offset, last):
         starts_operand = leaf.is_named or leaf.type in CLOSERS
         if leaf.type in view.table.comments or view.end(leaf) > last or (end == offset and not starts_operand):

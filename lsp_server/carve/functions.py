@@ -8,17 +8,7 @@ from tree_sitter import Node
 
 from inference.messages import HoleKind
 from lsp_server.carve.segments import Span
-from lsp_server.syntax.lines import (
-    end_of_line_before,
-    end_of_text_before,
-    eol_at,
-    indent_step,
-    indentation,
-    is_blank,
-    is_deeper,
-    is_one_line,
-    line_start,
-)
+from lsp_server.syntax import lines
 from lsp_server.syntax.view import View
 
 
@@ -37,10 +27,10 @@ class FunctionBody:
 def functions_around(view: View, start: int, end: int) -> list[Node]:
     """The functions that contain [start, end], innermost first. A cursor below an indented body still belongs to it."""
     if view.table.by_indentation and start == end:
-        typed = view.text[line_start(view.text, start) : start]
-        above = end_of_text_before(view.text, start) if is_blank(typed) and typed else start
-        if above < line_start(view.text, start):
-            return [node for node in _around(view, above, above) if is_deeper(typed, _outer(view, node))]
+        typed = view.text[lines.line_start(view.text, start) : start]
+        above = lines.end_of_text_before(view.text, start) if lines.is_blank(typed) and typed else start
+        if above < lines.line_start(view.text, start):
+            return [node for node in _around(view, above, above) if lines.is_deeper(typed, _outer(view, node))]
     return _around(view, start, end)
 
 
@@ -118,10 +108,10 @@ def _without_documentation(
 ) -> FunctionBody:
     """The body without documentation and without a comment on the header's line, which belongs to the header."""
     parts = list(inside)
-    while parts and parts[0].type in view.table.comments and is_one_line(view.text, start, view.start(parts[0])):
+    while parts and parts[0].type in view.table.comments and lines.is_one_line(view.text, start, view.start(parts[0])):
         start = view.end(parts.pop(0))
     first = next((part for part in parts if part.type not in view.table.comments), None)
-    is_below = first is not None and not is_one_line(view.text, start, view.start(first))
+    is_below = first is not None and not lines.is_one_line(view.text, start, view.start(first))
     if first is not None and is_below and _is_documentation(view, function, first):
         start = view.end(first)
         parts = parts[parts.index(first) + 1 :]
@@ -134,18 +124,16 @@ def whole_hole(view: View, body: FunctionBody) -> Span:
 
 
 def hole_from(view: View, body: FunctionBody, start: int, parts: Sequence[Node]) -> Span:
-    """The hole that replaces `parts`, the last ones of a body, or is added at its end. Text before `start` stays. If
-    the parts share a line with the header, the fill gets its own line.
-    """
+    """The hole that replaces `parts`, the last ones of a body, or is added at its end. Text before `start` stays."""
     text = view.text
     first, last = (view.start(parts[0]), view.end(parts[-1])) if parts else (start, start)
-    if not body.is_block or not is_one_line(text, start, first):
+    if not body.is_block or not lines.is_one_line(text, start, first):
         return Span(first, last, HoleKind.BODY)
-    if body.closed and is_one_line(text, last, body.end):
+    if body.closed and lines.is_one_line(text, last, body.end):
         last = body.end
     elif body.closed and not parts:  # blank lines
-        last = max(end_of_line_before(text, body.end), start)
-    return Span(start, last, HoleKind.BODY, eol_at(text, start) + _indent(view, body))
+        last = max(lines.end_of_line_before(text, body.end), start)
+    return Span(start, last, HoleKind.BODY, lines.eol_at(text, start) + _indent(view, body))
 
 
 def _indent(view: View, body: FunctionBody) -> str:
@@ -153,10 +141,10 @@ def _indent(view: View, body: FunctionBody) -> str:
     block = body.function.child_by_field_name("body")
     parts = _flat(view, block) if block is not None else []
     first = next((view.start(part) for part in parts if part.type not in view.table.comments), 0)
-    before = view.text[line_start(view.text, first) : first]
-    if before and is_blank(before):
+    before = view.text[lines.line_start(view.text, first) : first]
+    if before and lines.is_blank(before):
         return before
-    return _outer(view, body.function) + indent_step(view.text, body.start, view.table.indent)
+    return _outer(view, body.function) + lines.indent_step(view.text, body.start, view.table.indent)
 
 
 def header_of(view: View, node: Node) -> str:
@@ -167,7 +155,7 @@ def header_of(view: View, node: Node) -> str:
 
 
 def _outer(view: View, function: Node) -> str:
-    return indentation(view.text, view.start(function))
+    return lines.indentation(view.text, view.start(function))
 
 
 def _is_documentation(view: View, function: Node, statement: Node) -> bool:

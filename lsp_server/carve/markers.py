@@ -1,6 +1,4 @@
-"""Finds markers, `???` by default, even in a string or comment. A marker breaks the parse around it, so the tree is
-asked only about tokens, not about statements.
-"""
+"""Finds markers, `???` by default, even in a string or comment. They break the parse, so only tokens count."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,16 +6,8 @@ from collections.abc import Iterator, Sequence
 from inference.messages import HoleKind
 from lsp_server.carve.brackets import in_expression, open_brackets
 from lsp_server.carve.segments import Span
+from lsp_server.syntax import lines
 from lsp_server.syntax.languages import table_of
-from lsp_server.syntax.lines import (
-    indentation,
-    is_blank,
-    is_deeper,
-    is_one_line,
-    line_end,
-    line_start,
-    next_line_indent,
-)
 from lsp_server.syntax.source import Source
 from lsp_server.syntax.strings_and_comments import string_or_comment_at
 from lsp_server.syntax.view import View
@@ -43,7 +33,7 @@ def marker_touching(source: Source, marker: str, offset: int) -> Span | None:
     near = text[max(offset - len(marker), 0) : offset + len(marker)]
     if not marker or marker not in near:
         return None
-    first = line_start(text, offset) if is_one_line(marker) else 0  # markers depend on the ones before them
+    first = lines.line_start(text, offset) if lines.is_one_line(marker) else 0  # markers depend on the ones before them
     found = _occurrences(text, marker, first, offset + len(marker))
     return next(iter(_spans(source, [at for at in found if at <= offset <= at + len(marker)][:1], marker)), None)
 
@@ -61,9 +51,7 @@ def _spans(source: Source, found: Sequence[int], marker: str) -> list[Span]:
 
 
 def _span(source: Source, view: View | None, start: int, end: int) -> Span:
-    text = source.text
-    alone = is_blank(text[line_start(text, start) : start]) and is_blank(text[end : line_end(text, end)])
-    if not alone or (view is not None and _is_inside(view, start)):
+    if not lines.is_alone(source.text, start, end) or (view is not None and _is_inside(view, start)):
         return Span(start, end, HoleKind.MARKER, single_line=True)
     return Span(start, end, HoleKind.BODY if _is_whole_body(source, start, end) else HoleKind.BLOCK)
 
@@ -76,18 +64,18 @@ def _is_inside(view: View, offset: int) -> bool:
 def _is_whole_body(source: Source, start: int, end: int) -> bool:
     """Whether the statement at [start, end) is alone in its block, as far as indentation tells."""
     text, comment = source.text, table_of(source.language_id).line_comment
-    indent = indentation(text, start)
-    below = next_line_indent(text, end, comment)
+    indent = lines.indentation(text, start)
+    below = lines.next_line_indent(text, end, comment)
     above = _indent_above(text, start, comment)
-    return above is not None and is_deeper(indent, above) and (below is None or is_deeper(indent, below))
+    return above is not None and lines.is_deeper(indent, above) and (below is None or lines.is_deeper(indent, below))
 
 
 def _indent_above(text: str, offset: int, line_comment: str) -> str | None:
     """The indentation of the nearest line above that is neither blank nor a comment; None: there is none."""
     comment = re.escape(line_comment) if line_comment else r"(?!)"
-    at = line_start(text, offset)
+    at = lines.line_start(text, offset)
     while at > 0:
-        at = line_start(text, at - 1)
+        at = lines.line_start(text, at - 1)
         if not re.match(rf"[ \t]*({comment}|[\r\n\f]|$)", text[at:offset]):
-            return indentation(text, at)
+            return lines.indentation(text, at)
     return None

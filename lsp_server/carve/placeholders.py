@@ -1,7 +1,4 @@
-"""Finds everything in a text that asks for filling: markers, and placeholders for missing code.
-
-Never treats code as missing that may be intended, as in a stub, a protocol or an empty closure. Comments are pinned.
-"""
+"""Finds everything in a text that asks for filling, never code that may be intended. Comments are pinned."""
 
 import re
 from bisect import bisect_left
@@ -16,7 +13,7 @@ from lsp_server.carve.functions import FunctionBody, body_of, extent, functions_
 from lsp_server.carve.markers import DEFAULT_MARKER, markers
 from lsp_server.carve.segments import Span
 from lsp_server.syntax.languages import CLOSERS, LanguageTable
-from lsp_server.syntax.lines import is_blank, is_one_line, line_end, line_start
+from lsp_server.syntax.lines import is_alone, is_blank, is_one_line, line_end
 from lsp_server.syntax.source import Source
 from lsp_server.syntax.strings_and_comments import string_or_comment_at
 from lsp_server.syntax.view import View
@@ -129,7 +126,7 @@ def _fillers(view: View, start: int, end: int) -> Iterator[Span]:
 
 
 def _filler_span(text: str, start: int, end: int) -> Span:
-    alone = is_blank(text[line_start(text, start) : start]) and is_blank(text[end : line_end(text, end)])
+    alone = is_alone(text, start, end)
     return Span(start, end, HoleKind.BLOCK if alone else HoleKind.EXPRESSION, single_line=not alone)
 
 

@@ -1,7 +1,4 @@
-"""Carves text in languages without a grammar, by words, brackets on the line and indentation.
-
-A function is a guess: a line that looks like a header, and the indented lines below it.
-"""
+"""Carves text in languages without a grammar, by words, brackets on the line and indentation: it guesses."""
 
 import re
 from collections.abc import Iterator
@@ -9,21 +6,8 @@ from dataclasses import dataclass
 
 from inference.messages import HoleKind
 from lsp_server.carve.segments import Span
+from lsp_server.syntax import lines
 from lsp_server.syntax.languages import CLOSERS, LanguageTable
-from lsp_server.syntax.lines import (
-    end_of_text_before,
-    eol_at,
-    indent_step,
-    indentation,
-    is_blank,
-    is_deeper,
-    is_word,
-    line_end,
-    line_start,
-    next_line_indent,
-    previous_line,
-    word_before,
-)
 
 _HEADER_ENDS = ("{", ":")
 _HEADER = re.compile(
@@ -47,13 +31,13 @@ class PlainFunction:
 
 def plain_hole_at(text: str, table: LanguageTable, offset: int) -> Span | None:
     """The hole at a cursor; None in the middle of a word, and before code that does not close a bracket."""
-    word = word_before(text, offset, table.word_characters)
-    left, right = text[line_start(text, offset) : offset], text[offset : line_end(text, offset)]
-    if is_blank(left) and is_blank(right):
+    word = lines.word_before(text, offset, table.word_characters)
+    left, right = text[lines.line_start(text, offset) : offset], text[offset : lines.line_end(text, offset)]
+    if lines.is_blank(left) and lines.is_blank(right):
         return _on_blank_line(text, table, offset, left)
-    if is_blank(right):
+    if lines.is_blank(right):
         return Span(offset - len(word), offset, HoleKind.LINE, word, single_line=True)
-    if is_word(right[0], table.word_characters) or is_blank(left):
+    if lines.is_word(right[0], table.word_characters) or lines.is_blank(left):
         return None
     kind = HoleKind.ARGUMENTS if CLOSERS.get(left[-1:]) == right[0] else HoleKind.EXPRESSION
     return Span(offset - len(word), offset, kind, word, single_line=True)
@@ -61,23 +45,23 @@ def plain_hole_at(text: str, table: LanguageTable, offset: int) -> Span | None:
 
 def _on_blank_line(text: str, table: LanguageTable, offset: int, left: str) -> Span:
     """A block if the line above opens one and it has no lines yet, or if the user has indented deeper."""
-    above = previous_line(text, offset)
+    above = lines.previous_line(text, offset)
     if above is None:
         return Span(offset, offset, HoleKind.LINE, single_line=True)
-    outer = indentation(above, 0)
-    below = next_line_indent(text, offset, table.line_comment)
-    if is_deeper(below, outer) or not (above.rstrip().endswith(_HEADER_ENDS) or is_deeper(left, outer)):
+    outer = lines.indentation(above, 0)
+    below = lines.next_line_indent(text, offset, table.line_comment)
+    if lines.is_deeper(below, outer) or not (above.rstrip().endswith(_HEADER_ENDS) or lines.is_deeper(left, outer)):
         return Span(offset, offset, HoleKind.LINE, single_line=True)
-    if is_deeper(left, outer):
+    if lines.is_deeper(left, outer):
         return Span(offset, offset, HoleKind.BODY)
-    indent = outer + indent_step(text, offset, table.indent)
+    indent = outer + lines.indent_step(text, offset, table.indent)
     return Span(offset, offset, HoleKind.BODY, indent[len(left) :] if indent.startswith(left) else "")
 
 
 def plain_function_around(text: str, start: int, end: int) -> PlainFunction | None:
     """The innermost function that contains [start, end], as far as one can tell without a grammar."""
     for header in _lines_around(text, start):
-        line = text[header : line_end(text, header)]
+        line = text[header : lines.line_end(text, header)]
         if len(line) <= _MAX_HEADER_CHARACTERS and _HEADER.match(line):
             found = _function(text, header)
             if found.end > found.body_start and found.start <= start and end <= found.end:
@@ -91,46 +75,46 @@ def plain_body_around(text: str, table: LanguageTable, offset: int) -> Span | No
     if function is None:
         return None
     inside = text[function.body_start : function.body_end]
-    if is_blank(inside):
-        indent = indentation(text, function.start) + indent_step(text, function.start, table.indent)
+    if lines.is_blank(inside):
+        indent = lines.indentation(text, function.start) + lines.indent_step(text, function.start, table.indent)
         at = function.body_start
-        return Span(at, at, HoleKind.BODY, eol_at(text, at) + indent)
+        return Span(at, at, HoleKind.BODY, lines.eol_at(text, at) + indent)
     first = function.body_start + len(inside) - len(inside.lstrip())
-    return Span(first, end_of_text_before(text, function.body_end), HoleKind.BODY)
+    return Span(first, lines.end_of_text_before(text, function.body_end), HoleKind.BODY)
 
 
 def _lines_around(text: str, offset: int) -> Iterator[int]:
     """The start of the line at `offset`, then of lines above it, each less indented than the one before."""
-    at = line_start(text, offset)
-    line = text[at : line_end(text, offset)]
-    indent = text[at:offset] if is_blank(line) else indentation(text, at)
-    if not is_blank(line):
+    at = lines.line_start(text, offset)
+    line = text[at : lines.line_end(text, offset)]
+    indent = text[at:offset] if lines.is_blank(line) else lines.indentation(text, at)
+    if not lines.is_blank(line):
         yield at
         if _CLOSER.match(line):
             indent += " "  # its header is indented like the closer itself
     for _ in range(_MAX_LINES):
         if at == 0:
             return
-        at = line_start(text, at - 1)
-        above = indentation(text, at)
-        if is_deeper(indent, above) and not is_blank(text[at : line_end(text, at)]):
+        at = lines.line_start(text, at - 1)
+        above = lines.indentation(text, at)
+        if lines.is_deeper(indent, above) and not lines.is_blank(text[at : lines.line_end(text, at)]):
             indent = above
             yield at
 
 
 def _function(text: str, header: int) -> PlainFunction:
-    outer = indentation(text, header)
-    body_start = body_end = line_end(text, header)
+    outer = lines.indentation(text, header)
+    body_start = body_end = lines.line_end(text, header)
     at = _next_line(text, body_start)
     for _ in range(_MAX_LINES):
-        end = line_end(text, at)
-        if at > len(text) or not (is_blank(text[at:end]) or is_deeper(indentation(text, at), outer)):
+        end = lines.line_end(text, at)
+        if at > len(text) or not (lines.is_blank(text[at:end]) or lines.is_deeper(lines.indentation(text, at), outer)):
             break
-        if not is_blank(text[at:end]):
+        if not lines.is_blank(text[at:end]):
             body_end = end
         at = _next_line(text, end)
-    closes = at <= len(text) and _CLOSER.match(text, at) and indentation(text, at) == outer
-    return PlainFunction(header + len(outer), body_start, body_end, line_end(text, at) if closes else body_end)
+    closes = at <= len(text) and _CLOSER.match(text, at) and lines.indentation(text, at) == outer
+    return PlainFunction(header + len(outer), body_start, body_end, lines.line_end(text, at) if closes else body_end)
 
 
 def _next_line(text: str, end: int) -> int:

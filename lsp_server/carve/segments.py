@@ -46,9 +46,7 @@ def unmarked(text: str, marker: str) -> str:
 
 
 def splice(text: str, spans: Sequence[Span], fills: Sequence[str]) -> str:
-    """`text` with each span replaced by its fill; asserts that nothing else has changed. Raises ValueError as
-    `segments`.
-    """
+    """`text` with each span replaced by its fill, and nothing else changed. Raises ValueError as `segments`."""
     _check(text, spans)
     if len(fills) != len(spans):
         raise ValueError(f"{len(fills)} fills for {len(spans)} holes")

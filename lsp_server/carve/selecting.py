@@ -8,7 +8,7 @@ from inference.messages import HoleKind
 from lsp_server.carve.brackets import in_expression, open_brackets
 from lsp_server.carve.functions import body_of, functions_around
 from lsp_server.carve.segments import Span
-from lsp_server.syntax.lines import end_of_text_before, is_blank, is_one_line, line_end, line_start
+from lsp_server.syntax.lines import end_of_text_before, is_alone, is_blank, is_one_line, line_end, line_start
 from lsp_server.syntax.source import Source
 from lsp_server.syntax.strings_and_comments import string_or_comment_at
 from lsp_server.syntax.view import View
@@ -31,8 +31,8 @@ def selection(source: Source, start: int, end: int) -> Span | None:
     view, single_line = View.of(source), is_one_line(text, start, end)
     if view is not None and _is_body(view, start, end):
         return Span(start, end, HoleKind.BODY, single_line=single_line)
-    whole = is_blank(text[line_start(text, start) : start]) and is_blank(text[end : line_end(text, end)])
-    return Span(start, end, _kind(view, start, whole, single_line), single_line=single_line)
+    kind = _kind(view, start, is_alone(text, start, end), single_line)
+    return Span(start, end, kind, single_line=single_line)
 
 
 def statement_around(source: Source, start: int, end: int) -> Span | None:

@@ -11,7 +11,7 @@ from rich.console import Console
 from lsp_server.commands.arguments import add_model_arguments
 from lsp_server.commands.worker import options_of
 from lsp_server.diagnosis.check import Check, Grade
-from lsp_server.diagnosis.file_report import examine_file, examine_grammars, examine_settings, partner_here
+from lsp_server.diagnosis.file_report import examine_file, examine_grammars, examine_settings, partner_of
 from lsp_server.diagnosis.machine import examine
 from lsp_server.diagnosis.server import examine_server
 from lsp_server.settings.schema import json_schema
@@ -50,9 +50,10 @@ def run(args: argparse.Namespace) -> int:
 def _examine(args: argparse.Namespace) -> list[Check]:
     """The checks of the machine, of the settings in effect here, and of the file, if given."""
     path, options = (args.file or Path()).absolute(), options_of(args)
-    of_settings, settings = examine_settings(path)
+    of_settings, configuration = examine_settings(path)
+    settings = configuration.at(path)
     of_file = examine_file(args.file, args.at, settings) if args.file else ()
-    partner = None if options.partner else partner_here(path)
+    partner = None if options.partner else partner_of(configuration, settings)
     of_partner = examine_server(partner) if partner else ()
     return [*examine(options), *of_partner, examine_grammars(), *of_settings, *of_file]
 

@@ -22,7 +22,7 @@ from lsp_server.commands.arguments import (
     add_trust_argument,
     given_settings,
 )
-from lsp_server.context import ContextSource
+from lsp_server.context.provider import ContextSource
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.links import names_of
 from lsp_server.documents.reading import BadInput, offset_at_line_col, read_named_file, read_standard_input

@@ -56,9 +56,7 @@ class FileCache:
         return found
 
     def read(self, path: Path, folders: Sequence[ReadableFolder]) -> CachedFile | None:
-        """The file, reread if it has changed; None if it may not be read or is no text of reasonable size. Raises
-        TooLate.
-        """
+        """The file, reread if it has changed; None if it may not be read or is no reasonable text. Raises TooLate."""
         if time.monotonic() > self.until:
             raise TooLate
         try:
@@ -88,10 +86,7 @@ class FileCache:
 
 
 def allowed(path: Path, folders: Sequence[ReadableFolder], language_id: str = "") -> Path | None:
-    """The real path of a file that the model may see, else None. Raises OSError if it does not exist.
-
-    It must be in one of `folders`, and neither secret nor switched off nor part of an installed package by any name.
-    """
+    """The real path of a file in `folders` that the model may see under all its names, else None. Raises OSError."""
     real = Path(os.path.realpath(path, strict=True))
     folder = innermost_folder(real, folders)
     if folder is None or _NOT_OURS & set(real.parts[len(folder.root.parts) :]):

@@ -46,7 +46,7 @@ def _definitions(root: Node, table: LanguageTable) -> Iterator[Definition]:
             continue
         inner = _unwrapped(node)
         if names := tuple(_names(inner)):
-            body = _body(inner)
+            body = inner.child_by_field_name("body")
             yield Definition(names, _head(node, body, table), tuple(_members(body, table)), _text(node))
 
 
@@ -86,10 +86,6 @@ def _name(node: Node) -> Node | None:
     return found
 
 
-def _body(node: Node) -> Node | None:
-    return node.child_by_field_name("body")
-
-
 def _head(node: Node, body: Node | None, table: LanguageTable) -> str:
     """The text before the body, or the first line of a definition without one."""
     whole = node.text or b""
@@ -104,7 +100,7 @@ def _members(body: Node | None, table: LanguageTable) -> Iterator[str]:
     """The heads of a class's members, indented as in the text. Functions have statements, and no members."""
     for node in body.named_children[:_MAX_MEMBERS] if body else ():
         inner = _unwrapped(node)
-        if (inside := _body(inner)) is not None and inner.child_by_field_name("name"):
+        if (inside := inner.child_by_field_name("body")) is not None and inner.child_by_field_name("name"):
             yield " " * node.start_point.column + _head(node, inside, table)
 
 

@@ -15,27 +15,25 @@ from lsp_server.settings.environment import PREFIX
 from lsp_server.settings.file import NAME
 from lsp_server.settings.launch import partner_options
 from lsp_server.settings.privacy import is_secret, why_off
-from lsp_server.settings.resolver import configuration_for, workspace_of
+from lsp_server.settings.resolver import Configuration, configuration_for, workspace_of
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import TABLES, grammar_of, language_of, table_of
 from lsp_server.syntax.lines import is_word
 from lsp_server.worker import WorkerOptions
 
 
-def examine_settings(path: Path) -> tuple[list[Check], Settings]:
-    """The settings outside editors for a file or folder, their problems, and the combined result."""
+def examine_settings(path: Path) -> tuple[list[Check], Configuration]:
+    """Where the settings outside editors for a file or folder come from, and their problems."""
     configuration = configuration_for(path, {}, os.environ)
     sources = [*map(str, configuration.files), *sorted(name for name in os.environ if name.startswith(PREFIX))]
     found = ", ".join(sources) or f"the defaults (no {NAME} in {workspace_of(path)})"
     checks = [Check("settings", Grade.OK, f"{found}; what the editor sets is not known here")]
     checks += [Check("settings", Grade.WARN, problem) for problem in configuration.problems]
-    return checks, configuration.at(path)
+    return checks, configuration
 
 
-def partner_here(path: Path) -> WorkerOptions | None:
-    """The partner configured outside editors for a file or folder; None if there is none."""
-    configuration = configuration_for(path, {}, os.environ)
-    settings = configuration.at(path)
+def partner_of(configuration: Configuration, settings: Settings) -> WorkerOptions | None:
+    """The partner; None if there is none."""
     return partner_options(settings, sends_token=configuration.sends_partner_token) if settings.partner.url else None
 
 

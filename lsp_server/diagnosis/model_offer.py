@@ -1,7 +1,4 @@
-"""Whether this machine can run a better model than the embedded one, for an editor that tells a new user once.
-
-Checking takes seconds, so a negative result is cached for some days.
-"""
+"""Whether this machine can run a better model than the embedded one; a negative answer is cached for some days."""
 
 import asyncio
 import hashlib

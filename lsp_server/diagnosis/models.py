@@ -24,10 +24,7 @@ def best_of(catalogue: dict[str, Any]) -> dict[str, Any]:
 
 
 def offer(catalogue: dict[str, Any]) -> dict[str, Any] | None:
-    """An editor's one-time message to a new user: a better model than the embedded one; None if none runs here.
-
-    `steps` are the commands that get it, `shown` the same as lines to type, `use` the downloads of other programs.
-    """
+    """An editor's one-time message to a new user: a better model than the embedded one; None if none runs here."""
     best = best_of(catalogue)
     if best["name"] == EMBEDDED:
         return None
@@ -64,9 +61,7 @@ class NotPulled(Exception):
 
 
 async def pull(model: str, report: Callable[[str, int], None]) -> None:
-    """Pulls a model under a free licence, and reports the percentage done. Cancelling keeps a partial download for the
-    next try. Raises NotPulled.
-    """
+    """Pulls a model under a free licence, and reports the percentage done; can be resumed. Raises NotPulled."""
     entry = catalogue.find(model)
     if not entry or not entry.repo:
         raise NotPulled(f"there is no model {model[:100]!r} to download; `infill-ls models` shows those that there are")

@@ -40,9 +40,7 @@ class Edit:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A document at one version. `tree` is the parse of exactly `text`; None: there is no grammar. `before` and `after`
-    are surrounding text for the model, such as a notebook's other cells.
-    """
+    """A document at one version. `tree` is the parse of exactly `text`, `before` and `after` are around it."""
 
     uri: str
     language_id: str
@@ -124,9 +122,7 @@ class Document:
         return self._snapshot
 
     def parse_job(self) -> ParseJob | None:
-        """A job to run and then pass to `take` before taking a snapshot; None if none is needed, as after a quick
-        parse.
-        """
+        """A job to run and then pass to `take` before taking a snapshot; None if none is needed."""
         if self._snapshot is not None or self._job is not None:
             return self._job
         text, limit = self.text, Limit(QUICK_PARSE_S)

@@ -68,10 +68,7 @@ class LineIndex:
         return line, _units(self._text[start : min(offset, self.line_end(line))], encoding)
 
     def edited(self, start: int, end: int, replacement: str, text: str) -> "LineIndex":
-        """The index of `text`, which is this index's text with [start, end) replaced, without rereading all of it.
-
-        Only offsets that touch the replacement need checking: an edit can join or split a `\r` and a `\n`.
-        """
+        """The index of `text`, which is this index's text with [start, end) replaced, without rereading all of it."""
         new_end = start + len(replacement)
         touched = (match.end() for match in _LINE_END.finditer(text, max(start - 1, 0), new_end + 1))
         edited = LineIndex.__new__(LineIndex)

@@ -37,9 +37,8 @@ class _HalfWritten(BadInput):
 
 
 def replace_text(file: Path, target: Path, expected: str, text: str) -> None:
-    """Writes `text` over the file at `target`, a real path; signals that would end the process wait until it is done.
-
-    Raises BadInput if the file no longer holds `expected`, or cannot be written.
+    """Writes `text` over `target`, the real path of `file`, with signals waiting. Raises BadInput if that holds other
+    text than `expected`, or cannot be written.
     """
     with _signals_waiting():
         try:

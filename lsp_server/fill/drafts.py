@@ -29,9 +29,7 @@ class HoleDraft:
 
 
 class DraftReader:
-    """Reads the drafts of one fill of `spans`. Fits only the holes that changed, and if many changed, only the first
-    few. Parses nothing, because the user is typing.
-    """
+    """Reads the drafts of one fill of `spans`, of which it fits those that changed, a few at a time. Parses nothing."""
 
     def __init__(self, snapshot: Snapshot, spans: Sequence[carve.Span]) -> None:
         self._spans = spans

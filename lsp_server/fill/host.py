@@ -10,29 +10,16 @@ from lsp_server.worker import WorkerClient
 
 
 class Host(Protocol):
-    """A session, as far as it concerns them."""
+    """A session, as far as it concerns them. It is computing if a user waits for that, or soon may."""
 
     @property
-    def documents(self) -> Mapping[str, Document]:
-        """The open documents."""
-
+    def documents(self) -> Mapping[str, Document]: ...
     @property
-    def is_computing(self) -> bool:
-        """Whether anything is being computed that a user waits for, or soon may."""
-
+    def is_computing(self) -> bool: ...
     @property
-    def model_client(self) -> WorkerClient:
-        """The client of the model's worker."""
-
+    def model_client(self) -> WorkerClient: ...
     @property
-    def model_status(self) -> Status | None:
-        """The worker's last status."""
-
-    def settings_of(self, uri: str) -> Settings:
-        """The settings for a document."""
-
-    async def may_send(self, snapshot: Snapshot) -> bool:
-        """Whether a model may see a document."""
-
-    async def context_for(self, snapshot: Snapshot, offset: int, status: Status | None) -> tuple[Snippet, ...]:
-        """The text of other files that a model of this status sees."""
+    def model_status(self) -> Status | None: ...
+    def settings_of(self, uri: str) -> Settings: ...
+    async def may_send(self, snapshot: Snapshot) -> bool: ...
+    async def context_for(self, snapshot: Snapshot, offset: int, status: Status | None) -> tuple[Snippet, ...]: ...

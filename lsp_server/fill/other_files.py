@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from inference.messages import Snippet, Status
-from lsp_server.context import Buffer, ContextQuery, ContextSource
-from lsp_server.context.provider import ASKED_MS
+from lsp_server.context.gather import Buffer, ContextQuery
+from lsp_server.context.provider import ASKED_MS, ContextSource
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.uris import local_path
 from lsp_server.settings.privacy import ReadableFolder
@@ -22,9 +22,7 @@ async def other_files(
     opened: Iterable[Document] = (),
     max_ms: int = ASKED_MS,
 ) -> tuple[Snippet, ...]:
-    """The parts of files under `folders` and of `opened` documents, last used first, that help to fill a hole at
-    `offset`, found within `max_ms`; none if the model cannot use them.
-    """
+    """The parts of other files that help at `offset`, from `folders` and `opened`; none if the model uses none."""
     max_tokens = min(settings.max_tokens, status.context_tokens if status else 0)
     document = _buffer_of(snapshot)
     if not settings.enabled or not max_tokens or document is None:

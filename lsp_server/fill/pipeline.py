@@ -1,7 +1,4 @@
-"""The fill pipeline: builds a request from holes, asks the worker and fits its candidates. Knows no LSP types.
-
-An answer never includes text outside the holes, so that text cannot change.
-"""
+"""The fill pipeline: from holes to a request, and from the answer to texts that fit, never outside the holes."""
 
 import asyncio
 import dataclasses

@@ -1,6 +1,4 @@
-"""`textDocument/codeAction`: lists the possible actions. Asks no model: `codeAction/resolve` makes the edit, or a
-command for clients that cannot resolve.
-"""
+"""`textDocument/codeAction`: lists the possible actions. Asks no model: `codeAction/resolve` or a command does."""
 
 import asyncio
 from collections.abc import Awaitable, Sequence

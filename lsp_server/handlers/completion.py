@@ -1,7 +1,4 @@
-"""`textDocument/completion`: the suggestions at the cursor as list items, for editors without inline completion.
-
-They come from the same source. A superseded, outdated or failed request gets an empty list.
-"""
+"""`textDocument/completion`: the suggestions as list items, for editors without inline completion."""
 
 import asyncio
 from collections.abc import Awaitable

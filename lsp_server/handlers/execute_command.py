@@ -19,7 +19,7 @@ from lsp_server.handlers.inline_completion import accept
 from lsp_server.lsp.capabilities import ACCEPT_COMMAND, COMMAND_PREFIX, PULL_COMMAND, REFINE_SUGGESTION_COMMAND
 from lsp_server.lsp.progress import StoppedByUser
 from lsp_server.lsp.replies import RawPosition, ReplyError, read_raw
-from lsp_server.refine import NotRefined
+from lsp_server.refine.comparison import NotRefined
 from lsp_server.session import Session
 from lsp_server.worker import WorkerFailure
 
@@ -33,9 +33,7 @@ class _Range(Struct, frozen=True):
 
 
 class FillArgument(Struct, frozen=True):
-    """The argument of a fill. With `version`, changes only that version of the document. With `tell`, shows the user
-    why nothing was done, for an editor that ignores the reply.
-    """
+    """The argument of a fill, of that `version` only if given. With `tell`, shows the user why nothing was done."""
 
     uri: str
     range: _Range

@@ -1,7 +1,4 @@
-"""`textDocument/copilotInlineEdit` and related methods: the next edit, in the protocol of Copilot's server.
-
-Its clients apply all edits of an answer, so there is at most one; none if it is late or for another version.
-"""
+"""`textDocument/copilotInlineEdit` and related methods: the next edit, at most one, as Copilot's server gives it."""
 
 from collections.abc import Awaitable
 from typing import Any

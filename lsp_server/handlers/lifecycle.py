@@ -59,18 +59,14 @@ async def _introduce(session: Session, registrations: list[types.Registration]) 
 
 
 def _registrations(session: Session) -> list[types.Registration]:
-    registrations = []
+    wanted: list[tuple[str, object]] = []
     if session.features.registers_watchers:
         watchers = [types.FileSystemWatcher(glob_pattern=f"**/{NAME}")]
         options = types.DidChangeWatchedFilesRegistrationOptions(watchers=watchers)
-        registrations.append(_registration(types.WORKSPACE_DID_CHANGE_WATCHED_FILES, options))
+        wanted.append((types.WORKSPACE_DID_CHANGE_WATCHED_FILES, options))
     if session.features.registers_configuration:
-        registrations.append(_registration(types.WORKSPACE_DID_CHANGE_CONFIGURATION, None))
-    return registrations
-
-
-def _registration(method: str, options: object) -> types.Registration:
-    return types.Registration(id=str(uuid4()), method=method, register_options=options)
+        wanted.append((types.WORKSPACE_DID_CHANGE_CONFIGURATION, None))
+    return [types.Registration(str(uuid4()), method, options) for method, options in wanted]
 
 
 async def shutdown(session: Session, protocol: InfillProtocol) -> None:

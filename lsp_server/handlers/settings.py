@@ -1,7 +1,4 @@
-"""Handles changes of the client's settings, of settings files and of workspace folders.
-
-`workspace/didChangeConfiguration` often carries nothing, or no settings of single folders: then ask the client.
-"""
+"""Handles changes of the client's settings, which it is asked for, of settings files and of workspace folders."""
 
 from collections.abc import Awaitable, Mapping
 

@@ -5,6 +5,7 @@ import re
 import time
 from dataclasses import dataclass, field, replace
 from itertools import count
+from typing import Protocol
 
 from inference.messages import Draft
 from lsp_server.carve import DEFAULT_MARKER, Span
@@ -141,3 +142,29 @@ class Accepted:
             return None
         after = anchor_at(snapshot, hole, cursor)
         return Computation(snapshot, hole, after, budget, invoked=False, marker=marker, is_prefetch=True)
+
+
+@dataclass(frozen=True)
+class AnswerShown:
+    """A request was answered with suggestions; accepting `first` adds `adds` characters. Times are monotonic."""
+
+    first: Suggestion
+    adds: int
+    invoked: bool
+    remembered: bool
+    asked_s: float
+    first_draft_s: float | None = None
+    computation: Computation | None = None  # which this answer has completed
+
+
+class SuggestionListener(Protocol):
+    """Receives events about suggestions."""
+
+    def shown(self, uri: str, shown: AnswerShown) -> None:
+        """A request was answered."""
+
+    def taken(self, uri: str, suggestion: Suggestion, length: int) -> None:
+        """The first `length` characters of a suggestion are now at the start of its anchor."""
+
+    def rejected(self, uri: str, computation: str) -> None:
+        """The user rejected the suggestions of this computation."""

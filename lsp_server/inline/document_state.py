@@ -8,10 +8,9 @@ from dataclasses import replace
 from lsp_server.documents.change import Change, difference
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import FillResult
-from lsp_server.inline.computation import Accepted, Computation
+from lsp_server.inline.computation import Accepted, AnswerShown, Computation, SuggestionListener
 from lsp_server.inline.debounce import Debounce
 from lsp_server.inline.history import SuggestionHistory
-from lsp_server.inline.listener import AnswerShown, SuggestionListener
 from lsp_server.inline.request import NOTHING, InlineRequest, InlineResult, PendingReply
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.worker.failure import traceback_of
@@ -89,9 +88,7 @@ class DocumentState:
         return typed_into
 
     def complete(self, computation: Computation, filled: FillResult) -> list[PendingReply]:
-        """Stores the results and answers the waiting requests. Returns those that it cannot answer, because it led
-        elsewhere.
-        """
+        """Stores the results and answers the waiting requests. Returns those that it cannot answer."""
         self._remove(computation)
         self.history.add(computation.suggestions(filled))
         unanswered, used = [], False

@@ -47,9 +47,7 @@ class SuggestionHistory:
         return typed_over
 
     def put_in(self, changes: Sequence[Change], text: str) -> Suggestion | None:
-        """The newest shown suggestion that `changes` inserted in one go, as not every editor reports an acceptance; or
-        None.
-        """
+        """The newest shown suggestion that `changes` inserted in one go, for editors that report no acceptance."""
         if not changes or len(difference(changes[-1].removed, changes[-1].added).added) < AT_ONCE_CHARACTERS:
             return None
         shown = (each for each in self._suggestions if each.shown_from is not None)
@@ -116,10 +114,7 @@ class SuggestionHistory:
 
 
 class UndoDetector:
-    """Detects, by hashes of earlier texts, that the user has just undone something; then nothing appears by itself.
-
-    One typed or deleted character is no undo, nor is white space, which editors add and remove by the line.
-    """
+    """Detects, by hashes of earlier texts, that the user has just undone more than a character or white space."""
 
     def __init__(self, text: str) -> None:
         self._texts: OrderedDict[int, None] = OrderedDict({hash(text): None})

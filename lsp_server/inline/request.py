@@ -28,9 +28,7 @@ class DraftedHole:
     cursor: int
 
     def holes(self, draft: Draft, text: str) -> list[HoleDraft]:
-        """The hole of `draft`, or the rest of a partly typed one, as `text` would show it now; empty if there is
-        nothing.
-        """
+        """The hole of `draft`, or the rest of a partly typed one, as `text` would show it now; may be empty."""
         found = DraftReader(self.snapshot, [self.hole]).read(draft)
         return [moved for hole in found if (moved := self._moved(hole, text)) is not None]
 

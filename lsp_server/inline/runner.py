@@ -22,14 +22,11 @@ Tell = Callable[[StillLoadingError | SilentError], None]
 
 
 class Connection(Protocol):
-    """The connection to the worker."""
+    """The connection to the worker: its client, at once in any state, or once it has loaded its model."""
 
     @property
-    def client(self) -> WorkerClient:
-        """The client, in any state."""
-
-    async def loaded(self) -> WorkerClient:
-        """The client, once its worker has loaded its model. Raises WorkerFailure."""
+    def client(self) -> WorkerClient: ...
+    async def loaded(self) -> WorkerClient: ...
 
 
 class ComputationRunner:

@@ -11,10 +11,9 @@ from itertools import count
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import Budget
-from lsp_server.inline.computation import Accepted, Computation
+from lsp_server.inline.computation import Accepted, Computation, SuggestionListener
 from lsp_server.inline.debounce import Debounce
 from lsp_server.inline.document_state import DocumentState
-from lsp_server.inline.listener import SuggestionListener
 from lsp_server.inline.request import NOTHING, InlineRequest, InlineResult, PendingReply, TakeSnapshot
 from lsp_server.inline.runner import ComputationRunner, Connection, GatherContext, MaySend, Tell
 from lsp_server.inline.suggestion import Cursor, Suggestion
@@ -116,9 +115,7 @@ class InlineService:
         return None if found is None or found.shown_from is None else found.text[found.shown_from :]
 
     def accepted(self, uri: str, suggestion_id: str, length: int | None, budget: Budget | None, marker: str) -> None:
-        """The user accepted the first `length` characters shown, or (None) all. Prefetches what follows within
-        `budget`.
-        """
+        """The user accepted the first `length` characters shown, or (None) all. Prefetches within `budget`."""
         found = self.suggestion(uri, suggestion_id)
         if found is not None:
             end = len(found.text) if length is None else (found.shown_from or 0) + length

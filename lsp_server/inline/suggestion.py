@@ -85,7 +85,8 @@ class Suggestion:
         if self._fits_behind(typed, behind):
             return GhostText(anchor.start + done, anchor.end, self.text[done:])
         left = len(self.text) - len(behind)
-        if _is_line_end(behind) and left > len(typed) and self.text.endswith(behind):  # Enter between two braces
+        is_line_end = behind.isspace() and not is_one_line(behind)  # Enter between two braces
+        if is_line_end and left > len(typed) and self.text.endswith(behind):
             return GhostText(anchor.start + done, offset, self.text[done:left])
         return None
 
@@ -94,14 +95,12 @@ class Suggestion:
         return len(typed) < len(self.text) and self.text.startswith(typed)
 
     def typed(self, text: str) -> str:
-        """The text in its range before the original tail, without what an editor closed by itself: the longest that
-        fits.
-        """
+        """The text typed in its range, without what an editor closed by itself: the longest that fits."""
         anchor = self.anchor
         standing = text[anchor.start : anchor.end].removesuffix(anchor.tail)
         for end in range(len(standing), anchor.cursor, -1):
             typed, behind = standing[:end], standing[end:]
-            if self.continues(typed) and _are_closed_by_editor(typed[anchor.cursor :], behind):
+            if self.continues(typed) and _closers_of(typed[anchor.cursor :]).startswith(behind):  # by the editor
                 return typed
         return standing
 
@@ -114,7 +113,7 @@ class Suggestion:
             return behind == anchor.tail
         if not behind.endswith(anchor.tail):
             return False
-        return _are_closed_by_editor(typed[anchor.cursor :], behind[: len(behind) - len(anchor.tail)])
+        return _closers_of(typed[anchor.cursor :]).startswith(behind[: len(behind) - len(anchor.tail)])
 
     def _beyond(self, text: str, start: int, end: int, selected: str) -> GhostText | None:
         """The extension of the selected item, in the item's range."""
@@ -125,11 +124,6 @@ class Suggestion:
         if not self.continues(typed) or not anchor.tail.endswith(behind):
             return None
         return GhostText(start, anchor.end, self.text[start - anchor.start :])
-
-
-def _are_closed_by_editor(typed: str, inserted: str) -> bool:
-    """Whether an editor may have inserted `inserted` behind the cursor, as it closes what `typed` opens."""
-    return _closers_of(typed).startswith(inserted)
 
 
 def _closers_of(typed: str) -> str:
@@ -145,8 +139,3 @@ def _closers_of(typed: str) -> str:
         elif character in _QUOTES:
             stack.append(character)
     return "".join(reversed(stack))
-
-
-def _is_line_end(text: str) -> bool:
-    """Whether this is the end of a line followed by at most the next line's indentation."""
-    return not is_one_line(text) and text.isspace()

@@ -54,14 +54,13 @@ def client_features(capabilities: Any) -> ClientFeatures:
     """Parses `capabilities` of the initialize request; anything missing or malformed counts as unsupported."""
     action, configuration = ("textDocument", "codeAction"), ("workspace", "didChangeConfiguration")
     resolved = _at(capabilities, *action, "resolveSupport", "properties")
+    resolves = isinstance(resolved, list) and "edit" in resolved
+    literals = _at(capabilities, *action, "codeActionLiteralSupport") is not None
     return ClientFeatures(
         encoding=_encoding(_at(capabilities, "general", "positionEncodings")),
         versioned_edits=_at(capabilities, "workspace", "workspaceEdit", "documentChanges") is True,
-        lazy_code_actions=isinstance(resolved, list)
-        and "edit" in resolved
-        and _at(capabilities, *action, "dataSupport") is True
-        and _at(capabilities, *action, "codeActionLiteralSupport") is not None,
-        code_action_literals=_at(capabilities, *action, "codeActionLiteralSupport") is not None,
+        lazy_code_actions=literals and resolves and _at(capabilities, *action, "dataSupport") is True,
+        code_action_literals=literals,
         apply_edit=_at(capabilities, "workspace", "applyEdit") is True,
         progress=_at(capabilities, "window", "workDoneProgress") is True,
         plugin=_at(capabilities, "experimental", "infillDrafts") is not None,

@@ -1,7 +1,4 @@
-"""Suggestions as the editor shows them: as ghost text, or as items of its completion list.
-
-An item is one exact edit: a client that only inserts would double what a fill repeats behind the cursor.
-"""
+"""Suggestions as ghost text, or as items of a completion list, which are exact edits and not insertions."""
 
 import re
 from typing import Any

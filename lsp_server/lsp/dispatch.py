@@ -25,9 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class InfillProtocol(LanguageServerProtocol):
-    """Calls the features registered on the server with the decoded params, on arrival, before any later message is
-    read. They return a result, or an awaitable of it.
-    """
+    """Calls the features registered on the server on arrival; they return a result, or an awaitable of it."""
 
     def __init__(self, server: LanguageServer, converter: Converter) -> None:
         super().__init__(server, converter)
@@ -179,9 +177,7 @@ class InfillProtocol(LanguageServerProtocol):
         return self.fm.features[method](self._decoded(method, params))
 
     def _decoded(self, method: str, params: Any) -> Any:
-        """Params as lsprotocol's type for `method`, if it has one. Those of `initialize` stay raw, or one unknown
-        capability would keep a newer editor from starting.
-        """
+        """Params as lsprotocol's type for `method`; raw for `initialize`, which may have newer capabilities."""
         kind: Any = types.METHOD_TO_TYPES.get(method, (None, None, None, None))[2]
         if kind is None or method == types.INITIALIZE:
             return params

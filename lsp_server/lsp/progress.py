@@ -1,7 +1,4 @@
-"""The editor's progress displays: for work that the user waits for and can stop, and for loading the model.
-
-Keeps a token only while its work runs; pygls' own bookkeeping would keep each for ever.
-"""
+"""The editor's progress displays: for work that the user can stop, and for loading the model."""
 
 import asyncio
 import logging
@@ -41,10 +38,7 @@ class ProgressTracker:
     async def run(
         self, title: str, work: Callable[[Report], Awaitable[T]], *, token: types.ProgressToken | None, may_create: bool
     ) -> T:
-        """The result of `work`, shown under the client's `token` or, if `may_create`, ours. Raises StoppedByUser.
-
-        Cancelling this cancels the work. The display ends before it returns or raises.
-        """
+        """The result of `work`, shown under the client's `token` or, if `may_create`, ours. Raises StoppedByUser."""
         display = ProgressDisplay(self._server, title, token, interval_s=INTERVAL_S)
         task = asyncio.ensure_future(work(display.report))
         if token is None and may_create:

@@ -54,9 +54,7 @@ END_S = 30.0
 
 
 class WorkerConnection:
-    """Calls `show` with each failure that the user should see, and `notify` with each change. A restart makes a new
-    `client`.
-    """
+    """Calls `show` with failures for the user, and `notify` with each change. A restart makes a new `client`."""
 
     def __init__(
         self,

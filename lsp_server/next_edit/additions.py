@@ -1,7 +1,4 @@
-"""Finds what is missing after a line was added to several similar ones: the same line beside its neighbour elsewhere.
-
-After `timeout: int` was added below `retries: int`, `timeout=timeout` belongs below `retries=retries`.
-"""
+"""Finds what is missing after a line was added to similar ones: the same line beside its neighbour elsewhere."""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,4 @@
-"""Finds what no longer fits in a document after a change in another one that it imports or shares a folder with.
-
-It reads both as one text, without the imports of what changed, so the rules for one file apply. Opens no file.
-"""
+"""Finds what no longer fits after a change in another document, reading both as one text. Opens no file."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +9,7 @@ from pathlib import Path
 from lsp_server.context.imports import Import, candidate_paths, imported_names
 from lsp_server.documents.uris import local_path
 from lsp_server.fill.fitting.breakage import errors_of
-from lsp_server.next_edit.names import Name, Names, Role
+from lsp_server.next_edit.names import Names, Role
 from lsp_server.next_edit.recent import Comparison
 from lsp_server.next_edit.renames import Compared, NextEdit, after_renames
 from lsp_server.next_edit.signatures import after_signatures, changed_functions
@@ -36,9 +33,7 @@ class ChangedDocument:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What a document sees of another: the names it imports and their places, words for the other itself, or the
-    `whole`.
-    """
+    """What a document sees of another: names with their places, words for the other itself, or the `whole`."""
 
     names: frozenset[str]
     places: tuple[tuple[int, str], ...]
@@ -116,15 +111,11 @@ def _without_imports(names: Names, words: set[str], seen: _Seen) -> str:
             statement = next(each for each in names.view.ancestors(node) if each.type in names.rules.paths)
             text = _blanked(text, names.view.start(statement), names.view.end(statement))
     for name in (name for word in words for name in names.all(word)):
-        if _is_in(name, seen.modules):
+        if name.role is Role.FIELD and name.receiver in seen.modules:
             start = name.start - len(name.receiver) - 1
             is_first = not text[line_start(text, start) : start].strip()
             text = _blanked(text, start, name.start, "~" if is_first else " ")  # keeps the indentation
     return text
-
-
-def _is_in(name: Name, modules: frozenset[str]) -> bool:
-    return name.role is Role.FIELD and name.receiver in modules
 
 
 def _blanked(text: str, start: int, end: int, blank: str = " ") -> str:

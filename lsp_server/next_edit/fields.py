@@ -1,7 +1,4 @@
-"""Finds what is missing after a class got a field: beside its neighbour in constructors.
-
-After `timeout: int` was added below `port: int`, `port=port` becomes `port=port, timeout=timeout`.
-"""
+"""Finds what is missing in constructors after a class got a field: the same beside its neighbour."""
 
 import re
 from collections.abc import Iterator
@@ -66,7 +63,8 @@ def _lists(compared: Compared, neighbour: Field, added: Field) -> Iterator[NextE
             continue
         end = view.end(element)
         text = _beside(names, match.start(), element, listed, neighbour, added)
-        if text and not compared.texts.is_new(view.start(element), end) and not _has(names, listed, added.name.text):
+        is_there = added.name.text in _WORD.findall(view.code(listed))
+        if text and not is_there and not compared.texts.is_new(view.start(element), end):
             done.add(listed.id)
             at, text = _placed(view, element, listed, text)
             yield from [NextEdit(at, at, text, f"beside {word}: {added.name.text}")] if text else []
@@ -93,10 +91,6 @@ def _element(names: Names, offset: int) -> tuple[Node | None, Node | None]:
         if ends in _BRACKETS and listed.type not in names.view.table.blocks:
             return element, listed
     return None, None
-
-
-def _has(names: Names, listed: Node, word: str) -> bool:
-    return word in _WORD.findall(names.view.code(listed))
 
 
 def _beside(names: Names, offset: int, element: Node, listed: Node, neighbour: Field, added: Field) -> str:

@@ -26,9 +26,7 @@ WHY = "the model expects it after your last edits"
 
 
 async def propose(host: Host, snapshot: Snapshot, earlier: Sequence[str]) -> Sequence[NextEdit]:
-    """The model's edits for a document, best first; none if no such model is loaded. `earlier` are its texts before
-    each recent edit, newest first. Cancelling this cancels the request.
-    """
+    """The model's edits for a document, best first; `earlier` are its texts before each recent edit, newest first."""
     settings, client, status = host.settings_of(snapshot.uri), host.model_client, host.model_status
     is_local = status is not None and not status.server
     if settings.model == EMBEDDED or not is_local or client.state not in (ClientState.READY, ClientState.BUSY):

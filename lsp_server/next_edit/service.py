@@ -137,7 +137,9 @@ class NextEditService:
                 found = await self._proposed(state, snapshot, earlier)
             if not stop.is_set():
                 state.known = found
-        return [] if stop.is_set() else [edit for edit in state.known or () if not _is_any_of(edit, state.dismissed)]
+        if stop.is_set():
+            return []
+        return [edit for edit in state.known or () if not any(_same(each, edit) for each in state.dismissed)]
 
     def _changed_beside(self, uri: str) -> list[ChangedDocument]:
         """The other documents with recent edits, the last changed first."""
@@ -217,10 +219,6 @@ def _offer(state: _State, edit: NextEdit) -> Offer:
 
 def _same(change: Change, edit: NextEdit) -> bool:
     return (change.start, change.end, change.added) == (edit.start, edit.end, edit.text)
-
-
-def _is_any_of(edit: NextEdit, dismissed: Sequence[Change]) -> bool:
-    return any(_same(change, edit) for change in dismissed)
 
 
 def _moved(place: Change, changes: Sequence[Change]) -> Change | None:

@@ -1,7 +1,4 @@
-"""Asks the partner to improve the model's drafts, and keeps its texts until the editor asks for them.
-
-Never changes the document. The draft stays if the partner is dead, late or worse. For one event loop.
-"""
+"""Asks the partner to improve the model's drafts, and keeps its texts until the editor asks for them."""
 
 import asyncio
 import dataclasses
@@ -44,24 +41,17 @@ class Partner(Connection, Protocol):
 
 
 class RefiningHost(Host, Protocol):
-    """What refining needs from a session."""
+    """What refining needs from a session. There may be no partner, and a document may not be filled."""
 
     @property
-    def partner_connection(self) -> Partner | None:
-        """The partner; None if none is configured."""
-
+    def partner_connection(self) -> Partner | None: ...
     @property
-    def inline_services(self) -> Sequence[InlineService]:
-        """The services that know the suggestions."""
-
-    def snapshot(self, uri: str) -> Snapshot | None:
-        """The current document; None if it may not be filled."""
+    def inline_services(self) -> Sequence[InlineService]: ...
+    def snapshot(self, uri: str) -> Snapshot | None: ...
 
 
 class Refining:
-    """`tell` receives a document and what has improved in it: the id of a suggestion, or the range of a fill. `sends`
-    receives the same before each request to the partner.
-    """
+    """`tell` receives what has improved, a suggestion's id or a fill's range; `sends` receives what is asked about."""
 
     def __init__(
         self,

@@ -10,8 +10,7 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from inference.messages import Snippet, Status
-from lsp_server.context import ContextSource
-from lsp_server.context.provider import ASKED_MS, TYPING_MS
+from lsp_server.context.provider import ASKED_MS, TYPING_MS, ContextSource
 from lsp_server.diagnosis.model_offer import is_first_time
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document, Snapshot
@@ -29,7 +28,7 @@ from lsp_server.lsp.status_board import CHANGED, NO_MODEL
 from lsp_server.lsp.worker_connection import WorkerConnection
 from lsp_server.next_edit import model as next_edit_model
 from lsp_server.next_edit.service import NextEditService
-from lsp_server.refine import Refining
+from lsp_server.refine.refining import Refining
 from lsp_server.session.parsing import Parsing
 from lsp_server.session.permission import LOST, Permission
 from lsp_server.session.record import Record
@@ -37,9 +36,9 @@ from lsp_server.settings.file_system import FileSystem
 from lsp_server.settings.launch import worker_options
 from lsp_server.settings.resolver import Configuration
 from lsp_server.settings.schema import PARTNER, Settings
-from lsp_server.shadow import Shadow, other_options
-from lsp_server.usage import Usage
-from lsp_server.usage.usage import Recorder
+from lsp_server.shadow.other_model import other_options
+from lsp_server.shadow.shadow import Shadow
+from lsp_server.usage.usage import Recorder, Usage
 from lsp_server.worker import WorkerClient
 from lsp_server.worker.failure import SilentError, StillLoadingError
 
@@ -274,9 +273,7 @@ class Session:
     def when_parsed(
         self, uri: str, handle: Callable[[], _T | Awaitable[_T]], otherwise: Callable[[], _T]
     ) -> _T | Awaitable[_T]:
-        """The result of `handle` once there is a tree for it, or of `otherwise` if the document is edited or closed
-        first.
-        """
+        """The result of `handle` once there is a tree for it, or of `otherwise` if the document is edited first."""
         document = None if self.why_off(uri) else self.documents.get(uri)
         job = None if document is None else document.parse_job()
         return handle() if document is None or job is None else self._parsing.parsed(document, job, handle, otherwise)

@@ -43,9 +43,7 @@ class Layer(NamedTuple):
 
 
 def resolve(layers: Sequence[Layer], started: Settings | None = None) -> tuple[Settings, list[str]]:
-    """The merged settings of all layers, and one line for each unusable key. What is read only at start stays as
-    `started`.
-    """
+    """The merged settings of all layers, and one line for each unusable key. Those of the start stay as `started`."""
     problems: list[str] = []
     found = [(layer, _read_layer(layer, problems)) for layer in layers]
     users = [values for layer, values in found if layer.origin is Origin.USER]

@@ -58,9 +58,7 @@ class Configuration:
 
     @property
     def sends_token(self) -> bool:
-        """Whether the server gets the user's token: only if the user's own settings, without any workspace, send it
-        there.
-        """
+        """Whether the server gets the user's token: only if the user's own settings send it there."""
         if self.settings.model == PARTNER:
             return self.sends_partner_token
         own, now = self._users_own, self.settings

@@ -121,9 +121,7 @@ def originals_of(path: str) -> tuple[str, ...]:
 
 
 def _spellings_of(path: str) -> tuple[str, ...]:
-    """`path` as given, and as some file system or tool reads it: without dots and spaces at the ends of its parts or
-    invisible characters, and split at a colon or an exclamation mark.
-    """
+    """`path` as given, and as file systems and tools read it, which trim its parts or split them at some signs."""
     seen = "".join(sign for sign in path if sign == "\0" or not is_unseen(sign))
     plain = unicodedata.normalize("NFKC", seen).replace("\\", "/")
     parts = (_SEPARATOR.sub("/", each) for each in (plain, *_before_versions(plain)))

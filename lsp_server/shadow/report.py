@@ -32,9 +32,7 @@ WHERE pair.at_s >= ? ORDER BY pair.at_s, pair.key, hole.number
 
 
 class HoleRow(NamedTuple):
-    """One hole that both models filled. `taken` is the outcome of the main model's text, and the similarities `main`
-    and `other` are those to the last text seen there, if any.
-    """
+    """One hole that both models filled; `main` and `other` are similarities to the last text seen there, if any."""
 
     request: int
     document: int
@@ -50,9 +48,7 @@ class HoleRow(NamedTuple):
 
 
 def read_rows(file: Path, since_s: float) -> tuple[list[HoleRow], str]:
-    """The records since then (Unix time), oldest first, and a message if the file was set aside. Raises as
-    `open_store`.
-    """
+    """The records since then (Unix time), oldest first, and any message. Raises UsageFileError, sqlite3.Error."""
     if not file.exists() and not file.is_symlink():
         return [], ""
     connection, moved = open_store(file)

@@ -14,9 +14,7 @@ from lsp_server.usage.events import Event, Pair, PairHole, PairLook, Side, When
 
 
 class Sampled:
-    """A sampled request. What is seen in its holes waits here until the other model is done, to be compared with its
-    text too; after that, only the texts of the holes are kept.
-    """
+    """A sampled request, whose holes are compared with both models' texts, even if the other one answers later."""
 
     def __init__(
         self, request: AnsweredRequest, document: Document, number: int, main: str, tell: Callable[[Event], None]

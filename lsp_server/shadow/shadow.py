@@ -1,7 +1,4 @@
-"""Samples the main model's answers, and asks the other model the same while the user is idle. For one event loop.
-
-Sends one request at a time, `QUIET_S` after the last request and keystroke; any request of the user ends it.
-"""
+"""Samples the main model's answers, and asks the other model the same while the user is idle, one at a time."""
 
 import asyncio
 import logging

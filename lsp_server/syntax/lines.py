@@ -65,6 +65,11 @@ def is_blank(text: str) -> bool:
     return not text or text.isspace()
 
 
+def is_alone(text: str, start: int, end: int) -> bool:
+    """Whether only white space shares the lines of [start, end) with it."""
+    return is_blank(text[line_start(text, start) : start]) and is_blank(text[end : line_end(text, end)])
+
+
 def is_deeper(indent: str | None, outer: str) -> bool:
     """Whether a line indented by `indent` is in the block of one indented by `outer`; None: no line."""
     return indent is not None and len(indent.expandtabs(8)) > len(outer.expandtabs(8))

@@ -12,9 +12,7 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Source(Protocol):
-    """One immutable text to carve. `tree` is the parse of exactly `text` (but see `mending`), or None if there is no
-    grammar. Only the extension of `uri` matters.
-    """
+    """An immutable text to carve. `tree` is the parse of `text` (see `mending`), or None. `uri` has the extension."""
 
     @property
     def uri(self) -> str: ...

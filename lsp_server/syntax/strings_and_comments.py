@@ -9,10 +9,7 @@ from lsp_server.syntax.view import View
 
 @dataclass(frozen=True)
 class StringOrComment:
-    """The inside of a string or comment as `str` indices, and its end delimiter.
-
-    `unfinished`: the comment includes the start of another one and lasts to the other's end.
-    """
+    """The inside of a string or comment, and its end. `unfinished`: the comment lasts to the end of another one."""
 
     start: int
     end: int

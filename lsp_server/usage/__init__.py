@@ -1,5 +1,1 @@
 """The user's own numbers on suggestions, in one SQLite file. Never text or file names. Knows no LSP types."""
-
-from lsp_server.usage.usage import Usage
-
-__all__ = ["Usage"]

@@ -28,9 +28,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Answered:
-    """A request was answered with the suggestion `key`; `remembered`: without a computation. Times count from its
-    arrival.
-    """
+    """A request was answered with the suggestion `key`, if `remembered` without a computation."""
 
     key: int
     remembered: bool

@@ -1,7 +1,4 @@
-"""The writing thread. Adding an event never waits; an event that cannot be written is reported and retried.
-
-The thread, and with it the file, begins with the first event. It writes a few times a second at most.
-"""
+"""The writing thread, which begins with the first event. Adding never waits; a failed write is retried."""
 
 import logging
 import queue

@@ -1,21 +1,10 @@
-"""Asks the resident worker to fill, and tracks its state. Starts the worker when needed.
-
-When it dies, pending requests fail at once, and the next one starts another, after a pause that grows with failures.
-"""
+"""Asks the resident worker to fill, and tracks its state. Starts the worker when needed, and again when it dies."""
 
 import asyncio
 from collections.abc import Callable
 from typing import Self
 
-from inference.messages import (
-    Edit,
-    ErrorCode,
-    NextEditRequest,
-    Request,
-    Status,
-    WorkerOptions,
-    WorkerState,
-)
+from inference.messages import Edit, ErrorCode, NextEditRequest, Request, Status, WorkerOptions, WorkerState
 from lsp_server.worker.connect import STATUS_S, Attached, NotListeningError, join
 from lsp_server.worker.exchange import Exchange, OnDraft, WorkerAnswer
 from lsp_server.worker.failure import WorkerFailure

@@ -57,9 +57,7 @@ async def _attach_or_start(paths: WorkerPaths, options: WorkerOptions, name: str
 
 
 async def _rejoin_unless_it_hangs(paths: WorkerPaths, name: str) -> Attached:
-    """Joins a worker whose socket was deleted. Raises NotListeningError if none comes back, SilentError if it is
-    stopped.
-    """
+    """Joins a worker whose socket was deleted. Raises SilentError if it is stopped, NotListeningError if it hangs."""
     try:
         return await rejoin(paths, name)
     except SilentError as silent:

@@ -1,6 +1,4 @@
-"""Measures how far fills break a text: counts the errors of its tree after an incremental parse. Candidates that newly
-break it come last. If parsing exceeds the patience, breakage is unknown.
-"""
+"""Counts the errors that fills add to a tree, by an incremental parse. Without time for one, breakage is unknown."""
 
 from collections.abc import Sequence
 
@@ -19,9 +17,7 @@ _WINDOW_CHARACTERS = 4000
 
 
 def cut_at_foreign_closer(fill: str, brackets: Sequence[OpenBracket], table: LanguageTable) -> str:
-    """`fill` cut at the first bracket that it closes but did not open, unless one of `brackets`, open at the hole,
-    needs it.
-    """
+    """`fill` cut at the first bracket that it closes but did not open, unless one of `brackets` before it needs it."""
     own: list[str] = []
     outer = list(brackets)
     for at, bracket in brackets_of(fill, table):

@@ -44,9 +44,7 @@ def repeats_line_above(around: Around, fill: str) -> bool:
 
 
 def cut_repeated_line_end(around: Around, fill: str, least_broken: LeastBroken) -> str:
-    """`fill` without an ending that repeats what follows. A closing bracket may match one in the fill: the parse
-    decides.
-    """
+    """`fill` without an ending that repeats what follows; where a closing bracket may match, the parse decides."""
     cuts = _line_end_cuts(around, fill.rstrip())
     if around.literal:  # prose has no pairs, but the full stop or quote may be intended
         return next((cut for cut in cuts if _has_letter(fill[len(cut) :])), fill)

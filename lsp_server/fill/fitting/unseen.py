@@ -16,9 +16,7 @@ _BYTE_ORDER_MARK = "\ufeff"
 
 
 def brings_unseen(fill: str, text: str, typed: str = "") -> bool:
-    """Whether `fill` has an invisible character that is neither in `text`, apart from a byte order mark, nor in
-    `typed`.
-    """
+    """Whether `fill` has an invisible character that neither `text` (but for a byte order mark) nor `typed` has."""
     return any(each not in typed and each not in text.removeprefix(_BYTE_ORDER_MARK) for each in unseen_in(fill))
 
 

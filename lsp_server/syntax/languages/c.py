@@ -57,8 +57,7 @@ C = with_braces(
     statement_end=";",
     argument_lists=kinds("argument_list parameter_list preproc_params"),
     blocks=kinds(
-        "translation_unit compound_statement field_declaration_list enumerator_list case_statement",
-        "declaration_list",
+        "translation_unit compound_statement field_declaration_list enumerator_list case_statement", "declaration_list"
     ),
     opening=braces(_WORDS) + ON_ITS_LINE,
     functions=kinds("function_definition"),

@@ -54,8 +54,7 @@ CSHARP = with_braces(
     grammar="tree_sitter_c_sharp:language",
     harmful=(UNCLOSED, UNCLOSED_ANGLES),
     strings=kinds(
-        "string_literal verbatim_string_literal raw_string_literal character_literal",
-        "interpolated_string_expression",
+        "string_literal verbatim_string_literal raw_string_literal character_literal", "interpolated_string_expression"
     ),
     interpolations=kinds("interpolation"),
     word_characters="@",

@@ -6,9 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from lsp_server.context import Buffer
 from lsp_server.context.file_cache import FileCache, TooLate, allowed
-from lsp_server.context.gather import gather
+from lsp_server.context.gather import Buffer, gather
 from lsp_server.settings.schema import Settings
 from tests.lsp_server.context.workspace import HELPERS, OTHERS, Workspace
 

@@ -8,8 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from inference.messages import Snippet
-from lsp_server.context import ContextSource
-from lsp_server.context.provider import MAX_UNFINISHED, estimated_tokens, within
+from lsp_server.context.provider import MAX_UNFINISHED, ContextSource, estimated_tokens, within
 from tests.lsp_server.context.workspace import HELPERS, PATIENT_MS, Workspace
 
 

@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from lsp_server.context import Buffer, ContextQuery
 from lsp_server.context.file_cache import FileCache
-from lsp_server.context.gather import gather
+from lsp_server.context.gather import Buffer, ContextQuery, gather
 from lsp_server.settings.privacy import ReadableFolder
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import language_of

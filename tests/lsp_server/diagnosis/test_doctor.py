@@ -27,8 +27,8 @@ RELEASED = "diffusiongemma-26b"
 
 
 def examined(file: Path, place: str | None = None) -> dict[str, Check]:
-    _, settings = examine_settings(file)
-    return {check.name: check for check in examine_file(file, place, settings)}
+    _, configuration = examine_settings(file)
+    return {check.name: check for check in examine_file(file, place, configuration.at(file))}
 
 
 @pytest.fixture
@@ -132,8 +132,8 @@ def test_settings_files_variables_and_their_problems_are_told(project: Path, mon
     (project / "deep").mkdir()
     monkeypatch.setenv("INFILL_LS_MAX_STEPS", "4")
     monkeypatch.setenv("INFILL_LS_PREFETCH", "perhaps")
-    (first, *problems), settings = examine_settings(project / "deep" / "a.py")
-    assert settings.max_steps == 4
+    (first, *problems), configuration = examine_settings(project / "deep" / "a.py")
+    assert configuration.settings.max_steps == 4
     assert first.verdict is Grade.OK
     assert str(project / "infill-ls.toml") in first.found
     assert "INFILL_LS_MAX_STEPS" in first.found

@@ -4,7 +4,7 @@ from lsp_server.documents.document import Document, Snapshot
 from lsp_server.inline import InlineService
 from lsp_server.inline.runner import Connection, GatherContext
 from lsp_server.session.record import Record
-from lsp_server.usage import Usage
+from lsp_server.usage.usage import Usage
 
 
 async def no_context(*_: object) -> tuple[()]:

@@ -11,8 +11,8 @@ from lsp_server.documents.positions import Encoding
 from lsp_server.fill.pipeline import Budget
 from lsp_server.inline import InlineRequest, InlineResult
 from lsp_server.inline.suggestion import Cursor, Suggestion
-from lsp_server.usage import Usage
 from lsp_server.usage.events import Answered, Decided, Event, Shown
+from lsp_server.usage.usage import Usage
 from lsp_server.worker import WorkerClient
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_client
 from tests.lsp_server.inline.services import inline_service

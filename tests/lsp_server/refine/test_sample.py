@@ -12,7 +12,7 @@ from lsp_server.carve import Span
 from lsp_server.documents.tracking import TextRange
 from lsp_server.fill.answered import AnsweredRequest
 from lsp_server.handlers.action_edit import perform
-from lsp_server.refine import NotRefined
+from lsp_server.refine.comparison import NotRefined
 from lsp_server.usage.place import STATE_VARIABLE
 from tests.lsp_server.refine.test_cut_answers import BUDGET, TEXT, UNSURE, URI, Scene, refines, scene
 

@@ -290,7 +290,8 @@ def test_partners_token_is_no_setting() -> None:
 def test_server_flags_apply_to_a_partner_model() -> None:
     parser = argparse.ArgumentParser()
     add_model_arguments(parser)
-    chosen = settings_of(parser.parse_args(["--model", "partner", "--server-model", "gemma", "--plain-http"]))
+    args = parser.parse_args(["--model", "partner", "--server-model", "gemma", "--plain-http"])
+    chosen, _ = settings_of(args)
     assert (chosen.partner, chosen.server) == (PartnerSettings(model="gemma", plain_http=True), ServerSettings())
 
 

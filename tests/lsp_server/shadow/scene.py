@@ -16,7 +16,7 @@ from lsp_server.documents.tracking import TextRange
 from lsp_server.fill.answered import AnsweredRequest
 from lsp_server.fill.pipeline import Budget, FillOptions
 from lsp_server.settings.schema import Settings, ShadowSettings
-from lsp_server.shadow import Shadow
+from lsp_server.shadow.shadow import Shadow
 from lsp_server.usage.events import Event, Pair, PairLook
 from lsp_server.worker import WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE
