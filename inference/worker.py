@@ -44,8 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     claim = Claim(arguments.socket)
     try:
         if address.is_url(arguments.model):
-            names = address.PARTNER if arguments.partner else address.MODEL
-            address.parse(arguments.model, names)  # before logging it: a URL may contain a password
+            address.parse(
+                arguments.model, registry.role_of(arguments)
+            )  # before logging it: a URL may contain a password
         startup.require_private_folder(arguments.socket.parent)
         if not claim.take():
             print(f"another worker is running at {arguments.socket}", file=sys.stderr)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from inference.bench import infilling_tasks
 from inference.bench.infilling import ORACLE, SolveOptions, Solver
-from inference.bench.infilling_tasks import InfillingTask
+from inference.bench.infilling_tasks import InfillingTask, MeasuredFill
 from inference.engine import Engine
 
 HELD_OUT = Path(__file__).parent.parent / "data" / "held_out.jsonl.gz"

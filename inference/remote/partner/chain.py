@@ -207,12 +207,10 @@ class Chain:
         """
         text, is_whole = writing.text.rstrip("\ufffd"), False
         if not writing.question.single_line and "\n" in text.strip("\n"):
-            is_whole = writing.end == "length" and not self._is_rewritten()
+            is_rewritten = question.is_rewritten(self._asking.parts.holes[len(self.fills)])
+            is_whole = writing.end == "length" and not is_rewritten
             text = text.rpartition("\n")[0]
         return Fill(self._pinned + text, is_whole, writing.tokens, tuple(writing.sure))
-
-    def _is_rewritten(self) -> bool:
-        return question.is_rewritten(self._asking.parts.holes[len(self.fills)])
 
     def _left_s(self) -> float | None:
         deadline = self._asking.deadline

@@ -5,8 +5,9 @@ import time
 from collections.abc import Callable
 from contextlib import aclosing
 
+import msgspec
+
 from inference.engine.middle.question import Question
-from inference.remote import answers
 from inference.remote.answers import AnswerError
 from inference.remote.client import Client
 from inference.remote.partner.interfaces import Interface, most_characters
@@ -37,7 +38,7 @@ class Writing:
 
         Cancelling it aborts the request.
         """
-        body = answers.encoded(self._interface.body(self.question))
+        body = msgspec.json.encode(self._interface.body(self.question))
         events, began = Events(), time.monotonic()
         async with asyncio.timeout(_LONGEST_S):
             async with aclosing(self._client.stream(self._interface.path, body, self._deadline)) as parts:

@@ -10,7 +10,7 @@
   never seen. Such a canvas is unmasked from here, read by read (trial.py).
 - Read-only requests give log-probabilities at temperature 1 over all tokens: the 20 likeliest of each row, or up to 128
   named ones (canvas_search.py).
-- The server cannot be told which tokens a row may become. We choose among the likeliest (rules.py, trial.py).
+- The server cannot be told which tokens a row may become. We choose among the likeliest (trial.py).
 - What it refuses, and what ends its engine, stands in wire.py. What it serves, it says when refusing (server.py).
 """
 
@@ -20,9 +20,10 @@ import logging
 from inference.engine.canvas import prompt
 from inference.messages import InfillRequest
 from inference.models.family import OnProgress
-from inference.remote import address, meeting
-from inference.remote.client import MODEL_SERVER, Client
-from inference.remote.meeting import MEETING_S, ServedInfiller, Watched
+from inference.remote import meeting
+from inference.remote.address import MODEL
+from inference.remote.client import Client
+from inference.remote.meeting import MEETING_S, ServedInfiller
 from inference.remote.vllm import files, server
 from inference.remote.vllm.canvas_search import Model
 from inference.remote.vllm.infilling import RemoteInfilling
@@ -39,7 +40,7 @@ async def connect(
     Also raises it if the server has not named its model within `limit_s`; one that knows pins answers without
     computing.
     """
-    async with meeting.connecting(arguments, address.MODEL, MODEL_SERVER, token, on_progress) as (client, at):
+    async with meeting.connecting(arguments, MODEL, token, on_progress) as (client, at):
         served = await meeting.in_time(server.meet(client, arguments.server_model), client.url, limit_s)
         on_progress(0.5, "reading the tokenizer")
         model = await asyncio.to_thread(files.load, served, arguments.server_tokenizer, client.url)
@@ -59,10 +60,9 @@ class VllmInfiller(ServedInfiller):
         super().__init__(client, place, arguments)
         self._know(served, model)
 
-    def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Watched:
+    def infill(self, request: InfillRequest, *, deadline: float | None = None) -> RemoteInfilling:
         """The work on a request. `deadline` is in `time.monotonic()` seconds. Raises RequestError."""
-        steps = RemoteInfilling(self._client, self._served.name, self._model, request, deadline)
-        return Watched(steps, self._meeting.refused)
+        return RemoteInfilling(self._client, self._served.name, self._model, request, deadline, self._refused)
 
     def _know(self, served: CanvasModel, model: Model) -> None:
         self._served, self._model = served, model

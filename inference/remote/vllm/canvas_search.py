@@ -19,12 +19,10 @@ from inference.engine.canvas.plan import Plan
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.search import length
 from inference.engine.search.effort import Effort
-from inference.messages import Hole
 from inference.models.properties import Properties
 from inference.remote.pause import ServerError
 from inference.remote.vllm.reading import CanvasReader
-from inference.remote.vllm.rules import TextRules
-from inference.remote.vllm.trial import LEAST_HEAT, SeededNoise, Trial, denoise, steps_of
+from inference.remote.vllm.trial import LEAST_HEAT, SeededNoise, TextRules, Trial, denoise, steps_of
 
 _LENGTHS, _LENGTHS_QUICK, _LENGTHS_OF_SEVERAL_LINES = 4, 2, 3
 """How many lengths to try for one answer. Each is a separate canvas in the server's batch."""
@@ -173,11 +171,6 @@ class CanvasSearch:
             task.cancel()
         if self._working:
             await asyncio.wait(self._working)
-
-
-def begin_as_they_must(found: Sequence[RankedFill], holes: Sequence[Hole]) -> list[RankedFill]:
-    """The answers whose texts begin as their holes require."""
-    return [each for each in found if answered.agrees(each.texts, holes)]
 
 
 _SUFFIX_TOKENS = 8

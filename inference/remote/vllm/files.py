@@ -12,8 +12,8 @@ from inference.models.family import ModelError
 from inference.models.properties import CanvasTokens, Properties
 from inference.remote import address
 from inference.remote.vllm.canvas_search import Model
-from inference.remote.vllm.rules import TextRules
 from inference.remote.vllm.server import CanvasModel
+from inference.remote.vllm.trial import TextRules
 
 _LINE_STEPS, _QUICK_STEPS = 8, 4
 """For a checkpoint without settings, the same as models/diffusion_gemma assumes for a released one."""

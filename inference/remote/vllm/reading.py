@@ -3,16 +3,15 @@
 import asyncio
 import time
 from collections.abc import Collection, Sequence
-from typing import TypeVar
+
+import msgspec
 
 from inference.engine.work import Counters
-from inference.remote.answers import AnswerError, encoded
+from inference.remote.answers import AnswerError
 from inference.remote.client import Client
 from inference.remote.pause import ServerError
 from inference.remote.vllm import wire
 from inference.remote.vllm.wire import CanvasAnswer, CompletionRequest, DiffusionArguments
-
-_T = TypeVar("_T")
 
 _LONG_PROMPT_TOKENS = 16_384
 """Build a request with a longer prompt in a thread: it takes some milliseconds."""
@@ -60,8 +59,8 @@ class CanvasReader:
 
     async def _body(self, request: CompletionRequest) -> bytes:
         if len(self._prefix) < _LONG_PROMPT_TOKENS:
-            return encoded(request)
-        return await asyncio.to_thread(encoded, request)
+            return msgspec.json.encode(request)
+        return await asyncio.to_thread(msgspec.json.encode, request)
 
     async def _answer(self, body: bytes, rows: int) -> CanvasAnswer:
         """Raises AnswerError."""

@@ -3,6 +3,8 @@
 import re
 from dataclasses import dataclass
 
+import msgspec
+
 from inference.models.family import ModelError
 from inference.remote import answers, meeting
 from inference.remote.answers import AnswerError
@@ -59,7 +61,7 @@ async def _canvas_tokens(client: Client, name: str, version: str) -> int:
     """
     impossible = CompletionRequest(name, (1,), 1, DiffusionArguments((), (-1,)), logprobs=1)
     try:
-        await client.post("/v1/completions", answers.encoded(impossible))
+        await client.post("/v1/completions", msgspec.json.encode(impossible))
     except ServerError as error:
         if found := _CANVAS.search(str(error)):
             return int(found[1])
