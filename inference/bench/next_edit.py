@@ -70,7 +70,7 @@ Offers = Callable[[State, bool], Edit | None]
 
 
 class ServerOffers:
-    """The product: a language server over stdio, asked as an editor asks it."""
+    """`Offers` of the product: a language server over stdio, asked as an editor asks it."""
 
     def __init__(self, editor: ScriptedEditor) -> None:
         self._editor, self._number, self._version = editor, 0, 0
@@ -79,7 +79,6 @@ class ServerOffers:
         self._command: dict[str, Any] | None = None
 
     def __call__(self, state: State, accepted: bool) -> Edit | None:
-        """See `Offers`."""
         if state.case is not self._case:
             self._open(state.case)
         self._change(state.text)

@@ -168,11 +168,9 @@ def stated_properties(folder: Path, model: str) -> Properties | None:
     """The content of `infill.json`; None if there is none."""
     file = folder / "infill.json"
     try:
-        properties = msgspec.convert(checkpoint_files.read_json(file), Properties)
+        properties = checkpoint_files.converted(file, checkpoint_files.read_json(file), Properties)
     except FileNotFoundError:
         return None
-    except msgspec.ValidationError as error:
-        raise checkpoint_files.problem(file, error) from error
     if properties.corruption not in tuple(NoiseKind):
         raise ModelError(f"{model}: {file}: corruption must be 'mask' or 'uniform', not '{properties.corruption}'")
     if properties.corruption == NoiseKind.MASK and properties.mask_token_id is None:

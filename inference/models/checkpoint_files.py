@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -26,6 +26,7 @@ HEADER_LIMIT_BYTES = 16 << 20
 MAX_DIMENSIONS, MAX_SIZE = 8, 1 << 48
 
 INDEX = "model.safetensors.index.json"
+_Kind = TypeVar("_Kind")
 _SIZES = {
     "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "I16": 2, "U16": 2, "F16": 2, "BF16": 2,
     "I32": 4, "U32": 4, "F32": 4, "I64": 8, "U64": 8, "F64": 8, "C64": 8,
@@ -79,11 +80,14 @@ def read_json(file: Path, limit_bytes: int = JSON_LIMIT_BYTES) -> dict[str, Any]
     return value
 
 
-def problem(file: Path, error: msgspec.ValidationError) -> ModelError:
-    """The error for a value in a file that makes no sense: "FILE: a.b: Expected `int` >= 1"."""
-    words, _, place = str(error).partition(" - at `$")
-    key = place.rstrip("`").lstrip(".")
-    return ModelError(f"{file}: {key}: {words}" if key else f"{file}: {words}")
+def converted(file: Path, content: Mapping[str, Any], kind: type[_Kind]) -> _Kind:
+    """The content of a file as a struct. Raises ModelError if a value makes no sense: "FILE: a.b: Expected `int`"."""
+    try:
+        return msgspec.convert(content, kind)
+    except msgspec.ValidationError as error:
+        words, _, place = str(error).partition(" - at `$")
+        key = place.rstrip("`").lstrip(".")
+        raise ModelError(f"{file}: {key}: {words}" if key else f"{file}: {words}") from error
 
 
 def first_line(error: Exception) -> str:

@@ -1,9 +1,13 @@
 """Chooses a model's device and precision, and checks that it fits there."""
 
+import logging
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
+from typing import Any
 
 import psutil
 import torch
@@ -13,6 +17,8 @@ from inference.models.family import ModelError
 
 FOUR_BIT, EIGHT_BIT = "4bit", "8bit"
 INSTALL_FOUR_BIT = extras.shown(extras.install("4bit"))
+_TALKERS = ("bitsandbytes.backends.cpu.ops", "bitsandbytes.autograd._functions")
+"""The latter warns at each product in 8 bits that its input is not float16."""
 _HEADROOM = 1.15
 """Weights need this much more memory than their size, for the activations of the smallest request."""
 
@@ -119,6 +125,31 @@ def reads_bytes_per_s() -> float:
 def has_four_bit() -> bool:
     """Whether the package that packs weights into 4 bits is installed."""
     return find_spec("bitsandbytes") is not None
+
+
+@cache
+def quantiser() -> Any:
+    """bitsandbytes, which packs weights into fewer bits. Raises ModelError if it cannot be imported.
+
+    On some CPUs it asks the package `kernels` to fetch code from a hub; this prevents that.
+    """
+    before = sys.modules.get("kernels")
+    sys.modules["kernels"] = None  # type: ignore[assignment]
+    for talker in _TALKERS:
+        logging.getLogger(talker).setLevel(logging.ERROR)
+    try:
+        import bitsandbytes
+        import bitsandbytes.nn.parametrize
+    except Exception as error:  # it loads libraries that may be built for another machine
+        raise ModelError(
+            f"dtypes '4bit' and '8bit' need the package bitsandbytes, which cannot be imported: {error}"
+        ) from error
+    finally:
+        if before is None:
+            del sys.modules["kernels"]
+        else:
+            sys.modules["kernels"] = before
+    return bitsandbytes
 
 
 def free_bytes(device: torch.device) -> int:

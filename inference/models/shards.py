@@ -54,7 +54,7 @@ def opened(checkpoint: Checkpoint) -> Weights:
 
 
 class Shards:
-    """The contents of safetensors files, by name. Each access opens and closes a file: nothing stays mapped."""
+    """The `Weights` in safetensors files. Each access opens and closes a file: nothing stays mapped."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         """Reads only the headers. Raises ModelError if one cannot be read."""
@@ -71,7 +71,6 @@ class Shards:
             return opened.get_tensor(name).to(device, dtype, copy=True)  # type: ignore[no-any-return]
 
     def rows(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
-        """See `Weights`."""
         step = max(1, _BLOCK_WEIGHTS // prod(shape[1:]))
         for first in range(0, shape[0], step):
             with self._opened(name, shape) as opened:
@@ -95,13 +94,9 @@ class Shards:
         except (SafetensorError, OSError) as error:
             raise ModelError(f"{self.checkpoint.name}: {self._files[name]} cannot be loaded: {error}") from error
 
-    def elements(self, name: str) -> int:
-        """How many numbers a tensor has."""
-        return prod(self.shapes[name])
-
 
 class GgufWeights:
-    """The contents of a GGUF file, each tensor dequantised on access. Nothing stays mapped."""
+    """The `Weights` in a GGUF file, each tensor dequantised on access. Nothing stays mapped."""
 
     def __init__(self, name: str, file: GgufFile) -> None:
         """`name`: the user's name for the model."""
@@ -109,7 +104,6 @@ class GgufWeights:
         self.shapes = {name: tensor.shape for name, tensor in self._stored.items()}
 
     def tensor(self, name: str, shape: Sequence[int], device: torch.device, dtype: torch.dtype) -> Tensor:
-        """See `Weights`."""
         made = torch.empty(tuple(shape), device=device, dtype=dtype)
         rows = made.view(-1, made.shape[-1])
         for first, block in self.rows(name, shape):

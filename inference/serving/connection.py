@@ -6,7 +6,7 @@ off.
 
 import asyncio
 from contextlib import suppress
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from inference import messages
 from inference.messages import (
@@ -23,15 +23,16 @@ from inference.messages import (
     Shutdown,
     Status,
     StatusRequest,
-    Welcome,
     WorkerMessage,
 )
 from inference.serving import wire
 from inference.serving.infiller import JobEvent
-from inference.serving.jobs import Jobs
 from inference.serving.logs import describe, log
 from inference.serving.turns import Job
 from inference.serving.wire import RefusedError
+
+if TYPE_CHECKING:  # it makes the connections
+    from inference.serving.worker_service import WorkerService
 
 HANDSHAKE_S = 10.0
 GOODBYE_S = 1.0
@@ -45,35 +46,10 @@ MAX_IN_FLIGHT_BYTES = 2 * messages.MAX_MESSAGE_BYTES
 """Their total size, including amendments."""
 
 
-class ConnectionHost(Protocol):
-    """What a connection needs from the worker."""
-
-    token: str
-    jobs: Jobs
-
-    def welcome(self) -> Welcome:
-        """The answer to a valid greeting."""
-
-    def status(self) -> Status:
-        """The worker's current state."""
-
-    def joined(self, connection: "ClientConnection") -> None:
-        """A client has passed the handshake."""
-
-    def left(self, connection: "ClientConnection") -> None:
-        """A client is gone; cancels its jobs."""
-
-    def submit(self, connection: "ClientConnection", request: Request) -> Job | Failed:
-        """Accepts `request`: its job, or the reason for refusing it."""
-
-    def shut_down(self) -> None:
-        """A client asks the worker to end."""
-
-
 class ClientConnection:
     """A client, and its jobs by request id."""
 
-    def __init__(self, host: ConnectionHost, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, host: "WorkerService", reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._host = host
         self._reader = reader
         self._writer = writer

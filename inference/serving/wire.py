@@ -58,11 +58,11 @@ def id_of_bad_request(payload: bytes) -> str:
         envelope = msgspec.msgpack.decode(payload, type=_Envelope)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return ""
-    return envelope.id if envelope.type in ("infill", "score", "next_edit") else ""
+    return envelope.id if envelope.type in ("infill", "next_edit") else ""
 
 
-def check_hello(message: ClientMessage, token: str) -> Hello:
-    """The greeting, with our protocol version and our token. Raises RefusedError otherwise."""
+def check_hello(message: ClientMessage, token: str) -> None:
+    """Raises RefusedError unless it is a greeting with our protocol version and our token."""
     if not isinstance(message, Hello):
         raise RefusedError(ErrorCode.BAD_MESSAGE, "the first message must be hello")
     if message.protocol != PROTOCOL_VERSION:
@@ -72,4 +72,3 @@ def check_hello(message: ClientMessage, token: str) -> Hello:
         )
     if not hmac.compare_digest(message.token.encode(), token.encode()):
         raise RefusedError(ErrorCode.WRONG_TOKEN, "wrong token; only the user who started this worker may use it")
-    return message

@@ -12,11 +12,10 @@ import psutil
 from inference.messages import Done, ErrorCode, Failed, Request, Status, Welcome, WorkerState
 from inference.serving.connection import ClientConnection
 from inference.serving.infiller import Autoregressive, Filler, JobEvent, Timed
-from inference.serving.jobs import Jobs, Punctuality
 from inference.serving.logs import log
-from inference.serving.server_health import ServerHealth
+from inference.serving.server_health import Punctuality, ServerHealth
 from inference.serving.startup import WorkerArguments
-from inference.serving.turns import Job
+from inference.serving.turns import STOPPED, Job, Jobs
 
 LINGER_S = 2.0
 """How long a worker whose model did not load stays, so that clients learn why."""
@@ -26,11 +25,10 @@ HUNG_STEP_S = 10.0
 """When asked to end, do not wait for a step that has taken longer: most likely it never ends."""
 MIN_STARTUP_S = 10.0
 """Do not end sooner, however short the idle time is: the server that started this worker needs a moment to connect."""
-_STOPPED = "The worker is ending; the next request starts a new one"
 
 
 class WorkerService:
-    """Serves connections (see `ConnectionHost`) and hears how loading goes (see `LoadObserver`), on the event loop."""
+    """Serves connections and hears how loading goes (see `LoadObserver`), on the event loop."""
 
     def __init__(self, arguments: WorkerArguments, jobs: Jobs) -> None:
         self.token = ""
@@ -105,7 +103,7 @@ class WorkerService:
         if self._failure:
             return Failed(request.id, *self._failure)
         if self._state.state is WorkerState.STOPPING:
-            return Failed(request.id, ErrorCode.STOPPED, _STOPPED)
+            return Failed(request.id, ErrorCode.STOPPED, STOPPED)
 
         def emit(job: Job, event: JobEvent) -> None:
             self._loop.call_soon_threadsafe(self._deliver, connection, job, event)
@@ -123,8 +121,8 @@ class WorkerService:
             self.ended.set()
             return
         log.info("asked to end")
-        self._enter(WorkerState.STOPPING, detail=_STOPPED)
-        self.jobs.fail(ErrorCode.STOPPED, _STOPPED, waiting_only=True)
+        self._enter(WorkerState.STOPPING, detail=STOPPED)
+        self.jobs.fail(ErrorCode.STOPPED, STOPPED, waiting_only=True)
         self._loop.call_soon(self._end_if_finished)  # after the replies to the refused ones
         self._loop.call_later(FINISH_S, self.ended.set)
 

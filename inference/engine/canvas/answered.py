@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from inference.engine.canvas import fills, repetition
 from inference.engine.canvas.fills import Written
+from inference.engine.canvas.layout import Slots
 from inference.engine.canvas.plan import Group, Plan, Planner
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.messages import Candidate, Draft, Hole
@@ -43,6 +44,18 @@ def flaws(answer: RankedFill) -> tuple[bool, bool, bool]:
     """Reasons to rank an answer last: an empty hole, half a character, or repetition."""
     halved = any(HALF in text for text in answer.texts)
     return not all(answer.texts), halved, any(map(repetition.repeats, answer.texts))
+
+
+def ranked(
+    vocabulary: Vocabulary, holes: Sequence[Slots], written: Sequence[Written], scores: Sequence[float]
+) -> list[RankedFill]:
+    """The different answers for these holes, best first; last those with a flaw."""
+    best: dict[tuple[str, ...], RankedFill] = {}
+    for number in sorted(range(len(written)), key=lambda each: -scores[each]):
+        one = written[number]
+        found = fills.texts(vocabulary, one.ids, one.spans, holes)
+        best.setdefault(found, RankedFill(found, scores[number], one.tokens, number, one))
+    return sorted(best.values(), key=flaws)
 
 
 def has_halves(text: str, hole: Hole) -> bool:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from inference.engine.canvas import cutting, further, prompt
+from inference.engine.canvas import cutting, prompt
 from inference.engine.canvas.file_text import FileText
 from inference.engine.canvas.layout import Layout, Pinned, Slots
 from inference.engine.canvas.segments import text_and_holes
@@ -115,7 +115,7 @@ class Planner:
         """The text behind all holes that no canvas shows. A long fill may leave a gap before it."""
         most = prompt.further_tokens(self._vocabulary, self._properties)
         near = min(self._suffix_tokens, self._properties.canvas_tokens - self._properties.slots.line)
-        return further.behind(self._vocabulary, self.request.texts[-1], max(0, near), most) if most else ""
+        return prompt.further_text(self._vocabulary, self.request.texts[-1], max(0, near), most) if most else ""
 
     def _check_size(self, hole: Hole) -> None:
         """Raises RequestError if a hole's own text is too long for any canvas."""

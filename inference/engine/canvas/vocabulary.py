@@ -102,16 +102,10 @@ class Vocabulary:
 
         `single_line`: without those that extend it by a line break, with or without more behind that.
         """
-        first = bisect.bisect_left(self._sorted, start, key=self._bytes.__getitem__)
-        found = []
-        for place in range(first, len(self._sorted)):
-            id_ = self._sorted[place]
-            value = self._bytes[id_]
-            if not value.startswith(start):
-                break
-            if not (single_line and value.startswith(LINE_BREAKS, len(start))):
-                found.append(id_)
-        return found
+        found = self._range(start)
+        if not single_line:
+            return found
+        return [id_ for id_ in found if not self._bytes[id_].startswith(LINE_BREAKS, len(start))]
 
     def agreeing_with(self, start: bytes) -> list[int]:
         """Every token that begins with `start` or that `start` begins with, for a place that requires `start`.

@@ -19,8 +19,7 @@ from inference.engine.middle import question
 from inference.engine.middle.asking import Asked, Asking
 from inference.engine.middle.branch import Branch, End
 from inference.engine.middle.branches import Branches
-from inference.engine.middle.lookup import Lookup
-from inference.engine.middle.writer import Writer
+from inference.engine.middle.writer import Lookup, Writer
 from inference.engine.work import Work
 from inference.messages import MAX_CANDIDATES, Candidate, Done, Draft, InfillRequest, Outcome
 from inference.models.family import Context, MiddleFamily

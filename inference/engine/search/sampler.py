@@ -84,33 +84,29 @@ class Noise(Protocol):
 
 
 class UniformNoise:
-    """Random tokens. Draws numbers as transformers' `generate` does: for all rows, accepted or not."""
+    """`Noise` of random tokens. Draws numbers as transformers' `generate` does: for all rows, accepted or not."""
 
     def __init__(self, vocabulary_size: int, generator: torch.Generator) -> None:
         self._vocabulary_size, self.generator = vocabulary_size, generator
 
     def rows(self, count: int) -> Tensor:
-        """See `Noise`."""
         device = self.generator.device
         return torch.randint(0, self._vocabulary_size, (count,), generator=self.generator, device=device)
 
     def sample(self, probabilities: Tensor, accepted: Tensor) -> Tensor:
-        """See `Noise`."""
         return torch.multinomial(probabilities, 1, generator=self.generator)[:, 0]
 
 
 class MaskNoise:
-    """The checkpoint's mask token."""
+    """`Noise` of the checkpoint's mask token."""
 
     def __init__(self, mask_token_id: int, generator: torch.Generator) -> None:
         self._mask_token_id, self.generator = mask_token_id, generator
 
     def rows(self, count: int) -> Tensor:
-        """See `Noise`."""
         return torch.full((count,), self._mask_token_id, device=self.generator.device)
 
     def sample(self, probabilities: Tensor, accepted: Tensor) -> Tensor:
-        """See `Noise`."""
         sampled = torch.zeros_like(accepted, dtype=torch.long)
         chances = probabilities[accepted]
         sampled[accepted] = draw(chances, random_points(len(chances), self.generator))

@@ -28,10 +28,7 @@ class _Stated(msgspec.Struct):
 
 def packing_of(found: Checkpoint) -> Packing | None:
     """The usual packing of a checkpoint's matrices; None if MLX has not packed it. Raises ModelError."""
-    try:
-        return msgspec.convert(found.config, _Stated).quantization
-    except msgspec.ValidationError as error:
-        raise checkpoint_files.problem(found.folder / "config.json", error) from error
+    return checkpoint_files.converted(found.folder / "config.json", found.config, _Stated).quantization
 
 
 def refuse(found: Checkpoint) -> None:

@@ -12,8 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from inference.models.diffusion_gemma.passes import EncoderCache, LayerView, PrefixView
-from inference.models.diffusion_gemma.rows import ArrayRows, TorchRows
+from inference.models.diffusion_gemma.passes import ArrayRows, EncoderCache, LayerView, PrefixView, TorchRows
 
 MaskOf = Callable[[str], Tensor | None]
 """Maps a kind of layer to its mask, (B, 1, rows of queries, visible rows), 1 row if all see the same; None: sees all.
@@ -21,7 +20,7 @@ MaskOf = Callable[[str], Tensor | None]
 
 
 class Network:
-    """A loaded DiffusionGemma. Every pass runs without gradients, and leaves the model as it is."""
+    """A loaded DiffusionGemma (`Passes`). Every pass runs without gradients, and leaves the model as it is."""
 
     def __init__(self, model: Any) -> None:
         """`model`: a `DiffusionGemmaForBlockDiffusion`, already on its device and in its dtype."""
@@ -62,7 +61,6 @@ class Network:
         return self.decode_rows(canvas, soft, positions, self.canvas_mask(valid, prefix.length), prefix)
 
     def prepare(self) -> bool:
-        """See `Passes`."""
         return False
 
     def decode_rows(

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from inference.models.diffusion_gemma.passes import LayerView, Passes, PrefixView
-from inference.models.diffusion_gemma.rows import Array, ArrayRows
+from inference.models.diffusion_gemma.passes import Array, ArrayRows, LayerView, Passes, PrefixView
 from inference.models.family import common_start
 
 _SPARE_ROWS, _SPARE_SHARE = 64, 8

@@ -144,18 +144,13 @@ def check(found: Checkpoint) -> None:
 def _generation(folder: Path) -> _Generation:
     file = folder / "generation_config.json"
     try:
-        return msgspec.convert(checkpoint_files.read_json(file), _Generation)
+        return checkpoint_files.converted(file, checkpoint_files.read_json(file), _Generation)
     except FileNotFoundError:
         return _Generation()
-    except msgspec.ValidationError as error:
-        raise checkpoint_files.problem(file, error) from error
 
 
 def _config(folder: Path, config: dict[str, Any]) -> _Config:
-    try:
-        return msgspec.convert(config, _Config)
-    except msgspec.ValidationError as error:
-        raise checkpoint_files.problem(folder / "config.json", error) from error
+    return checkpoint_files.converted(folder / "config.json", config, _Config)
 
 
 def _check_heads(file: Path, text: _Text) -> None:

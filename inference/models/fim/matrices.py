@@ -23,18 +23,16 @@ class Matrix(Protocol):
 
 
 class Plain:
-    """Weights in the dtype of the computation."""
+    """A `Matrix` in the dtype of the computation."""
 
     def __init__(self, weight: Tensor) -> None:
         self.weight = weight
         self.shape = (weight.shape[0], weight.shape[1])
 
     def __call__(self, rows: Tensor) -> Tensor:
-        """See `Matrix`."""
         return functional.linear(rows.to(self.weight.dtype), self.weight)
 
     def rows(self, numbers: Tensor) -> Tensor:
-        """See `Matrix`."""
         return self.weight[numbers].float()
 
 
@@ -62,7 +60,7 @@ class Unpacking:
 
 
 class Packed:
-    """Weights in 8 bits with one scale for each output channel; activations keep their precision.
+    """A `Matrix` in 8 bits with one scale for each output channel; activations keep their precision.
 
     A row's products are the same alone or among up to `few` rows: the kernel adds in the same order.
     """
@@ -73,7 +71,6 @@ class Packed:
         self.shape = (weight.shape[0], weight.shape[1])
 
     def __call__(self, rows: Tensor) -> Tensor:
-        """See `Matrix`."""
         if len(rows) <= self._unpacking.few:
             return torch._weight_int8pack_mm(rows.bfloat16(), self.weight, self.scales)
         made = rows.new_empty(len(rows), self.shape[0], dtype=self._unpacking.place.dtype)
@@ -83,7 +80,6 @@ class Packed:
         return made.mul_(self.scales)
 
     def rows(self, numbers: Tensor) -> Tensor:
-        """See `Matrix`."""
         return self.weight[numbers].float() * self.scales[numbers].float()[..., None]
 
 

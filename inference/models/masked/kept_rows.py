@@ -32,7 +32,6 @@ class KeptRows:
     computed: Tensor = field(default_factory=lambda: torch.zeros((1, 0), dtype=torch.long))
 
     def update(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """See `KeyValues`."""
         at = self.computed[:, None, :, None].expand_as(keys)
         self.keys[layer].scatter_(2, at, keys)
         self.values[layer].scatter_(2, at, values)

@@ -9,10 +9,9 @@ from torch import nn
 
 from inference.models import devices
 from inference.models.checkpoint import Checkpoint
-from inference.models.devices import EIGHT_BIT, FOUR_BIT, Precision
+from inference.models.devices import EIGHT_BIT, FOUR_BIT, Precision, quantiser
 from inference.models.family import ModelError, OnProgress
 from inference.models.masked.network import Qwen2
-from inference.models.quantiser import library
 from inference.models.qwen2 import Qwen2Config, qwen2_config, weight_shapes
 from inference.models.shards import Weights, opened
 
@@ -124,7 +123,7 @@ def pack(layer: nn.Module, precision: Precision) -> None:
 
 
 def _packed(linear: nn.Linear, precision: Precision) -> nn.Module:
-    modules, weight = library().nn, linear.weight
+    modules, weight = quantiser().nn, linear.weight
     shape = linear.in_features, linear.out_features, linear.bias is not None
     made: Any
     if precision.name == EIGHT_BIT:

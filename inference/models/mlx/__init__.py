@@ -40,6 +40,6 @@ def dtypes(_device: str | None, wanted: str | None) -> tuple[str, ...]:
 
 def weight_bytes(found: Checkpoint, dtype: str) -> float:
     """The memory of the weights in a dtype, whether or not they fit. Raises ModelError."""
-    from inference.models.mlx import size
+    from inference.models.mlx import machine
 
-    return size.weight_bytes(found, dtype)
+    return machine.weight_bytes(found, dtype)

@@ -62,7 +62,7 @@ class CanvasSearch:
                 await self._denoise(on_step)
                 return await self._ranked()
         except TimeoutError:
-            return self._ranked_by([(each.written, _by_confidence(each.written)) for each in self._read()])
+            return self._ranked_by([each.written for each in self._read()])
         finally:
             await self._stop()
 
@@ -141,22 +141,19 @@ class CanvasSearch:
         """All filled canvases, best first. Asks nothing about a single answer."""
         written = [each.written for each in self._trials if each.is_text and not each.left]
         if len({self._texts(each) for each in written}) < 2:
-            return self._ranked_by([(each, _by_confidence(each)) for each in written])
+            return self._ranked_by(written)
         asked = (_suffix_likelihood(self._reader, self.plan, each, self._noise) for each in written)
         found = await asyncio.gather(*asked, return_exceptions=True)
         behind = [None if isinstance(each, BaseException) else each for each in found]
         if any(each is None for each in behind):
             behind = [None] * len(behind)
         scores = [_score(each, suffix) for each, suffix in zip(written, behind, strict=True)]
-        return self._ranked_by(list(zip(written, scores, strict=True)))
+        return self._ranked_by(written, scores)
 
-    def _ranked_by(self, scored: Sequence[tuple[Written, float]]) -> list[RankedFill]:
-        best: dict[tuple[str, ...], RankedFill] = {}
-        for number in sorted(range(len(scored)), key=lambda each: -scored[each][1]):
-            written, score = scored[number]
-            texts = self._texts(written)
-            best.setdefault(texts, RankedFill(texts, score, written.tokens, number, written))
-        return sorted(best.values(), key=answered.flaws)
+    def _ranked_by(self, written: Sequence[Written], scores: Sequence[float] | None = None) -> list[RankedFill]:
+        """Best first by these scores, or by the model's confidence."""
+        found = scores or list(map(_by_confidence, written))
+        return answered.ranked(self._model.vocabulary, self.plan.layout.holes, written, found)
 
     def _read(self) -> list[Trial]:
         """The known canvases that are all text."""
