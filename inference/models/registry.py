@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from inference.models import checkpoint, diffusion_gemma, fim, masked, mlx
 from inference.models.catalogue import EMBEDDED
 from inference.models.checkpoint import Checkpoint
-from inference.models.diffusion_gemma import mlx_format
+from inference.models.diffusion_gemma.stated import refuse_packed
 from inference.models.family import Family, ModelError, OnProgress
 from inference.models.masked import token_files
 from inference.models.mlx import installed
@@ -98,7 +98,7 @@ def place(found: Checkpoint | None, device: str | None, dtype: str | None = None
         return machine.place(None, dtype) if on_mlx else devices.place(device, dtype)
     if _runs_on_mlx(found, device):
         return machine.place(found, dtype)
-    mlx_format.refuse(found)
+    refuse_packed(found)
     return replace(devices.place(device, dtype), dtypes=_family(found).dtypes(device, dtype))
 
 

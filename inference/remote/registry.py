@@ -1,7 +1,6 @@
 """The kinds of model servers: a folder each, and a line here."""
 
 from importlib import import_module
-from typing import Protocol
 
 from inference.models.family import OnProgress
 from inference.remote import token
@@ -12,13 +11,6 @@ from inference.serving.startup import WorkerArguments
 _KINDS = {"vllm": ("inference.remote.vllm", MODEL), "partner": ("inference.remote.partner", PARTNER)}
 
 
-class ServedKind(Protocol):
-    """What a kind's package offers."""
-
-    async def connect(self, arguments: WorkerArguments, on_progress: OnProgress, *, token: str = "") -> RemoteInfiller:
-        """Meets the server that `arguments` name. Raises ModelError."""
-
-
 def role_of(arguments: WorkerArguments) -> ServerRole:
     """How the user sets up this server."""
     return _KINDS[_kind(arguments)][1]
@@ -27,8 +19,10 @@ def role_of(arguments: WorkerArguments) -> ServerRole:
 async def connect(arguments: WorkerArguments, on_progress: OnProgress) -> RemoteInfiller:
     """The server on the command line, with the user's token if it may be sent there. Raises ModelError."""
     module, role = _KINDS[_kind(arguments)]
-    kind: ServedKind = import_module(module)  # here and not above: each needs libraries that others do not
-    return await kind.connect(arguments, on_progress, token=token.read(role=role) if arguments.sends_token else "")
+    kind = import_module(module)  # here and not above: each needs libraries that others do not
+    secret = token.read(role=role) if arguments.sends_token else ""
+    infiller: RemoteInfiller = await kind.connect(arguments, on_progress, token=secret)
+    return infiller
 
 
 def _kind(arguments: WorkerArguments) -> str:

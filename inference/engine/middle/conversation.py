@@ -70,7 +70,7 @@ def _all(question: Question) -> str:
 
 @dataclass(frozen=True)
 class Block:
-    """The place of the code in an answer. `is_closed`: no more of it will come."""
+    """The fill in an answer: `answer[start:end]`. `is_closed`: no more of it will come."""
 
     start: int
     end: int

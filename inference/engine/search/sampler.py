@@ -5,8 +5,6 @@ https://arxiv.org/abs/2505.24857), put noise back everywhere else, stop when the
 B canvases, N hole rows in all, R most hole rows of one canvas, V vocabulary size.
 """
 
-from typing import Protocol
-
 import torch
 from torch import Tensor
 
@@ -69,36 +67,24 @@ def confident(entropies: Tensor, counts: Tensor, settings: SamplerSettings) -> T
     return (total / counts.clamp(min=1) < settings.confidence) | (total < settings.total_entropy)
 
 
-class Noise(Protocol):
-    """The content of an unknown hole row, and how an accepted row gets its token."""
-
-    @property
-    def generator(self) -> torch.Generator:
-        """The random stream of one request."""
-
-    def rows(self, count: int) -> Tensor:
-        """(count,) ids to start from and to renoise with."""
-
-    def sample(self, probabilities: Tensor, accepted: Tensor) -> Tensor:
-        """(N, V) probabilities, (N,) bool -> (N,) a token of each accepted row; the others are arbitrary."""
-
-
 class UniformNoise:
-    """`Noise` of random tokens. Draws numbers as transformers' `generate` does: for all rows, accepted or not."""
+    """Random tokens. Draws numbers as transformers' `generate` does: for all rows, accepted or not."""
 
     def __init__(self, vocabulary_size: int, generator: torch.Generator) -> None:
         self._vocabulary_size, self.generator = vocabulary_size, generator
 
     def rows(self, count: int) -> Tensor:
+        """(count,) ids to start from and to renoise with."""
         device = self.generator.device
         return torch.randint(0, self._vocabulary_size, (count,), generator=self.generator, device=device)
 
     def sample(self, probabilities: Tensor, accepted: Tensor) -> Tensor:
+        """(N, V) probabilities, (N,) bool -> (N,) a token of each accepted row; the others are arbitrary."""
         return torch.multinomial(probabilities, 1, generator=self.generator)[:, 0]
 
 
 class MaskNoise:
-    """`Noise` of the checkpoint's mask token."""
+    """The checkpoint's mask token."""
 
     def __init__(self, mask_token_id: int, generator: torch.Generator) -> None:
         self._mask_token_id, self.generator = mask_token_id, generator
@@ -111,6 +97,10 @@ class MaskNoise:
         chances = probabilities[accepted]
         sampled[accepted] = draw(chances, random_points(len(chances), self.generator))
         return sampled
+
+
+Noise = UniformNoise | MaskNoise
+"""The content of an unknown hole row, and how an accepted row gets its token."""
 
 
 def noise_of(traits: Traits, properties: Properties, generator: torch.Generator) -> Noise:

@@ -43,7 +43,6 @@ class Network:
 
     @torch.inference_mode()
     def encode(self, ids: Tensor, cache: EncoderCache) -> Tensor:
-        """The causal pass over the next tokens of a prefix: (B, n) ids -> (B, n, d), keys and values into `cache`."""
         past, new = cache.length, ids.shape[1]
         hidden = self._encoder.embed_tokens(ids)
         positions = torch.arange(past, past + new, device=self.device)[None]
@@ -52,11 +51,6 @@ class Network:
 
     @torch.inference_mode()
     def decode(self, canvas: Tensor, soft: Tensor | None, prefix: PrefixView, valid: Tensor | None = None) -> Tensor:
-        """The denoising pass: (B, W) ids -> (B, W, d). Every row sees the prefix and the whole canvas.
-
-        `soft` (B, W, d) is the self-conditioning signal, None on the first step. `valid` (B, W) is False at rows
-        that only fill the shorter canvases of a batch; nothing attends to them.
-        """
         positions = torch.arange(prefix.length, prefix.length + canvas.shape[1], device=self.device)[None]
         return self.decode_rows(canvas, soft, positions, self.canvas_mask(valid, prefix.length), prefix)
 
@@ -72,12 +66,10 @@ class Network:
 
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
-        """(..., d) -> (..., V) in float32, soft-capped as the model was trained."""
         return self._capped(self._lm_head(hidden))
 
     @torch.inference_mode()
     def canvas_logits(self, hidden: Tensor) -> Tensor:
-        """The same for rows of a canvas, in the precision of the passes over canvases."""
         return self.logits(hidden)
 
     def _capped(self, raw: Tensor) -> Tensor:
@@ -96,15 +88,12 @@ class Network:
 
     @torch.inference_mode()
     def token_embeddings(self, ids: Tensor) -> Tensor:
-        """The self-conditioning signal of rows whose token is certain: (...) ids -> (..., d)."""
         return self._decoder.embed_tokens(ids)  # type: ignore[no-any-return]
 
     def first_visible_row(self, layer_index: int, past: int) -> int:
-        """The first of `past` encoded rows that the next token may attend to in this layer."""
         return self.first_row(self.layer_types[layer_index], past)
 
     def empty_layers(self, batch: int) -> list[LayerView]:
-        """The empty prefix of a canvas: no rows in any layer."""
         views = []
         for layer in self._encoder.layers:
             attention = layer.self_attn
@@ -115,7 +104,6 @@ class Network:
 
     @property
     def token_bytes(self) -> int:
-        """The memory of one prefix token's keys and values, all layers together."""
         rows = sum(view.keys.shape[1] * view.keys.shape[3] for view in self.empty_layers(1))
         return int(2 * rows * self.dtype.itemsize)
 

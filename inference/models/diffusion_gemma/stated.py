@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -10,7 +10,6 @@ from msgspec import Meta
 from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.checkpoint_files import StoredTensor
-from inference.models.diffusion_gemma.mlx_format import packing_of, scales_of
 from inference.models.family import ModelError
 from inference.models.properties import CanvasTokens, NotNegative, Properties, SamplerSettings, Steps
 
@@ -183,3 +182,38 @@ def _check_weights(file: Path, text: _Text, tensors: dict[str, StoredTensor]) ->
                 f"{file}: text_config.vocab_size, hidden_size: {wanted}, but {name} is of shape {tensors[name].shape}; "
                 "its weights are missing or of another shape; download the checkpoint again"
             )
+
+
+class Packing(msgspec.Struct, frozen=True):
+    """`quantization` in config.json: how MLX's tools have packed the weights. Single matrices may be listed, too.
+
+    A packed matrix (..., rows, columns) is stored as `X.weight`, 32 / bits numbers in each word, with `X.scales` and,
+    in MLX's own mode, `X.biases` for each group of columns.
+    """
+
+    group_size: Literal[16, 32, 64, 128]
+    bits: Annotated[int, Meta(ge=2, le=8)]
+    mode: Literal["affine", "mxfp4", "nvfp4", "mxfp8"] = "affine"
+
+
+class _Packed(msgspec.Struct):
+    quantization: Packing | None = None
+
+
+def packing_of(found: Checkpoint) -> Packing | None:
+    """The usual packing of a checkpoint's matrices; None if MLX has not packed it. Raises ModelError."""
+    return checkpoint_files.converted(found.folder / "config.json", found.config, _Packed).quantization
+
+
+def refuse_packed(found: Checkpoint) -> None:
+    """Raises ModelError if MLX has packed the weights: nothing else reads them."""
+    if packing_of(found) is not None:
+        raise ModelError(
+            f"{found.name}: MLX has packed its weights, and only MLX reads them; on a Mac with Apple silicon "
+            "install infill-ls[mlx] and leave out the device; elsewhere choose a checkpoint that is not packed"
+        )
+
+
+def scales_of(weight: str) -> str:
+    """The name of a packed weight's scales."""
+    return weight.removesuffix("weight") + "scales"

@@ -1,7 +1,6 @@
 """A weight matrix, and how rows are multiplied by it. Shapes: M rows, (O, I) the matrix, M x I -> M x O."""
 
 from collections.abc import Iterator
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -10,29 +9,19 @@ from torch.nn import functional
 _STRONGEST = 127.0
 
 
-class Matrix(Protocol):
-    """(O, I) weights in some format."""
-
-    shape: tuple[int, int]
-
-    def __call__(self, rows: Tensor) -> Tensor:
-        """(M, I) float32 -> (M, O), in the dtype of the computation."""
-
-    def rows(self, numbers: Tensor) -> Tensor:
-        """(n,) -> these rows of the matrix, float32 (n, I)."""
-
-
 class Plain:
-    """A `Matrix` in the dtype of the computation."""
+    """(O, I) weights in the dtype of the computation."""
 
     def __init__(self, weight: Tensor) -> None:
         self.weight = weight
         self.shape = (weight.shape[0], weight.shape[1])
 
     def __call__(self, rows: Tensor) -> Tensor:
+        """(M, I) float32 -> (M, O), in the dtype of the computation."""
         return functional.linear(rows.to(self.weight.dtype), self.weight)
 
     def rows(self, numbers: Tensor) -> Tensor:
+        """(n,) -> these rows of the matrix, float32 (n, I)."""
         return self.weight[numbers].float()
 
 
@@ -60,7 +49,7 @@ class Unpacking:
 
 
 class Packed:
-    """A `Matrix` in 8 bits with one scale for each output channel; activations keep their precision.
+    """(O, I) weights in 8 bits with one scale for each output channel; activations keep their precision.
 
     A row's products are the same alone or among up to `few` rows: the kernel adds in the same order.
     """
@@ -81,6 +70,9 @@ class Packed:
 
     def rows(self, numbers: Tensor) -> Tensor:
         return self.weight[numbers].float() * self.scales[numbers].float()[..., None]
+
+
+Matrix = Plain | Packed
 
 
 def packed_rows(rows: Tensor) -> tuple[Tensor, Tensor]:

@@ -76,7 +76,7 @@ class Writing:
             self.end = self.end or piece.end
         most = most_characters(self.question)
         self._answer = (self._answer + "".join(piece.text for piece in pieces))[: most + 1]
-        if self._interface.find(self._answer, self.question, False).is_whole:
+        if self._interface.find(self._answer, self.question, False).is_closed:
             self.end = "stop"
         elif len(self._answer) > most:
             self.end = "length"

@@ -11,7 +11,7 @@
 - Read-only requests give log-probabilities at temperature 1 over all tokens: the 20 likeliest of each row, or up to 128
   named ones (canvas_search.py).
 - The server cannot be told which tokens a row may become. We choose among the likeliest (trial.py).
-- What it refuses, and what ends its engine, stands in wire.py. What it serves, it says when refusing (server.py).
+- What it refuses, and what ends its engine, stands in wire.py. What it serves, it says when refusing (served.py).
 """
 
 import asyncio
@@ -24,10 +24,9 @@ from inference.remote import meeting
 from inference.remote.address import MODEL
 from inference.remote.client import Client
 from inference.remote.meeting import MEETING_S, ServedInfiller
-from inference.remote.vllm import files, server
 from inference.remote.vllm.canvas_search import Model
 from inference.remote.vllm.infilling import RemoteInfilling
-from inference.remote.vllm.server import CanvasModel
+from inference.remote.vllm.served import CanvasModel, load, meet
 from inference.serving.infiller import RemoteInfiller
 from inference.serving.startup import WorkerArguments
 
@@ -41,9 +40,9 @@ async def connect(
     computing.
     """
     async with meeting.connecting(arguments, MODEL, token, on_progress) as (client, at):
-        served = await meeting.in_time(server.meet(client, arguments.server_model), client.url, limit_s)
+        served = await meeting.in_time(meet(client, arguments.server_model), client.url, limit_s)
         on_progress(0.5, "reading the tokenizer")
-        model = await asyncio.to_thread(files.load, served, arguments.server_tokenizer, client.url)
+        model = await asyncio.to_thread(load, served, arguments.server_tokenizer, client.url)
     return VllmInfiller(client, at.place, arguments, served, model)
 
 
@@ -70,8 +69,8 @@ class VllmInfiller(ServedInfiller):
         self.context_tokens = prompt.context_tokens(model.vocabulary, model.properties)
 
     async def _meet_again(self) -> None:
-        served = await server.meet(self._client, self._arguments.server_model)
+        served = await meet(self._client, self._arguments.server_model)
         if served != self._served:
             tokenizer, url = self._arguments.server_tokenizer, self._client.url
-            self._know(served, await asyncio.to_thread(files.load, served, tokenizer, url))
+            self._know(served, await asyncio.to_thread(load, served, tokenizer, url))
             log.info("another server answers at %s: it serves %s", url, self.model)
