@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         solvers = _load(args)
         filled = [
-            {name: infilling.solve(task, solver) for name, solver in solvers.items()}
+            {name: infilling_tasks.judged(task, solver.fill(task)) for name, solver in solvers.items()}
             for task in infilling.with_progress(tasks)
         ]
     except (TaskError, ModelError, RequestError) as error:

@@ -113,10 +113,7 @@ class CaseResult:
 
 
 def is_exact(before: str, after: str, finished: str) -> bool:
-    """Whether an offer gives its lines their final text, and undoes nothing else.
-
-    Line breaks may differ: it compares tokens.
-    """
+    """Whether an offer gives its lines their final text, token by token, and undoes nothing else."""
     first, end = _changed_lines(before, after)
     lines = after.splitlines(keepends=True)
     start, stop = (len(_TOKEN.findall("".join(lines[:number]))) for number in (first, end))

@@ -67,10 +67,7 @@ class Engine:
             pass
 
     def prepare(self) -> bool:
-        """Sets up one of the passes that earlier requests could have used; returns whether there may be more.
-
-        Takes long: call it while nobody waits.
-        """
+        """Sets up a pass that earlier requests could have used, which takes long; returns whether there may be more."""
         family = self.loaded.family
         return family.prepare() if isinstance(family, PreparingFamily) else False
 

@@ -57,10 +57,7 @@ class Infilling(Work[InfillEvent]):
         self._ends: list[float] = []
 
     def amend(self, hole: int, text: str) -> None:
-        """Pins `text`, the whole text now at the start of a hole; takes effect before the next step.
-
-        Raises RequestError if the request has no such hole.
-        """
+        """Pins `text`, the whole text now at the start of a hole, before the next step. Raises RequestError."""
         self._canvases.pin(hole, text)
 
     def _work(self) -> Generator[InfillEvent | None, None, None]:
@@ -215,10 +212,7 @@ class Infilling(Work[InfillEvent]):
     def _by_masking(
         self, context: Context, plan: Plan, written: Sequence[Written], parts: int
     ) -> Generator[None, None, list[float] | None]:
-        """The scores of different answers, if masking finds them; once it is late, in a single pass.
-
-        Also None once none of them agrees with the typed text.
-        """
+        """The scores of different answers, in one pass once it is late; None if masking finds none, or none agrees."""
         lines = all(hole.single_line for hole in plan.layout.holes)
         if not (self._policy.by_masking and lines) or len({tuple(one.ids) for one in written}) == 1:
             return None

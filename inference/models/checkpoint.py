@@ -133,10 +133,7 @@ def _in_gguf(model: str, file: Path, families: Mapping[str, DefaultProperties]) 
 
 
 def folder_of(model: str) -> Path:
-    """The folder or GGUF file for a name. Raises ModelError.
-
-    Anything written like a name is one: a folder of that name, perhaps in a checkout, must not replace it.
-    """
+    """The folder or GGUF file for a name, which a folder of that name never replaces. Raises ModelError."""
     if model == EMBEDDED:
         return _EMBEDDED_FOLDER
     folder = Path(model).expanduser()

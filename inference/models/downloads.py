@@ -69,10 +69,7 @@ def repo_of(model: str) -> str:
 
 
 def find(model: str) -> Path | None:
-    """The folder with the files of a model of the catalogue or of a hub id; None if any are missing.
-
-    For a pinned file in the hub's own cache, the file itself.
-    """
+    """The folder of a model, or its pinned file in the hub's own cache; None if any of its files is missing."""
     folder = folder_for(model)
     record = read_record(folder, repo_of(model))
     entry = catalogue.find(model)

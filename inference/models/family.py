@@ -99,10 +99,7 @@ class PreparingFamily(Protocol):
     """A family that can set up passes in advance, for example by recording them for a GPU."""
 
     def prepare(self) -> bool:
-        """Sets up one of the passes that earlier requests could have used; returns whether there may be more.
-
-        Takes long: call it while nobody waits.
-        """
+        """Sets up a pass that earlier requests could have used, which takes long; returns whether there may be more."""
 
 
 @runtime_checkable
@@ -132,10 +129,7 @@ class MiddleFamily(Family, Protocol):
         """
 
     def chat_prompt(self, message: str, answer: str = "") -> list[int] | None:
-        """The tokens of a chat turn in which a user says `message` and the model's `answer` has begun.
-
-        None if the model was not trained to chat.
-        """
+        """A user's `message` and the model's begun `answer` as tokens; None if it was not trained to chat."""
 
     @property
     def token_ms(self) -> float:

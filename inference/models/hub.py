@@ -107,10 +107,7 @@ def put_in_place(part: Path, target: Path, file: FileRecord) -> None:
 
 
 def opened(part: Path) -> BinaryIO:
-    """An incomplete file, positioned at its end. Raises OSError, also if a link is in its place.
-
-    Deletes a pipe, or another file's second name.
-    """
+    """An incomplete file, at its end; replaces a pipe or a second name of another file. Raises OSError for a link."""
     with suppress(FileNotFoundError):
         found = part.lstat()
         if not stat.S_ISLNK(found.st_mode) and (not stat.S_ISREG(found.st_mode) or found.st_nlink > 1):

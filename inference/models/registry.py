@@ -60,10 +60,7 @@ def _silent(_fraction: float, _what: str) -> None:
 
 
 def find(model: str) -> Checkpoint:
-    """The checkpoint called `model`: a name of the catalogue, a folder, or a hub id.
-
-    Reads no weights and downloads nothing. Raises ModelError.
-    """
+    """The checkpoint called `model`. Reads no weights and downloads nothing. Raises ModelError."""
     found = checkpoint.find(model, {name: partial(_default_properties, name) for name in _FAMILIES})
     _family(found).check(found)
     return found
@@ -116,10 +113,7 @@ def _module(found: Checkpoint, device: str | None) -> FamilyModule:
 def load(
     model: str = EMBEDDED, *, device: str | None = None, dtype: str | None = None, on_progress: OnProgress = _silent
 ) -> Family:
-    """The model called `model`, loaded. Takes seconds to minutes.
-
-    `on_progress` receives fractions from 0 to 1. Raises ModelError.
-    """
+    """The model called `model`, loaded in seconds to minutes. Raises ModelError."""
     on_progress(0.0, "checking the checkpoint")
     found = find(model)
     family = _module(found, device).load(found, device, dtype, on_progress)

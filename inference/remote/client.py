@@ -54,10 +54,7 @@ class Client:
         return await self._patiently(lambda: self._whole(path, None), None)
 
     async def post(self, path: str, body: bytes, deadline: float | None = None) -> bytes:
-        """The body of an answer with status 200. `deadline` (`time.monotonic()` seconds) ends the attempts.
-
-        Raises ServerError, and TimeoutError at the deadline.
-        """
+        """The body of an answer. Raises ServerError, and TimeoutError at `deadline` (`time.monotonic()` seconds)."""
         async with asyncio.timeout(None if deadline is None else max(0.0, deadline - time.monotonic())):
             return await self._patiently(lambda: self._whole(path, body), deadline)
 

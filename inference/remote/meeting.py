@@ -79,10 +79,7 @@ def shown(name: str) -> str:
 async def connecting(
     arguments: WorkerArguments, role: ServerRole, token: str, on_progress: OnProgress
 ) -> AsyncIterator[tuple[Client, Address]]:
-    """A client of the server that `arguments.model` names, and its address; closes it if the meeting fails.
-
-    Raises ModelError, which says what to do.
-    """
+    """A client of the server that `arguments.model` names, and its address; closed if that fails. Raises ModelError."""
     at = allowed(arguments, role)
     client = Client(at.url, token=token, is_here=at.is_here, role=role)
     try:

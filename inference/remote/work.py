@@ -22,10 +22,7 @@ class RemoteWork(ABC):
     """
 
     def __init__(self, request: InfillRequest, deadline: float | None, on_refused: Callable[[], None]) -> None:
-        """`deadline` is in seconds of `time.monotonic()`. `on_refused` hears if the server does not accept the request.
-
-        Raises RequestError if the request makes no sense.
-        """
+        """`deadline`: seconds of `time.monotonic()`. `on_refused` hears of a refusal. Raises RequestError."""
         self._request, self._deadline, self._on_refused = request, deadline, on_refused
         self._parts = text_and_holes(request)
         self._counters = Counters()

@@ -9,10 +9,7 @@ JobEvent = Draft | Candidate | NextEdits | Done | Failed
 """The replies to a request. `Done` or `Failed` comes once, last."""
 
 Steps = Iterator[Draft | Candidate | NextEdits | Done | None]
-"""The work on one request: one item per step, None if a step has nothing to report, `Done` last.
-
-If it is a generator, or has a `close`, closing it stops the work and frees its memory.
-"""
+"""The work on a request: an item per step, None for no news, `Done` last. Closing a generator frees its memory."""
 
 
 class Filler(Protocol):

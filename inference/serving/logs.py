@@ -53,10 +53,7 @@ def set_up(path: Path, *, foreground: bool) -> None:
 
 
 def describe(error: BaseException) -> str:
-    """The origin of an unexpected error.
-
-    Omits the error's own message unless torch or the system wrote it: any other may quote the document.
-    """
+    """Where an unexpected error arose; in its own words only if torch or the system wrote them: no document."""
     frames = "".join(traceback.format_tb(error.__traceback__))
     words = str(error) if isinstance(error, RuntimeError | OSError) else "(message left out)"
     return f"{type(error).__name__}: {words}\n{frames}"

@@ -20,10 +20,7 @@ _NO_QUALITY = {"percent": None, "protocol": "", "source": "", "length_told_perce
 
 
 def main() -> None:
-    """Prints `{"torch", "devices", "model_problem", …}`; see the functions.
-
-    An empty problem means none.
-    """
+    """Prints `{"torch", "devices", "model_problem", …}`; see the functions. An empty problem means none."""
     parser = argparse.ArgumentParser(prog="python -m inference.serving.probe")
     parser.add_argument("--model", default=AUTO)
     parser.add_argument("--device")

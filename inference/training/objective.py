@@ -22,10 +22,7 @@ from inference.training.corruption import Corrupted
 
 @dataclass(frozen=True)
 class Losses:
-    """Means in nats: `hole` as trained, `text` over hidden text rows alone, `causal` over text read from the left.
-
-    NaN if there are no such rows.
-    """
+    """Means in nats: `hole` as trained, `text` over hidden text rows, `causal` from the left; NaN without rows."""
 
     hole: float
     text: float

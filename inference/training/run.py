@@ -59,10 +59,7 @@ def run(
 
 
 def prepare(config: RunConfig, out: Path, start: Path | None = None) -> Trainer:
-    """A trainer over the run in a folder: a new one, or the existing one at its newest checkpoint.
-
-    Raises ConfigError if `start` is no checkpoint of the configured shape.
-    """
+    """A trainer over a folder's run, at its newest checkpoint. Raises ConfigError for an unsuitable `start`."""
     out.mkdir(parents=True, exist_ok=True)
     if start is not None and not (out / "tokenizer.json").exists() and (start / "infill.json").is_file():
         shutil.copyfile(start / "tokenizer.json", out / "tokenizer.json")

@@ -197,10 +197,7 @@ def draft(
     earlier: Sequence[str],
     holes: int,
 ) -> Draft:
-    """The current state of one canvas. Of the request's `holes`, earlier ones are filled, later ones still empty.
-
-    `steps`: those taken, and the most there can be.
-    """
+    """One canvas of a request with so many `holes`, as it is now. `steps`: those taken, and the most there can be."""
     here = [
         fills.pieces(vocabulary, shown.ids, shown.confidences, span, hole)
         for span, hole in zip(shown.spans, plan.layout.holes, strict=True)

@@ -50,10 +50,7 @@ class Planner:
     def __init__(
         self, vocabulary: Vocabulary, properties: Properties, request: InfillRequest, *, fills_canvas: bool = False
     ) -> None:
-        """Raises RequestError if this checkpoint cannot fill the request.
-
-        `fills_canvas`: every canvas is as wide as the checkpoint's, since that costs nothing.
-        """
+        """`fills_canvas`: wide canvases cost no more than narrow ones. Raises RequestError if it cannot be filled."""
         self._vocabulary, self._properties, self._fills_canvas = vocabulary, properties, fills_canvas
         self.request = text_and_holes(request)
         for hole in self.request.holes:

@@ -118,10 +118,7 @@ class Asking:
         self._files = _fitting(request.context, context_tokens(model, family))
 
     def of(self, parts: TextAndHoles, fills: Sequence[str], number: int, *, short: bool = False) -> Asked:
-        """Hole `number` between the `fills` of all others. Raises RequestError if no prompt is short enough.
-
-        `short`: a prompt that is quick to read.
-        """
+        """Hole `number` between the `fills` of all others. Raises RequestError if no prompt is short enough."""
         hole, share = parts.holes[number], SHORT_SHARE if short else 1.0
         before = "".join(text + fill for text, fill in zip(parts.texts[:number], fills, strict=False))
         before += parts.texts[number]

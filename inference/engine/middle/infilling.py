@@ -48,10 +48,7 @@ class MiddleInfilling(Work[MiddleEvent]):
         self._cut = False
 
     def amend(self, hole: int, text: str) -> None:
-        """Pins `text`, the whole text now at the start of a hole; takes effect before the next step.
-
-        Raises RequestError if the request has no such hole.
-        """
+        """Pins `text`, the whole text now at the start of a hole, before the next step. Raises RequestError."""
         self._parts = self._parts.pinned(hole, text)
         self._keep_agreeing()
 

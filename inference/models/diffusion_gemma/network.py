@@ -77,10 +77,7 @@ class Network:
 
     @torch.inference_mode()
     def expected_embeddings(self, logits: Tensor, probabilities: Tensor) -> Tensor:
-        """The self-conditioning signal of some rows: (N, V) logits -> (N, d).
-
-        `probabilities` are their float32 softmax, used unchanged if the model computes in float32.
-        """
+        """The self-conditioning signal (N, d) of rows with these logits (N, V) and their float32 softmax."""
         embedding = self._decoder.embed_tokens
         if self.dtype != torch.float32:
             probabilities = logits.to(self.dtype).softmax(-1, dtype=torch.float32).to(self.dtype)

@@ -33,10 +33,6 @@ Pass = Callable[[], Tensor]
 """A pass at fixed addresses, or its replay: (B, rows, d). The result is valid until the next pass of any shape."""
 
 
-class RecordingError(Exception):
-    """A pass could not be recorded. str() says why."""
-
-
 class PassRecorder(Protocol):
     """Makes passes replayable. One instance serves all shapes of a network, so that they can share its memory."""
 
@@ -108,16 +104,13 @@ class RecordedNetwork(FusedNetwork):
 
     @torch.inference_mode()
     def prepare(self) -> bool:
-        """Records one of the requested shapes; returns whether there may be more. Takes long: nobody may wait.
-
-        After a failure, computes passes directly for good.
-        """
+        """Records a requested shape, which takes long; returns whether there may be more. A failure ends recording."""
         program = next((each for each in self._programs.values() if not each.is_recorded), None)
         if program is None:
             return False
         try:
             program.record(self._recorder)
-        except RecordingError as error:
+        except RuntimeError as error:
             log.warning("passes are no longer recorded, which makes them slower: %s", error)
             self._records = False
             self._programs.clear()
@@ -203,13 +196,10 @@ class _Program:
         return self._replay is not None
 
     def record(self, recorder: PassRecorder) -> None:
-        """Records it, with a canvas and a prefix of zeros, all visible. Raises RecordingError."""
+        """Records it, with a canvas and a prefix of zeros, all visible. Raises RuntimeError."""
         for mask in self._masks.values():
             mask.fill_(True)
-        try:
-            self._replay = recorder.record(self._pass)
-        except RuntimeError as error:
-            raise RecordingError(str(error)) from error
+        self._replay = recorder.record(self._pass)
 
     def replay(self) -> Tensor:
         """(B, rows, d): the hidden states of the loaded step, until the next pass."""

@@ -47,10 +47,7 @@ class Network:
         self._turns = torch.empty(0, config.head_size // 2, dtype=torch.complex64, device=self.device)
 
     def empty_rows(self, capacity: int, count: int = 1) -> PrefixRows:
-        """Room for the keys and values of this many tokens of `count` sequences.
-
-        On a CPU they take 16 bits, as in llama.cpp, unless the weights are exact.
-        """
+        """Room for this many tokens of `count` sequences; on a CPU in 16 bits, as in llama.cpp, unless exact."""
         config = self.config
         shape = (config.num_hidden_layers, 2, count, config.num_key_value_heads, capacity, config.head_size)
         on_cpu = torch.float32 if self._is_exact else torch.float16

@@ -91,10 +91,7 @@ class Prompts:
         """The least recently used first."""
 
     def take(self, ids: Sequence[int]) -> Prompt:
-        """The known part of `ids`: all its tokens are their first. There is room for the others.
-
-        The caller must give it back.
-        """
+        """The known part of `ids`, all of it their beginning, with room for the rest. The caller must give it back."""
         best = max(self._kept, key=lambda each: common_start(each.ids, ids), default=None)
         shared = 0 if best is None else common_start(best.ids, ids)
         if best is None or best.is_open or shared < _SAME_TEXT * len(best.ids):

@@ -26,10 +26,7 @@ _LOADED_AT, _LAYERS_DONE_AT = 0.2, 0.85
 
 
 def choose_precision(found: Checkpoint, device: torch.device, wanted: str | None, free_bytes: int) -> Precision:
-    """The requested precision, or the best in which the checkpoint fits on a device with this much free memory.
-
-    Raises ModelError if it does not fit.
-    """
+    """The requested precision, or the best that fits into this much free memory. Raises ModelError if none does."""
     candidates = precisions(device, wanted)
     return devices.fitting(found.name, device, free_bytes, candidates, lambda one: weight_bytes(found, one))
 

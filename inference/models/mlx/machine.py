@@ -44,10 +44,7 @@ class MlxDevice:
         return f"{DEVICE}:{'gpu' if self.on_gpu else 'cpu'}"
 
     def dtypes(self, found: Checkpoint | None, wanted: str | None) -> tuple[str, ...]:
-        """Only the requested dtype, or all to try, best first. Packed weights stay as they are.
-
-        Raises ModelError if the requested one is unavailable.
-        """
+        """Only the requested dtype, or all to try, best first. Packed weights have one. Raises ModelError."""
         packing = packing_of(found) if found else None
         able = (f"{packing.bits}bit",) if packing else _DTYPES[self.on_gpu]
         if wanted is None:

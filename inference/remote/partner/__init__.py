@@ -19,10 +19,7 @@ MEETING_S = 120.0
 async def connect(
     arguments: WorkerArguments, on_progress: OnProgress, *, token: str = "", limit_s: float = MEETING_S
 ) -> PartnerInfiller:
-    """The server that `arguments.model` names, asked as `arguments.partner` says.
-
-    Raises ModelError, which says what to do.
-    """
+    """The server that `arguments.model` names, asked as `arguments.partner` says. Raises ModelError."""
     async with meeting.connecting(arguments, PARTNER, token, on_progress) as (client, at):
         met = kinds.meet(client, arguments.server_model, arguments.partner or "auto")
         served = await meeting.in_time(met, client.url, limit_s)

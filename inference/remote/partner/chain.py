@@ -120,10 +120,7 @@ class Chain:
         return [*self.fills, self._fill(self._writing)]
 
     def candidate(self) -> Candidate | None:
-        """The candidate so far. Unfinished texts end at their last whole line.
-
-        None if nothing was written, or if a rewritten text is incomplete.
-        """
+        """The candidate so far, up to its last whole line; None if there is no text, or half of a rewritten one."""
         writing = None if self.is_complete else self._writing
         fills = [*self.fills, self._cut(writing)] if writing and writing.text else self.fills
         asking, holes = self._asking, self._asking.parts.holes

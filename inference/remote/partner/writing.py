@@ -34,10 +34,7 @@ class Writing:
         self._sure: list[tuple[int, tuple[float, ...]]] = []
 
     async def run(self, on_text: Callable[[], None]) -> None:
-        """Receives the text; calls `on_text` whenever there is more. Raises ServerError, TimeoutError at the limit.
-
-        Cancelling it aborts the request.
-        """
+        """Receives the text; calls `on_text` when there is more. Raises ServerError, TimeoutError at the limit."""
         body = msgspec.json.encode(self._interface.body(self.question))
         events, began = Events(), time.monotonic()
         async with asyncio.timeout(_LONGEST_S):

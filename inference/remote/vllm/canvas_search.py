@@ -72,10 +72,7 @@ class CanvasSearch:
         return next((each.written for each in self._read()), None)
 
     def keep_agreeing(self, number: int, text: str) -> bool:
-        """Drops the canvases whose hole of this number (from 0) does not currently begin with `text`.
-
-        Returns False if none agrees, or none is known.
-        """
+        """Drops canvases whose hole number `number` does not begin with `text` now. False if none would be left."""
         if not any(self._texts(each.written)[number].startswith(text) for each in self._read()):
             return False
         for task, trial in self._working.items():
