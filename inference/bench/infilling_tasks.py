@@ -107,10 +107,7 @@ def _task(file: Path, number: int, line: bytes) -> InfillingTask:
 
 @dataclass(frozen=True)
 class MeasuredFill:
-    """A fill and its cost. `true_tokens` is the length of the canonical solution in tokens.
-
-    `steps` are those of the chosen canvas, `passes` all of the decoder's for this request.
-    """
+    """A fill and its cost: `steps` of the chosen canvas, all `passes` of the decoder, `true_tokens` of the solution."""
 
     text: str
     steps: int

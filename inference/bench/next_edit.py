@@ -139,11 +139,7 @@ def model_offers(engine: Engine) -> Offers:
 
 
 def chat_offers(engine: Engine) -> Offers:
-    """The same model, asked in a chat to rewrite the lines around each place that the author changed next.
-
-    It is told where to look, which no user could do; in a quiet case it sees the lines around the change. Raises
-    UnexpectedAnswer if the model was not trained to chat.
-    """
+    """The same model, told in a chat where to rewrite lines. Raises UnexpectedAnswer if it was not trained to chat."""
     left: dict[str, list[int]] = {}
 
     def ask(state: State, _accepted: bool) -> Edit | None:

@@ -44,10 +44,7 @@ class Engine:
         return Engine(self.loaded.using(properties))
 
     def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Infilling | MiddleInfilling:
-        """The work on one request, as an iterator; closing it stops the work and frees its memory.
-
-        `deadline` is in seconds of `time.monotonic()`. Raises RequestError if the request makes no sense.
-        """
+        """The work on a request. `deadline` is in seconds of `time.monotonic()`. Raises RequestError."""
         if self._middle is not None:
             return MiddleInfilling(self.loaded, self._middle, request, deadline)
         return Infilling(self.loaded, request, deadline)

@@ -31,11 +31,7 @@ InfillEvent = Draft | Candidate | Done
 
 
 class Infilling(Work[InfillEvent]):
-    """The work on one request, as a generator: each step does at most one forward pass.
-
-    It yields drafts if the request wants them, then the candidates, best first, then Done. None is a step with nothing
-    to report. Closing it stops the work and frees its memory.
-    """
+    """The work on a request, at most one forward pass a step: drafts if wanted, candidates, best first, then Done."""
 
     def __init__(self, model: LoadedModel, request: InfillRequest, deadline: float | None) -> None:
         """`deadline` is in seconds of `time.monotonic()`. Raises RequestError if the request makes no sense."""
@@ -107,10 +103,7 @@ class Infilling(Work[InfillEvent]):
     def _read(
         self, group: Group, earlier: Sequence[str], stack: ExitStack
     ) -> Generator[None, None, tuple[Plan, Context]]:
-        """Plans a canvas and reads its prefix, which `stack` closes; a short one once reading the whole takes too long.
-
-        The prefix cache keeps the part already read for the next request.
-        """
+        """Plans a canvas and reads its prefix, which `stack` closes: a short one once reading it all takes too long."""
         family = self._model.family
         row_s = family.row_s if isinstance(family, JointFamily) else 0.0
         for short in (False, True):
@@ -188,10 +181,7 @@ class Infilling(Work[InfillEvent]):
     def _denoise(
         self, loop: Denoising, context: Context, plan: Plan, earlier: Sequence[str]
     ) -> Generator[InfillEvent | None, None, bool]:
-        """Steps until the answer is stable, or until the deadline: then the current state is the answer.
-
-        False if the typed text disagrees with it: then it is not ranked, and the canvas is filled again.
-        """
+        """Steps until the answer is stable or it is late. False if typed text disagrees: then it is filled again."""
         self._trials.clear()
         pin = partial(pruning.pin, self._model, loop, plan)
         while not loop.finished:

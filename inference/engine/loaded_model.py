@@ -37,10 +37,7 @@ if __name__ == "__main__":
 
 @torch.inference_mode()
 def share_of_chance(family: Family, vocabulary: Vocabulary) -> float:
-    """The nats per token of a few lines of plain code, as a share of a uniform guess's; inf if it is not a number.
-
-    One causal pass over some hundred tokens. Only for a family that can score.
-    """
+    """The nats per token of plain code as a share of a uniform guess's, by one causal pass; inf if it is no number."""
     before = prompt.frame(vocabulary, family.properties, InfillRequest("", ())).before
     before = before or prompt.prefix(vocabulary, family.properties, "", 1)
     code = vocabulary.encode(_CODE)

@@ -104,10 +104,7 @@ def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
 
 
 def weight_files(folder: Path) -> tuple[Path, ...]:
-    """The safetensors files that hold the weights: model.safetensors, or those that the index names.
-
-    Raises ModelError if there are none, or if the index names a file missing from the folder.
-    """
+    """The safetensors files of a folder: one, or those that the index names. Raises ModelError if one is missing."""
     files = [folder / "model.safetensors"]
     if not files[0].exists():
         if not (folder / INDEX).exists():

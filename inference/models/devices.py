@@ -129,10 +129,7 @@ def has_four_bit() -> bool:
 
 @cache
 def quantiser() -> Any:
-    """bitsandbytes, which packs weights into fewer bits. Raises ModelError if it cannot be imported.
-
-    On some CPUs it asks the package `kernels` to fetch code from a hub; this prevents that.
-    """
+    """bitsandbytes, kept from fetching code from a hub. Raises ModelError if it cannot be imported."""
     before = sys.modules.get("kernels")
     sys.modules["kernels"] = None  # type: ignore[assignment]
     for talker in _TALKERS:
@@ -173,10 +170,7 @@ def fitting(
     *,
     packs_itself: bool = False,
 ) -> Precision:
-    """The first candidate in which the model called `name` fits into the device's free bytes.
-
-    `packs_itself`: its family needs no package to pack weights. Raises ModelError if none fits.
-    """
+    """The first candidate that fits into `free` bytes and has the package it needs. Raises ModelError if none does."""
     needs, lacking = [], ""
     for candidate in candidates:
         needed = needed_bytes(weight_bytes(candidate))

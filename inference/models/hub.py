@@ -74,10 +74,7 @@ def _checked(name: str, size: object, digest: object) -> FileRecord:
 
 
 def fetch(of: Pulled, name: str, folder: Path, on_bytes: OnBytes, tries_allowed: int = _TRIES) -> None:
-    """Transfers the missing part of a file, checks it and puts it in place.
-
-    Raises DamagedError, after which it starts over; OSError or the client's errors, after which it resumes.
-    """
+    """Fetches the rest of a file and checks it. Raises DamagedError, or an error after which the next call resumes."""
     file, part = of.files[name], folder / (name + PART)
     with opened(part) as stream:
         if stream.tell() > file.size:

@@ -11,12 +11,9 @@ from msgspec import Meta
 from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import ModelError
-from inference.models.properties import NotNegative
+from inference.models.properties import Heads, Layers, NotNegative, Vocabulary
 
-Layers = Annotated[int, Meta(ge=1, le=512)]
 Size = Annotated[int, Meta(ge=2, le=1 << 20)]
-Heads = Annotated[int, Meta(ge=1, le=1024)]
-Vocabulary = Annotated[int, Meta(ge=8, le=1 << 22)]
 Theta = Annotated[float, Meta(ge=1.0, le=1e12)]
 """Several times any published model's."""
 

@@ -30,10 +30,7 @@ class FamilyModule(Protocol):
         """Raises ModelError if its files make no sense or do not fit each other. Reads no weights."""
 
     def load(self, found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:
-        """The loaded model, on a device and in a dtype of the user's choice (None: the family's). Raises ModelError.
-
-        It may compute in less precision than its dtype only if the user names no dtype.
-        """
+        """The loaded model. Raises ModelError. It may compute less precisely than its dtype only if none is named."""
 
     def dtypes(self, device: str | None, wanted: str | None, /) -> tuple[str, ...]:
         """The dtypes to try on a device of torch, best first. Raises ModelError."""

@@ -95,10 +95,7 @@ async def connecting(
 
 
 class ServedInfiller(ABC):
-    """A model on a server, as the worker knows it. See `serving.infiller.RemoteInfiller`.
-
-    After an unexpected refusal there may be another server behind the same URL, so it is met again.
-    """
+    """A model on a server (`RemoteInfiller`). After a refusal it may be another one, so the server is met again."""
 
     dtype = ""
     """The server does not say."""

@@ -16,10 +16,7 @@ RemoteEvent = Draft | Candidate | Done
 
 
 class RemoteWork(ABC):
-    """The work on one request: drafts if requested, the candidates, best first, then Done.
-
-    Cancelling the task that waits for an item, and `aclose`, abort the requests to the server.
-    """
+    """The work on a request: drafts if requested, candidates, best first, Done. Cancelling or `aclose` aborts it."""
 
     def __init__(self, request: InfillRequest, deadline: float | None, on_refused: Callable[[], None]) -> None:
         """`deadline`: seconds of `time.monotonic()`. `on_refused` hears of a refusal. Raises RequestError."""

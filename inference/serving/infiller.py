@@ -63,11 +63,7 @@ class Preparer(Protocol):
 
 
 class RemoteSteps(Protocol):
-    """A remote server's work on one request: its events, `Done` last.
-
-    Cancelling the task that waits for the next item, and `aclose`, abort the requests to the server. Use it on one
-    event loop.
-    """
+    """A server's work on a request, `Done` last, for one event loop. Cancelling or `aclose` aborts it."""
 
     def __aiter__(self) -> AsyncIterator[Draft | Candidate | Done]:
         """Yields the items as they arrive. Raises RequestError; with `ErrorCode.SERVER` if the server is to blame."""
@@ -83,10 +79,7 @@ class RemoteInfiller(Filler, Protocol):
     """Fills holes by asking a remote server; its requests run side by side on the worker's event loop."""
 
     def infill(self, request: InfillRequest, *, deadline: float | None = None) -> RemoteSteps:
-        """Starts on a request, without blocking. `deadline` is in `time.monotonic()` seconds and is respected.
-
-        Raises `inference.engine.RequestError`, here or later, if the request makes no sense.
-        """
+        """Starts, without blocking. `deadline`: `time.monotonic()` seconds. Raises RequestError, here or later."""
 
     async def close(self) -> None:
         """Closes the connections to the server."""

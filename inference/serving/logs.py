@@ -53,7 +53,7 @@ def set_up(path: Path, *, foreground: bool) -> None:
 
 
 def describe(error: BaseException) -> str:
-    """Where an unexpected error arose; in its own words only if torch or the system wrote them: no document."""
+    """Where an unexpected error arose, and its words if they are torch's or the system's: others may quote text."""
     frames = "".join(traceback.format_tb(error.__traceback__))
     words = str(error) if isinstance(error, RuntimeError | OSError) else "(message left out)"
     return f"{type(error).__name__}: {words}\n{frames}"

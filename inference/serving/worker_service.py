@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 import msgspec
 import psutil
@@ -61,7 +62,14 @@ class WorkerService:
 
     def status(self) -> Status:
         """The worker's current state."""
-        running, waiting = self.jobs.counts()
+        (running, waiting), filler = self.jobs.counts(), self._filler
+        known: dict[str, Any] = {}
+        if filler is not None:  # a server may have changed its model
+            known |= {"model": filler.model, "context_tokens": filler.context_tokens}
+        if isinstance(filler, Autoregressive):
+            known |= {"partner": filler.partner, "sees_drafts": filler.sees_drafts}
+        if isinstance(filler, Timed):
+            known |= {"token_ms": filler.token_ms, "prompt_token_ms": filler.prompt_token_ms}
         now = msgspec.structs.replace(
             self._state,
             uptime_s=time.monotonic() - self._began,
@@ -71,14 +79,8 @@ class WorkerService:
             memory_bytes=int(psutil.Process().memory_info().rss),
             device_memory_bytes=_device_bytes(),
             step_s=self.jobs.step_s,
+            **known,
         )
-        if self._filler is not None:  # a server may have changed its model
-            now = msgspec.structs.replace(now, model=self._filler.model, context_tokens=self._filler.context_tokens)
-        if isinstance(self._filler, Autoregressive):
-            now = msgspec.structs.replace(now, partner=self._filler.partner, sees_drafts=self._filler.sees_drafts)
-        if isinstance(self._filler, Timed):
-            filler = self._filler
-            now = msgspec.structs.replace(now, token_ms=filler.token_ms, prompt_token_ms=filler.prompt_token_ms)
         return self._punctuality.in_status(self._server.in_status(now))
 
     def joined(self, connection: ClientConnection) -> None:

@@ -98,10 +98,7 @@ class InfillingObjective:
         return torch.as_tensor(table, device=self._device)
 
     def _soft(self, inputs: TrainingInputs, *, conditioned: bool) -> Tensor:
-        """The self-conditioning signal (B, K * C, d): zero, or the output of a first pass.
-
-        As in the engine: expected embeddings at hole rows, the token's own embedding at pinned rows.
-        """
+        """The self-conditioning signal (B, K * C, d) as in the engine: zero, or from the output of a first pass."""
         embedding = self._decoder.embed_tokens
         if not conditioned:
             return torch.zeros(*inputs.canvas.shape, embedding.weight.shape[1], device=self._device)

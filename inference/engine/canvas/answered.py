@@ -125,10 +125,7 @@ class Canvases:
         return self.done[-1].group.end if self.done else 0
 
     def _still_good(self) -> int:
-        """How many finished canvases begin with the typed text; the others must be filled again.
-
-        On those it drops the answers that disagree; the best one must agree, because later canvases have seen it.
-        """
+        """How many finished canvases begin with the typed text, as best answer. Drops their answers that do not."""
         for number, (group, found) in enumerate(self.done):
             agree = [agrees(each.texts, self._planner.request.holes[group.first : group.end]) for each in found]
             if not any(agree[:1]):

@@ -98,10 +98,7 @@ class Vocabulary:
         return (tuple(ids[:-1]), tuple(ids[-1:])) if text else (tuple(ids), ())
 
     def starting_with(self, start: bytes, *, single_line: bool = False) -> list[int]:
-        """Every token whose bytes begin with `start` (token healing): `start`'s own token and all that extend it.
-
-        `single_line`: without those that extend it by a line break, with or without more behind that.
-        """
+        """`start`'s own token and all that extend it (token healing); `single_line`: but not by a line break."""
         found = self._range(start)
         if not single_line:
             return found

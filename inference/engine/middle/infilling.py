@@ -172,10 +172,7 @@ class MiddleInfilling(Work[MiddleEvent]):
     def _rework(
         self, number: int, branch: Branch, text: Sequence[int], writer: Writer
     ) -> Generator[MiddleEvent | None, None, int]:
-        """Reads the current text: alternatives leave it where the model would rather have written something else.
-
-        Keeps the first (1 - strength) * n of a text's n tokens. Returns how many.
-        """
+        """Reads the current text, and returns how many tokens, the first 1 - strength of all, alternatives keep."""
         for _ in writer.read(branch, text):
             yield None
         branch.end = End.TEXT

@@ -30,10 +30,7 @@ _ROOM_OF_A_LINE = 64
 
 @dataclass(frozen=True)
 class Question:
-    """One hole, between `prefix` and `suffix`; the fill's required start is the end of `prefix`.
-
-    `draft` is a text to improve; empty: none. `temperature` 0 asks for the likeliest text.
-    """
+    """A hole between `prefix`, which ends with the fill's start, and `suffix`. `draft` is a text to improve, if any."""
 
     prefix: str
     suffix: str

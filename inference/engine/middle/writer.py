@@ -66,7 +66,6 @@ class Writer:
         self._most = min(_MOST_GUESSED, max(1, model.traits.free_rows - 1))
         """Too many rows cost more than they save: 8 lines took 7.2 s without guesses, 5.2 s with 3, 6.8 s with 8."""
         self.passes = 0
-        self.written = 0
 
     def write(self, branch: Branch) -> Iterator[None]:
         """Writes a branch to its end; each `next` is a forward pass, after which it may be changed or left."""
@@ -168,7 +167,6 @@ class Writer:
         last = self._vocabulary.bytes_of([choice.id])
         branch.ids.append(choice.id)
         branch.data += last
-        self.written += 1
         end = branch.asked.end_in(branch.data, last)
         if end is not None:
             branch.data = branch.data[:end]

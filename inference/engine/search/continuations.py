@@ -31,10 +31,7 @@ _SPARE = 2
 
 
 class Continued(NamedTuple):
-    """Continuations, best first, and the log-probability of the hole's required start (half a word, say).
-
-    That start was given, so it says nothing about a continuation or the model's confidence in it.
-    """
+    """Continuations, best first, and the log-probability of the hole's given start, for which they get no credit."""
 
     found: list[Written]
     typed: float

@@ -32,10 +32,7 @@ def entropy(logits: Tensor, probabilities: Tensor) -> Tensor:
 
 
 def accept(entropies: Tensor, bound: float, at_least: Tensor | None = None) -> Tensor:
-    """(B, R) entropies, infinite if a canvas has no row -> (B, R) bool: the rows whose tokens are kept this step.
-
-    `at_least` (B,) is how many rows to accept even beyond the bound.
-    """
+    """(B, R) entropies, infinite for no row -> (B, R) bool: the rows to keep now, `at_least` (B,) of them."""
     ordered, order = entropies.sort(-1)
     accepted = ordered.cumsum(-1) - ordered <= bound
     if at_least is not None:

@@ -11,7 +11,16 @@ from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.checkpoint_files import StoredTensor
 from inference.models.family import ModelError
-from inference.models.properties import CanvasTokens, NotNegative, Properties, SamplerSettings, Steps
+from inference.models.properties import (
+    CanvasTokens,
+    Heads,
+    Layers,
+    NotNegative,
+    Properties,
+    SamplerSettings,
+    Steps,
+    Vocabulary,
+)
 
 NO_VISION = {
     "model_type": "gemma4_vision",
@@ -24,11 +33,8 @@ NO_VISION = {
 }
 """The architecture has a vision tower; ours is minimal and never used."""
 
-Layers = Annotated[int, Meta(ge=1, le=512)]
 Size = Annotated[int, Meta(ge=1, le=1 << 20)]
-Heads = Annotated[int, Meta(ge=1, le=1024)]
 HeadSize = Annotated[int, Meta(ge=2, le=4096)]
-Vocabulary = Annotated[int, Meta(ge=8, le=1 << 22)]
 Window = Annotated[int, Meta(ge=1, le=1 << 30)]
 TokenIds = int | list[int] | None
 """Several times any published model's."""

@@ -138,10 +138,6 @@ class Network:
 
 
 def paired(weight: Tensor, head_size: int) -> Tensor:
-    """Reorders the rows of a query or key weight, or its bias, so that a position rotates neighbours instead of halves
-    of a head.
-
-    Products of queries and keys stay the same, because both are ordered alike.
-    """
+    """Reorders a query's or key's weight or bias so that positions rotate neighbours; their products stay the same."""
     heads = weight.view(-1, 2, head_size // 2, *weight.shape[1:])
     return heads.transpose(1, 2).reshape(weight.shape)

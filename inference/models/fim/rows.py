@@ -25,11 +25,6 @@ class PrefixRows:
         self.content, self.length = content, 0
 
     @property
-    def keys(self) -> Tensor:
-        """(L, B, G, capacity, D)."""
-        return self.content[:, 0]
-
-    @property
     def capacity(self) -> int:
         """How many tokens there is room for."""
         return self.content.shape[-2]
@@ -79,10 +74,7 @@ class Prompt:
 
 
 class Prompts:
-    """The latest prompts with the text written behind them, for the requests that follow.
-
-    At most eight, and at most 32 MB beside what is being read; evicts the least recently used.
-    """
+    """The latest prompts with what was written behind them: at most eight, and 32 MB beside what is being read."""
 
     def __init__(self, empty: PrefixRows) -> None:
         """`empty`: rows of the network's shape, without room."""

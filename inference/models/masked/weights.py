@@ -109,10 +109,7 @@ def _bytes(name: str, shape: tuple[int, ...], precision: Precision) -> float:
 
 
 def pack(layer: nn.Module, precision: Precision) -> None:
-    """Replaces the linear modules of a layer, which have their weights, by packed ones. Raises ModelError.
-
-    The embedding, the head and everything but matrices stay in the dtype of the computation.
-    """
+    """Packs a layer's linear modules, which have their weights; nothing else is packed. Raises ModelError."""
     for owner in list(layer.modules()):
         for name, linear in list(owner.named_children()):
             if isinstance(linear, nn.Linear):

@@ -10,7 +10,7 @@ from inference.engine.canvas.segments import TextAndHoles
 from inference.engine.middle import question
 from inference.engine.middle.question import Question, Windows
 from inference.engine.work import Counters
-from inference.messages import Candidate, Hole, InfillRequest
+from inference.messages import Candidate, InfillRequest
 from inference.remote.client import Client
 from inference.remote.partner.interfaces import Interface
 from inference.remote.partner.writing import Writing
@@ -102,7 +102,7 @@ class Chain:
             if hole.strength <= 0.0:
                 self.fills.append(Fill(hole.text))
             else:
-                await self._write(hole)
+                await self._write()
 
     def amend(self, number: int, text: str) -> None:
         """`text` is now at the start of a hole: rewrites whatever disagrees with it."""
@@ -142,7 +142,7 @@ class Chain:
             confidence=sum(sure) / len(sure) if sure else 1.0,
         )
 
-    async def _write(self, hole: Hole) -> None:
+    async def _write(self) -> None:
         asking, number = self._asking, len(self.fills)
         asked = asking.question(number, self.fills, self._windows, candidate=self._number)
         self._pinned, self._again = asking.pinned(number), False

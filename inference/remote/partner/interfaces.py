@@ -17,10 +17,7 @@ _AROUND_CODE_TOKENS = 96
 
 @dataclass(frozen=True)
 class Interface:
-    """One way to ask. `body` turns a question into a request, `find` finds the fill in an answer so far.
-
-    `controls` are the tokens that code must not bring into a prompt.
-    """
+    """One way to ask: `body` makes a request, `find` finds the fill. Code brings no `controls` into a prompt."""
 
     kind: str
     path: str

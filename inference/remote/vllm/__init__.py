@@ -34,11 +34,7 @@ from inference.serving.startup import WorkerArguments
 async def connect(
     arguments: WorkerArguments, on_progress: OnProgress, *, token: str = "", limit_s: float = MEETING_S
 ) -> RemoteInfiller:
-    """The server that `arguments.model` names; `token` is sent to it. Raises ModelError, which says what to do.
-
-    Also raises it if the server has not named its model within `limit_s`; one that knows pins answers without
-    computing.
-    """
+    """The server that `arguments.model` names, with this `token`. Raises ModelError, also after `limit_s`."""
     async with meeting.connecting(arguments, MODEL, token, on_progress) as (client, at):
         served = await meeting.in_time(meet(client, arguments.server_model), client.url, limit_s)
         on_progress(0.5, "reading the tokenizer")

@@ -139,7 +139,7 @@ class CanvasSearch:
         written = [each.written for each in self._trials if each.is_text and not each.left]
         if len({self._texts(each) for each in written}) < 2:
             return self._ranked_by(written)
-        asked = (_suffix_likelihood(self._reader, self.plan, each, self._noise) for each in written)
+        asked = (_suffix_likelihood(self._reader, each, self._noise) for each in written)
         found = await asyncio.gather(*asked, return_exceptions=True)
         behind = [None if isinstance(each, BaseException) else each for each in found]
         if any(each is None for each in behind):
@@ -179,11 +179,8 @@ def _by_confidence(written: Written) -> float:
     return sum(max(_LEAST, math.log(sure)) if sure > 0 else _LEAST for sure in chosen) / len(chosen) if chosen else 0.0
 
 
-async def _suffix_likelihood(reader: CanvasReader, plan: Plan, written: Written, noise: SeededNoise) -> float | None:
-    """The mean log-probability of the first tokens behind the last hole, if they were unknown; None if there are none.
-
-    Raises ServerError, and TimeoutError at the deadline.
-    """
+async def _suffix_likelihood(reader: CanvasReader, written: Written, noise: SeededNoise) -> float | None:
+    """The mean log-probability of the first tokens behind; None without any. Raises ServerError and TimeoutError."""
     end = written.spans[-1][2]
     rows = range(end, min(end + _SUFFIX_TOKENS, len(written.ids)))
     if not rows:
@@ -196,9 +193,6 @@ async def _suffix_likelihood(reader: CanvasReader, plan: Plan, written: Written,
 
 
 def _score(written: Written, suffix: float | None) -> float:
-    """The quality of a fill: the model's confidence in it and in the text behind it; higher is better.
-
-    Adds a little for each e-fold of its tokens, because a model is surer of shorter fills.
-    """
+    """How sure the model is of a fill and of what follows, higher is better, with a bonus for longer ones."""
     found = _by_confidence(written) + (0.0 if suffix is None else _SUFFIX_WEIGHT * suffix)
     return found / (1 + _SUFFIX_WEIGHT) + _LENGTH_WEIGHT * math.log(max(1, written.tokens))

@@ -41,7 +41,7 @@ class CanvasReader:
         """The state of a canvas after at most this many steps, and the likelihoods of its rows' tokens then.
 
         `pinned` are the numbers of the fixed rows. Names the likeliest tokens of each row; with `tokens`, at most
-        `wire.MOST_NAMED_TOKENS`, these instead. Raises ServerError, and TimeoutError at the deadline.
+        128, these instead. Raises ServerError, and TimeoutError at the deadline.
         """
         xargs = DiffusionArguments(tuple(ids), tuple(sorted(pinned)), len(ids), steps, diffusion_read_only=True)
         request = CompletionRequest(self._model, self._prefix, len(ids), xargs)

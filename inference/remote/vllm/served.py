@@ -68,10 +68,7 @@ async def _version(client: Client) -> str:
 
 
 async def _canvas_tokens(client: Client, name: str, version: str) -> int:
-    """The width of the served canvas, from the server's refusal of an impossible one. Raises ModelError.
-
-    A vLLM without pins, or with a model of another kind, ignores the canvas and answers with a token.
-    """
+    """The width of the served canvas, from the refusal of an impossible one. Raises ModelError if it is accepted."""
     impossible = CompletionRequest(name, (1,), 1, DiffusionArguments((), (-1,)), logprobs=1)
     try:
         await client.post("/v1/completions", msgspec.json.encode(impossible))
@@ -94,11 +91,7 @@ class _Config(msgspec.Struct):
 
 
 def load(served: CanvasModel, wanted: str | None, url: str) -> Model:
-    """The tokens of a served model, and its settings.
-
-    `wanted` is a folder or a downloaded hub id; None: the one the server was started with, if it exists here. Raises
-    ModelError.
-    """
+    """The tokens and settings of a served model, from the folder or hub id `wanted`, or its own. Raises ModelError."""
     folder = _folder(served, wanted, url)
     config = _config(folder)
     properties = checkpoint.stated_properties(folder, str(folder)) or _assumed(config)
@@ -111,10 +104,7 @@ def load(served: CanvasModel, wanted: str | None, url: str) -> Model:
 
 
 def _folder(served: CanvasModel, wanted: str | None, url: str) -> Path:
-    """The folder of the tokenizer. The server's own path is only a hint: it is on the server's machine.
-
-    So it is opened only if the server is on this machine; otherwise that folder could be anyone's.
-    """
+    """The tokenizer's folder. The server's own path counts only if that is on this machine. Raises ModelError."""
     if wanted:
         return checkpoint.folder_of(wanted)
     try:
