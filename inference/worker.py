@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 
 from inference.remote import address, registry
 from inference.remote.address import AddressError
@@ -20,7 +21,7 @@ from inference.serving.claim import Claim, stay_reachable
 from inference.serving.connection import ClientConnection
 from inference.serving.engine_thread import LoadInfiller, engine_thread, load_engine
 from inference.serving.faults import bound_heap
-from inference.serving.listener import Listener, OnConnect
+from inference.serving.listener import Listener
 from inference.serving.remote_jobs import ConnectInfiller, RemoteJobs, connection
 from inference.serving.scheduler import Scheduler
 from inference.serving.startup import NotPrivateError, WorkerArguments
@@ -76,7 +77,7 @@ async def _serve(
     """Listens, then does the work, which begins on entering `work` and ends on leaving it."""
     sys.setswitchinterval(SWITCH_S)
     _on_signals(service.shut_down)
-    opened = Listener(arguments.socket, arguments.transport, _greeter(service))
+    opened = Listener(arguments.socket, arguments.transport, partial(_greet, service))
     await opened.open()
     service.token = opened.token
     logs.log.info("listening at %s for %s", arguments.socket, arguments.model)
@@ -89,11 +90,8 @@ async def _serve(
     return service.exit_code
 
 
-def _greeter(service: WorkerService) -> OnConnect:
-    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await ClientConnection(service, reader, writer).serve()
-
-    return greet
+async def _greet(service: WorkerService, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await ClientConnection(service, reader, writer).serve()
 
 
 def _on_signals(stop: Callable[[], None]) -> None:

@@ -117,14 +117,6 @@ class ServerOffers:
         self._editor.tell("textDocument/didChange", {"textDocument": document, "contentChanges": [change]})
         self._text = text
 
-    def wait_for_model(self) -> None:
-        """Waits until the worker has its model. Raises UnexpectedAnswer if it cannot load it."""
-        give_up = time.monotonic() + 5 * PATIENCE_S
-        while (status := self._editor.status())["state"] not in ("ready", "busy"):
-            if status["state"] == "failed" or time.monotonic() > give_up:
-                raise UnexpectedAnswer(f"the worker is {status['state']}: {status.get('detail', '')}")
-            time.sleep(0.2)
-
 
 def model_offers(engine: Engine) -> Offers:
     """The model alone: the worker's engine in this process, without the server's syntax."""
@@ -289,10 +281,9 @@ def _offers(ask: str, model: str | None, dtype: str | None) -> Iterator[Offers]:
     elif ask == "server":
         options: dict[str, Any] = {"statistics": "off", "deadlineMs": _DEADLINES, "model": model or EMBEDDED}
         with tempfile.TemporaryDirectory(prefix="ils-") as folder, ScriptedEditor(Path(folder), options) as editor:
-            offers = ServerOffers(editor)
             if model:
-                offers.wait_for_model()
-            yield offers
+                editor.wait_until_ready(5 * PATIENCE_S)
+            yield ServerOffers(editor)
     else:
         from inference.models import registry
 

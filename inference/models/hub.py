@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
@@ -25,7 +26,6 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]  # public, tho
 
 from inference.models.downloads import PART, REVISION, FileRecord, Pulled, is_wanted
 
-_BLOCK_BYTES = 1 << 20
 _SILENCE_S = 30.0
 """A transfer silent for this long counts as broken."""
 _TRIES = 4
@@ -144,12 +144,10 @@ def is_intact(path: Path, file: FileRecord) -> bool:
         return _digest(stream, file) == file.digest
 
 
-def _digest(stream: BinaryIO, file: FileRecord) -> str:
+def _digest(stream: BufferedReader, file: FileRecord) -> str:
     """The hash of a file, of the same kind as `file.digest`."""
     if len(file.digest) == hashlib.sha256().digest_size * 2:
         digest = hashlib.sha256()
     else:
         digest = hashlib.sha1(f"blob {file.size}\0".encode(), usedforsecurity=False)  # git's name for a file
-    while block := stream.read(_BLOCK_BYTES):
-        digest.update(block)
-    return digest.hexdigest()
+    return hashlib.file_digest(stream, lambda: digest).hexdigest()

@@ -80,7 +80,7 @@ class RecordedNetwork(FusedNetwork):
     @property
     def shapes(self) -> tuple[Shape, ...]:
         """The recorded shapes, least recently used first."""
-        return tuple(shape for shape, program in self._programs.items() if program.is_recorded)
+        return tuple(shape for shape, program in self._programs.items() if program.replay)
 
     @property
     def prefix_sizes(self) -> tuple[int, ...]:
@@ -95,7 +95,7 @@ class RecordedNetwork(FusedNetwork):
         program = self._programs.get(shape)
         if program is None and self._records:
             self._want(shape)
-        if program is None or not program.is_recorded:
+        if program is None or program.replay is None:
             return super().decode(canvas, soft, prefix, valid)
         self._programs.move_to_end(shape)
         self._rows[shape[2]].load(prefix)
@@ -105,7 +105,7 @@ class RecordedNetwork(FusedNetwork):
     @torch.inference_mode()
     def prepare(self) -> bool:
         """Records a requested shape, which takes long; returns whether there may be more. A failure ends recording."""
-        program = next((each for each in self._programs.values() if not each.is_recorded), None)
+        program = next((each for each in self._programs.values() if each.replay is None), None)
         if program is None:
             return False
         try:
@@ -162,7 +162,8 @@ class _Program:
     def __init__(self, network: Network, shape: Shape, rows: _PrefixRows) -> None:
         batch, width, _ = shape
         self._network, self._rows, self._width = network, rows, width
-        self._replay: Pass | None = None
+        self.replay: Pass | None = None
+        """(B, rows, d): the hidden states of the loaded step, until the next pass; None: not recorded yet."""
         device = network.device
         sizes = dict(zip(network.layer_types, rows.sizes, strict=True))
         self._canvas = torch.zeros((batch, width), dtype=torch.long, device=device)
@@ -190,21 +191,11 @@ class _Program:
             mask[..., :seen] = True
             mask[..., start : start + width] = True if valid is None else valid[:, None, None]
 
-    @property
-    def is_recorded(self) -> bool:
-        """Whether `replay` may be called."""
-        return self._replay is not None
-
     def record(self, recorder: PassRecorder) -> None:
         """Records it, with a canvas and a prefix of zeros, all visible. Raises RuntimeError."""
         for mask in self._masks.values():
             mask.fill_(True)
-        self._replay = recorder.record(self._pass)
-
-    def replay(self) -> Tensor:
-        """(B, rows, d): the hidden states of the loaded step, until the next pass."""
-        assert self._replay is not None, "recorded"
-        return self._replay()
+        self.replay = recorder.record(self._pass)
 
     def _pass(self) -> Tensor:
         masks = self._masks.__getitem__

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -13,6 +14,7 @@ from inference.remote.pause import ServerError
 from inference.remote.vllm import wire
 from inference.remote.vllm.wire import CanvasAnswer, CompletionRequest, DiffusionArguments
 
+_T = TypeVar("_T")
 _LONG_PROMPT_TOKENS = 16_384
 """Build a request with a longer prompt in a thread: it takes some milliseconds."""
 _LONG_ANSWER_BYTES = 32 << 10
@@ -48,25 +50,15 @@ class CanvasReader:
         if tokens:
             request = CompletionRequest(self._model, self._prefix, len(ids), xargs, 1, tuple(tokens))
         began = time.monotonic()
-        body = await self._body(request)
+        body = await _done(len(self._prefix) >= _LONG_PROMPT_TOKENS, msgspec.json.encode, request)
         try:
-            answer = await self._answer(await self._client.post("/v1/completions", body, self._deadline), len(ids))
+            said = await self._client.post("/v1/completions", body, self._deadline)
+            answer = await _done(len(said) >= _LONG_ANSWER_BYTES, wire.canvas_answer, said, len(ids))
             self._check_tokens(answer, pinned)
         except AnswerError as error:
             raise ServerError(f"the server {self._client.url} answered what makes no sense: {error}") from error
         self._count(steps, answer, (time.monotonic() - began) * 1000)
         return answer
-
-    async def _body(self, request: CompletionRequest) -> bytes:
-        if len(self._prefix) < _LONG_PROMPT_TOKENS:
-            return msgspec.json.encode(request)
-        return await asyncio.to_thread(msgspec.json.encode, request)
-
-    async def _answer(self, body: bytes, rows: int) -> CanvasAnswer:
-        """Raises AnswerError."""
-        if len(body) < _LONG_ANSWER_BYTES:
-            return wire.canvas_answer(body, rows)
-        return await asyncio.to_thread(wire.canvas_answer, body, rows)
 
     def _check_tokens(self, answer: CanvasAnswer, pinned: Collection[int]) -> None:
         """Raises AnswerError if a row has a token outside the vocabulary. Skips pinned rows."""
@@ -82,3 +74,8 @@ class CanvasReader:
             self._counters.encode_ms += ms
             self._counters.prefix_tokens += len(self._prefix)
             self._counters.reused_tokens += answer.cached_tokens or 0
+
+
+async def _done(is_long: bool, work: Callable[..., _T], *given: Any) -> _T:
+    """The result of some work, of long work from a thread."""
+    return await asyncio.to_thread(work, *given) if is_long else work(*given)
