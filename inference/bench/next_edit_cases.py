@@ -28,10 +28,9 @@ class LineChange(msgspec.Struct, frozen=True):
 
 
 class EditCase(msgspec.Struct, frozen=True):
-    """One case. `text` has none of `changes`; the user makes the first, and the others should follow.
+    """A case: in `text` the user makes the first of `changes`, at their lines in it, and the others should follow.
 
-    All are at their line in `text`, in order. A case with one change is quiet: nothing should follow. Without any, the
-    cursor rests at line `cursor`.
+    With one change it is quiet: nothing should follow. Without any, the cursor rests at line `cursor`.
     """
 
     name: str

@@ -55,10 +55,9 @@ class PinnedFile:
 
 @dataclass(frozen=True)
 class Published:
-    """A model on a hub, or the embedded one.
+    """A model on a hub, or the embedded one, for the `family` of that folder. 8 bits pack `packed` `parameters`.
 
-    `family` is the folder in inference/models that runs it. 4 and 8 bits pack `packed` of the `parameters`. `infill`
-    holds keys of `infill.json` for a checkpoint without that file. A pull shows the hub's current licence.
+    `infill` holds keys of `infill.json` for a checkpoint without that file. A pull shows the hub's current licence.
     """
 
     name: str
@@ -236,10 +235,9 @@ def find(model: str) -> Published | None:
 
 
 def names_no_folder(model: str) -> bool:
-    """Whether `model` is written like a name in this table or like a hub id, such as `word` or `owner/name`.
+    """Whether `model` is written like a name in this table or a hub id: then it never means a folder of a checkout.
 
-    Then it never means a folder, which a checkout might contain; a folder is written `./word` or `word/`. The hub
-    allows 96 characters on each side of the slash.
+    A folder is written `./word` or `word/`. The hub allows 96 characters on each side of the slash.
     """
     return len(model) <= 200 and bool(_NAME.fullmatch(model))
 

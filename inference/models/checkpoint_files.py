@@ -11,9 +11,10 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from inference.models.family import ModelError
 
@@ -27,6 +28,10 @@ MAX_DIMENSIONS, MAX_SIZE = 8, 1 << 48
 
 INDEX = "model.safetensors.index.json"
 _Kind = TypeVar("_Kind")
+Layers = Annotated[int, Meta(ge=1, le=512)]
+Heads = Annotated[int, Meta(ge=1, le=1024)]
+Vocabulary = Annotated[int, Meta(ge=8, le=1 << 22)]
+"""Limits for the sizes in config.json: several times any published model's."""
 _SIZES = {
     "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "I16": 2, "U16": 2, "F16": 2, "BF16": 2,
     "I32": 4, "U32": 4, "F32": 4, "I64": 8, "U64": 8, "F64": 8, "C64": 8,

@@ -57,10 +57,6 @@ class DeviceReport:
     can_pack: bool
 
 
-WeightBytes = Callable[[Precision], float]
-"""Maps a precision to the memory of a model's weights in it."""
-
-
 def place(device: str | None, dtype: str | None) -> DeviceReport:
     """Where torch would run a model with these user settings. Raises ModelError."""
     chosen = choose_device(device)
@@ -166,7 +162,7 @@ def fitting(
     device: torch.device,
     free: int,
     candidates: Sequence[Precision],
-    weight_bytes: WeightBytes,
+    weight_bytes: Callable[[Precision], float],
     *,
     packs_itself: bool = False,
 ) -> Precision:

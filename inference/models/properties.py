@@ -27,9 +27,6 @@ Slots = Annotated[int, Meta(ge=1, le=MAX_CANVAS_TOKENS)]
 CanvasTokens = Annotated[int, Meta(ge=MIN_CANVAS_TOKENS, le=MAX_CANVAS_TOKENS)]
 Steps = Annotated[int, Meta(ge=1, le=MAX_STEPS)]
 NotNegative = Annotated[float, Meta(ge=0, le=1e6)]
-Layers = Annotated[int, Meta(ge=1, le=512)]
-Heads = Annotated[int, Meta(ge=1, le=1024)]
-Vocabulary = Annotated[int, Meta(ge=8, le=1 << 22)]
 """Limits for what a checkpoint states. Checked when a file is read; beyond them, memory or time would run out."""
 
 

@@ -10,8 +10,9 @@ from msgspec import Meta
 
 from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
+from inference.models.checkpoint_files import Heads, Layers, Vocabulary
 from inference.models.family import ModelError
-from inference.models.properties import Heads, Layers, NotNegative, Vocabulary
+from inference.models.properties import NotNegative
 
 Size = Annotated[int, Meta(ge=2, le=1 << 20)]
 Theta = Annotated[float, Meta(ge=1.0, le=1e12)]

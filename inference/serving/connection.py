@@ -9,22 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from inference import messages
-from inference.messages import (
-    Amend,
-    Cancel,
-    ClientMessage,
-    Done,
-    Draft,
-    ErrorCode,
-    Failed,
-    InfillRequest,
-    NextEditRequest,
-    Request,
-    Shutdown,
-    Status,
-    StatusRequest,
-    WorkerMessage,
-)
+from inference.messages import Done, Draft, ErrorCode, Failed, Request, Status
 from inference.serving import wire
 from inference.serving.infiller import JobEvent
 from inference.serving.logs import describe, log
@@ -74,7 +59,7 @@ class ClientConnection:
         finally:
             self._writer.close()
 
-    def send(self, message: WorkerMessage) -> None:
+    def send(self, message: messages.WorkerMessage) -> None:
         """Queues a message, unless too much is unread. Never blocks, never raises."""
         if self._writer.is_closing():
             return
@@ -85,7 +70,7 @@ class ClientConnection:
         elif unread_bytes <= DROP_OVER_BYTES or not isinstance(message, Draft | Status):
             self._write(message)
 
-    def _write(self, message: WorkerMessage) -> None:
+    def _write(self, message: messages.WorkerMessage) -> None:
         """Turns a final reply that cannot be encoded into a failure; drops any other such message."""
         try:
             self._writer.write(messages.frame(message))
@@ -144,19 +129,19 @@ class ClientConnection:
             raise refusal
         self.send(Failed(request_id, ErrorCode.BAD_REQUEST, str(refusal)))
 
-    def _handle(self, message: ClientMessage, size_bytes: int) -> None:
+    def _handle(self, message: messages.ClientMessage, size_bytes: int) -> None:
         match message:
-            case InfillRequest() | NextEditRequest():
+            case messages.InfillRequest() | messages.NextEditRequest():
                 self._ask(message, size_bytes)
-            case Cancel(id=request_id):
+            case messages.Cancel(id=request_id):
                 if request_id in self.jobs:  # otherwise its final reply is on the way
                     self._host.jobs.cancel(self.jobs[request_id])
-            case Amend(id=request_id):
+            case messages.Amend(id=request_id):
                 if request_id in self.jobs:
                     self._amend(self.jobs[request_id], message, size_bytes)
-            case StatusRequest():
+            case messages.StatusRequest():
                 self.send(self._host.status())
-            case Shutdown():
+            case messages.Shutdown():
                 self._host.shut_down()
             case _:
                 raise RefusedError(ErrorCode.BAD_MESSAGE, "hello comes once, as the first message")
@@ -172,7 +157,7 @@ class ClientConnection:
             answer.size_bytes = size_bytes
             self.jobs[request.id] = answer
 
-    def _amend(self, job: Job, amendment: Amend, size_bytes: int) -> None:
+    def _amend(self, job: Job, amendment: messages.Amend, size_bytes: int) -> None:
         """Forwards typed text. It has no reply of its own, so if there is no room for it, the request fails."""
         if failed := self._overflow(amendment.id, size_bytes):
             self._host.jobs.cancel(job)

@@ -35,8 +35,7 @@ class _PrivateFileHandler(RotatingFileHandler):
 def set_up(path: Path, *, foreground: bool) -> None:
     """Logs to `path` (older lines in `path`.1), once that can be written; in the foreground to stderr as well.
 
-    Warnings of `inference` go there too. Otherwise they would reach stderr, whose last line passes for the reason why a
-    worker ended.
+    So do warnings of `inference`: the last line of stderr passes for the reason why a worker ended.
     """
     handlers: list[logging.Handler] = [
         _PrivateFileHandler(path, maxBytes=MAX_LOG_BYTES, backupCount=1, encoding="utf-8", delay=True)

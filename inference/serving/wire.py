@@ -5,15 +5,8 @@ import hmac
 
 import msgspec
 
-from inference.messages import (
-    LENGTH_BYTES,
-    MAX_MESSAGE_BYTES,
-    PROTOCOL_VERSION,
-    ClientMessage,
-    ErrorCode,
-    Hello,
-    decode_client_message,
-)
+from inference import messages
+from inference.messages import ClientMessage, ErrorCode
 
 MAX_HELLO_BYTES = 4096
 """An unidentified client may send no more than its first message needs."""
@@ -32,9 +25,9 @@ class _Envelope(msgspec.Struct):
     id: str = ""
 
 
-async def read_payload(reader: asyncio.StreamReader, limit_bytes: int = MAX_MESSAGE_BYTES) -> bytes:
+async def read_payload(reader: asyncio.StreamReader, limit_bytes: int = messages.MAX_MESSAGE_BYTES) -> bytes:
     """One message's bytes. Raises RefusedError if it is too long, IncompleteReadError or OSError at the end."""
-    length = int.from_bytes(await reader.readexactly(LENGTH_BYTES), "big")
+    length = int.from_bytes(await reader.readexactly(messages.LENGTH_BYTES), "big")
     if length > limit_bytes:
         raise RefusedError(ErrorCode.BAD_MESSAGE, f"a message of {length} bytes is over the limit of {limit_bytes}")
     return await reader.readexactly(length)
@@ -43,7 +36,7 @@ async def read_payload(reader: asyncio.StreamReader, limit_bytes: int = MAX_MESS
 def decode(payload: bytes) -> ClientMessage:
     """Decodes a client's message. Raises RefusedError for anything else."""
     try:
-        return decode_client_message(payload)
+        return messages.decode_client_message(payload)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         shape = str(error)[:200] if isinstance(error, msgspec.ValidationError) else "malformed msgpack"
         raise RefusedError(ErrorCode.BAD_MESSAGE, f"not a message of this protocol: {shape}") from error
@@ -60,12 +53,10 @@ def id_of_bad_request(payload: bytes) -> str:
 
 def check_hello(message: ClientMessage, token: str) -> None:
     """Raises RefusedError unless it is a greeting with our protocol version and our token."""
-    if not isinstance(message, Hello):
+    if not isinstance(message, messages.Hello):
         raise RefusedError(ErrorCode.BAD_MESSAGE, "the first message must be hello")
-    if message.protocol != PROTOCOL_VERSION:
-        raise RefusedError(
-            ErrorCode.WRONG_PROTOCOL,
-            f"this worker speaks protocol {PROTOCOL_VERSION}, the client {message.protocol}; restart the editor",
-        )
+    if message.protocol != (ours := messages.PROTOCOL_VERSION):
+        said = f"this worker speaks protocol {ours}, the client {message.protocol}; restart the editor"
+        raise RefusedError(ErrorCode.WRONG_PROTOCOL, said)
     if not hmac.compare_digest(message.token.encode(), token.encode()):
         raise RefusedError(ErrorCode.WRONG_TOKEN, "wrong token; only the user who started this worker may use it")

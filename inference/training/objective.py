@@ -31,12 +31,9 @@ class Losses:
 
 def mean(losses: Sequence[Losses]) -> Losses:
     """The mean of each loss, over the steps that have it."""
-    return Losses(*(_known_mean([getattr(one, name) for one in losses]) for name in ("hole", "text", "causal")))
-
-
-def _known_mean(values: Sequence[float]) -> float:
-    known = [value for value in values if value == value]
-    return float(np.mean(known)) if known else float("nan")
+    table = np.array([[one.hole, one.text, one.causal] for one in losses]).reshape(-1, 3)
+    known = [column[~np.isnan(column)] for column in table.T]
+    return Losses(*(float(np.mean(column)) if len(column) else float("nan") for column in known))
 
 
 @dataclass(frozen=True)

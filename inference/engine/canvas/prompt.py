@@ -47,10 +47,9 @@ class Frame:
 
 
 def frame(vocabulary: Vocabulary, properties: Properties, request: InfillRequest, further: str = "") -> Frame:
-    """The frame of one request. Falls back to `plain` if a chat checkpoint lacks the turn tokens.
+    """The frame of one request: `plain` if a chat checkpoint lacks the turn tokens. `further`: text shown nowhere else.
 
-    `further` is text of the file that neither its prefix nor the canvas shows. Raises RequestError if the instruction
-    leaves too little room for the file.
+    Raises RequestError if the instruction leaves too little room for the file.
     """
     eos = properties.eos_token_id
     eos = vocabulary.id_of("<eos>") if eos is None else eos

@@ -30,8 +30,7 @@ class Vocabulary:
     """A checkpoint's tokens as bytes."""
 
     def __init__(self, tokenizer: Tokenizer, control_ids: Collection[int] = ()) -> None:
-        """`tokenizer`: byte-level, or with byte fallback. From now on it encodes special tokens in a text as plain
-        text.
+        """`tokenizer`: byte-level or with byte fallback; from now on special tokens in a text are text for it.
 
         `control_ids` are special even if the tokenizer does not say so: slack, mask.
         """

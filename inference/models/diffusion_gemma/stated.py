@@ -9,18 +9,9 @@ from msgspec import Meta
 
 from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
-from inference.models.checkpoint_files import StoredTensor
+from inference.models.checkpoint_files import Heads, Layers, StoredTensor, Vocabulary
 from inference.models.family import ModelError
-from inference.models.properties import (
-    CanvasTokens,
-    Heads,
-    Layers,
-    NotNegative,
-    Properties,
-    SamplerSettings,
-    Steps,
-    Vocabulary,
-)
+from inference.models.properties import CanvasTokens, NotNegative, Properties, SamplerSettings, Steps
 
 NO_VISION = {
     "model_type": "gemma4_vision",
@@ -103,8 +94,7 @@ class _Generation(msgspec.Struct):
 def default_properties(folder: Path, config: dict[str, Any]) -> Properties:
     """A checkpoint without `infill.json` counts as a released one: uniform noise, no slack token, chat prompt.
 
-    It is sampled as its files say, but stops once an answer is stable. The steps were chosen with tests/data/twin.
-    Raises ModelError.
+    It is sampled as its files say, in steps chosen with tests/data/twin. Raises ModelError.
     """
     stated, fallback = _generation(folder), SamplerSettings()
     sampler = SamplerSettings(
@@ -193,8 +183,7 @@ def _check_weights(file: Path, text: _Text, tensors: dict[str, StoredTensor]) ->
 class Packing(msgspec.Struct, frozen=True):
     """`quantization` in config.json: how MLX's tools have packed the weights. Single matrices may be listed, too.
 
-    A packed matrix (..., rows, columns) is stored as `X.weight`, 32 / bits numbers in each word, with `X.scales` and,
-    in MLX's own mode, `X.biases` for each group of columns.
+    `X.weight` has 32 / bits numbers a word, with `X.scales` and, in MLX's own mode, `X.biases` for column groups.
     """
 
     group_size: Literal[16, 32, 64, 128]

@@ -38,7 +38,8 @@ class MaskedDiffusion:
         """See `FamilyModule.load`."""
         tokenizer, place = token_files.tokenizer(found), devices.choose_device(device)
         progress(0.1, "checking memory")
-        precision = weights.choose_precision(found, place, dtype, devices.free_bytes(place))
+        candidates, free = weights.precisions(place, dtype), devices.free_bytes(place)
+        precision = devices.fitting(found.name, place, free, candidates, lambda one: weights.weight_bytes(found, one))
         network = weights.read(found, place, precision, progress)
         return cls(found.name, network, found.properties, tokenizer, precision.name)
 

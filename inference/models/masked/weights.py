@@ -25,17 +25,10 @@ _BY_ITSELF = {
 _LOADED_AT, _LAYERS_DONE_AT = 0.2, 0.85
 
 
-def choose_precision(found: Checkpoint, device: torch.device, wanted: str | None, free_bytes: int) -> Precision:
-    """The requested precision, or the best that fits into this much free memory. Raises ModelError if none does."""
-    candidates = precisions(device, wanted)
-    return devices.fitting(found.name, device, free_bytes, candidates, lambda one: weight_bytes(found, one))
-
-
 def precisions(device: torch.device, wanted: str | None) -> list[Precision]:
     """Only the requested precision, or all that a device allows, best first. Raises ModelError.
 
-    A CPU with matrix units is faster in bfloat16, which takes half the memory. On any other float32 comes first: the
-    first fill, and the lengths of a line side by side, are hundreds of rows. 8 bits are faster there than bfloat16.
+    Without matrix units for bfloat16 a CPU is fastest in float32, then in 8 bits: first fills have hundreds of rows.
     """
     by_itself = [devices.PRECISIONS[name] for name in _BY_ITSELF.get(device.type, ("bfloat16",))]
     candidates = devices.precisions(wanted, device) if wanted else by_itself
@@ -48,10 +41,7 @@ def precisions(device: torch.device, wanted: str | None) -> list[Precision]:
 
 def weight_bytes(found: Checkpoint, precision: Precision) -> float:
     """The memory of the weights. Raises ModelError if that depends on a file that cannot be read."""
-    total = 0.0
-    for name, shape in found.shapes().items():
-        total += _bytes(name, shape, precision)
-    return total
+    return sum((_bytes(name, shape, precision) for name, shape in found.shapes().items()), 0.0)
 
 
 def read(found: Checkpoint, device: torch.device, precision: Precision, progress: OnProgress) -> Qwen2:
