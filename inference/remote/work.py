@@ -16,7 +16,7 @@ RemoteEvent = Draft | Candidate | Done
 
 
 class RemoteWork(ABC):
-    """The work on a request: drafts if requested, candidates, best first, Done. Cancelling or `aclose` aborts it."""
+    """The work on a request (`RemoteSteps`): drafts if requested, candidates, best first, then Done."""
 
     def __init__(self, request: InfillRequest, deadline: float | None, on_refused: Callable[[], None]) -> None:
         """`deadline`: seconds of `time.monotonic()`. `on_refused` hears of a refusal. Raises RequestError."""
@@ -28,18 +28,15 @@ class RemoteWork(ABC):
         self._events = self._watched()
 
     def __aiter__(self) -> AsyncIterator[RemoteEvent]:
-        """Yields events as they arrive."""
         return self._events
 
     def amend(self, hole: int, text: str) -> None:
-        """Pins `text`, the whole text now at the start of a hole. Raises RequestError if there is no such hole."""
         if not 0 <= hole < len(self._parts.holes):
             raise RequestError(f"the request has no hole {hole}")
         self._pin(hole, text)
         self._news.set()
 
     async def aclose(self) -> None:
-        """Aborts everything still running."""
         await self._events.aclose()
 
     async def _watched(self) -> AsyncGenerator[RemoteEvent, None]:

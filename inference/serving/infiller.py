@@ -15,25 +15,16 @@ Steps = Iterator[Draft | Candidate | NextEdits | Done | None]
 class Filler(Protocol):
     """Information about an infiller for the user."""
 
-    @property
-    def model(self) -> str:
-        """Its name, as in `Status.model`."""
-
-    @property
-    def device(self) -> str:
-        """Its device, such as "cpu" or "cuda:0", or a server's host and port."""
-
-    @property
-    def dtype(self) -> str:
-        """Its number format, such as "bfloat16"; empty if not known."""
-
-    @property
-    def context_tokens(self) -> int:
-        """How much text of other files it can use, in tokens; 0: none."""
-
-    @property
-    def note(self) -> str:
-        """A message about it for the user; empty: nothing."""
+    model: str
+    """Its name, as in `Status.model`."""
+    device: str
+    """Its device, such as "cpu" or "cuda:0", or a server's host and port."""
+    dtype: str
+    """Its number format, such as "bfloat16"; empty if not known."""
+    context_tokens: int
+    """How much text of other files it can use, in tokens; 0: none."""
+    note: str
+    """A message about it for the user; empty: nothing."""
 
 
 class Infiller(Filler, Protocol):
@@ -89,26 +80,20 @@ class RemoteInfiller(Filler, Protocol):
 class Autoregressive(Protocol):
     """Further information about an autoregressive server that fills holes."""
 
-    @property
-    def partner(self) -> str:
-        """How to ask it, one of `inference.messages.PARTNER_KINDS`."""
-
-    @property
-    def sees_drafts(self) -> bool:
-        """Whether it sees a hole's draft."""
+    partner: str
+    """How to ask it, one of `inference.messages.PARTNER_KINDS`."""
+    sees_drafts: bool
+    """Whether it sees a hole's draft."""
 
 
 @runtime_checkable
 class Timed(Protocol):
     """The durations of its passes, in milliseconds; 0: not known yet."""
 
-    @property
-    def token_ms(self) -> float:
-        """A pass that writes a token."""
-
-    @property
-    def prompt_token_ms(self) -> float:
-        """One token of a prompt."""
+    token_ms: float
+    """A pass that writes a token."""
+    prompt_token_ms: float
+    """One token of a prompt."""
 
 
 @runtime_checkable

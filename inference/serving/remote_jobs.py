@@ -80,14 +80,12 @@ class RemoteJobs:
         self._start_next()
 
     def cancel(self, job: Job) -> None:
-        """Ends `job` and aborts its requests to the server. Has no effect on a job that has ended."""
         if job in self._waiting:
             self._end(job, job.ended(Outcome.CANCELLED))
         elif running := self._running.get(job):
             _stop(running)
 
     def amend(self, job: Job, amendment: Amend) -> None:
-        """Tells `job` what the user typed. Has no effect on a job that has ended."""
         running = self._running.get(job)
         if running is None or running.steps is None:
             job.amendments.append(amendment)
@@ -104,7 +102,6 @@ class RemoteJobs:
             self._end(job, job.ended(Outcome.DEADLINE))
 
     def fail(self, code: ErrorCode, message: str, *, waiting_only: bool) -> None:
-        """Fails the waiting jobs; with `waiting_only` False all jobs."""
         for job in tuple(self._waiting):
             self._end(job, Failed(job.request.id, code, message))
         for job, running in () if waiting_only else tuple(self._running.items()):
@@ -112,7 +109,6 @@ class RemoteJobs:
             _stop(running)
 
     def counts(self) -> tuple[int, int]:
-        """The number of running and of waiting jobs."""
         return len(self._running), len(self._waiting)
 
     def _start_next(self) -> None:

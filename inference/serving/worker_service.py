@@ -136,18 +136,15 @@ class WorkerService:
     # --- How loading goes, on the loop ---
 
     def progress(self, fraction: float, detail: str) -> None:
-        """Loading has progressed."""
         if self._state.state is WorkerState.LOADING:
             self._enter(WorkerState.LOADING, progress=fraction, detail=detail)
 
     def chosen(self, model: str, why: str) -> None:
-        """The worker has chosen its model."""
         log.info("%s: %s", model, why)
         self._state = msgspec.structs.replace(self._state, model=model, choice=why)
         self._tell_all()
 
     def ready(self, infiller: Filler) -> None:
-        """The model is loaded."""
         if self._state.state is WorkerState.LOADING:
             self._server.answered()
             self._filler = infiller

@@ -138,7 +138,6 @@ class PartnerInfiller(ServedInfiller):
         self._know(served)
 
     def infill(self, request: InfillRequest, *, deadline: float | None = None) -> PartnerInfilling:
-        """The work on a request. `deadline` is in `time.monotonic()` seconds. Raises RequestError."""
         interface, windows = self._served.interface, self._windows
         return PartnerInfilling(self._client, interface, windows, self._learn, request, deadline, self._refused)
 

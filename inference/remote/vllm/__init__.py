@@ -56,7 +56,6 @@ class VllmInfiller(ServedInfiller):
         self._know(served, model)
 
     def infill(self, request: InfillRequest, *, deadline: float | None = None) -> RemoteInfilling:
-        """The work on a request. `deadline` is in `time.monotonic()` seconds. Raises RequestError."""
         return RemoteInfilling(self._client, self._served.name, self._model, request, deadline, self._refused)
 
     def _know(self, served: CanvasModel, model: Model) -> None:
