@@ -118,17 +118,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         tasks = infilling_tasks.read(args.data, args.limit)
         options = SolveOptions(args.length, args.steps, args.seed, quick=args.quick)
-        results = run(tasks, _peer(args) if args.by else load(args, options), args)
+        results = run(tasks, _peer(args) if args.by else Solver(load_engine(args), options), args)
     except (TaskError, ModelError, RequestError, OSError, ValueError, httpx2.HTTPError) as error:
         print(f"infill-ls: {error}", file=sys.stderr)
         return 2
     _show(args, infilling_tasks.summary(tasks, results))
     return 0
-
-
-def load(args: argparse.Namespace, options: SolveOptions) -> Solver:
-    """A solver with the command line's model. Raises ModelError."""
-    return Solver(load_engine(args), options)
 
 
 def _peer(args: argparse.Namespace) -> Filler:

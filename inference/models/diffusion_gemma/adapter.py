@@ -80,10 +80,7 @@ class EncodedContext:
 
     def __init__(self, network: Passes, prefix: EncodedPrefix, prefix_ids: Sequence[int]) -> None:
         self._network, self._prefix, self._ids = network, prefix, prefix_ids
-
-    @property
-    def reused_tokens(self) -> int:
-        return self._prefix.reused
+        self.reused_tokens = prefix.reused
 
     def encode(self) -> Iterator[int]:
         return self._prefix.encode(self._ids)

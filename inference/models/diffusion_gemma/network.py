@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from inference.models.diffusion_gemma.passes import ArrayRows, EncoderCache, LayerView, PrefixView, TorchRows
+from inference.models.diffusion_gemma.passes import ArrayRows, EncoderCache, LayerView, PrefixView, TorchRows, first_row
 
 MaskOf = Callable[[str], Tensor | None]
 """Maps a kind of layer to its mask, (B, 1, rows of queries, visible rows), 1 row if all see the same; None: sees all.
@@ -87,9 +87,6 @@ class Network:
     def token_embeddings(self, ids: Tensor) -> Tensor:
         return self._decoder.embed_tokens(ids)  # type: ignore[no-any-return]
 
-    def first_visible_row(self, layer_index: int, past: int) -> int:
-        return self.first_row(self.layer_types[layer_index], past)
-
     def empty_layers(self, batch: int) -> list[LayerView]:
         views = []
         for layer in self._encoder.layers:
@@ -103,10 +100,6 @@ class Network:
     def token_bytes(self) -> int:
         rows = sum(view.keys.shape[1] * view.keys.shape[3] for view in self.empty_layers(1))
         return int(2 * rows * self.dtype.itemsize)
-
-    def first_row(self, kind: str, past: int) -> int:
-        """The first of `past` encoded rows that the next token may attend to in layers of this kind."""
-        return max(0, past - self.window + 1) if kind == "sliding_attention" else 0
 
     def _conditioned(self, embedded: Tensor, soft: Tensor | None) -> Tensor:
         """(B, W, d) embeddings and self-conditioning signal -> the input of the decoder's first layer."""
@@ -128,7 +121,7 @@ class Network:
 
     def causal_mask(self, past: int, new: int, kind: str) -> Tensor:
         """(1, 1, n, rows the layer sees): a token sees itself and everything before it, within the layer's window."""
-        first = self.first_row(kind, past)
+        first = first_row(kind, past, self.window)
         query = torch.arange(past, past + new, device=self.device)[:, None]
         key = torch.arange(first, past + new, device=self.device)[None]
         allowed = key <= query
@@ -142,6 +135,6 @@ class Network:
             return lambda _kind: None
         masks = {}
         for kind in set(self.layer_types):
-            seen = torch.nn.functional.pad(valid, (past - self.first_row(kind, past), 0), value=True)
+            seen = torch.nn.functional.pad(valid, (past - first_row(kind, past, self.window), 0), value=True)
             masks[kind] = seen[:, None, None]
         return masks.__getitem__

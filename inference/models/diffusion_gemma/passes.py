@@ -113,8 +113,10 @@ class Passes(Protocol):
     def token_embeddings(self, ids: Tensor) -> Tensor:
         """The self-conditioning signal of rows whose token is certain: (...) ids -> (..., d)."""
 
-    def first_visible_row(self, layer_index: int, past: int) -> int:
-        """The first of `past` encoded rows that the next token may attend to in this layer."""
-
     def empty_layers(self, batch: int) -> list[LayerView]:
         """The empty prefix of a canvas: no rows in any layer."""
+
+
+def first_row(kind: str, past: int, window: int) -> int:
+    """The first of `past` encoded rows that the next token may attend to in layers of this kind."""
+    return max(0, past - window + 1) if kind == "sliding_attention" else 0

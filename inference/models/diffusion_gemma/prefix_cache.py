@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from inference.models.diffusion_gemma.passes import Array, ArrayRows, LayerView, Passes, PrefixView
+from inference.models.diffusion_gemma.passes import Array, ArrayRows, LayerView, Passes, PrefixView, first_row
 from inference.models.family import common_start
 
 _SPARE_ROWS, _SPARE_SHARE = 64, 8
@@ -90,7 +90,8 @@ class EncodedPrefix:
     def _rows(self, layer_index: int, past: int, end: int, batch: int = 1) -> tuple[Array, Array]:
         keys, values = self._entry.keys[layer_index], self._entry.values[layer_index]
         assert keys is not None and values is not None
-        first, rows = self._cache.network.first_visible_row(layer_index, past), self._cache.network.rows
+        network = self._cache.network
+        first, rows = first_row(network.layer_types[layer_index], past, network.window), network.rows
         return rows.repeated(keys[:, :, first:end], batch), rows.repeated(values[:, :, first:end], batch)
 
     def seal(self) -> None:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from inference.models.diffusion_gemma.fused import FusedNetwork
 from inference.models.diffusion_gemma.network import Network
-from inference.models.diffusion_gemma.passes import LayerView, PrefixView
+from inference.models.diffusion_gemma.passes import LayerView, PrefixView, first_row
 
 CANVAS_MULTIPLE = 32
 LEAST_PREFIX = 256
@@ -139,8 +139,8 @@ class _PrefixRows:
         self._loaded: weakref.ref[PrefixView] | None = None
         self.layers: list[LayerView] = []
         self.sizes: list[int] = []
-        for index, layer in enumerate(network.empty_layers(1)):
-            rows = size - network.first_visible_row(index, size)
+        for kind, layer in zip(network.layer_types, network.empty_layers(1), strict=True):
+            rows = size - first_row(kind, size, network.window)
             shape = (1, layer.keys.shape[1], rows, layer.keys.shape[3])
             self.layers.append(LayerView(layer.keys.new_zeros(shape), layer.keys.new_zeros(shape)))
             self.sizes.append(rows)
@@ -186,7 +186,7 @@ class _Program:
         self._positions[0] = torch.arange(length, length + self._width, device=self._positions.device)
         for kind, mask in self._masks.items():
             mask.zero_()
-            seen = length - self._network.first_row(kind, length)
+            seen = length - first_row(kind, length, self._network.window)
             start = mask.shape[3] - self._width
             mask[..., :seen] = True
             mask[..., start : start + width] = True if valid is None else valid[:, None, None]

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from inference.models.diffusion_gemma.passes import ArrayRows, EncoderCache, LayerView, PrefixView
+from inference.models.diffusion_gemma.passes import ArrayRows, EncoderCache, LayerView, PrefixView, first_row
 
 _SLIDING = "sliding_attention"
 
@@ -86,22 +86,16 @@ class MlxNetwork:
     def token_embeddings(self, ids: Tensor) -> Tensor:
         return tensor_of(self._embedding(array_of(ids)) * self._decoder.embed_scale)
 
-    def first_visible_row(self, layer_index: int, past: int) -> int:
-        return self._first_row(self.layer_types[layer_index], past)
-
     def empty_layers(self, batch: int) -> list[LayerView]:
         empty = (mx.zeros((batch, layer.n_kv_heads, 0, layer.head_dim), self.dtype) for layer in self._layers)
         return [LayerView(rows, rows) for rows in empty]
 
     def causal_mask(self, layer_index: int, past: int, new: int) -> mx.array:
         """(n, K): a token sees itself and everything before it, limited to the window on sliding layers."""
-        query = mx.arange(past, past + new)[:, None]
-        key = mx.arange(self.first_visible_row(layer_index, past), past + new)[None]
+        kind, query = self.layer_types[layer_index], mx.arange(past, past + new)[:, None]
+        key = mx.arange(first_row(kind, past, self.window), past + new)[None]
         allowed = key <= query
-        return allowed & (key > query - self.window) if self.layer_types[layer_index] == _SLIDING else allowed
-
-    def _first_row(self, kind: str, past: int) -> int:
-        return max(0, past - self.window + 1) if kind == _SLIDING else 0
+        return allowed & (key > query - self.window) if kind == _SLIDING else allowed
 
     def _canvas_masks(self, valid: Tensor | None, past: int) -> dict[str, mx.array | None]:
         """By kind of layer (B, 1, 1, K), or None if every row of the canvas is valid and everything is visible."""
@@ -109,7 +103,7 @@ class MlxNetwork:
             return dict.fromkeys(self.layer_types)
         canvas, masks = array_of(valid)[:, None, None], {}
         for kind in set(self.layer_types):
-            before = mx.ones((*canvas.shape[:3], past - self._first_row(kind, past)), mx.bool_)
+            before = mx.ones((*canvas.shape[:3], past - first_row(kind, past, self.window)), mx.bool_)
             masks[kind] = mx.concatenate([before, canvas], axis=-1)
         return masks
 
