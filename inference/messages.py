@@ -175,7 +175,10 @@ class Hunk(_Message, frozen=True, tag="hunk"):
 
 
 class Edit(_Message, frozen=True, tag="edit"):
-    """A possible change: `text` replaces what is between two offsets. `score` compares within one answer only."""
+    """A possible change: `text` replaces the range between the offsets `start` and `end`.
+
+    `score` is the model's confidence; comparable within one answer only.
+    """
 
     start: int
     end: int

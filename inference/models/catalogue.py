@@ -55,9 +55,10 @@ class PinnedFile:
 
 @dataclass(frozen=True)
 class Published:
-    """A model on a hub, or the embedded one, for the `family` of that folder. 8 bits pack `packed` `parameters`.
+    """A model on a hub, or the embedded one.
 
-    `infill` holds keys of `infill.json` for a checkpoint without that file. A pull shows the hub's current licence.
+    `family` is the folder in inference/models that runs it. 4 and 8 bits pack `packed` of the `parameters`. `infill`
+    holds keys of `infill.json` for a checkpoint without that file. A pull shows the hub's current licence.
     """
 
     name: str

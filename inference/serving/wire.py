@@ -26,7 +26,7 @@ class _Envelope(msgspec.Struct):
 
 
 async def read_payload(reader: asyncio.StreamReader, limit_bytes: int = messages.MAX_MESSAGE_BYTES) -> bytes:
-    """One message's bytes. Raises RefusedError if it is too long, IncompleteReadError or OSError at the end."""
+    """One message's bytes. Raises RefusedError if it is too long, IncompleteReadError or OSError if the client left."""
     length = int.from_bytes(await reader.readexactly(messages.LENGTH_BYTES), "big")
     if length > limit_bytes:
         raise RefusedError(ErrorCode.BAD_MESSAGE, f"a message of {length} bytes is over the limit of {limit_bytes}")

@@ -22,7 +22,7 @@ from inference.training.corruption import Corrupted
 
 @dataclass(frozen=True)
 class Losses:
-    """Means in nats: `hole` as trained, `text` over hidden text rows, `causal` from the left; NaN without rows."""
+    """Means in nats: `hole` as trained, `text` over hidden text rows, `causal` from the left; 0 without rows."""
 
     hole: float
     text: float

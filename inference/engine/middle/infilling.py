@@ -172,7 +172,7 @@ class MiddleInfilling(Work[MiddleEvent]):
     def _rework(
         self, number: int, branch: Branch, text: Sequence[int], writer: Writer
     ) -> Generator[MiddleEvent | None, None, int]:
-        """Reads the current text, and returns how many tokens, the first 1 - strength of all, alternatives keep."""
+        """Reads the current text; alternatives keep its first (1 - strength) * n tokens. Returns how many those are."""
         for _ in writer.read(branch, text):
             yield None
         branch.end = End.TEXT

@@ -58,7 +58,11 @@ class Judged:
 def scores(
     context: Context, candidates: Sequence[Judged], prefix: Sequence[int] = (), file_text: FileText | None = None
 ) -> list[float]:
-    """The mean log-probability of each candidate's tokens, weighted with its suffix's, mixed with a `file_text`'s."""
+    """The mean log-probability per token of each candidate, weighted with that of its suffix; higher is better.
+
+    `context` is the prefix up to the first hole. Without a prefix, a fill's first token has no score. With a
+    `file_text` its predictions count too; `prefix` are then the tokens before the first hole.
+    """
     continuations = [[*one.fill, *one.suffix] for one in candidates]
     known = context.log_probabilities(continuations)
     if file_text is not None:
