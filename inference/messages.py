@@ -127,10 +127,7 @@ class Snippet(_Message, frozen=True, tag="snippet"):
 
 
 class Hello(_Message, frozen=True, tag="hello"):
-    """First message on a connection.
-
-    `client` names the connecting program. `token` is the worker's secret if the transport is TCP, otherwise empty.
-    """
+    """First message on a connection. `client` names the program; `token` is the worker's secret, for TCP alone."""
 
     protocol: int = PROTOCOL_VERSION
     client: str = ""
@@ -422,10 +419,7 @@ _worker_decoder: msgspec.msgpack.Decoder[WorkerMessage] = msgspec.msgpack.Decode
 
 
 def frame(message: ClientMessage | WorkerMessage) -> bytes:
-    """One message as sent over the wire: its length, then msgpack.
-
-    Raises ValueError if the message is longer than `MAX_MESSAGE_BYTES`.
-    """
+    """One message as sent: its length, then msgpack. Raises ValueError if it is longer than `MAX_MESSAGE_BYTES`."""
     payload = _encoder.encode(message)
     if len(payload) > MAX_MESSAGE_BYTES:
         raise ValueError(f"message of {len(payload)} bytes is over the limit of {MAX_MESSAGE_BYTES}")

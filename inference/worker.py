@@ -12,8 +12,8 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 
-from inference.messages import ErrorCode
 from inference.remote import address, registry
 from inference.remote.address import AddressError
 from inference.serving import logs, startup
@@ -21,8 +21,7 @@ from inference.serving.claim import Claim, stay_reachable
 from inference.serving.connection import ClientConnection
 from inference.serving.engine_thread import LoadInfiller, engine_thread, load_engine
 from inference.serving.faults import bound_heap
-from inference.serving.infiller import Filler
-from inference.serving.listener import Listener, OnConnect
+from inference.serving.listener import Listener
 from inference.serving.remote_jobs import ConnectInfiller, RemoteJobs, connection
 from inference.serving.scheduler import Scheduler
 from inference.serving.startup import NotPrivateError, WorkerArguments
@@ -44,8 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     claim = Claim(arguments.socket)
     try:
         if address.is_url(arguments.model):
-            names = address.PARTNER if arguments.partner else address.MODEL
-            address.parse(arguments.model, names)  # before logging it: a URL may contain a password
+            address.parse(arguments.model, registry.role_of(arguments))  # before logging: it may contain a password
         startup.require_private_folder(arguments.socket.parent)
         if not claim.take():
             print(f"another worker is running at {arguments.socket}", file=sys.stderr)
@@ -63,14 +61,14 @@ async def serve(arguments: WorkerArguments, claim: Claim, load: LoadInfiller) ->
     """Listens, loads the infiller, and serves until told to end or idle; returns the exit status. Raises OSError."""
     scheduler = Scheduler()
     service = WorkerService(arguments, scheduler)
-    return await _serve(arguments, claim, service, engine_thread(arguments, load, scheduler, ObserverOnLoop(service)))
+    return await _serve(arguments, claim, service, engine_thread(arguments, load, scheduler, service))
 
 
 async def serve_remote(arguments: WorkerArguments, claim: Claim, connect: ConnectInfiller) -> int:
     """The same for a server that fills holes. No thread computes: requests run on the event loop."""
     jobs = RemoteJobs()
     service = WorkerService(arguments, jobs)
-    return await _serve(arguments, claim, service, connection(arguments, connect, jobs, ObserverOnLoop(service)))
+    return await _serve(arguments, claim, service, connection(arguments, connect, jobs, service))
 
 
 async def _serve(
@@ -79,7 +77,7 @@ async def _serve(
     """Listens, then does the work, which begins on entering `work` and ends on leaving it."""
     sys.setswitchinterval(SWITCH_S)
     _on_signals(service.shut_down)
-    opened = Listener(arguments.socket, arguments.transport, _greeter(service))
+    opened = Listener(arguments.socket, arguments.transport, partial(_greet, service))
     await opened.open()
     service.token = opened.token
     logs.log.info("listening at %s for %s", arguments.socket, arguments.model)
@@ -92,35 +90,8 @@ async def _serve(
     return service.exit_code
 
 
-def _greeter(service: WorkerService) -> OnConnect:
-    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await ClientConnection(service, reader, writer).serve()
-
-    return greet
-
-
-class ObserverOnLoop:
-    """Forwards loading events, from any thread, to `service` on the event loop."""
-
-    def __init__(self, service: WorkerService) -> None:
-        self._service = service
-        self._loop = asyncio.get_running_loop()
-
-    def progress(self, fraction: float, detail: str) -> None:
-        """Loading has progressed."""
-        self._loop.call_soon_threadsafe(self._service.progress, fraction, detail)
-
-    def chosen(self, model: str, why: str) -> None:
-        """The worker has chosen its model."""
-        self._loop.call_soon_threadsafe(self._service.chosen, model, why)
-
-    def ready(self, infiller: Filler) -> None:
-        """The model is loaded."""
-        self._loop.call_soon_threadsafe(self._service.ready, infiller)
-
-    def failed(self, code: ErrorCode, message: str) -> None:
-        """There is no engine."""
-        self._loop.call_soon_threadsafe(self._service.failed, code, message)
+async def _greet(service: WorkerService, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await ClientConnection(service, reader, writer).serve()
 
 
 def _on_signals(stop: Callable[[], None]) -> None:

@@ -20,14 +20,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from inference.bench import editor_nvim
+from inference.bench.editor_nvim import CannotRunError
+
 ROOT = Path(__file__).resolve().parents[2]
 VSCODE = ROOT / "tests" / "editors" / "vscode" / "bench.py"
 INSTALLED = ROOT / ".editors" / "bin"
 """`make test-editors` installs editors here."""
-
-
-class CannotRunError(Exception):
-    """An editor cannot be measured; str() says why and what to do."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -59,13 +58,8 @@ def neovim(program: str | None, keystrokes: int, model: str) -> dict[str, Any]:
         raise CannotRunError("nvim is not on PATH; install Neovim 0.12 or newer, or name one with --nvim")
     if os.name == "nt":
         raise CannotRunError("Neovim needs a pseudo-terminal for this, which Windows does not have")
-    from inference.bench import editor_nvim  # here and not above: its imports exist only on POSIX
-
     with tempfile.TemporaryDirectory(prefix="ilb-", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        try:
-            return editor_nvim.measure(path, Path(folder), keystrokes, model)
-        except editor_nvim.EditorError as error:
-            raise CannotRunError(str(error)) from error
+        return editor_nvim.measure(path, Path(folder), keystrokes, model)
 
 
 def vscode(keystrokes: int) -> dict[str, Any]:

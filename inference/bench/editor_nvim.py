@@ -1,17 +1,14 @@
 """Runs Neovim for `infill-ls bench editor`: in a pseudo-terminal, driven by `editor_nvim.lua`, with its own worker."""
 
-import fcntl
 import json
 import math
 import os
-import pty
 import re
 import select
 import statistics
 import struct
 import subprocess
 import sys
-import termios
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -43,12 +40,12 @@ _OLDEST = (0, 12)
 _ROWS_AND_COLUMNS = (40, 100)
 
 
-class EditorError(Exception):
-    """Neovim failed to behave as expected; str() says how."""
+class CannotRunError(Exception):
+    """An editor cannot be measured; str() says why, and what to do if anything helps."""
 
 
 def measure(program: str, home: Path, keystrokes: int, model: str) -> dict[str, Any]:
-    """Measures key presses in one Neovim, with `home` as its user's home. Raises EditorError."""
+    """Measures key presses in one Neovim, with `home` as its user's home. Raises CannotRunError."""
     version = version_of(program)
     environment = _environment(home)
     try:
@@ -60,7 +57,7 @@ def measure(program: str, home: Path, keystrokes: int, model: str) -> dict[str, 
     ended = list(_engine_ends(home / "run"))
     rows = [_split(press, ended) for press in presses[1:] if press.keys() >= _STAGES]  # the first warms up
     if not rows:
-        raise EditorError("no key press brought ghost text; see what `infill-ls doctor` says")
+        raise CannotRunError("no key press brought ghost text; see what `infill-ls doctor` says")
     return {
         "benchmark": "editor",
         "editor": "neovim",
@@ -74,14 +71,14 @@ def measure(program: str, home: Path, keystrokes: int, model: str) -> dict[str, 
 
 
 def version_of(program: str) -> str:
-    """The version of a Neovim. Raises EditorError if it does not run or is too old."""
+    """The version of a Neovim. Raises CannotRunError if it does not run or is too old."""
     try:
         said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:
-        raise EditorError(f"{program} does not run: {error}") from error
+        raise CannotRunError(f"{program} does not run: {error}") from error
     found = re.match(r"NVIM v((\d+)\.(\d+)\S*)", said)
     if found is None or (int(found[2]), int(found[3])) < _OLDEST:
-        raise EditorError(
+        raise CannotRunError(
             f"{program} is {said.splitlines()[0] if said else 'unknown'}; this needs Neovim 0.12 or newer"
         )
     return found[1]
@@ -97,7 +94,7 @@ def _environment(home: Path) -> dict[str, str]:
 def _presses(
     program: str, home: Path, environment: Mapping[str, str], keystrokes: int, model: str
 ) -> Sequence[Mapping[str, float]]:
-    """The Lua recording: for each key press, the times (seconds since 1970) of its stages. Raises EditorError."""
+    """The Lua recording: for each key press, the times (seconds since 1970) of its stages. Raises CannotRunError."""
     file, plan, result = home / "bench.py", home / "plan.json", home / "result.json"
     file.write_text("".join(_FUNCTION.format(number) for number in range(keystrokes + 1)))
     to_do = {
@@ -118,16 +115,20 @@ def _presses(
     limit_s = (PATIENCE_MS * 2 + (keystrokes + 1) * (_PAUSE_MS + PATIENCE_MS / 10)) / 1000
     _run_in_terminal(command, {**environment, "BENCH_PLAN": str(plan)}, limit_s)
     if not result.is_file():
-        raise EditorError("Neovim ended before it was done")
+        raise CannotRunError("Neovim ended before it was done")
     said = json.loads(result.read_text())
     if said.get("problem"):
-        raise EditorError(said["problem"])
+        raise CannotRunError(said["problem"])
     presses: list[dict[str, float]] = said["presses"]
     return presses
 
 
 def _run_in_terminal(command: Sequence[str], environment: Mapping[str, str], limit_s: float) -> None:
-    """Runs a program in a pseudo-terminal and reads all its output. Raises EditorError if it takes too long."""
+    """Runs a program in a pseudo-terminal and reads all its output. Raises CannotRunError if it takes too long."""
+    import fcntl  # here and not above: these three exist only on POSIX
+    import pty
+    import termios
+
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", *_ROWS_AND_COLUMNS, 0, 0))
     process = subprocess.Popen(
@@ -138,7 +139,7 @@ def _run_in_terminal(command: Sequence[str], environment: Mapping[str, str], lim
     try:
         while process.poll() is None:
             if time.monotonic() > give_up:
-                raise EditorError(f"Neovim was not done in {limit_s:.0f} s")
+                raise CannotRunError(f"Neovim was not done in {limit_s:.0f} s")
             if select.select([ours], [], [], 0.1)[0]:
                 with suppress(OSError):  # it has closed its side
                     os.read(ours, 65_536)

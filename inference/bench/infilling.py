@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import track
 
 from inference.bench import infilling_tasks
-from inference.bench.infilling_tasks import Filler, InfillingTask, MeasuredFill, TaskError, TaskResult
+from inference.bench.infilling_tasks import Filler, InfillingTask, MeasuredFill, TaskError, TaskResult, judged
 from inference.engine import Engine, RequestError
 from inference.engine.canvas.plan import Planner
 from inference.messages import Candidate, Done, Hole, HoleKind, InfillRequest, Text
@@ -118,17 +118,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         tasks = infilling_tasks.read(args.data, args.limit)
         options = SolveOptions(args.length, args.steps, args.seed, quick=args.quick)
-        results = run(tasks, _peer(args) if args.by else load(args, options), args)
+        results = run(tasks, _peer(args) if args.by else Solver(load_engine(args), options), args)
     except (TaskError, ModelError, RequestError, OSError, ValueError, httpx2.HTTPError) as error:
         print(f"infill-ls: {error}", file=sys.stderr)
         return 2
     _show(args, infilling_tasks.summary(tasks, results))
     return 0
-
-
-def load(args: argparse.Namespace, options: SolveOptions) -> Solver:
-    """A solver with the command line's model. Raises ModelError."""
-    return Solver(load_engine(args), options)
 
 
 def _peer(args: argparse.Namespace) -> Filler:
@@ -151,18 +146,11 @@ def run(tasks: Sequence[InfillingTask], solver: Filler, args: argparse.Namespace
     """The results of all tasks. Writes each to the file of predictions when it is done."""
     results = []
     for task in with_progress(tasks):
-        results.append(solve(task, solver))
+        results.append(judged(task, solver.fill(task)))
         if args.predictions:
             with args.predictions.open("ab" if len(results) > 1 else "wb") as file:
                 file.write(msgspec.json.encode(results[-1]) + b"\n")
     return results
-
-
-def solve(task: InfillingTask, solver: Filler) -> TaskResult:
-    """Fills one task and scores the fill."""
-    fill = solver.fill(task)
-    counted = {"steps": fill.steps, "passes": fill.passes, "tokens": fill.tokens, "true_tokens": fill.true_tokens}
-    return infilling_tasks.judged(task, fill.text, fill.ms, **counted)
 
 
 def with_progress(tasks: Sequence[Task]) -> Iterable[Task]:

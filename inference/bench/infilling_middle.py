@@ -25,8 +25,7 @@ from inference.engine.middle.asking import Asked, Asking
 from inference.engine.middle.branch import Branch
 from inference.engine.middle.branches import Branches
 from inference.engine.middle.infilling import standing
-from inference.engine.middle.lookup import Lookup
-from inference.engine.middle.writer import Writer
+from inference.engine.middle.writer import Lookup, Writer
 from inference.messages import Hole, InfillRequest
 from inference.models.family import MiddleFamily
 

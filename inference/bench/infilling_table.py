@@ -44,13 +44,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         tasks = sample(infilling_tasks.read(args.data, args.limit), args.sample, args.seed)
         if args.examples:
-            solver = infilling.load(argparse.Namespace(**vars(args) | {"model": args.models[0]}), SolveOptions())
+            solver = _solver(args, args.models[0])
             print("| kind | before the hole | truth | filled | behind it | exact |\n|---|---|---|---|---|---|")
             print("\n".join(_example(task, solver.fill(task).text) for task in tasks))
             return 0
         solvers = _load(args)
         filled = [
-            {name: infilling.solve(task, solver) for name, solver in solvers.items()}
+            {name: infilling_tasks.judged(task, solver.fill(task)) for name, solver in solvers.items()}
             for task in infilling.with_progress(tasks)
         ]
     except (TaskError, ModelError, RequestError) as error:
@@ -155,11 +155,15 @@ def _load(args: argparse.Namespace) -> dict[str, Solver]:
     """For each "model: way" what fills tasks so. Raises ModelError."""
     found = {}
     for model in args.models:
-        solver = infilling.load(argparse.Namespace(**vars(args) | {"model": model}), SolveOptions())
+        solver = _solver(args, model)
         for name, options in _ways(args.steps):
             if (solver.copies or options.copying) and (solver.continues or options.continuations):
                 found[f"{model}: {name}"] = solver.using(replace(options, seed=args.seed))
     return found
+
+
+def _solver(args: argparse.Namespace, model: str) -> Solver:
+    return Solver(infilling.load_engine(argparse.Namespace(**vars(args) | {"model": model})), SolveOptions())
 
 
 def _ways(steps: Sequence[int]) -> Iterator[tuple[str, SolveOptions]]:

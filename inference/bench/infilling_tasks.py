@@ -107,10 +107,7 @@ def _task(file: Path, number: int, line: bytes) -> InfillingTask:
 
 @dataclass(frozen=True)
 class MeasuredFill:
-    """A fill and its cost. `true_tokens` is the length of the canonical solution in tokens.
-
-    `steps` are those of the chosen canvas, `passes` all of the decoder's for this request.
-    """
+    """A fill and its cost: `steps` of the chosen canvas, all `passes` of the decoder, `true_tokens` of the solution."""
 
     text: str
     steps: int
@@ -144,14 +141,12 @@ class TaskResult(msgspec.Struct, frozen=True):
     ms: float
 
 
-def judged(
-    task: InfillingTask, fill: str, ms: float, *, steps: int = 0, passes: int = 0, tokens: int = 0, true_tokens: int = 0
-) -> TaskResult:
-    """The result of a task with this fill, in this many milliseconds."""
-    done, solution = task.parts.completion(fill), task.parts.solution
-    similarity = round(edit_similarity(fill, solution), 4)
-    counted = steps, passes, tokens, true_tokens
-    return TaskResult(task.task_id, done, exact(fill, solution), similarity, *counted, round(ms, 2))
+def judged(task: InfillingTask, fill: MeasuredFill) -> TaskResult:
+    """The result of a task with this fill."""
+    text, solution = fill.text, task.parts.solution
+    scores = exact(text, solution), round(edit_similarity(text, solution), 4)
+    counted = fill.steps, fill.passes, fill.tokens, fill.true_tokens
+    return TaskResult(task.task_id, task.parts.completion(text), *scores, *counted, round(fill.ms, 2))
 
 
 def exact(fill: str, solution: str) -> bool:

@@ -74,6 +74,7 @@ class LatencyBench:
 
     def __init__(self, measured: MeasuredNetwork) -> None:
         self.measured, self.network, self.device = measured, measured.network, measured.network.device
+        self.canvas_tokens = int(self.network.model.config.canvas_length)
         self._generator = torch.Generator().manual_seed(0)
         mask, stream = measured.properties.mask_token_id, torch.Generator(self.device).manual_seed(0)
         vocabulary_size = self.network.vocabulary_size
@@ -116,11 +117,6 @@ class LatencyBench:
             max_new_tokens=self.canvas_tokens, max_denoising_steps=steps, sampler_config=sampler, **times
         )
         self.network.model.generate(torch.tensor([list(ids)], device=self.device), generation_config=config)
-
-    @property
-    def canvas_tokens(self) -> int:
-        """The width of the checkpoint's own `generate`."""
-        return int(self.network.model.config.canvas_length)
 
     def ms(self, work: Callable[[], object], repeats: int = 5) -> float:
         """The median milliseconds of `work`."""

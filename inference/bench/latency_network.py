@@ -137,8 +137,7 @@ def bandwidth_bytes_per_s(device: torch.device, size_bytes: int) -> float:
 def step_bytes(network: Network, rows: int) -> int:
     """How many bytes of weights one decoder pass over `rows` canvas rows must read: all but the unused experts.
 
-    A row chooses k of E experts, so `rows` random rows use a share of 1 - (1 - k/E)^rows of the experts. The embedding
-    is read whole once, as lm_head; the encoder's weights are the decoder's.
+    Random rows use 1 - (1 - k/E)^rows of E experts, k each; the embedding is lm_head, and the encoder the decoder.
     """
     config = network.model.config.text_config
     used = 1 - (1 - config.top_k_experts / config.num_experts) ** rows

@@ -70,7 +70,7 @@ Offers = Callable[[State, bool], Edit | None]
 
 
 class ServerOffers:
-    """The product: a language server over stdio, asked as an editor asks it."""
+    """`Offers` of the product: a language server over stdio, asked as an editor asks it."""
 
     def __init__(self, editor: ScriptedEditor) -> None:
         self._editor, self._number, self._version = editor, 0, 0
@@ -79,7 +79,6 @@ class ServerOffers:
         self._command: dict[str, Any] | None = None
 
     def __call__(self, state: State, accepted: bool) -> Edit | None:
-        """See `Offers`."""
         if state.case is not self._case:
             self._open(state.case)
         self._change(state.text)
@@ -118,14 +117,6 @@ class ServerOffers:
         self._editor.tell("textDocument/didChange", {"textDocument": document, "contentChanges": [change]})
         self._text = text
 
-    def wait_for_model(self) -> None:
-        """Waits until the worker has its model. Raises UnexpectedAnswer if it cannot load it."""
-        give_up = time.monotonic() + 5 * PATIENCE_S
-        while (status := self._editor.status())["state"] not in ("ready", "busy"):
-            if status["state"] == "failed" or time.monotonic() > give_up:
-                raise UnexpectedAnswer(f"the worker is {status['state']}: {status.get('detail', '')}")
-            time.sleep(0.2)
-
 
 def model_offers(engine: Engine) -> Offers:
     """The model alone: the worker's engine in this process, without the server's syntax."""
@@ -140,11 +131,7 @@ def model_offers(engine: Engine) -> Offers:
 
 
 def chat_offers(engine: Engine) -> Offers:
-    """The same model, asked in a chat to rewrite the lines around each place that the author changed next.
-
-    It is told where to look, which no user could do; in a quiet case it sees the lines around the change. Raises
-    UnexpectedAnswer if the model was not trained to chat.
-    """
+    """The same model, told in a chat where to rewrite lines. Raises UnexpectedAnswer if it was not trained to chat."""
     left: dict[str, list[int]] = {}
 
     def ask(state: State, _accepted: bool) -> Edit | None:
@@ -294,10 +281,9 @@ def _offers(ask: str, model: str | None, dtype: str | None) -> Iterator[Offers]:
     elif ask == "server":
         options: dict[str, Any] = {"statistics": "off", "deadlineMs": _DEADLINES, "model": model or EMBEDDED}
         with tempfile.TemporaryDirectory(prefix="ils-") as folder, ScriptedEditor(Path(folder), options) as editor:
-            offers = ServerOffers(editor)
             if model:
-                offers.wait_for_model()
-            yield offers
+                editor.wait_until_ready(5 * PATIENCE_S)
+            yield ServerOffers(editor)
     else:
         from inference.models import registry
 

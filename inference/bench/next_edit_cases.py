@@ -28,10 +28,9 @@ class LineChange(msgspec.Struct, frozen=True):
 
 
 class EditCase(msgspec.Struct, frozen=True):
-    """One case. `text` has none of `changes`; the user makes the first, and the others should follow.
+    """A case: in `text` the user makes the first of `changes`, at their lines in it, and the others should follow.
 
-    All are at their line in `text`, in order. A case with one change is quiet: nothing should follow. Without any, the
-    cursor rests at line `cursor`.
+    With one change it is quiet: nothing should follow. Without any, the cursor rests at line `cursor`.
     """
 
     name: str
@@ -113,10 +112,7 @@ class CaseResult:
 
 
 def is_exact(before: str, after: str, finished: str) -> bool:
-    """Whether an offer gives its lines their final text, and undoes nothing else.
-
-    Line breaks may differ: it compares tokens.
-    """
+    """Whether an offer gives its lines their final text, token by token, and undoes nothing else."""
     first, end = _changed_lines(before, after)
     lines = after.splitlines(keepends=True)
     start, stop = (len(_TOKEN.findall("".join(lines[:number]))) for number in (first, end))

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from inference.bench.server_editor import PATIENCE_S, SERVER, ScriptedEditor, UnexpectedAnswer, server_environment
+from inference.bench.server_editor import SERVER, ScriptedEditor, UnexpectedAnswer, server_environment
 
 TARGET_MS = 3.0
 """The target for the server's own share at p95."""
@@ -61,7 +61,8 @@ def measure(lines: int, keystrokes: int) -> dict[str, Any]:
         ScriptedEditor(Path(folder), _OPTIONS) as editor,
     ):
         editor.open(text)
-        _wait_until_ready(editor)
+        if (model := editor.wait_until_ready()["model"]) != "echo":
+            raise UnexpectedAnswer(f"the worker that answers is not the echo worker: {model}")
         typist = Typist(editor, lines // 2)
         sections = typist.sections()
         for keystroke in (typist.remembered, typist.asked):  # warm up one-time setup
@@ -193,17 +194,6 @@ def _echo_worker(runtime: Path) -> Iterator[None]:
     finally:
         worker.terminate()
         worker.wait()
-
-
-def _wait_until_ready(editor: ScriptedEditor) -> None:
-    """Waits until the worker is ready. Raises UnexpectedAnswer if it is not the echo worker."""
-    give_up = time.monotonic() + PATIENCE_S
-    while (status := editor.status())["state"] != "ready":
-        if time.monotonic() > give_up:
-            raise UnexpectedAnswer(f"the worker is {status['state']}")
-        time.sleep(0.05)
-    if status["model"] != "echo":
-        raise UnexpectedAnswer(f"the worker that answers is not the echo worker: {status['model']}")
 
 
 def _show(result: dict[str, Any]) -> None:

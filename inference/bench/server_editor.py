@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,6 +95,15 @@ class ScriptedEditor:
         """The state of the server's worker."""
         result: dict[str, Any] = self.ask("infill/status", None)
         return result
+
+    def wait_until_ready(self, patience_s: float = PATIENCE_S) -> dict[str, Any]:
+        """The state of the worker once it has its model. Raises UnexpectedAnswer if it does not get it in time."""
+        give_up = time.monotonic() + patience_s
+        while (status := self.status())["state"] not in ("ready", "busy"):
+            if status["state"] == "failed" or time.monotonic() > give_up:
+                raise UnexpectedAnswer(f"the worker is {status['state']}: {status.get('detail', '')}")
+            time.sleep(0.05)
+        return status
 
     def cpu_s(self) -> float:
         """The processor time that the server process has used, in seconds."""

@@ -44,10 +44,7 @@ class Engine:
         return Engine(self.loaded.using(properties))
 
     def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Infilling | MiddleInfilling:
-        """The work on one request, as an iterator; closing it stops the work and frees its memory.
-
-        `deadline` is in seconds of `time.monotonic()`. Raises RequestError if the request makes no sense.
-        """
+        """The work on a request. `deadline` is in seconds of `time.monotonic()`. Raises RequestError."""
         if self._middle is not None:
             return MiddleInfilling(self.loaded, self._middle, request, deadline)
         return Infilling(self.loaded, request, deadline)
@@ -67,10 +64,7 @@ class Engine:
             pass
 
     def prepare(self) -> bool:
-        """Sets up one of the passes that earlier requests could have used; returns whether there may be more.
-
-        Takes long: call it while nobody waits.
-        """
+        """Sets up a pass that earlier requests could have used, which takes long; returns whether there may be more."""
         family = self.loaded.family
         return family.prepare() if isinstance(family, PreparingFamily) else False
 

@@ -31,11 +31,7 @@ InfillEvent = Draft | Candidate | Done
 
 
 class Infilling(Work[InfillEvent]):
-    """The work on one request, as a generator: each step does at most one forward pass.
-
-    It yields drafts if the request wants them, then the candidates, best first, then Done. None is a step with nothing
-    to report. Closing it stops the work and frees its memory.
-    """
+    """The work on a request, at most one forward pass a step: drafts if wanted, candidates, best first, then Done."""
 
     def __init__(self, model: LoadedModel, request: InfillRequest, deadline: float | None) -> None:
         """`deadline` is in seconds of `time.monotonic()`. Raises RequestError if the request makes no sense."""
@@ -57,10 +53,7 @@ class Infilling(Work[InfillEvent]):
         self._ends: list[float] = []
 
     def amend(self, hole: int, text: str) -> None:
-        """Pins `text`, the whole text now at the start of a hole; takes effect before the next step.
-
-        Raises RequestError if the request has no such hole.
-        """
+        """Pins `text`, the whole text now at the start of a hole, before the next step. Raises RequestError."""
         self._canvases.pin(hole, text)
 
     def _work(self) -> Generator[InfillEvent | None, None, None]:
@@ -110,10 +103,7 @@ class Infilling(Work[InfillEvent]):
     def _read(
         self, group: Group, earlier: Sequence[str], stack: ExitStack
     ) -> Generator[None, None, tuple[Plan, Context]]:
-        """Plans a canvas and reads its prefix, which `stack` closes; a short one once reading the whole takes too long.
-
-        The prefix cache keeps the part already read for the next request.
-        """
+        """Plans a canvas and reads its prefix, which `stack` closes: a short one once reading it all takes too long."""
         family = self._model.family
         row_s = family.row_s if isinstance(family, JointFamily) else 0.0
         for short in (False, True):
@@ -191,10 +181,7 @@ class Infilling(Work[InfillEvent]):
     def _denoise(
         self, loop: Denoising, context: Context, plan: Plan, earlier: Sequence[str]
     ) -> Generator[InfillEvent | None, None, bool]:
-        """Steps until the answer is stable, or until the deadline: then the current state is the answer.
-
-        False if the typed text disagrees with it: then it is not ranked, and the canvas is filled again.
-        """
+        """Steps until the answer is stable or it is late. False if typed text disagrees: then it is filled again."""
         self._trials.clear()
         pin = partial(pruning.pin, self._model, loop, plan)
         while not loop.finished:
@@ -215,10 +202,7 @@ class Infilling(Work[InfillEvent]):
     def _by_masking(
         self, context: Context, plan: Plan, written: Sequence[Written], parts: int
     ) -> Generator[None, None, list[float] | None]:
-        """The scores of different answers, if masking finds them; once it is late, in a single pass.
-
-        Also None once none of them agrees with the typed text.
-        """
+        """The scores of different answers, in one pass once it is late; None if masking finds none, or none agrees."""
         lines = all(hole.single_line for hole in plan.layout.holes)
         if not (self._policy.by_masking and lines) or len({tuple(one.ids) for one in written}) == 1:
             return None

@@ -35,17 +35,9 @@ if __name__ == "__main__":
 '''
 
 
-def is_plausible(family: Family, vocabulary: Vocabulary) -> bool:
-    """Whether to rank by the likelihoods of a family that can score."""
-    return share_of_chance(family, vocabulary) <= MOST_OF_CHANCE
-
-
 @torch.inference_mode()
 def share_of_chance(family: Family, vocabulary: Vocabulary) -> float:
-    """The nats per token of a few lines of plain code, as a share of a uniform guess's; inf if it is not a number.
-
-    One causal pass over some hundred tokens. Only for a family that can score.
-    """
+    """The nats per token of plain code as a share of a uniform guess's, by one causal pass; inf if it is no number."""
     before = prompt.frame(vocabulary, family.properties, InfillRequest("", ())).before
     before = before or prompt.prefix(vocabulary, family.properties, "", 1)
     code = vocabulary.encode(_CODE)
@@ -89,7 +81,7 @@ class LoadedModel:
         vocabulary = Vocabulary(family.tokenizer, [*(id_ for id_ in control if id_ is not None), *ends])
         constraints = Constraints(vocabulary, family.properties, family.traits.vocabulary_size, family.device)
         model = cls(family, family.properties, family.traits, vocabulary, constraints)
-        if not family.traits.can_score or is_plausible(family, vocabulary):
+        if not family.traits.can_score or share_of_chance(family, vocabulary) <= MOST_OF_CHANCE:
             return model
         if family.traits.fills_middle:
             return replace(model, traits=replace(family.traits, can_score=False), note=_NO_CODE)

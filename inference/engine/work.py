@@ -36,10 +36,7 @@ class Counters:
 
 
 class Work(Generator[_Event | None, None, None]):
-    """The work on one request: each step does at most one forward pass; None is a step with nothing to report.
-
-    Closing it stops the work and frees its memory.
-    """
+    """The work on a request: a step is at most one forward pass, None is no news, and closing it frees memory."""
 
     def __init__(self, deadline: float | None) -> None:
         """`deadline` is in seconds of `time.monotonic()`."""

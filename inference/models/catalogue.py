@@ -236,10 +236,9 @@ def find(model: str) -> Published | None:
 
 
 def names_no_folder(model: str) -> bool:
-    """Whether `model` is written like a name in this table or like a hub id, such as `word` or `owner/name`.
+    """Whether `model` is written like a name in this table or a hub id: then it never means a folder of a checkout.
 
-    Then it never means a folder, which a checkout might contain; a folder is written `./word` or `word/`. The hub
-    allows 96 characters on each side of the slash.
+    A folder is written `./word` or `word/`. The hub allows 96 characters on each side of the slash.
     """
     return len(model) <= 200 and bool(_NAME.fullmatch(model))
 

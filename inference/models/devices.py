@@ -1,9 +1,13 @@
 """Chooses a model's device and precision, and checks that it fits there."""
 
+import logging
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
+from typing import Any
 
 import psutil
 import torch
@@ -13,6 +17,8 @@ from inference.models.family import ModelError
 
 FOUR_BIT, EIGHT_BIT = "4bit", "8bit"
 INSTALL_FOUR_BIT = extras.shown(extras.install("4bit"))
+_TALKERS = ("bitsandbytes.backends.cpu.ops", "bitsandbytes.autograd._functions")
+"""The latter warns at each product in 8 bits that its input is not float16."""
 _HEADROOM = 1.15
 """Weights need this much more memory than their size, for the activations of the smallest request."""
 
@@ -49,10 +55,6 @@ class DeviceReport:
     free_bytes: int
     dtypes: tuple[str, ...]
     can_pack: bool
-
-
-WeightBytes = Callable[[Precision], float]
-"""Maps a precision to the memory of a model's weights in it."""
 
 
 def place(device: str | None, dtype: str | None) -> DeviceReport:
@@ -121,6 +123,28 @@ def has_four_bit() -> bool:
     return find_spec("bitsandbytes") is not None
 
 
+@cache
+def quantiser() -> Any:
+    """bitsandbytes, kept from fetching code from a hub. Raises ModelError if it cannot be imported."""
+    before = sys.modules.get("kernels")
+    sys.modules["kernels"] = None  # type: ignore[assignment]
+    for talker in _TALKERS:
+        logging.getLogger(talker).setLevel(logging.ERROR)
+    try:
+        import bitsandbytes
+        import bitsandbytes.nn.parametrize
+    except Exception as error:  # it loads libraries that may be built for another machine
+        raise ModelError(
+            f"dtypes '4bit' and '8bit' need the package bitsandbytes, which cannot be imported: {error}"
+        ) from error
+    finally:
+        if before is None:
+            del sys.modules["kernels"]
+        else:
+            sys.modules["kernels"] = before
+    return bitsandbytes
+
+
 def free_bytes(device: torch.device) -> int:
     """How much memory a model could take on this device right now."""
     if device.type == "cuda":
@@ -138,14 +162,11 @@ def fitting(
     device: torch.device,
     free: int,
     candidates: Sequence[Precision],
-    weight_bytes: WeightBytes,
+    weight_bytes: Callable[[Precision], float],
     *,
     packs_itself: bool = False,
 ) -> Precision:
-    """The first candidate in which the model called `name` fits into the device's free bytes.
-
-    `packs_itself`: its family needs no package to pack weights. Raises ModelError if none fits.
-    """
+    """The first candidate that fits into `free` bytes and has the package it needs. Raises ModelError if none does."""
     needs, lacking = [], ""
     for candidate in candidates:
         needed = needed_bytes(weight_bytes(candidate))

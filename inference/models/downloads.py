@@ -69,10 +69,7 @@ def repo_of(model: str) -> str:
 
 
 def find(model: str) -> Path | None:
-    """The folder with the files of a model of the catalogue or of a hub id; None if any are missing.
-
-    For a pinned file in the hub's own cache, the file itself.
-    """
+    """The folder of a model, or its pinned file in the hub's own cache; None if any of its files is missing."""
     folder = folder_for(model)
     record = read_record(folder, repo_of(model))
     entry = catalogue.find(model)
@@ -126,10 +123,7 @@ def read_record(folder: Path, repo: str = "") -> Pulled | None:
 
 
 def is_wanted(name: str) -> bool:
-    """Whether to fetch a file. Its name comes from the hub: no path may lead out of the folder, or to our own record.
-
-    In a file system that ignores case, `Pulled.json` is our record too.
-    """
+    """Whether to fetch a file: no name from a hub may lead out of the folder, or to our record in any spelling."""
     if not _PLAIN_NAME.fullmatch(name) or name.lower() == RECORD or name.lower().endswith(PART):
         return False
     return any(fnmatchcase(name, kind) for kind in WANTED)

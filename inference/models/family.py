@@ -66,29 +66,18 @@ class Traits:
 class Family(Protocol):
     """One loaded model. Not thread-safe: one thread drives it and all its contexts."""
 
-    @property
-    def name(self) -> str:
-        """The user's name for the model."""
-
-    @property
-    def properties(self) -> Properties:
-        """The checkpoint's own settings."""
-
-    @property
-    def traits(self) -> Traits:
-        """The model's abilities."""
-
-    @property
-    def tokenizer(self) -> "Tokenizer":
-        """The checkpoint's own, byte-level or with byte fallback."""
-
-    @property
-    def device(self) -> "device":
-        """The device of the tensors that it takes and returns."""
-
-    @property
-    def dtype(self) -> str:
-        """Its number format, such as "bfloat16"; "4bit" if most weights are packed."""
+    name: str
+    """The user's name for the model."""
+    properties: Properties
+    """The checkpoint's own settings."""
+    traits: Traits
+    """The model's abilities."""
+    tokenizer: "Tokenizer"
+    """The checkpoint's own, byte-level or with byte fallback."""
+    device: "device"
+    """The device of the tensors that it takes and returns."""
+    dtype: str
+    """Its number format, such as "bfloat16"; "4bit" if most weights are packed."""
 
     def open(self, prefix_ids: Sequence[int]) -> "Context":
         """The prefix that conditions what follows, starting from any part already known. The caller closes it."""
@@ -99,10 +88,7 @@ class PreparingFamily(Protocol):
     """A family that can set up passes in advance, for example by recording them for a GPU."""
 
     def prepare(self) -> bool:
-        """Sets up one of the passes that earlier requests could have used; returns whether there may be more.
-
-        Takes long: call it while nobody waits.
-        """
+        """Sets up a pass that earlier requests could have used, which takes long; returns whether there may be more."""
 
 
 @runtime_checkable
@@ -120,9 +106,8 @@ class MiddleFamily(Family, Protocol):
     Text that spells a control token stays text: only the family itself puts control tokens into a prompt.
     """
 
-    @property
-    def end_ids(self) -> frozenset[int]:
-        """The tokens that end a fill: end of text or turn, and all prompt tokens. No fill contains one."""
+    end_ids: frozenset[int]
+    """The tokens that end a fill: end of text or turn, and all prompt tokens. No fill contains one."""
 
     def middle_prompt(self, prefix: str, suffix: str, *, path: str = "", files: Sequence[Snippet] = ()) -> list[int]:
         """The tokens after which the model writes the text between `prefix` and `suffix`.
@@ -132,18 +117,12 @@ class MiddleFamily(Family, Protocol):
         """
 
     def chat_prompt(self, message: str, answer: str = "") -> list[int] | None:
-        """The tokens of a chat turn in which a user says `message` and the model's `answer` has begun.
+        """A user's `message` and the model's begun `answer` as tokens; None if it was not trained to chat."""
 
-        None if the model was not trained to chat.
-        """
-
-    @property
-    def token_ms(self) -> float:
-        """The recent duration of a pass that writes one token; 0: none yet."""
-
-    @property
-    def prompt_token_ms(self) -> float:
-        """The model's recent time to read one token of a prompt; 0: none yet."""
+    token_ms: float
+    """The recent duration of a pass that writes one token; 0: none yet."""
+    prompt_token_ms: float
+    """The model's recent time to read one token of a prompt; 0: none yet."""
 
 
 class Context(Protocol):

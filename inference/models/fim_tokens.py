@@ -119,10 +119,7 @@ def of_kind(kind: str, model: str) -> FimTokens:
 
 
 def of_vocabulary(tokens: Collection[str]) -> FimTokens | None:
-    """The tokens of the family that a tokenizer with these tokens belongs to; None if unknown.
-
-    A tokenizer without repository tokens belongs to a model that was never shown any.
-    """
+    """The tokens of the family whose tokens these are, without a repository's if they lack those; None if unknown."""
     known = [each for each in TABLE.values() if {each.prefix, each.suffix, each.middle or each.suffix} <= set(tokens)]
     if not known:
         return None

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
@@ -25,7 +26,6 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]  # public, tho
 
 from inference.models.downloads import PART, REVISION, FileRecord, Pulled, is_wanted
 
-_BLOCK_BYTES = 1 << 20
 _SILENCE_S = 30.0
 """A transfer silent for this long counts as broken."""
 _TRIES = 4
@@ -74,10 +74,7 @@ def _checked(name: str, size: object, digest: object) -> FileRecord:
 
 
 def fetch(of: Pulled, name: str, folder: Path, on_bytes: OnBytes, tries_allowed: int = _TRIES) -> None:
-    """Transfers the missing part of a file, checks it and puts it in place.
-
-    Raises DamagedError, after which it starts over; OSError or the client's errors, after which it resumes.
-    """
+    """Fetches the rest of a file and checks it. Raises DamagedError, or an error after which the next call resumes."""
     file, part = of.files[name], folder / (name + PART)
     with opened(part) as stream:
         if stream.tell() > file.size:
@@ -107,10 +104,7 @@ def put_in_place(part: Path, target: Path, file: FileRecord) -> None:
 
 
 def opened(part: Path) -> BinaryIO:
-    """An incomplete file, positioned at its end. Raises OSError, also if a link is in its place.
-
-    Deletes a pipe, or another file's second name.
-    """
+    """An incomplete file, at its end; replaces a pipe or a second name of another file. Raises OSError for a link."""
     with suppress(FileNotFoundError):
         found = part.lstat()
         if not stat.S_ISLNK(found.st_mode) and (not stat.S_ISREG(found.st_mode) or found.st_nlink > 1):
@@ -150,12 +144,10 @@ def is_intact(path: Path, file: FileRecord) -> bool:
         return _digest(stream, file) == file.digest
 
 
-def _digest(stream: BinaryIO, file: FileRecord) -> str:
+def _digest(stream: BufferedReader, file: FileRecord) -> str:
     """The hash of a file, of the same kind as `file.digest`."""
     if len(file.digest) == hashlib.sha256().digest_size * 2:
         digest = hashlib.sha256()
     else:
         digest = hashlib.sha1(f"blob {file.size}\0".encode(), usedforsecurity=False)  # git's name for a file
-    while block := stream.read(_BLOCK_BYTES):
-        digest.update(block)
-    return digest.hexdigest()
+    return hashlib.file_digest(stream, lambda: digest).hexdigest()

@@ -27,7 +27,7 @@ Slots = Annotated[int, Meta(ge=1, le=MAX_CANVAS_TOKENS)]
 CanvasTokens = Annotated[int, Meta(ge=MIN_CANVAS_TOKENS, le=MAX_CANVAS_TOKENS)]
 Steps = Annotated[int, Meta(ge=1, le=MAX_STEPS)]
 NotNegative = Annotated[float, Meta(ge=0, le=1e6)]
-"""Limits for a checkpoint's settings. Checked when a file is read; beyond them, memory or time would run out."""
+"""Limits for what a checkpoint states. Checked when a file is read; beyond them, memory or time would run out."""
 
 
 _SHARES = {HoleKind.BLOCK: 1 / 2, HoleKind.BODY: 3 / 4}

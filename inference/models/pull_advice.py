@@ -25,10 +25,7 @@ _QUERY = re.compile(r"\?\S+")
 
 @dataclass(frozen=True)
 class Target:
-    """What to pull: the user's name for it, the id on the hub, and the target folder.
-
-    `file`: the only file, if the catalogue has pinned it.
-    """
+    """What to pull: the user's name for it, its id on the hub, the target folder, and the only file, if pinned."""
 
     name: str
     repo: str

@@ -10,13 +10,11 @@ from msgspec import Meta
 
 from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
+from inference.models.checkpoint_files import Heads, Layers, Vocabulary
 from inference.models.family import ModelError
 from inference.models.properties import NotNegative
 
-Layers = Annotated[int, Meta(ge=1, le=512)]
 Size = Annotated[int, Meta(ge=2, le=1 << 20)]
-Heads = Annotated[int, Meta(ge=1, le=1024)]
-Vocabulary = Annotated[int, Meta(ge=8, le=1 << 22)]
 Theta = Annotated[float, Meta(ge=1.0, le=1e12)]
 """Several times any published model's."""
 
@@ -60,10 +58,7 @@ class Qwen2Config(msgspec.Struct, frozen=True):
 def qwen2_config(checkpoint: Checkpoint) -> Qwen2Config:
     """The network that a checkpoint describes. Raises ModelError if it makes no sense or is not plain Qwen2."""
     file = checkpoint.source
-    try:
-        found = msgspec.convert(checkpoint.config, Qwen2Config)
-    except msgspec.ValidationError as error:
-        raise checkpoint_files.problem(file, error) from error
+    found = checkpoint_files.converted(file, checkpoint.config, Qwen2Config)
     if found.num_attention_heads % found.num_key_value_heads:
         raise ModelError(
             f"{file}: num_key_value_heads: {found.num_key_value_heads} does not divide num_attention_heads, "
@@ -122,5 +117,5 @@ def check_weights(found: Checkpoint, wanted: dict[str, tuple[int, ...]], stored:
     if unknown := [name for name in stored if name not in wanted and not name.endswith("rotary_emb.inv_freq")]:
         raise ModelError(
             f"{found.name}: {len(unknown)} of its weights (such as {min(unknown)[:100]}) are no part of a Qwen2 model "
-            "of this shape; {found.source.name} does not describe it"
+            f"of this shape; {found.source.name} does not describe it"
         )

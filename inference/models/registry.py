@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from inference.models import checkpoint, diffusion_gemma, fim, masked, mlx
 from inference.models.catalogue import EMBEDDED
 from inference.models.checkpoint import Checkpoint
-from inference.models.diffusion_gemma import mlx_format
+from inference.models.diffusion_gemma.stated import refuse_packed
 from inference.models.family import Family, ModelError, OnProgress
 from inference.models.masked import token_files
 from inference.models.mlx import installed
@@ -30,10 +30,7 @@ class FamilyModule(Protocol):
         """Raises ModelError if its files make no sense or do not fit each other. Reads no weights."""
 
     def load(self, found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:
-        """The loaded model, on a device and in a dtype of the user's choice (None: the family's). Raises ModelError.
-
-        It may compute in less precision than its dtype only if the user names no dtype.
-        """
+        """The loaded model. Raises ModelError. It may compute less precisely than its dtype only if none is named."""
 
     def dtypes(self, device: str | None, wanted: str | None, /) -> tuple[str, ...]:
         """The dtypes to try on a device of torch, best first. Raises ModelError."""
@@ -60,10 +57,7 @@ def _silent(_fraction: float, _what: str) -> None:
 
 
 def find(model: str) -> Checkpoint:
-    """The checkpoint called `model`: a name of the catalogue, a folder, or a hub id.
-
-    Reads no weights and downloads nothing. Raises ModelError.
-    """
+    """The checkpoint called `model`. Reads no weights and downloads nothing. Raises ModelError."""
     found = checkpoint.find(model, {name: partial(_default_properties, name) for name in _FAMILIES})
     _family(found).check(found)
     return found
@@ -98,7 +92,7 @@ def place(found: Checkpoint | None, device: str | None, dtype: str | None = None
         return machine.place(None, dtype) if on_mlx else devices.place(device, dtype)
     if _runs_on_mlx(found, device):
         return machine.place(found, dtype)
-    mlx_format.refuse(found)
+    refuse_packed(found)
     return replace(devices.place(device, dtype), dtypes=_family(found).dtypes(device, dtype))
 
 
@@ -116,10 +110,7 @@ def _module(found: Checkpoint, device: str | None) -> FamilyModule:
 def load(
     model: str = EMBEDDED, *, device: str | None = None, dtype: str | None = None, on_progress: OnProgress = _silent
 ) -> Family:
-    """The model called `model`, loaded. Takes seconds to minutes.
-
-    `on_progress` receives fractions from 0 to 1. Raises ModelError.
-    """
+    """The model called `model`, loaded in seconds to minutes. Raises ModelError."""
     on_progress(0.0, "checking the checkpoint")
     found = find(model)
     family = _module(found, device).load(found, device, dtype, on_progress)

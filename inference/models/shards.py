@@ -1,10 +1,10 @@
 """Reads the tensors of a checkpoint one at a time, so that they are never all in memory together."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -25,36 +25,8 @@ time, and left 110 MB more to the allocator when half a billion weights were pac
 """
 
 
-class Weights(Protocol):
-    """The tensors of a checkpoint in any format, by the hub's names."""
-
-    @property
-    def name(self) -> str:
-        """The user's name for the model."""
-
-    @property
-    def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """The shape of each tensor."""
-
-    def tensor(self, name: str, shape: Sequence[int], device: torch.device, dtype: torch.dtype) -> Tensor:
-        """A tensor in another dtype. Raises ModelError if it is missing, of another shape or unreadable."""
-
-    def rows(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
-        """The rows of a tensor, some megabytes at a time: the number of the first, and (n, columns) on the CPU.
-
-        In the stored dtype, or float32 if that is packed. Valid until the next one. Raises ModelError.
-        """
-
-
-def opened(checkpoint: Checkpoint) -> Weights:
-    """The weights of a checkpoint. Raises ModelError if they cannot be read."""
-    if not checkpoint.gguf:
-        return Shards(checkpoint)
-    return GgufWeights(checkpoint.name, checkpoint.gguf)
-
-
 class Shards:
-    """The contents of safetensors files, by name. Each access opens and closes a file: nothing stays mapped."""
+    """The tensors of safetensors files, by the hub's names. Each access opens and closes a file: none stays mapped."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         """Reads only the headers. Raises ModelError if one cannot be read."""
@@ -66,12 +38,15 @@ class Shards:
                 self.shapes[name], self._files[name] = tensor.shape, file
 
     def tensor(self, name: str, shape: Sequence[int], device: torch.device, dtype: torch.dtype) -> Tensor:
-        """A copy of a tensor. Raises ModelError if it is missing, of another shape or unreadable."""
+        """A copy of a tensor in this dtype. Raises ModelError if it is missing, of another shape or unreadable."""
         with self._opened(name, shape) as opened:
             return opened.get_tensor(name).to(device, dtype, copy=True)  # type: ignore[no-any-return]
 
     def rows(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
-        """See `Weights`."""
+        """The rows of a tensor, some megabytes at a time: the number of the first, and (n, columns) on the CPU.
+
+        Valid until the next one. Raises ModelError.
+        """
         step = max(1, _BLOCK_WEIGHTS // prod(shape[1:]))
         for first in range(0, shape[0], step):
             with self._opened(name, shape) as opened:
@@ -95,13 +70,9 @@ class Shards:
         except (SafetensorError, OSError) as error:
             raise ModelError(f"{self.checkpoint.name}: {self._files[name]} cannot be loaded: {error}") from error
 
-    def elements(self, name: str) -> int:
-        """How many numbers a tensor has."""
-        return prod(self.shapes[name])
-
 
 class GgufWeights:
-    """The contents of a GGUF file, each tensor dequantised on access. Nothing stays mapped."""
+    """The tensors in a GGUF file, by the hub's names, each dequantised on access. Nothing stays mapped."""
 
     def __init__(self, name: str, file: GgufFile) -> None:
         """`name`: the user's name for the model."""
@@ -109,7 +80,6 @@ class GgufWeights:
         self.shapes = {name: tensor.shape for name, tensor in self._stored.items()}
 
     def tensor(self, name: str, shape: Sequence[int], device: torch.device, dtype: torch.dtype) -> Tensor:
-        """See `Weights`."""
         made = torch.empty(tuple(shape), device=device, dtype=dtype)
         rows = made.view(-1, made.shape[-1])
         for first, block in self.rows(name, shape):
@@ -117,12 +87,20 @@ class GgufWeights:
         return made
 
     def rows(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
-        """See `Weights`: in float32."""
+        """As `Shards.rows`, in float32."""
         found = self._stored.get(name)
         if found is None or found.shape != tuple(shape):
             what = "missing" if found is None else f"of shape {list(found.shape)}, not {list(shape)}"
             raise ModelError(f"{self.name}: the weight {name} is {what}; download the file again")
         yield from _blocks(self._file, found)
+
+
+Weights = Shards | GgufWeights
+
+
+def opened(checkpoint: Checkpoint) -> Weights:
+    """The weights of a checkpoint. Raises ModelError if they cannot be read."""
+    return GgufWeights(checkpoint.name, checkpoint.gguf) if checkpoint.gguf else Shards(checkpoint)
 
 
 def _blocks(file: GgufFile, tensor: GgufTensor) -> Iterator[tuple[int, Tensor]]:

@@ -16,24 +16,26 @@ _EXAMPLE = "such as http://localhost:8000 or https://gpu.example.com"
 
 
 @dataclass(frozen=True)
-class SettingNames:
-    """How messages about a server name its settings: the URL, unencrypted http, and the place of its token."""
+class ServerRole:
+    """How the user sets up a server: the settings for its URL and for plain http, and the two places of its token."""
 
     url: str
     plain_http: str
-    token: str
+    token_variable: str
+    token_file: str
 
 
-MODEL = SettingNames(
+MODEL = ServerRole(
     "model",
     "server.plainHttp, INFILL_LS_SERVER_PLAIN_HTTP=1 or --plain-http",
-    "INFILL_LS_SERVER_TOKEN or the file server-token",
+    "INFILL_LS_SERVER_TOKEN",
+    "server-token",
 )
-PARTNER = SettingNames(
-    "partner.url",
-    "partner.plainHttp or INFILL_LS_PARTNER_PLAIN_HTTP=1",
-    "INFILL_LS_PARTNER_TOKEN or the file partner-token",
+"""The server that has the model."""
+PARTNER = ServerRole(
+    "partner.url", "partner.plainHttp or INFILL_LS_PARTNER_PLAIN_HTTP=1", "INFILL_LS_PARTNER_TOKEN", "partner-token"
 )
+"""The partner. Neither server gets the other's token."""
 
 
 class AddressError(ValueError):
@@ -59,14 +61,14 @@ class Address:
         """Whether the host is certainly this machine, by its name alone."""
         return self.host == "localhost" or _is_loopback(self.host)
 
-    def why_refused(self, *, plain_http: bool, names: SettingNames = MODEL) -> str:
+    def why_refused(self, *, plain_http: bool, role: ServerRole = MODEL) -> str:
         """Why nothing may be sent there; empty if it may. `plain_http`: the user allows unencrypted requests."""
         if self.is_encrypted or self.is_here or plain_http:
             return ""
         return (
             f"{self.url} is not encrypted, and anyone on the way could read your code; use https, or a tunnel such "
             f"as `ssh -N -L {self.port}:localhost:{self.port} {self.host}` with http://localhost:{self.port}; to send "
-            f"it all the same, set {names.plain_http}"
+            f"it all the same, set {role.plain_http}"
         )
 
 
@@ -75,26 +77,26 @@ def is_url(model: str) -> bool:
     return _URL.match(model) is not None
 
 
-def parse(url: str, names: SettingNames = MODEL) -> Address:
-    """The server at a URL. Raises AddressError, in which its settings have these names."""
+def parse(url: str, role: ServerRole = MODEL) -> Address:
+    """The server at a URL. Raises AddressError, which names the settings of its role."""
     if any(character.isspace() or not character.isprintable() for character in url):
-        raise AddressError(f"{names.url}: the URL {url[:200]!r} has a space or a control character in it; remove it")
+        raise AddressError(f"{role.url}: the URL {url[:200]!r} has a space or a control character in it; remove it")
     try:
         parts = urlsplit(url)
         host, port = (parts.hostname or "").rstrip("."), parts.port
     except ValueError as error:
-        raise AddressError(f"{names.url}: {_shown(url)} is no URL: {error}; write one {_EXAMPLE}") from None
+        raise AddressError(f"{role.url}: {_shown(url)} is no URL: {error}; write one {_EXAMPLE}") from None
     if parts.scheme not in SCHEMES:
-        raise AddressError(f"{names.url}: {_shown(url)} has the scheme {parts.scheme}; it must be http, https or vllm")
+        raise AddressError(f"{role.url}: {_shown(url)} has the scheme {parts.scheme}; it must be http, https or vllm")
     if "@" in parts.netloc:
         raise AddressError(
-            f"{names.url}: {_shown(url)} has a user or a password in it, which other programs could see; leave it out "
-            f"and put what the server asks for in {names.token}"
+            f"{role.url}: {_shown(url)} has a user or a password in it, which other programs could see; leave it out "
+            f"and put what the server asks for in {role.token_variable} or the file {role.token_file}"
         )
     if parts.query or parts.fragment or "?" in url or "#" in url:
-        raise AddressError(f"{names.url}: {_shown(url)} has a query or a fragment, which no server needs; leave it out")
+        raise AddressError(f"{role.url}: {_shown(url)} has a query or a fragment, which no server needs; leave it out")
     if not host or port == 0:
-        raise AddressError(f"{names.url}: {_shown(url)} names no host or no port; write a URL {_EXAMPLE}")
+        raise AddressError(f"{role.url}: {_shown(url)} names no host or no port; write a URL {_EXAMPLE}")
     return _address(SCHEMES[parts.scheme], host.lower(), port, parts.path)
 
 

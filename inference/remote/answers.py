@@ -3,7 +3,7 @@
 Every server with an interface like OpenAI's has `GET /v1/models`, and explains a refusal in `error.message`.
 """
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -67,11 +67,6 @@ def decoded(body: bytes, kind: type[_T]) -> _T:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise AnswerError(f"{error}") from error
-
-
-def encoded(message: Any) -> bytes:
-    """A request as JSON."""
-    return msgspec.json.encode(message)
 
 
 def require_printable(text: str) -> None:

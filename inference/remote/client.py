@@ -10,15 +10,14 @@ import ssl
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TypeVar
 from uuid import uuid4
 
 import httpx2
 
 from inference.remote import answers
+from inference.remote.address import MODEL, ServerRole
 from inference.remote.pause import BusyError, Pause, ServerError, retry_after_s
-from inference.remote.token import PARTNER, SERVER, TokenPlace
 
 _T = TypeVar("_T")
 _ANSWER_LIMIT_BYTES = 4 << 20
@@ -32,22 +31,10 @@ _PATIENCE_S = 10.0
 _BUSY = frozenset({429, 502, 503, 504})
 
 
-@dataclass(frozen=True)
-class ServerRole:
-    """How the user knows the server: the setting that names it, and the place of its token."""
-
-    setting: str
-    token: TokenPlace
-
-
-MODEL_SERVER = ServerRole("model", SERVER)
-PARTNER_SERVER = ServerRole("partner.url", PARTNER)
-
-
 class Client:
     """A server's HTTP interface. For one event loop; concurrent requests share kept connections."""
 
-    def __init__(self, url: str, *, token: str = "", is_here: bool = False, role: ServerRole = MODEL_SERVER) -> None:
+    def __init__(self, url: str, *, token: str = "", is_here: bool = False, role: ServerRole = MODEL) -> None:
         """`url` has no slash at its end. `token` is sent as a bearer token. `is_here`: bypasses any proxy."""
         self.url, self.role = url, role
         headers = {"accept-encoding": "identity", "x-session-id": uuid4().hex}  # which keeps a router on one replica
@@ -64,22 +51,19 @@ class Client:
 
     async def get(self, path: str) -> bytes:
         """The body of an answer with status 200. Raises ServerError."""
-        return await self._ask("GET", path, None, None)
+        return await self._patiently(lambda: self._whole(path, None), None)
 
     async def post(self, path: str, body: bytes, deadline: float | None = None) -> bytes:
-        """The body of an answer with status 200. `deadline` (`time.monotonic()` seconds) ends the attempts.
-
-        Raises ServerError, and TimeoutError at the deadline.
-        """
+        """The body of an answer. Raises ServerError, and TimeoutError at `deadline` (`time.monotonic()` seconds)."""
         async with asyncio.timeout(None if deadline is None else max(0.0, deadline - time.monotonic())):
-            return await self._ask("POST", path, body, deadline)
+            return await self._patiently(lambda: self._whole(path, body), deadline)
 
     async def stream(self, path: str, body: bytes, deadline: float | None = None) -> AsyncGenerator[bytes, None]:
         """The parts of an answer with status 200 as they arrive. `deadline` ends the attempts, not the answer.
 
         Raises ServerError; never repeats a request once its answer has begun. Closing it aborts the request.
         """
-        response = await self._patiently(lambda: self._opened("POST", path, body), deadline)
+        response = await self._patiently(lambda: self._opened(path, body), deadline)
         try:
             async for part in self._parts(response):
                 yield part
@@ -92,9 +76,6 @@ class Client:
     async def close(self) -> None:
         """Closes the connections."""
         await self._http.aclose()
-
-    async def _ask(self, method: str, path: str, body: bytes | None, deadline: float | None) -> bytes:
-        return await self._patiently(lambda: self._whole(method, path, body), deadline)
 
     async def _patiently(self, attempt_once: Callable[[], Awaitable[_T]], deadline: float | None) -> _T:
         """The result of an attempt, repeated as often as needed. Raises ServerError."""
@@ -119,16 +100,16 @@ class Client:
                 raise ServerError(str(self._pause.error), self._pause.error.status)
             await asyncio.sleep(self._pause.jittered(left))
 
-    async def _whole(self, method: str, path: str, body: bytes | None) -> bytes:
-        response = await self._opened(method, path, body)
+    async def _whole(self, path: str, body: bytes | None) -> bytes:
+        response = await self._opened(path, body)
         try:
             return b"".join([part async for part in self._parts(response)])
         finally:
             await response.aclose()
 
-    async def _opened(self, method: str, path: str, body: bytes | None) -> httpx2.Response:
+    async def _opened(self, path: str, body: bytes | None) -> httpx2.Response:
         """An answer with status 200, with only its head read. Raises ServerError and BusyError."""
-        headers = {} if body is None else {"content-type": "application/json"}
+        method, headers = ("GET", {}) if body is None else ("POST", {"content-type": "application/json"})
         with self._blamed():
             request = self._http.build_request(method, self.url + path, content=body, headers=headers)
             response = await self._http.send(request, stream=True)
@@ -168,9 +149,7 @@ class Client:
 
     def _error(self, what: str, error: Exception) -> ServerError:
         reason = str(error) or type(error).__name__
-        return ServerError(
-            f"the server {self.url} {what} ({reason}); see that it runs, or change `{self.role.setting}`"
-        )
+        return ServerError(f"the server {self.url} {what} ({reason}); see that it runs, or change `{self.role.url}`")
 
     def _refusal(self, response: httpx2.Response, content: bytes) -> Exception:
         """The meaning of a status other than 200."""
@@ -180,11 +159,11 @@ class Client:
             error = ServerError(f"the server {self.url} is too busy ({shown}); try again in a moment", status)
             return BusyError(error, retry_after_s(response.headers.get("retry-after")))
         if status in (401, 403):
-            token = self.role.token
-            what = f"wants another token: set {token.variable} or write it into the file {token.name}"
+            role = self.role
+            what = f"wants another token: set {role.token_variable} or write it into the file {role.token_file}"
         elif 300 <= status < 400:
-            setting = self.role.setting
-            what = f"sends us elsewhere, and text goes only where told to; set `{setting}` to the URL that it names"
+            where = self.role.url
+            what = f"sends us elsewhere, and text goes only where told to; set `{where}` to the URL that it names"
         elif status == 500:
             what = "failed; look at its log, and start it again where its engine has ended"
         else:

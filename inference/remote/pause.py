@@ -41,10 +41,7 @@ class Pause:
     _random: random.Random = field(default_factory=random.Random)
 
     def failed(self, busy: BusyError) -> None:
-        """Pauses for longer each time, or as long as the server requests if that is longer, up to `_LONGEST_PAUSE_S`.
-
-        Simultaneous failures count once.
-        """
+        """Pauses for longer each time, or as long as the server requests. Simultaneous failures count once."""
         if time.monotonic() >= self.until:
             self.failures = min(self.failures + 1, _MOST_FAILURES)
             longest = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**self.failures)

@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 async def _look(arguments: WorkerArguments) -> dict[str, str]:
-    source = token.source(place=registry.place_of(arguments)) if arguments.sends_token else ""
+    source = token.source(role=registry.role_of(arguments)) if arguments.sends_token else ""
     found = {"model": arguments.server_model or "", "place": "", "token": source, "problem": ""}
     found |= {"kind": "", "fill": "", "ms": ""}
     limit_s = PARTNER_LIMIT_S if arguments.partner else LIMIT_S

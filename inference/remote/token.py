@@ -6,40 +6,26 @@ Only the worker's process reads it. It never appears in an argument, a log or a 
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
 
 from inference.models.family import ModelError
+from inference.remote.address import MODEL, ServerRole
 
 _LONGEST = 4096
 
 
-@dataclass(frozen=True)
-class TokenPlace:
-    """The places of a token: the environment variable, and the name of the file."""
-
-    variable: str
-    name: str
-
-
-SERVER = TokenPlace("INFILL_LS_SERVER_TOKEN", "server-token")
-"""The token of the server that has the model."""
-PARTNER = TokenPlace("INFILL_LS_PARTNER_TOKEN", "partner-token")
-"""The partner's token. Neither server gets the other's token."""
-
-
-def token_file(place: TokenPlace = SERVER) -> Path:
+def token_file(role: ServerRole = MODEL) -> Path:
     """The path of the file in the user's own configuration, existing or not."""
-    return platformdirs.user_config_path("infill-ls", appauthor=False) / place.name
+    return platformdirs.user_config_path("infill-ls", appauthor=False) / role.token_file
 
 
-def read(environment: Mapping[str, str] = os.environ, place: TokenPlace = SERVER) -> str:
+def read(environment: Mapping[str, str] = os.environ, role: ServerRole = MODEL) -> str:
     """The token; empty if there is none. Raises ModelError, which says what to do."""
-    if found := environment.get(place.variable, "").strip():
-        return _checked(found, f"the environment variable {place.variable}")
-    file = token_file(place)
+    if found := environment.get(role.token_variable, "").strip():
+        return _checked(found, f"the environment variable {role.token_variable}")
+    file = token_file(role)
     try:
         return _read(file)
     except FileNotFoundError:
@@ -50,11 +36,11 @@ def read(environment: Mapping[str, str] = os.environ, place: TokenPlace = SERVER
         ) from error
 
 
-def source(environment: Mapping[str, str] = os.environ, place: TokenPlace = SERVER) -> str:
+def source(environment: Mapping[str, str] = os.environ, role: ServerRole = MODEL) -> str:
     """The token's origin, for the user; empty if there is none."""
-    if environment.get(place.variable, "").strip():
-        return place.variable
-    return str(token_file(place)) if os.path.lexists(token_file(place)) else ""
+    if environment.get(role.token_variable, "").strip():
+        return role.token_variable
+    return str(token_file(role)) if os.path.lexists(token_file(role)) else ""
 
 
 def _read(file: Path) -> str:

@@ -54,10 +54,7 @@ class Claim:
             return False
 
     def renew(self) -> bool:
-        """Locks the file at the path, recreating it if needed. False if another worker has locked it.
-
-        Raises OSError if it cannot be created.
-        """
+        """Locks the file at the path, made if missing. False if another worker holds it. Raises OSError."""
         while not self.stands:
             self._let_go()
             self._descriptor = os.open(self._file, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)

@@ -6,32 +6,18 @@ off.
 
 import asyncio
 from contextlib import suppress
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from inference import messages
-from inference.messages import (
-    Amend,
-    Cancel,
-    ClientMessage,
-    Done,
-    Draft,
-    ErrorCode,
-    Failed,
-    InfillRequest,
-    NextEditRequest,
-    Request,
-    Shutdown,
-    Status,
-    StatusRequest,
-    Welcome,
-    WorkerMessage,
-)
+from inference.messages import Done, Draft, ErrorCode, Failed, Request, Status
 from inference.serving import wire
 from inference.serving.infiller import JobEvent
-from inference.serving.jobs import Jobs
 from inference.serving.logs import describe, log
 from inference.serving.turns import Job
 from inference.serving.wire import RefusedError
+
+if TYPE_CHECKING:  # it makes the connections
+    from inference.serving.worker_service import WorkerService
 
 HANDSHAKE_S = 10.0
 GOODBYE_S = 1.0
@@ -45,35 +31,10 @@ MAX_IN_FLIGHT_BYTES = 2 * messages.MAX_MESSAGE_BYTES
 """Their total size, including amendments."""
 
 
-class ConnectionHost(Protocol):
-    """What a connection needs from the worker."""
-
-    token: str
-    jobs: Jobs
-
-    def welcome(self) -> Welcome:
-        """The answer to a valid greeting."""
-
-    def status(self) -> Status:
-        """The worker's current state."""
-
-    def joined(self, connection: "ClientConnection") -> None:
-        """A client has passed the handshake."""
-
-    def left(self, connection: "ClientConnection") -> None:
-        """A client is gone; cancels its jobs."""
-
-    def submit(self, connection: "ClientConnection", request: Request) -> Job | Failed:
-        """Accepts `request`: its job, or the reason for refusing it."""
-
-    def shut_down(self) -> None:
-        """A client asks the worker to end."""
-
-
 class ClientConnection:
     """A client, and its jobs by request id."""
 
-    def __init__(self, host: ConnectionHost, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, host: "WorkerService", reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._host = host
         self._reader = reader
         self._writer = writer
@@ -98,7 +59,7 @@ class ClientConnection:
         finally:
             self._writer.close()
 
-    def send(self, message: WorkerMessage) -> None:
+    def send(self, message: messages.WorkerMessage) -> None:
         """Queues a message, unless too much is unread. Never blocks, never raises."""
         if self._writer.is_closing():
             return
@@ -109,7 +70,7 @@ class ClientConnection:
         elif unread_bytes <= DROP_OVER_BYTES or not isinstance(message, Draft | Status):
             self._write(message)
 
-    def _write(self, message: WorkerMessage) -> None:
+    def _write(self, message: messages.WorkerMessage) -> None:
         """Turns a final reply that cannot be encoded into a failure; drops any other such message."""
         try:
             self._writer.write(messages.frame(message))
@@ -168,19 +129,19 @@ class ClientConnection:
             raise refusal
         self.send(Failed(request_id, ErrorCode.BAD_REQUEST, str(refusal)))
 
-    def _handle(self, message: ClientMessage, size_bytes: int) -> None:
+    def _handle(self, message: messages.ClientMessage, size_bytes: int) -> None:
         match message:
-            case InfillRequest() | NextEditRequest():
+            case messages.InfillRequest() | messages.NextEditRequest():
                 self._ask(message, size_bytes)
-            case Cancel(id=request_id):
+            case messages.Cancel(id=request_id):
                 if request_id in self.jobs:  # otherwise its final reply is on the way
                     self._host.jobs.cancel(self.jobs[request_id])
-            case Amend(id=request_id):
+            case messages.Amend(id=request_id):
                 if request_id in self.jobs:
                     self._amend(self.jobs[request_id], message, size_bytes)
-            case StatusRequest():
+            case messages.StatusRequest():
                 self.send(self._host.status())
-            case Shutdown():
+            case messages.Shutdown():
                 self._host.shut_down()
             case _:
                 raise RefusedError(ErrorCode.BAD_MESSAGE, "hello comes once, as the first message")
@@ -196,7 +157,7 @@ class ClientConnection:
             answer.size_bytes = size_bytes
             self.jobs[request.id] = answer
 
-    def _amend(self, job: Job, amendment: Amend, size_bytes: int) -> None:
+    def _amend(self, job: Job, amendment: messages.Amend, size_bytes: int) -> None:
         """Forwards typed text. It has no reply of its own, so if there is no room for it, the request fails."""
         if failed := self._overflow(amendment.id, size_bytes):
             self._host.jobs.cancel(job)

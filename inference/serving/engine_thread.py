@@ -1,16 +1,18 @@
 """The engine's thread: loads a model, then runs requests. The only place where the worker imports torch.
 
-It reports to its observer from this thread. Knows nothing about sockets or clients.
+It reports to its observer on the event loop. Knows nothing about sockets or clients.
 """
 
+import asyncio
 import os
 import tempfile
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -32,7 +34,7 @@ LoadInfiller = Callable[[WorkerArguments, OnProgress], Infiller]
 
 
 class LoadObserver(Protocol):
-    """Hears how loading goes. Called from the engine's thread, or from that of a connection to a server."""
+    """Hears how loading goes, on the event loop."""
 
     def progress(self, fraction: float, detail: str) -> None:
         """Loading has progressed, 0 to 1."""
@@ -52,26 +54,34 @@ async def engine_thread(
     arguments: WorkerArguments, load: LoadInfiller, scheduler: Scheduler, observer: LoadObserver
 ) -> AsyncIterator[None]:
     """Loads and runs in its own thread. A daemon, so that a process told to stop does not wait for a load."""
-    threading.Thread(target=_work, args=(arguments, load, scheduler, observer), name="engine", daemon=True).start()
+    tell = asyncio.get_running_loop().call_soon_threadsafe
+    work = partial(_work, arguments, load, scheduler, observer, tell)
+    threading.Thread(target=work, name="engine", daemon=True).start()
     yield
 
 
-def _work(arguments: WorkerArguments, load: LoadInfiller, scheduler: Scheduler, observer: LoadObserver) -> None:
+def _work(
+    arguments: WorkerArguments,
+    load: LoadInfiller,
+    scheduler: Scheduler,
+    observer: LoadObserver,
+    tell: Callable[..., Any],
+) -> None:
     try:
-        observer.progress(0.0, "starting")
+        tell(observer.progress, 0.0, "starting")
         _share_the_machine()
         _name_a_temporary_folder(arguments.socket.parent)
         if arguments.model == AUTO:
             choice = auto.choose(arguments.device)
-            observer.chosen(*choice)
+            tell(observer.chosen, *choice)
             arguments = msgspec.structs.replace(arguments, model=choice.model)
-        engine = load(arguments, throttled(observer))
-        observer.ready(engine)
+        engine = load(arguments, throttled(partial(tell, observer.progress)))
+        tell(observer.ready, engine)
         scheduler.run(engine)
     except DeviceLostError as error:
-        observer.failed(ErrorCode.INTERNAL, str(error))
+        tell(observer.failed, ErrorCode.INTERNAL, str(error))
     except BaseException as error:
-        observer.failed(*load_failure(error, arguments))
+        tell(observer.failed, *load_failure(error, arguments))
 
 
 def load_engine(arguments: WorkerArguments, on_progress: OnProgress) -> Infiller:
@@ -123,7 +133,7 @@ def _compute_in_few_threads(model: str) -> None:
         os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
-def throttled(observer: LoadObserver) -> OnProgress:
+def throttled(on_progress: OnProgress) -> OnProgress:
     """Reports progress at most every `PROGRESS_EVERY_S`: a checkpoint has thousands of tensors."""
     last = -PROGRESS_EVERY_S
 
@@ -131,7 +141,7 @@ def throttled(observer: LoadObserver) -> OnProgress:
         nonlocal last
         if time.monotonic() - last >= PROGRESS_EVERY_S:
             last = time.monotonic()
-            observer.progress(fraction, detail)
+            on_progress(fraction, detail)
 
     return progress
 

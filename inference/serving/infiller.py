@@ -9,34 +9,22 @@ JobEvent = Draft | Candidate | NextEdits | Done | Failed
 """The replies to a request. `Done` or `Failed` comes once, last."""
 
 Steps = Iterator[Draft | Candidate | NextEdits | Done | None]
-"""The work on one request: one item per step, None if a step has nothing to report, `Done` last.
-
-If it is a generator, or has a `close`, closing it stops the work and frees its memory.
-"""
+"""The work on a request: an item per step, None for no news, `Done` last. Closing a generator frees its memory."""
 
 
 class Filler(Protocol):
     """Information about an infiller for the user."""
 
-    @property
-    def model(self) -> str:
-        """Its name, as in `Status.model`."""
-
-    @property
-    def device(self) -> str:
-        """Its device, such as "cpu" or "cuda:0", or a server's host and port."""
-
-    @property
-    def dtype(self) -> str:
-        """Its number format, such as "bfloat16"; empty if not known."""
-
-    @property
-    def context_tokens(self) -> int:
-        """How much text of other files it can use, in tokens; 0: none."""
-
-    @property
-    def note(self) -> str:
-        """A message about it for the user; empty: nothing."""
+    model: str
+    """Its name, as in `Status.model`."""
+    device: str
+    """Its device, such as "cpu" or "cuda:0", or a server's host and port."""
+    dtype: str
+    """Its number format, such as "bfloat16"; empty if not known."""
+    context_tokens: int
+    """How much text of other files it can use, in tokens; 0: none."""
+    note: str
+    """A message about it for the user; empty: nothing."""
 
 
 class Infiller(Filler, Protocol):
@@ -66,11 +54,7 @@ class Preparer(Protocol):
 
 
 class RemoteSteps(Protocol):
-    """A remote server's work on one request: its events, `Done` last.
-
-    Cancelling the task that waits for the next item, and `aclose`, abort the requests to the server. Use it on one
-    event loop.
-    """
+    """A server's work on a request, `Done` last, for one event loop. Cancelling or `aclose` aborts it."""
 
     def __aiter__(self) -> AsyncIterator[Draft | Candidate | Done]:
         """Yields the items as they arrive. Raises RequestError; with `ErrorCode.SERVER` if the server is to blame."""
@@ -86,10 +70,7 @@ class RemoteInfiller(Filler, Protocol):
     """Fills holes by asking a remote server; its requests run side by side on the worker's event loop."""
 
     def infill(self, request: InfillRequest, *, deadline: float | None = None) -> RemoteSteps:
-        """Starts on a request, without blocking. `deadline` is in `time.monotonic()` seconds and is respected.
-
-        Raises `inference.engine.RequestError`, here or later, if the request makes no sense.
-        """
+        """Starts, without blocking. `deadline`: `time.monotonic()` seconds. Raises RequestError, here or later."""
 
     async def close(self) -> None:
         """Closes the connections to the server."""
@@ -99,26 +80,20 @@ class RemoteInfiller(Filler, Protocol):
 class Autoregressive(Protocol):
     """Further information about an autoregressive server that fills holes."""
 
-    @property
-    def partner(self) -> str:
-        """How to ask it, one of `inference.messages.PARTNER_KINDS`."""
-
-    @property
-    def sees_drafts(self) -> bool:
-        """Whether it sees a hole's draft."""
+    partner: str
+    """How to ask it, one of `inference.messages.PARTNER_KINDS`."""
+    sees_drafts: bool
+    """Whether it sees a hole's draft."""
 
 
 @runtime_checkable
 class Timed(Protocol):
     """The durations of its passes, in milliseconds; 0: not known yet."""
 
-    @property
-    def token_ms(self) -> float:
-        """A pass that writes a token."""
-
-    @property
-    def prompt_token_ms(self) -> float:
-        """One token of a prompt."""
+    token_ms: float
+    """A pass that writes a token."""
+    prompt_token_ms: float
+    """One token of a prompt."""
 
 
 @runtime_checkable

@@ -35,8 +35,7 @@ class _PrivateFileHandler(RotatingFileHandler):
 def set_up(path: Path, *, foreground: bool) -> None:
     """Logs to `path` (older lines in `path`.1), once that can be written; in the foreground to stderr as well.
 
-    Warnings of `inference` go there too. Otherwise they would reach stderr, whose last line passes for the reason why a
-    worker ended.
+    So do warnings of `inference`: the last line of stderr passes for the reason why a worker ended.
     """
     handlers: list[logging.Handler] = [
         _PrivateFileHandler(path, maxBytes=MAX_LOG_BYTES, backupCount=1, encoding="utf-8", delay=True)
@@ -53,10 +52,7 @@ def set_up(path: Path, *, foreground: bool) -> None:
 
 
 def describe(error: BaseException) -> str:
-    """The origin of an unexpected error.
-
-    Omits the error's own message unless torch or the system wrote it: any other may quote the document.
-    """
+    """Where an unexpected error arose, and its words if they are torch's or the system's: others may quote text."""
     frames = "".join(traceback.format_tb(error.__traceback__))
     words = str(error) if isinstance(error, RuntimeError | OSError) else "(message left out)"
     return f"{type(error).__name__}: {words}\n{frames}"

@@ -9,17 +9,18 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from inference.models.catalogue import AUTO, EMBEDDED
+from inference.models.family import ModelError
 
 if TYPE_CHECKING:
     from inference.models.catalogue import Published
     from inference.models.recommend import Machine
 
 
-def main() -> None:
-    """Prints `{"torch", "devices", "model_problem", …}`; see the functions.
+_NO_QUALITY = {"percent": None, "protocol": "", "source": "", "length_told_percent": None}
 
-    An empty problem means none.
-    """
+
+def main() -> None:
+    """Prints `{"torch", "devices", "model_problem", …}`; see the functions. An empty problem means none."""
     parser = argparse.ArgumentParser(prog="python -m inference.serving.probe")
     parser.add_argument("--model", default=AUTO)
     parser.add_argument("--device")
@@ -38,7 +39,6 @@ def main() -> None:
 def _chosen(model: str, device: str | None) -> tuple[str, str]:
     """The model to examine, and why, if the choice is ours."""
     from inference.models import auto
-    from inference.models.family import ModelError
 
     try:
         return auto.choose(device) if model == AUTO else (model, "")
@@ -68,7 +68,6 @@ def _devices(torch: Any) -> list[dict[str, Any]]:
 
 def _mlx_devices(device: str | None) -> list[dict[str, Any]]:
     """The GPU of Apple silicon, if MLX runs on it; its CPU on request."""
-    from inference.models.family import ModelError
     from inference.models.mlx.installed import DEVICE
 
     try:
@@ -84,7 +83,6 @@ def _mlx_devices(device: str | None) -> list[dict[str, Any]]:
 
 def _problems(model: str, device: str | None, dtype: str | None) -> dict[str, Any]:
     """Why `model` or `device` is unusable, in the engine's own words."""
-    from inference.models.family import ModelError
 
     found, problems = None, dict[str, Any](model_problem="", device_problem="")
     try:
@@ -107,7 +105,6 @@ def _problems(model: str, device: str | None, dtype: str | None) -> dict[str, An
 def _needs(model: str, device: str | None) -> list[dict[str, Any]]:
     """The memory for the embedded checkpoint and `model` on the device, in each dtype, best first."""
     from inference.models import devices, registry
-    from inference.models.family import ModelError
 
     found = []
     for name in dict.fromkeys((EMBEDDED, model)):
@@ -148,16 +145,10 @@ def _described(entry: "Published", machine: "Machine") -> dict[str, Any]:
         "about": entry.about,
         "licence": entry.licence,
         "download_bytes": int(entry.download_bytes),
-        "needed_bytes": fit.needed_bytes,
-        "verdict": fit.verdict,
-        "dtype": fit.dtype,
-        "words": fit.words,
+        **asdict(fit),
         "is_here": downloads.is_here(entry),
         "steps": recommend.steps_to(entry, machine),
-        "percent": quality.percent if quality else None,
-        "protocol": quality.protocol if quality else "",
-        "length_told_percent": quality.length_told_percent if quality else None,
-        "source": quality.source if quality else "",
+        **(asdict(quality) if quality else _NO_QUALITY),
     }
 
 

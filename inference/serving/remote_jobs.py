@@ -21,7 +21,7 @@ from inference.serving.faults import failure_of, release_memory
 from inference.serving.infiller import RemoteInfiller, RemoteSteps
 from inference.serving.logs import describe, log
 from inference.serving.startup import WorkerArguments
-from inference.serving.turns import Job, Turns
+from inference.serving.turns import STOPPED, Job, Turns
 
 MAX_RUNNING = 8
 """How many concurrent requests the server gets from this worker; the rest wait here, where order can be kept."""
@@ -29,7 +29,6 @@ LATE_S = 1.0
 """An answer this late never comes: abort the request."""
 CLOSE_S = 2.0
 """The time limit for aborting a request and for closing the connections."""
-_STOPPED = "The worker is ending; the next request starts a new one"
 ConnectInfiller = Callable[[WorkerArguments, OnProgress], Awaitable[RemoteInfiller]]
 """Connects to the server that `WorkerArguments.model` names. Raises ModelError if that is unusable."""
 
@@ -45,7 +44,7 @@ class _Running:
 
 
 class RemoteJobs:
-    """The jobs that wait and the jobs that run; see `serving.jobs.Jobs`."""
+    """The jobs that wait and the jobs that run; see `serving.turns.Jobs`."""
 
     step_s = 0.0
     """Always 0: no step can hang here, since all waiting is for the network."""
@@ -63,7 +62,7 @@ class RemoteJobs:
 
     async def close(self) -> None:
         """Fails and aborts every open request and disconnects from the server. Never raises."""
-        self.fail(ErrorCode.STOPPED, _STOPPED, waiting_only=False)
+        self.fail(ErrorCode.STOPPED, STOPPED, waiting_only=False)
         tasks = {running.task for running in self._running.values() if running.task}
         if tasks:
             await asyncio.wait(tasks, timeout=CLOSE_S)
@@ -81,14 +80,12 @@ class RemoteJobs:
         self._start_next()
 
     def cancel(self, job: Job) -> None:
-        """Ends `job` and aborts its requests to the server. Has no effect on a job that has ended."""
         if job in self._waiting:
             self._end(job, job.ended(Outcome.CANCELLED))
         elif running := self._running.get(job):
             _stop(running)
 
     def amend(self, job: Job, amendment: Amend) -> None:
-        """Tells `job` what the user typed. Has no effect on a job that has ended."""
         running = self._running.get(job)
         if running is None or running.steps is None:
             job.amendments.append(amendment)
@@ -105,7 +102,6 @@ class RemoteJobs:
             self._end(job, job.ended(Outcome.DEADLINE))
 
     def fail(self, code: ErrorCode, message: str, *, waiting_only: bool) -> None:
-        """Fails the waiting jobs; with `waiting_only` False all jobs."""
         for job in tuple(self._waiting):
             self._end(job, Failed(job.request.id, code, message))
         for job, running in () if waiting_only else tuple(self._running.items()):
@@ -113,7 +109,6 @@ class RemoteJobs:
             _stop(running)
 
     def counts(self) -> tuple[int, int]:
-        """The number of running and of waiting jobs."""
         return len(self._running), len(self._waiting)
 
     def _start_next(self) -> None:
@@ -214,7 +209,7 @@ async def _connect(
     """Reports to `observer`; never raises an Exception."""
     observer.progress(0.0, "starting")
     try:
-        infiller = await connect(arguments, throttled(observer))
+        infiller = await connect(arguments, throttled(observer.progress))
     except Exception as error:
         observer.failed(*load_failure(error, arguments))
     else:

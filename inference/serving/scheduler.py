@@ -28,7 +28,7 @@ class DeviceLostError(Exception):
 
 
 class Scheduler:
-    """The waiting and the running jobs."""
+    """The waiting and the running jobs; see `serving.turns.Jobs`."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -72,14 +72,12 @@ class Scheduler:
                 job.emit(job, Failed(job.request.id, code, message))
 
     def counts(self) -> tuple[int, int]:
-        """The number of running and of waiting jobs."""
         with self._changed:
             running = sum(job.started for job in self._jobs)
             return running, len(self._jobs) - running
 
     @property
     def step_s(self) -> float:
-        """How long the engine has been in its current step, in seconds; 0 between steps."""
         began = self._step_began
         return 0.0 if began is None else time.monotonic() - began
 

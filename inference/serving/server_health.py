@@ -1,16 +1,22 @@
-"""The health of a worker's server, judging by the requests: its address, since when it answers, its last failure."""
+"""Judges by the requests how a worker does: whether its server answers, and whether its suggestions come in time."""
 
 import time
+from collections import deque
 
 import msgspec
 
-from inference.messages import Done, ErrorCode, Failed, Outcome, Stats, Status
+from inference.messages import Done, ErrorCode, Failed, InfillRequest, Outcome, Request, Stats, Status
 from inference.remote import address
 from inference.serving.infiller import JobEvent
 
 SILENT_REQUESTS = 3
 """Report after this many requests in a row got no reply before their deadline."""
 _LONGEST_PROBLEM = 1_000
+_LATEST, _FEWEST = 10, 4
+_TOO_SLOW = (
+    "{late} of the last {count} suggestions were cut short or came to nothing, because the model needs longer than "
+    "deadlineMs.automatic: raise it, or choose a smaller model"
+)
 
 
 class ServerHealth:
@@ -75,3 +81,28 @@ def _url(model: str) -> str:
         return address.parse(model).url
     except address.AddressError:
         return ""
+
+
+class Punctuality:
+    """How many of the latest automatic requests were cut short by their deadline."""
+
+    def __init__(self) -> None:
+        self._late: deque[bool] = deque(maxlen=_LATEST)
+
+    def heard(self, request: Request, event: JobEvent) -> None:
+        """The reply to a request."""
+        if (
+            isinstance(request, InfillRequest)
+            and request.quick
+            and isinstance(event, Done)
+            and event.outcome is not Outcome.CANCELLED
+        ):
+            self._late.append(event.outcome is Outcome.DEADLINE)
+
+    def in_status(self, status: Status) -> Status:
+        """The same status, with a note if most of them were late."""
+        late, count = sum(self._late), len(self._late)
+        if count < _FEWEST or late * 2 < count:
+            return status
+        slow = _TOO_SLOW.format(late=late, count=count)
+        return msgspec.structs.replace(status, note=f"{status.note}; {slow}" if status.note else slow)

@@ -9,10 +9,12 @@ import time
 from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Protocol
 
-from inference.messages import Amend, Done, InfillRequest, Outcome, Request, Stats
+from inference.messages import Amend, Done, ErrorCode, InfillRequest, Outcome, Request, Stats
 from inference.serving.infiller import JobEvent, Steps
 
+STOPPED = "The worker is ending; the next request starts a new one"
 _QUICK_SHARE = 1 / 8
 """How much of a quick request's time counts: beside one other it gets eight steps of nine."""
 
@@ -56,6 +58,32 @@ class Job:
     def ended(self, outcome: Outcome) -> Done:
         """The final reply if it ends here and not in the engine."""
         return Done(self.request.id, outcome, Stats(ms=(time.monotonic() - self.received) * 1000))
+
+
+class Jobs(Protocol):
+    """The waiting and the running jobs. Each emits exactly one Done or Failed, and nothing after it."""
+
+    def submit(self, job: Job) -> None:
+        """Adds `job`; it waits until there is a model and its turn comes."""
+
+    def cancel(self, job: Job) -> None:
+        """Ends `job` soon, or now if it has not started. Has no effect on a job that has ended."""
+
+    def amend(self, job: Job, amendment: Amend) -> None:
+        """Tells `job` what the user typed. Has no effect on a job that has ended."""
+
+    def expire(self, job: Job) -> None:
+        """Answers `job` if its deadline came before it started. A running job ends itself."""
+
+    def fail(self, code: ErrorCode, message: str, *, waiting_only: bool) -> None:
+        """Fails the waiting jobs; with `waiting_only` False all jobs, which is allowed once there is no model."""
+
+    def counts(self) -> tuple[int, int]:
+        """The number of running and of waiting jobs."""
+
+    @property
+    def step_s(self) -> float:
+        """How long the engine has been in its current step, in seconds; 0 between steps."""
 
 
 class Turns:

@@ -5,15 +5,8 @@ import hmac
 
 import msgspec
 
-from inference.messages import (
-    LENGTH_BYTES,
-    MAX_MESSAGE_BYTES,
-    PROTOCOL_VERSION,
-    ClientMessage,
-    ErrorCode,
-    Hello,
-    decode_client_message,
-)
+from inference import messages
+from inference.messages import ClientMessage, ErrorCode
 
 MAX_HELLO_BYTES = 4096
 """An unidentified client may send no more than its first message needs."""
@@ -32,12 +25,9 @@ class _Envelope(msgspec.Struct):
     id: str = ""
 
 
-async def read_payload(reader: asyncio.StreamReader, limit_bytes: int = MAX_MESSAGE_BYTES) -> bytes:
-    """One message's bytes. Checks the limit before reading the body.
-
-    Raises RefusedError if it is longer, asyncio.IncompleteReadError or OSError if the client is gone.
-    """
-    length = int.from_bytes(await reader.readexactly(LENGTH_BYTES), "big")
+async def read_payload(reader: asyncio.StreamReader, limit_bytes: int = messages.MAX_MESSAGE_BYTES) -> bytes:
+    """One message's bytes. Raises RefusedError if it is too long, IncompleteReadError or OSError if the client left."""
+    length = int.from_bytes(await reader.readexactly(messages.LENGTH_BYTES), "big")
     if length > limit_bytes:
         raise RefusedError(ErrorCode.BAD_MESSAGE, f"a message of {length} bytes is over the limit of {limit_bytes}")
     return await reader.readexactly(length)
@@ -46,7 +36,7 @@ async def read_payload(reader: asyncio.StreamReader, limit_bytes: int = MAX_MESS
 def decode(payload: bytes) -> ClientMessage:
     """Decodes a client's message. Raises RefusedError for anything else."""
     try:
-        return decode_client_message(payload)
+        return messages.decode_client_message(payload)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         shape = str(error)[:200] if isinstance(error, msgspec.ValidationError) else "malformed msgpack"
         raise RefusedError(ErrorCode.BAD_MESSAGE, f"not a message of this protocol: {shape}") from error
@@ -58,18 +48,15 @@ def id_of_bad_request(payload: bytes) -> str:
         envelope = msgspec.msgpack.decode(payload, type=_Envelope)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return ""
-    return envelope.id if envelope.type in ("infill", "score", "next_edit") else ""
+    return envelope.id if envelope.type in ("infill", "next_edit") else ""
 
 
-def check_hello(message: ClientMessage, token: str) -> Hello:
-    """The greeting, with our protocol version and our token. Raises RefusedError otherwise."""
-    if not isinstance(message, Hello):
+def check_hello(message: ClientMessage, token: str) -> None:
+    """Raises RefusedError unless it is a greeting with our protocol version and our token."""
+    if not isinstance(message, messages.Hello):
         raise RefusedError(ErrorCode.BAD_MESSAGE, "the first message must be hello")
-    if message.protocol != PROTOCOL_VERSION:
-        raise RefusedError(
-            ErrorCode.WRONG_PROTOCOL,
-            f"this worker speaks protocol {PROTOCOL_VERSION}, the client {message.protocol}; restart the editor",
-        )
+    if message.protocol != (ours := messages.PROTOCOL_VERSION):
+        said = f"this worker speaks protocol {ours}, the client {message.protocol}; restart the editor"
+        raise RefusedError(ErrorCode.WRONG_PROTOCOL, said)
     if not hmac.compare_digest(message.token.encode(), token.encode()):
         raise RefusedError(ErrorCode.WRONG_TOKEN, "wrong token; only the user who started this worker may use it")
-    return message

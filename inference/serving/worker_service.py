@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 import msgspec
 import psutil
@@ -12,11 +13,10 @@ import psutil
 from inference.messages import Done, ErrorCode, Failed, Request, Status, Welcome, WorkerState
 from inference.serving.connection import ClientConnection
 from inference.serving.infiller import Autoregressive, Filler, JobEvent, Timed
-from inference.serving.jobs import Jobs, Punctuality
 from inference.serving.logs import log
-from inference.serving.server_health import ServerHealth
+from inference.serving.server_health import Punctuality, ServerHealth
 from inference.serving.startup import WorkerArguments
-from inference.serving.turns import Job
+from inference.serving.turns import STOPPED, Job, Jobs
 
 LINGER_S = 2.0
 """How long a worker whose model did not load stays, so that clients learn why."""
@@ -26,11 +26,10 @@ HUNG_STEP_S = 10.0
 """When asked to end, do not wait for a step that has taken longer: most likely it never ends."""
 MIN_STARTUP_S = 10.0
 """Do not end sooner, however short the idle time is: the server that started this worker needs a moment to connect."""
-_STOPPED = "The worker is ending; the next request starts a new one"
 
 
 class WorkerService:
-    """Serves connections (see `ConnectionHost`) and hears how loading goes (see `LoadObserver`), on the event loop."""
+    """Serves connections and hears how loading goes (see `LoadObserver`), on the event loop."""
 
     def __init__(self, arguments: WorkerArguments, jobs: Jobs) -> None:
         self.token = ""
@@ -63,7 +62,14 @@ class WorkerService:
 
     def status(self) -> Status:
         """The worker's current state."""
-        running, waiting = self.jobs.counts()
+        (running, waiting), filler = self.jobs.counts(), self._filler
+        known: dict[str, Any] = {}
+        if filler is not None:  # a server may have changed its model
+            known |= {"model": filler.model, "context_tokens": filler.context_tokens}
+        if isinstance(filler, Autoregressive):
+            known |= {"partner": filler.partner, "sees_drafts": filler.sees_drafts}
+        if isinstance(filler, Timed):
+            known |= {"token_ms": filler.token_ms, "prompt_token_ms": filler.prompt_token_ms}
         now = msgspec.structs.replace(
             self._state,
             uptime_s=time.monotonic() - self._began,
@@ -73,14 +79,8 @@ class WorkerService:
             memory_bytes=int(psutil.Process().memory_info().rss),
             device_memory_bytes=_device_bytes(),
             step_s=self.jobs.step_s,
+            **known,
         )
-        if self._filler is not None:  # a server may have changed its model
-            now = msgspec.structs.replace(now, model=self._filler.model, context_tokens=self._filler.context_tokens)
-        if isinstance(self._filler, Autoregressive):
-            now = msgspec.structs.replace(now, partner=self._filler.partner, sees_drafts=self._filler.sees_drafts)
-        if isinstance(self._filler, Timed):
-            filler = self._filler
-            now = msgspec.structs.replace(now, token_ms=filler.token_ms, prompt_token_ms=filler.prompt_token_ms)
         return self._punctuality.in_status(self._server.in_status(now))
 
     def joined(self, connection: ClientConnection) -> None:
@@ -105,7 +105,7 @@ class WorkerService:
         if self._failure:
             return Failed(request.id, *self._failure)
         if self._state.state is WorkerState.STOPPING:
-            return Failed(request.id, ErrorCode.STOPPED, _STOPPED)
+            return Failed(request.id, ErrorCode.STOPPED, STOPPED)
 
         def emit(job: Job, event: JobEvent) -> None:
             self._loop.call_soon_threadsafe(self._deliver, connection, job, event)
@@ -123,8 +123,8 @@ class WorkerService:
             self.ended.set()
             return
         log.info("asked to end")
-        self._enter(WorkerState.STOPPING, detail=_STOPPED)
-        self.jobs.fail(ErrorCode.STOPPED, _STOPPED, waiting_only=True)
+        self._enter(WorkerState.STOPPING, detail=STOPPED)
+        self.jobs.fail(ErrorCode.STOPPED, STOPPED, waiting_only=True)
         self._loop.call_soon(self._end_if_finished)  # after the replies to the refused ones
         self._loop.call_later(FINISH_S, self.ended.set)
 
@@ -136,18 +136,15 @@ class WorkerService:
     # --- How loading goes, on the loop ---
 
     def progress(self, fraction: float, detail: str) -> None:
-        """Loading has progressed."""
         if self._state.state is WorkerState.LOADING:
             self._enter(WorkerState.LOADING, progress=fraction, detail=detail)
 
     def chosen(self, model: str, why: str) -> None:
-        """The worker has chosen its model."""
         log.info("%s: %s", model, why)
         self._state = msgspec.structs.replace(self._state, model=model, choice=why)
         self._tell_all()
 
     def ready(self, infiller: Filler) -> None:
-        """The model is loaded."""
         if self._state.state is WorkerState.LOADING:
             self._server.answered()
             self._filler = infiller

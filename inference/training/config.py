@@ -57,10 +57,7 @@ class TrainingConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
 
 class LoraConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Tunes a large checkpoint for infilling instead of training a small one from scratch.
-
-    `slack_token` is a token of its vocabulary that no text uses; it learns to pad holes.
-    """
+    """Tunes a large checkpoint. `slack_token`: one of its tokens that no text uses, which learns to pad holes."""
 
     base: str
     slack_token: str

@@ -151,10 +151,7 @@ _MOST_SEEN = 0.5
 
 
 class Duplicates:
-    """Finds near duplicates by the share of a file's runs of three lines that are in files admitted before it.
-
-    Whitespace and blank lines do not count.
-    """
+    """Finds near duplicates by the share of runs of three lines, blank ones left out, that were admitted before."""
 
     def __init__(self) -> None:
         self._seen: set[int] = set()

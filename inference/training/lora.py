@@ -80,10 +80,7 @@ def adapt(base: Any, config: LoraConfig) -> Any:
 
 
 def tokens_of(read: Tokenizer, slack_token: str, stated: Properties) -> Tokens:
-    """The ids of a checkpoint with these properties; a token that no text uses becomes slack.
-
-    The released one's tokenizer has no mask token. The text of a file ends as in the engine's prompt.
-    """
+    """The ids of a checkpoint; a token that no text uses becomes slack. A file ends as in the engine's prompt."""
     pad, eos, bos, slack = (_id_of(read, name) for name in ("<pad>", "<eos>", "<bos>", slack_token))
     mask = stated.mask_token_id if stated.corruption == NoiseKind.MASK else None
     ending = prompt.frame(Vocabulary(read, [slack]), stated, InfillRequest("", ())).after

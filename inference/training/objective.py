@@ -22,10 +22,7 @@ from inference.training.corruption import Corrupted
 
 @dataclass(frozen=True)
 class Losses:
-    """Means in nats: `hole` as trained, `text` over hidden text rows alone, `causal` over text read from the left.
-
-    NaN if there are no such rows.
-    """
+    """Means in nats: `hole` as trained, `text` over hidden text rows, `causal` from the left; 0 without rows."""
 
     hole: float
     text: float
@@ -34,12 +31,9 @@ class Losses:
 
 def mean(losses: Sequence[Losses]) -> Losses:
     """The mean of each loss, over the steps that have it."""
-    return Losses(*(_known_mean([getattr(one, name) for one in losses]) for name in ("hole", "text", "causal")))
-
-
-def _known_mean(values: Sequence[float]) -> float:
-    known = [value for value in values if value == value]
-    return float(np.mean(known)) if known else float("nan")
+    table = np.array([[one.hole, one.text, one.causal] for one in losses]).reshape(-1, 3)
+    known = [column[~np.isnan(column)] for column in table.T]
+    return Losses(*(float(np.mean(column)) if len(column) else float("nan") for column in known))
 
 
 @dataclass(frozen=True)
@@ -101,10 +95,7 @@ class InfillingObjective:
         return torch.as_tensor(table, device=self._device)
 
     def _soft(self, inputs: TrainingInputs, *, conditioned: bool) -> Tensor:
-        """The self-conditioning signal (B, K * C, d): zero, or the output of a first pass.
-
-        As in the engine: expected embeddings at hole rows, the token's own embedding at pinned rows.
-        """
+        """The self-conditioning signal (B, K * C, d) as in the engine: zero, or from the output of a first pass."""
         embedding = self._decoder.embed_tokens
         if not conditioned:
             return torch.zeros(*inputs.canvas.shape, embedding.weight.shape[1], device=self._device)

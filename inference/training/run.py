@@ -59,10 +59,7 @@ def run(
 
 
 def prepare(config: RunConfig, out: Path, start: Path | None = None) -> Trainer:
-    """A trainer over the run in a folder: a new one, or the existing one at its newest checkpoint.
-
-    Raises ConfigError if `start` is no checkpoint of the configured shape.
-    """
+    """A trainer over a folder's run, at its newest checkpoint. Raises ConfigError for an unsuitable `start`."""
     out.mkdir(parents=True, exist_ok=True)
     if start is not None and not (out / "tokenizer.json").exists() and (start / "infill.json").is_file():
         shutil.copyfile(start / "tokenizer.json", out / "tokenizer.json")
@@ -73,7 +70,7 @@ def prepare(config: RunConfig, out: Path, start: Path | None = None) -> Trainer:
     text = sum(len(file.text) for file in files)
     resumed = trainer.resume()
     if start is not None and not resumed:
-        _begin_with(trainer, start, chosen, config)
+        _begin_with(trainer, start)
     origin = f"resumed at step {trainer.state.step}" if resumed else f"from {start}" if start else "a new run"
     print(f"{origin}: {count / 1e6:.1f}M parameters, {len(files)} files, {text / 1e6:.1f}M characters", flush=True)
     return trainer
@@ -93,13 +90,12 @@ def _model_of(config: RunConfig, tokenizer_file: Path, files: Sequence[SourceFil
     return TrainableModel(built, read, tokens, partial(plain, tokens.bos), write)
 
 
-def _begin_with(trainer: Trainer, start: Path, chosen: TrainableModel, config: RunConfig) -> None:
+def _begin_with(trainer: Trainer, start: Path) -> None:
     """Copies the weights. The tokenizer must be the same, because an embedding belongs to its token."""
     if (start / "tokenizer.json").read_bytes() != (trainer.folder / "tokenizer.json").read_bytes():
         raise ConfigError(f"--from {start}: its tokenizer is not that of the run; start from a folder of the same kind")
     try:
-        weights = load_file(start / "model.safetensors")
-        trainer.begin_with(weights)
+        trainer.begin_with(load_file(start / "model.safetensors"))
     except (KeyError, RuntimeError, ValueError, OSError) as error:
         raise ConfigError(f"--from {start}: no checkpoint of the shape that is configured: {error}") from error
 

@@ -18,10 +18,7 @@ _UNITS = r"\n *| ?_*[A-Za-z]+| ?\d| ?_+| ?[^\sA-Za-z\d_]+| +(?= \S)| +|[^\S\n ]+
 
 @dataclass(frozen=True)
 class Tokens:
-    """The ids that training needs. `ending` follows the text of a file.
-
-    Without a mask token, noise is random tokens, as DiffusionGemma's is.
-    """
+    """The ids for training. `ending` follows the text of a file. Without a mask token, noise is random tokens."""
 
     pad: int
     eos: int

@@ -28,10 +28,7 @@ from inference.training.optimizer import Average, Optimizer
 
 
 class WorkClock:
-    """Adds up laps, one for each step, and none for more than ten times the mean before it.
-
-    The first does not count: its step compiles, which takes minutes.
-    """
+    """Adds up laps, none for more than ten times the mean so far, without the first, whose step compiles."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now, self._last, self._laps = now, now(), 0
@@ -220,10 +217,7 @@ class Trainer:
         atomically(folder, self._material.writer)
 
     def evaluate(self, *, averaged: bool) -> Losses:
-        """Losses on the held-out files, of the averaged weights or the last: always the same batches and noise.
-
-        Keeps gradients although they are unused: without them, everything would be compiled once more.
-        """
+        """Losses on the held-out files, always on the same batches; with gradients, or all would compile once more."""
         with self._average.in_place() if averaged else nullcontext():
             batches = map(self._material.held_out.__getitem__, range(self._config.report.evaluate_batches))
             objective = self._material.objective

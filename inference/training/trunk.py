@@ -34,10 +34,9 @@ class Masks:
 
 
 def visible(splits: Tensor, lengths: Tensor, prefix_rows: int, canvas_rows: int, window: int | None = None) -> Masks:
-    """(B, K) splits and canvas lengths -> the visible rows of each row.
+    """(B, K) splits and canvas lengths -> the visible rows of each row; `window` as in transformers' sliding layers:
 
-    With a window, a stream row sees that many rows, itself included, and a canvas all of itself and the last `window -
-    1` rows before it, as in transformers' sliding layers.
+    a stream row sees that many rows with itself, a canvas itself and the last `window - 1` rows before it.
     """
     row = torch.arange(prefix_rows, device=splits.device)
     causal = row[:, None] >= row

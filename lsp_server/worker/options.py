@@ -48,9 +48,9 @@ def _server_problem(options: WorkerOptions) -> str:
     if options.partner is not None and not address.is_url(options.model):
         shown = f"{options.model[:200]!r} is no URL" if options.model else "no URL is set"
         return f"partner.url: {shown}; give the URL of a server that you run, such as http://localhost:8080"
-    names = address.MODEL if options.partner is None else address.PARTNER
+    role = address.MODEL if options.partner is None else address.PARTNER
     try:
-        return address.parse(options.model, names).why_refused(plain_http=options.plain_http, names=names)
+        return address.parse(options.model, role).why_refused(plain_http=options.plain_http, role=role)
     except address.AddressError as error:
         return str(error)
 

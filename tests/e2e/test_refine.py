@@ -14,7 +14,8 @@ import pytest
 import pytest_asyncio
 from lsprotocol.types import Position
 
-from inference.remote.token import PARTNER, token_file
+from inference.remote.address import PARTNER
+from inference.remote.token import token_file
 from tests.e2e import reference
 from tests.e2e.conftest import PATIENT, StartRaw
 from tests.e2e.raw_client import CAN, RawClient

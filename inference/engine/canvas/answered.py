@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from inference.engine.canvas import fills, repetition
 from inference.engine.canvas.fills import Written
+from inference.engine.canvas.layout import Slots
 from inference.engine.canvas.plan import Group, Plan, Planner
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.messages import Candidate, Draft, Hole
@@ -43,6 +44,18 @@ def flaws(answer: RankedFill) -> tuple[bool, bool, bool]:
     """Reasons to rank an answer last: an empty hole, half a character, or repetition."""
     halved = any(HALF in text for text in answer.texts)
     return not all(answer.texts), halved, any(map(repetition.repeats, answer.texts))
+
+
+def ranked(
+    vocabulary: Vocabulary, holes: Sequence[Slots], written: Sequence[Written], scores: Sequence[float]
+) -> list[RankedFill]:
+    """The different answers for these holes, best first; last those with a flaw."""
+    best: dict[tuple[str, ...], RankedFill] = {}
+    for number in sorted(range(len(written)), key=lambda each: -scores[each]):
+        one = written[number]
+        found = fills.texts(vocabulary, one.ids, one.spans, holes)
+        best.setdefault(found, RankedFill(found, scores[number], one.tokens, number, one))
+    return sorted(best.values(), key=flaws)
 
 
 def has_halves(text: str, hole: Hole) -> bool:
@@ -112,10 +125,7 @@ class Canvases:
         return self.done[-1].group.end if self.done else 0
 
     def _still_good(self) -> int:
-        """How many finished canvases begin with the typed text; the others must be filled again.
-
-        On those it drops the answers that disagree; the best one must agree, because later canvases have seen it.
-        """
+        """How many finished canvases begin with the typed text, as best answer. Drops their answers that do not."""
         for number, (group, found) in enumerate(self.done):
             agree = [agrees(each.texts, self._planner.request.holes[group.first : group.end]) for each in found]
             if not any(agree[:1]):
@@ -184,10 +194,7 @@ def draft(
     earlier: Sequence[str],
     holes: int,
 ) -> Draft:
-    """The current state of one canvas. Of the request's `holes`, earlier ones are filled, later ones still empty.
-
-    `steps`: those taken, and the most there can be.
-    """
+    """One canvas of a request with so many `holes`, as it is now. `steps`: those taken, and the most there can be."""
     here = [
         fills.pieces(vocabulary, shown.ids, shown.confidences, span, hole)
         for span, hole in zip(shown.spans, plan.layout.holes, strict=True)

@@ -39,10 +39,7 @@ class Constraints:
     def of(
         self, canvas: CanvasBatch, holes: Sequence[Slots], *, slack: bool = False, given: Sequence[Given] = ()
     ) -> Constraint:
-        """The constraint of these canvases, each of which has these holes. `slack`: allows the slack token.
-
-        `given` holds the start of a hole's first open row if it is known for one canvas only.
-        """
+        """The constraint of canvases with these holes; `slack` allows that token, `given` are starts on one canvas."""
         kinds = torch.zeros(canvas.pinned.shape, dtype=torch.long, device=self._device)
         biases = [self._any, self._single_line]
         for number, hole in enumerate(holes):

@@ -2,7 +2,7 @@
 
 A cache language model (Kuhn and De Mori, 1990, https://doi.org/10.1109/34.56193): the tokens that followed the longest
 match of the last tokens, on both sides of the hole. The shares were fitted to tuning tasks by expectation maximisation,
-one for each length of match; those from four on share one value. engine/search/file_mixture.py mixes, with torch.
+one for each length of match; those from four on share one value. engine/search/rank.py mixes, with torch.
 """
 
 from collections import defaultdict

@@ -39,10 +39,7 @@ def texts(
 
 
 def values(vocabulary: Vocabulary, ids: Sequence[int], span: HoleRows, hole: Slots) -> list[bytes]:
-    """The bytes of the rows of one hole, including those that healing moved into it.
-
-    A generated line break ends a single-line hole: the token `)\n` counts as `)` there, and as the last.
-    """
+    """The bytes of a hole's rows with what healing moved there; a line break ends a single-line hole in mid-token."""
     first, _, end = span
     found, before = list[bytes](), 0
     for id_ in ids[first:end]:

@@ -83,10 +83,7 @@ class Layout:
         return last.ids if isinstance(last, Pinned) else ()
 
     def compose(self, lengths: Sequence[int]) -> Row:
-        """A canvas whose holes have these numbers of open rows.
-
-        Raises ValueError if the holes and the pinned tokens between them do not fit.
-        """
+        """A canvas whose holes have these numbers of open rows. Raises ValueError if that does not fit."""
         ids: list[int] = []
         spans: list[HoleRows] = []
         remaining = iter(lengths)

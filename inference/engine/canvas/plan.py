@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from inference.engine.canvas import cutting, further, prompt
+from inference.engine.canvas import cutting, prompt
 from inference.engine.canvas.file_text import FileText
 from inference.engine.canvas.layout import Layout, Pinned, Slots
 from inference.engine.canvas.segments import text_and_holes
@@ -50,10 +50,7 @@ class Planner:
     def __init__(
         self, vocabulary: Vocabulary, properties: Properties, request: InfillRequest, *, fills_canvas: bool = False
     ) -> None:
-        """Raises RequestError if this checkpoint cannot fill the request.
-
-        `fills_canvas`: every canvas is as wide as the checkpoint's, since that costs nothing.
-        """
+        """`fills_canvas`: wide canvases cost no more than narrow ones. Raises RequestError if it cannot be filled."""
         self._vocabulary, self._properties, self._fills_canvas = vocabulary, properties, fills_canvas
         self.request = text_and_holes(request)
         for hole in self.request.holes:
@@ -115,7 +112,7 @@ class Planner:
         """The text behind all holes that no canvas shows. A long fill may leave a gap before it."""
         most = prompt.further_tokens(self._vocabulary, self._properties)
         near = min(self._suffix_tokens, self._properties.canvas_tokens - self._properties.slots.line)
-        return further.behind(self._vocabulary, self.request.texts[-1], max(0, near), most) if most else ""
+        return prompt.further_text(self._vocabulary, self.request.texts[-1], max(0, near), most) if most else ""
 
     def _check_size(self, hole: Hole) -> None:
         """Raises RequestError if a hole's own text is too long for any canvas."""

@@ -21,6 +21,11 @@ _TAIL_EOS_TOKENS = 8
 _CONTEXT_SHARE, _FURTHER_SHARE = 2, 8
 """One in this many tokens of the prefix is for other files, and for the text far behind the hole."""
 
+_FURTHER_STEPS = 8
+"""Text far behind the hole begins at a multiple of this part of its largest size, before the end of the file. Finer
+steps show more of the text right behind the canvas; each step that the cursor crosses makes the prefix be read again.
+"""
+
 SHORT_PREFIX_TOKENS = 512
 """The same for a prefix that must be read in a pass or two, because the request is late."""
 
@@ -42,10 +47,9 @@ class Frame:
 
 
 def frame(vocabulary: Vocabulary, properties: Properties, request: InfillRequest, further: str = "") -> Frame:
-    """The frame of one request. Falls back to `plain` if a chat checkpoint lacks the turn tokens.
+    """The frame of one request: `plain` if a chat checkpoint lacks the turn tokens. `further`: text shown nowhere else.
 
-    `further` is text of the file that neither its prefix nor the canvas shows. Raises RequestError if the instruction
-    leaves too little room for the file.
+    Raises RequestError if the instruction leaves too little room for the file.
     """
     eos = properties.eos_token_id
     eos = vocabulary.id_of("<eos>") if eos is None else eos
@@ -80,6 +84,37 @@ def context_tokens(vocabulary: Vocabulary, properties: Properties) -> int:
 def further_tokens(vocabulary: Vocabulary, properties: Properties) -> int:
     """A prompt's room for the text far behind a hole; 0 if it shows the file alone."""
     return properties.max_prefix_tokens // _FURTHER_SHARE if _has_turns(vocabulary, properties) else 0
+
+
+def further_text(vocabulary: Vocabulary, text: str, near_tokens: int, most_tokens: int) -> str:
+    """Whole lines of `text`, which follows the last hole: at most `most_tokens`, skipping the first `near_tokens`.
+
+    Text read before the prefix must not change while the user types, or each keystroke would lose the encoded prefix.
+    So it begins at a stepped distance from the end of the file: typing before it does not shift it, nor does moving the
+    cursor a few lines.
+    """
+    step = max(1, most_tokens * _CHARACTERS_PER_TOKEN // _FURTHER_STEPS)
+    left = (len(text) - _characters(vocabulary, text, near_tokens)) // step * step
+    start = text.find("\n", len(text) - left) + 1
+    return _cut(vocabulary, text[start:], most_tokens) if left and start else ""
+
+
+def _cut(vocabulary: Vocabulary, text: str, most_tokens: int) -> str:
+    """As many whole lines of a text as fit into `most_tokens`."""
+    shown = _whole_lines(text, most_tokens * _CHARACTERS_PER_TOKEN)
+    ids = vocabulary.encode(shown)
+    return shown if len(ids) <= most_tokens else _whole_lines(shown, len(vocabulary.decode(ids[:most_tokens])))
+
+
+def _characters(vocabulary: Vocabulary, text: str, tokens: int) -> int:
+    """The number of characters in its first tokens."""
+    ids = vocabulary.encode(text[: tokens * cutting.CHARACTERS_PER_TOKEN])
+    return len(vocabulary.decode(ids[:tokens]))
+
+
+def _whole_lines(text: str, size: int) -> str:
+    """As many whole lines as fit into `size` characters."""
+    return text if len(text) <= size else text[: text.rfind("\n", 0, size) + 1]
 
 
 def prefix(vocabulary: Vocabulary, properties: Properties, text: str, maximum: int) -> tuple[int, ...]:

@@ -16,10 +16,7 @@ class TextAndHoles:
     holes: tuple[Hole, ...]
 
     def pinned(self, number: int, text: str) -> "TextAndHoles":
-        """The same with `text`, which the user typed or accepted, at the start of a hole.
-
-        Raises RequestError if there is no such hole.
-        """
+        """The same with `text`, now typed there, at the start of a hole. Raises RequestError without such a hole."""
         holes = list(self.holes)
         if not 0 <= number < len(holes):
             raise RequestError(f"the request has no hole {number}")

@@ -30,8 +30,7 @@ class Vocabulary:
     """A checkpoint's tokens as bytes."""
 
     def __init__(self, tokenizer: Tokenizer, control_ids: Collection[int] = ()) -> None:
-        """`tokenizer`: byte-level, or with byte fallback. From now on it encodes special tokens in a text as plain
-        text.
+        """`tokenizer`: byte-level or with byte fallback; from now on special tokens in a text are text for it.
 
         `control_ids` are special even if the tokenizer does not say so: slack, mask.
         """
@@ -98,20 +97,11 @@ class Vocabulary:
         return (tuple(ids[:-1]), tuple(ids[-1:])) if text else (tuple(ids), ())
 
     def starting_with(self, start: bytes, *, single_line: bool = False) -> list[int]:
-        """Every token whose bytes begin with `start` (token healing): `start`'s own token and all that extend it.
-
-        `single_line`: without those that extend it by a line break, with or without more behind that.
-        """
-        first = bisect.bisect_left(self._sorted, start, key=self._bytes.__getitem__)
-        found = []
-        for place in range(first, len(self._sorted)):
-            id_ = self._sorted[place]
-            value = self._bytes[id_]
-            if not value.startswith(start):
-                break
-            if not (single_line and value.startswith(LINE_BREAKS, len(start))):
-                found.append(id_)
-        return found
+        """`start`'s own token and all that extend it (token healing); `single_line`: but not by a line break."""
+        found = self._range(start)
+        if not single_line:
+            return found
+        return [id_ for id_ in found if not self._bytes[id_].startswith(LINE_BREAKS, len(start))]
 
     def agreeing_with(self, start: bytes) -> list[int]:
         """Every token that begins with `start` or that `start` begins with, for a place that requires `start`.

@@ -5,6 +5,7 @@ same while a line is typed. The last given token is decoded again: half a word s
 """
 
 import codecs
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -114,13 +115,10 @@ class Asking:
     def __init__(self, model: LoadedModel, family: MiddleFamily, request: InfillRequest) -> None:
         self._model, self._family, self._request = model, family, request
         self._chats = bool(request.instruction) and family.chat_prompt("") is not None
-        self._files = _fitting(model, request.context, context_tokens(model, family))
+        self._files = _fitting(request.context, context_tokens(model, family))
 
     def of(self, parts: TextAndHoles, fills: Sequence[str], number: int, *, short: bool = False) -> Asked:
-        """Hole `number` between the `fills` of all others. Raises RequestError if no prompt is short enough.
-
-        `short`: a prompt that is quick to read.
-        """
+        """Hole `number` between the `fills` of all others. Raises RequestError if no prompt is short enough."""
         hole, share = parts.holes[number], SHORT_SHARE if short else 1.0
         before = "".join(text + fill for text, fill in zip(parts.texts[:number], fills, strict=False))
         before += parts.texts[number]
@@ -212,12 +210,7 @@ def _opening(asked: Question) -> str:
     return f"{conversation.fence(asked)}{language}\n"
 
 
-def _fitting(model: LoadedModel, snippets: Sequence[Snippet], most: int) -> tuple[Snippet, ...]:
+def _fitting(snippets: Sequence[Snippet], most: int) -> tuple[Snippet, ...]:
     """The first snippets that fit into `most` tokens together."""
-    kept: list[Snippet] = []
-    for snippet in snippets:
-        most -= question.tokens(snippet.text + snippet.path)
-        if most < 0:
-            break
-        kept.append(snippet)
-    return tuple(kept)
+    taken = itertools.accumulate(question.tokens(snippet.text + snippet.path) for snippet in snippets)
+    return tuple(snippet for snippet, end in zip(snippets, taken, strict=True) if end <= most)

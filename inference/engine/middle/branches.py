@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from itertools import count
 
 from inference.engine.middle.branch import Branch, Choice
-from inference.engine.middle.lookup import Lookup
-from inference.engine.middle.writer import Writer
+from inference.engine.middle.writer import Lookup, Writer
 
 _DEEPER = 2.0
 """A branch off a branch counts as this much less likely, in nats: otherwise most would differ only in a comment."""

@@ -70,7 +70,7 @@ def _all(question: Question) -> str:
 
 @dataclass(frozen=True)
 class Block:
-    """The place of the code in an answer. `is_closed`: no more of it will come."""
+    """The fill in an answer: `answer[start:end]`. `is_closed`: no more of it will come."""
 
     start: int
     end: int
@@ -163,11 +163,7 @@ def fitted(text: str, question: Question) -> str:
 
 
 def _tails(prefix: str) -> list[str]:
-    """The texts an answer may repeat: the last lines before the hole, longest first, the unfinished line, the
-    unfinished word.
-
-    A single whole line may be intended twice, unless it opens a block.
-    """
+    """Texts an answer may repeat, longest first: the last lines and word; one whole line only if it opens a block."""
     lines = prefix.split("\n")[-_MOST_REPEATED_LINES:]
     tails = ["\n".join(lines[first:]).lstrip() for first in range(len(lines))]
     if len(lines) > 1 and not lines[-1].strip() and not lines[-2].rstrip().endswith(_OPENERS):

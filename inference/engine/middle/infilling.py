@@ -19,8 +19,7 @@ from inference.engine.middle import question
 from inference.engine.middle.asking import Asked, Asking
 from inference.engine.middle.branch import Branch, End
 from inference.engine.middle.branches import Branches
-from inference.engine.middle.lookup import Lookup
-from inference.engine.middle.writer import Writer
+from inference.engine.middle.writer import Lookup, Writer
 from inference.engine.work import Work
 from inference.messages import MAX_CANDIDATES, Candidate, Done, Draft, InfillRequest, Outcome
 from inference.models.family import Context, MiddleFamily
@@ -49,10 +48,7 @@ class MiddleInfilling(Work[MiddleEvent]):
         self._cut = False
 
     def amend(self, hole: int, text: str) -> None:
-        """Pins `text`, the whole text now at the start of a hole; takes effect before the next step.
-
-        Raises RequestError if the request has no such hole.
-        """
+        """Pins `text`, the whole text now at the start of a hole, before the next step. Raises RequestError."""
         self._parts = self._parts.pinned(hole, text)
         self._keep_agreeing()
 
@@ -176,10 +172,7 @@ class MiddleInfilling(Work[MiddleEvent]):
     def _rework(
         self, number: int, branch: Branch, text: Sequence[int], writer: Writer
     ) -> Generator[MiddleEvent | None, None, int]:
-        """Reads the current text: alternatives leave it where the model would rather have written something else.
-
-        Keeps the first (1 - strength) * n of a text's n tokens. Returns how many.
-        """
+        """Reads the current text; alternatives keep its first (1 - strength) * n tokens. Returns how many those are."""
         for _ in writer.read(branch, text):
             yield None
         branch.end = End.TEXT

@@ -30,10 +30,7 @@ _ROOM_OF_A_LINE = 64
 
 @dataclass(frozen=True)
 class Question:
-    """One hole, between `prefix` and `suffix`; the fill's required start is the end of `prefix`.
-
-    `draft` is a text to improve; empty: none. `temperature` 0 asks for the likeliest text.
-    """
+    """A hole between `prefix`, which ends with the fill's start, and `suffix`. `draft` is a text to improve, if any."""
 
     prefix: str
     suffix: str
@@ -50,10 +47,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Windows:
-    """How much of a file to send: a `share` of the usual.
-
-    `context_tokens`: the server's limit for prompt and answer together; None: unknown.
-    """
+    """A `share` of the usual text, within the server's limit of `context_tokens` for prompt and answer, if known."""
 
     context_tokens: int | None = None
     share: float = 1.0
@@ -63,10 +57,7 @@ class Windows:
         return replace(self, share=self.share / 2) if self.share > _LEAST_SHARE else None
 
     def around(self, before: str, after: str, answer_tokens: int, controls: Sequence[str]) -> tuple[str, str]:
-        """The text around a hole to send, cut at line ends, without `controls`.
-
-        `answer_tokens`: room for the answer and the draft.
-        """
+        """The text around a hole, cut at line ends, without `controls`. `answer_tokens` is what else needs room."""
         share = self.share * self._fitting(answer_tokens)
         prefix = _end_of(before, int(_PREFIX_TOKENS * share) * CHARACTERS_PER_TOKEN)
         suffix = _start_of(after, int(_SUFFIX_TOKENS * share) * CHARACTERS_PER_TOKEN)

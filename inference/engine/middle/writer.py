@@ -1,7 +1,8 @@
 """Writes texts behind one prompt, the likeliest token each time, and verifies guesses of the next ones on the way.
 
 It forgets rows of wrong guesses, so the text is the same with and without them (Stern et al., 2018,
-https://arxiv.org/abs/1811.03115; here the guesses come from tokens read earlier).
+https://arxiv.org/abs/1811.03115). Guesses are the tokens that followed the same tokens earlier, in the prompt or in the
+text (prompt lookup decoding: Saxena, 2023, https://github.com/apoorvumang/prompt-lookup-decoding).
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,6 @@ from torch import Tensor
 from inference.engine.canvas.constraints import FORBIDDEN
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.middle.branch import Branch, Choice, End
-from inference.engine.middle.lookup import MOST_GUESSED, Lookup
 from inference.models.family import Context, MiddleFamily, common_start
 
 _OTHERS = 4
@@ -21,6 +21,33 @@ _LONGEST_LOOP, _LOOPED = 48, 8
 """Stops a text that repeats the same few tokens, at most this many, for this many tokens."""
 _READ_TOKENS = 64
 """Read this many tokens of a given text per pass."""
+_LONGEST_RUN, _SHORTEST_RUN = 4, 2
+_MOST_GUESSED = 8
+
+
+class Lookup:
+    """The places of all short runs of tokens read or written so far. The latest of each counts."""
+
+    def __init__(self, ids: Sequence[int]) -> None:
+        self._ids: list[int] = []
+        self._ends: dict[tuple[int, ...], int] = {}
+        self.add(ids)
+
+    def add(self, ids: Sequence[int]) -> None:
+        """Adds these tokens as a source of guesses."""
+        for id_ in ids:
+            count = len(self._ids)
+            for size in range(_SHORTEST_RUN, min(_LONGEST_RUN, count) + 1):
+                self._ends[tuple(self._ids[count - size :])] = count
+            self._ids.append(id_)
+
+    def guess(self, tail: Sequence[int], most: int = _MOST_GUESSED) -> list[int]:
+        """At most this many tokens that followed the longest known run at the end of `tail`."""
+        for size in range(min(_LONGEST_RUN, len(tail)), _SHORTEST_RUN - 1, -1):
+            place = self._ends.get(tuple(tail[len(tail) - size :]))
+            if place is not None:
+                return self._ids[place : place + most]
+        return []
 
 
 class Writer:
@@ -36,10 +63,9 @@ class Writer:
         self._any[self._ends] = 0.0
         self._fed: list[int] = []
         self._room = -1
-        self._most = min(MOST_GUESSED, max(1, model.traits.free_rows - 1))
+        self._most = min(_MOST_GUESSED, max(1, model.traits.free_rows - 1))
         """Too many rows cost more than they save: 8 lines took 7.2 s without guesses, 5.2 s with 3, 6.8 s with 8."""
         self.passes = 0
-        self.written = 0
 
     def write(self, branch: Branch) -> Iterator[None]:
         """Writes a branch to its end; each `next` is a forward pass, after which it may be changed or left."""
@@ -91,7 +117,7 @@ class Writer:
     @torch.inference_mode()
     def _rows(self, branch: Branch, more: Sequence[int]) -> Tensor:
         """(1 + len(more), V) logits after the branch and after each of `more`. Keeps the fed tokens."""
-        ids, room = branch.ids[self._forced :], branch.asked.room + MOST_GUESSED
+        ids, room = branch.ids[self._forced :], branch.asked.room + _MOST_GUESSED
         known = min(common_start(self._fed, ids), len(ids) - 1)
         if known < 0 or len(ids) + len(more) > self._room:
             self._room = len(ids) + len(more) + room
@@ -141,7 +167,6 @@ class Writer:
         last = self._vocabulary.bytes_of([choice.id])
         branch.ids.append(choice.id)
         branch.data += last
-        self.written += 1
         end = branch.asked.end_in(branch.data, last)
         if end is not None:
             branch.data = branch.data[:end]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from inference.engine.canvas import answered, fills
+from inference.engine.canvas import answered
 from inference.engine.canvas.answered import RankedFill
 from inference.engine.canvas.fills import Written
 from inference.engine.canvas.plan import Plan
@@ -43,12 +43,7 @@ def ranked(
     """
     count = len(written)
     found = known or ([0.0] * count if count == 1 and quick else scores(model, context, plan, written, typed))
-    best: dict[tuple[str, ...], RankedFill] = {}
-    for number in sorted(range(count), key=lambda i: -found[i]):
-        one = written[number]
-        texts = fills.texts(model.vocabulary, one.ids, one.spans, plan.layout.holes)
-        best.setdefault(texts, RankedFill(texts, found[number], one.tokens, number, one))
-    return sorted(best.values(), key=answered.flaws)
+    return answered.ranked(model.vocabulary, plan.layout.holes, written, found)
 
 
 def scores(

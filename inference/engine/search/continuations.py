@@ -17,10 +17,9 @@ from torch import Tensor
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.file_text import LONGEST_MATCH
 from inference.engine.canvas.fills import Written
-from inference.engine.canvas.layout import OPEN
 from inference.engine.canvas.plan import Plan
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.search import answers, file_mixture, rank
+from inference.engine.search import answers, rank
 from inference.models.family import Context
 
 _LONGEST = 24
@@ -32,10 +31,7 @@ _SPARE = 2
 
 
 class Continued(NamedTuple):
-    """Continuations, best first, and the log-probability of the hole's required start (half a word, say).
-
-    That start was given, so it says nothing about a continuation or the model's confidence in it.
-    """
+    """Continuations, best first, and the log-probability of the hole's given start, for which they get no credit."""
 
     found: list[Written]
     typed: float
@@ -133,7 +129,7 @@ def _following(plan: Plan, logits: Tensor, start: Sequence[int], lines: Sequence
     """(K, V) logits -> log-probabilities of the next token of each line, mixed with the file's."""
     if plan.file_text is None:
         return logits.log_softmax(-1)
-    return file_mixture.mixed(plan.file_text, logits, [[*start, *line.tokens] for line in lines])
+    return rank.mixed(plan.file_text, logits, [[*start, *line.tokens] for line in lines])
 
 
 def _longer(
@@ -176,10 +172,7 @@ def _ends(model: LoadedModel, plan: Plan) -> list[int]:
 
 def _on_canvas(plan: Plan, end: _End) -> Written:
     row = plan.layout.compose([len(end.tokens)])
-    given = dict(zip((index for index, id_ in enumerate(row.ids) if id_ == OPEN), range(len(end.tokens)), strict=True))
-    return Written(
-        [end.tokens[given[index]] if index in given else id_ for index, id_ in enumerate(row.ids)],
-        [end.confidences[given[index]] if index in given else 1.0 for index in range(len(row.ids))],
-        row.spans,
-        len(end.tokens),
-    )
+    ((_, first, stop),) = row.spans
+    ids = [*row.ids[:first], *end.tokens, *row.ids[stop:]]
+    confidences = [*[1.0] * first, *end.confidences, *[1.0] * (len(ids) - stop)]
+    return Written(ids, confidences, row.spans, len(end.tokens))

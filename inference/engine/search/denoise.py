@@ -138,10 +138,7 @@ class Denoising:
 
     @torch.inference_mode()
     def predict(self, chosen: Tensor | None = None) -> Tensor:
-        """(N, V) logits of the hole rows, at this step's temperature, impossible tokens forbidden.
-
-        `chosen` (n,): only for the hole rows with these numbers, (n, V).
-        """
+        """(N, V) logits of the hole rows, or of the `chosen` (n,), at this step's temperature and constrained."""
         rows, feedback, constraint = self.canvas.hole_rows, self.feedback, self.constraint
         of_row = None if constraint is None else constraint.of_row
         if chosen is not None:

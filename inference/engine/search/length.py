@@ -28,10 +28,7 @@ _FINEST = 1024
 
 
 def from_slack(curves: Sequence[Sequence[float]], holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
-    """Up to `count` different length choices, likeliest first.
-
-    `curves[h][j]` is P(slack) at slot j of hole h. Each choice has one length per hole.
-    """
+    """Up to `count` choices of a length per hole, likeliest first. `curves[h][j]`: P(slack) at slot j of hole h."""
     rising = [list(itertools.accumulate(curve, max)) for curve in curves]
     nearest = [_nearest(hole, len(curve)) for hole, curve in zip(holes, curves, strict=True)]
     choices: dict[tuple[int, ...], None] = {}

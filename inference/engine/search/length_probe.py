@@ -20,8 +20,7 @@ _FOLLOWING = 3
 def slack_curves(model: LoadedModel, context: Context, layout: Layout, noise: Noise) -> list[list[float]]:
     """P(slack) of each slot of each hole, on the canvas with all holes at their widest and nothing but noise.
 
-    At temperature 1, whatever the checkpoint samples at: slack is one token against a spread of others, so a sharper
-    distribution exaggerates it, and holes come out far too short.
+    At temperature 1: a sharper distribution exaggerates this one token, and holes come out far too short.
     """
     holes, slack = layout.holes, model.properties.slack_token_id
     row = layout.compose([hole.maximum for hole in holes])
@@ -40,11 +39,9 @@ def slack_curves(model: LoadedModel, context: Context, layout: Layout, noise: No
 
 @torch.inference_mode()
 def end_chances(model: LoadedModel, context: Context, plan: Plan) -> list[float]:
-    """For each length from 0 on, its log-probability, by a masked model's own distribution.
+    """For each length from 0 on, its log-probability by a masked model, in one pass; empty if there is none to find.
 
-    Shows the hole with more masked rows than it needs and nothing behind it: past the end of its text, the suffix's
-    first tokens are likely in the following rows. One pass finds all lengths. Empty, without a pass, if a plan has
-    several holes, a hole's length is given or nothing follows it.
+    Where a hole of too many masked rows ends, the suffix's first tokens are likely in the rows that follow.
     """
     (hole, *others), following = plan.layout.holes, list(plan.layout.suffix[:_FOLLOWING])
     if others or not following or hole.minimum == hole.maximum:

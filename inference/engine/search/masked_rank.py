@@ -14,7 +14,7 @@ import torch
 from inference.engine.canvas.fills import Written
 from inference.engine.canvas.plan import Plan
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.search import file_mixture, length, rank
+from inference.engine.search import length, rank
 from inference.engine.search.rank import ScoreWeights
 from inference.models.family import Context
 
@@ -71,7 +71,7 @@ def _with_file(plan: Plan, one: Written, values: Sequence[float]) -> list[float]
     known, found = torch.tensor(values), list[float]()
     for first, _, end in one.spans:
         here = known[len(found) : len(found) + end - first]
-        found += file_mixture.rescored(plan.file_text, here, plan.prefix_ids, one.ids[:end]).tolist()
+        found += rank.rescored(plan.file_text, here, plan.prefix_ids, one.ids[:end]).tolist()
     return found
 
 

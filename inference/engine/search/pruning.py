@@ -25,10 +25,7 @@ TRIAL_SUFFIX_TOKENS = 24
 
 
 def tried(rows: Sequence[Row], finished: int, free_rows: int = 0) -> list[Row]:
-    """The canvases to begin with: with a short suffix, if some will be dropped.
-
-    It gets the `free_rows` (see `Traits`) left over by the holes.
-    """
+    """The canvases to begin with: if some will be dropped, with a short suffix that fills the `free_rows`."""
     if len(rows) <= finished:
         return list(rows)
     free = free_rows // len(rows) - max(row.spans[-1][2] for row in rows)
@@ -50,10 +47,7 @@ def prune(
     finished: int,
     known: Sequence[float] | None = None,
 ) -> list[Written]:
-    """Continues with the `finished` canvases that currently rank best; returns their answers so far, best first.
-
-    `known`: see `answers.ranked`.
-    """
+    """Keeps the `finished` canvases that rank best and returns their answers so far. `known`: see `answers.ranked`."""
     ranked = answers.ranked(model, context, plan, answers.standing(loop), quick=False, known=known)
     best = [answer.number for answer in ranked[:finished]]
     loop.go_on_with(best, loop.canvas.keep(best, plan.layout.suffix, plan.layout.width))
@@ -66,10 +60,7 @@ def _is_cut(loop: Denoising, plan: Plan) -> bool:
 
 
 def pin(model: LoadedModel, loop: Denoising, plan: Plan, hole: int, text: str) -> bool:
-    """Pins `text` at the start of a hole on every canvas whose answer begins with it, and drops the other canvases.
-
-    Returns False, changing nothing, if no canvas agrees.
-    """
+    """Pins `text` at the start of a hole and drops the canvases that disagree; False, and no change, if all do."""
     agreeing = [
         (index, *found)
         for index in range(loop.canvas.batch)
@@ -88,10 +79,7 @@ def pin(model: LoadedModel, loop: Denoising, plan: Plan, hole: int, text: str) -
 def _agreed(
     vocabulary: Vocabulary, loop: Denoising, index: int, slots: Slots, hole: int, text: str
 ) -> tuple[int, bytes] | None:
-    """How many rows of the hole `text` covers, and the bytes of it that begin the next row.
-
-    None if this canvas's answer does not begin with `text`.
-    """
+    """How many rows of the hole `text` covers, and its bytes that begin the next row; None if the answer disagrees."""
     rows = fills.values(vocabulary, loop.answer[index].tolist(), loop.canvas.spans[index][hole], slots)
     wanted = b"".join(rows)[: slots.skip] + text.encode()
     if not b"".join(rows).startswith(wanted):

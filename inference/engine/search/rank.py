@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
-from inference.engine.canvas.file_text import FileText
+from inference.engine.canvas.file_text import LONGEST_MATCH, FileText
 from inference.engine.canvas.fills import Written
-from inference.engine.search import file_mixture
 from inference.models.family import Context
 
 _LEAST = 1e-9
@@ -70,10 +70,10 @@ def scores(
     return [_score(each, one) for each, one in zip(known, candidates, strict=True)]
 
 
-def _with_file(known: torch.Tensor, one: Judged, prefix: Sequence[int], file_text: FileText) -> torch.Tensor:
+def _with_file(known: Tensor, one: Judged, prefix: Sequence[int], file_text: FileText) -> Tensor:
     """The fill's part mixed with the file's. Not the suffix, which is in the file and would predict itself."""
     fill, suffix = known[: len(known) - len(one.suffix)], known[len(known) - len(one.suffix) :]
-    return torch.cat([file_mixture.rescored(file_text, fill, prefix, one.fill), suffix])
+    return torch.cat([rescored(file_text, fill, prefix, one.fill), suffix])
 
 
 def by_confidence(written: Written) -> float:
@@ -82,7 +82,7 @@ def by_confidence(written: Written) -> float:
     return sum(math.log(max(sure, _LEAST)) for sure in chosen) / len(chosen) if chosen else 0.0
 
 
-def _score(log_probabilities: torch.Tensor, one: Judged) -> float:
+def _score(log_probabilities: Tensor, one: Judged) -> float:
     """The weighted mean of the fill's and the suffix's scores, if there are any."""
     fill = len(log_probabilities) - len(one.suffix)
     inside, behind = float(log_probabilities[:fill].sum()) - one.typed, log_probabilities[fill:]
@@ -94,3 +94,29 @@ def weighted(fill: float, tokens: int, suffix: float | None, weights: ScoreWeigh
     score = fill / max(1.0, tokens + weights.smoothing)
     score = score if suffix is None else (score + weights.suffix * suffix) / (1 + weights.suffix)
     return score + weights.length * math.log(max(1, tokens))
+
+
+def mixed(file: FileText, logits: Tensor, tails: Sequence[Sequence[int]]) -> Tensor:
+    """(K, V) logits after each tail -> (K, V) log-probabilities of the mixture."""
+    found = [file.followers(tail) for tail in tails]
+    shares = torch.tensor([each.share for each in found], device=logits.device)[:, None]
+    probabilities = logits.softmax(-1) * (1 - shares)
+    rows = [row for row, each in enumerate(found) for _ in each.tokens]
+    tokens = [token for each in found for token in each.tokens]
+    parts = [each.share / len(each.tokens) for each in found for _ in each.tokens]
+    places = (torch.tensor(rows, dtype=torch.long), torch.tensor(tokens, dtype=torch.long))
+    probabilities.index_put_(
+        tuple(place.to(logits.device) for place in places), torch.tensor(parts, device=logits.device), True
+    )
+    return probabilities.log()
+
+
+def rescored(file: FileText, log_probabilities: Tensor, before: Sequence[int], ids: Sequence[int]) -> Tensor:
+    """(n,) the model's log-probabilities of the last n of `ids`, which follow `before` -> (n,) the mixture's."""
+    text = [*before[-LONGEST_MATCH:], *ids]
+    start = len(text) - len(log_probabilities)
+    found = [file.followers(text[max(0, end - LONGEST_MATCH) : end]) for end in range(start, len(text))]
+    shares = torch.tensor([each.share for each in found], device=log_probabilities.device)
+    parts = [each.part(id_) for each, id_ in zip(found, text[start:], strict=True)]
+    copied = torch.tensor(parts, device=log_probabilities.device)
+    return torch.logaddexp(log_probabilities + (-shares).log1p(), copied.log())

@@ -21,10 +21,7 @@ class Resizing:
     """How many rows of a canvas may be doubled: a model may double and remove the same row without end."""
 
     def allowed(self, canvas: CanvasBatch, doubled: Sequence[int], *, last: bool) -> tuple[Tensor, Tensor]:
-        """(N,) bool each: the rows whose hole may grow, not at the `last` step, and shrink.
-
-        `doubled`: how many rows of each canvas have been doubled.
-        """
+        """(N,) bool each: whose hole may grow, and shrink. `doubled`: how many rows of each canvas have been."""
         grows = torch.zeros(canvas.pinned.shape, dtype=torch.bool)
         shrinks = grows.clone()
         for index, spans in enumerate(canvas.spans):

@@ -5,8 +5,6 @@ https://arxiv.org/abs/2505.24857), put noise back everywhere else, stop when the
 B canvases, N hole rows in all, R most hole rows of one canvas, V vocabulary size.
 """
 
-from typing import Protocol
-
 import torch
 from torch import Tensor
 
@@ -34,10 +32,7 @@ def entropy(logits: Tensor, probabilities: Tensor) -> Tensor:
 
 
 def accept(entropies: Tensor, bound: float, at_least: Tensor | None = None) -> Tensor:
-    """(B, R) entropies, infinite if a canvas has no row -> (B, R) bool: the rows whose tokens are kept this step.
-
-    `at_least` (B,) is how many rows to accept even beyond the bound.
-    """
+    """(B, R) entropies, infinite for no row -> (B, R) bool: the rows to keep now, `at_least` (B,) of them."""
     ordered, order = entropies.sort(-1)
     accepted = ordered.cumsum(-1) - ordered <= bound
     if at_least is not None:
@@ -69,20 +64,6 @@ def confident(entropies: Tensor, counts: Tensor, settings: SamplerSettings) -> T
     return (total / counts.clamp(min=1) < settings.confidence) | (total < settings.total_entropy)
 
 
-class Noise(Protocol):
-    """The content of an unknown hole row, and how an accepted row gets its token."""
-
-    @property
-    def generator(self) -> torch.Generator:
-        """The random stream of one request."""
-
-    def rows(self, count: int) -> Tensor:
-        """(count,) ids to start from and to renoise with."""
-
-    def sample(self, probabilities: Tensor, accepted: Tensor) -> Tensor:
-        """(N, V) probabilities, (N,) bool -> (N,) a token of each accepted row; the others are arbitrary."""
-
-
 class UniformNoise:
     """Random tokens. Draws numbers as transformers' `generate` does: for all rows, accepted or not."""
 
@@ -90,12 +71,12 @@ class UniformNoise:
         self._vocabulary_size, self.generator = vocabulary_size, generator
 
     def rows(self, count: int) -> Tensor:
-        """See `Noise`."""
+        """(count,) ids to start from and to renoise with."""
         device = self.generator.device
         return torch.randint(0, self._vocabulary_size, (count,), generator=self.generator, device=device)
 
     def sample(self, probabilities: Tensor, accepted: Tensor) -> Tensor:
-        """See `Noise`."""
+        """(N, V) probabilities, (N,) bool -> (N,) a token of each accepted row; the others are arbitrary."""
         return torch.multinomial(probabilities, 1, generator=self.generator)[:, 0]
 
 
@@ -106,15 +87,17 @@ class MaskNoise:
         self._mask_token_id, self.generator = mask_token_id, generator
 
     def rows(self, count: int) -> Tensor:
-        """See `Noise`."""
         return torch.full((count,), self._mask_token_id, device=self.generator.device)
 
     def sample(self, probabilities: Tensor, accepted: Tensor) -> Tensor:
-        """See `Noise`."""
         sampled = torch.zeros_like(accepted, dtype=torch.long)
         chances = probabilities[accepted]
         sampled[accepted] = draw(chances, random_points(len(chances), self.generator))
         return sampled
+
+
+Noise = UniformNoise | MaskNoise
+"""The content of an unknown hole row, and how an accepted row gets its token."""
 
 
 def noise_of(traits: Traits, properties: Properties, generator: torch.Generator) -> Noise:

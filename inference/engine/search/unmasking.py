@@ -116,10 +116,7 @@ class Unmasking(Denoising):
         )
 
     def _read(self, chosen: Tensor, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(n, V) logits of the `chosen` rows -> (n,) tokens, their sureness by the method, and their probabilities.
-
-        Some rows at a time. Stores the feedback for the next step.
-        """
+        """(n, V) logits of the `chosen` rows -> (n,) tokens, their sureness and probabilities. Stores the feedback."""
         points: Iterable[Tensor | None] = repeat(None)
         if self._heat():
             points = torch.split(sampler.random_points(len(logits), self._noise.generator), sampler.BLOCK_ROWS)

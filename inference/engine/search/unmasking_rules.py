@@ -18,10 +18,7 @@ _LIKELIEST = 1024
 
 
 def linear_count(masked: Tensor, step: int, steps: int) -> Tensor:
-    """(B,) masked rows -> (B,) how many to write at this step, of a time that falls evenly; all at the last step.
-
-    Often 0: such a step changes nothing.
-    """
+    """(B,) masked rows -> (B,) how many to write now if time falls evenly, often 0; all at the last step."""
     if step >= steps - 1:
         return masked
     times = torch.linspace(1, _LAST_TIME, steps + 1, dtype=torch.float32, device=masked.device)
@@ -45,10 +42,7 @@ COUNTS = {"linear": linear_count, "rounded": rounded_count, "single": single_cou
 
 
 def nucleus(logits: Tensor, top_p: float) -> Tensor:
-    """(N, V) logits; tokens beyond the likeliest that together exceed `top_p` get the minimum.
-
-    The token with which the sum crosses `top_p` is kept.
-    """
+    """(N, V) logits, the minimum beyond the likeliest tokens whose probabilities together first exceed `top_p`."""
     if top_p >= 1.0:
         return logits
     chances = logits.softmax(-1)
@@ -76,10 +70,7 @@ def sureness(method: str, probabilities: Tensor, tokens: Tensor) -> Tensor:
 
 
 def surest(table: Tensor, counts: Tensor) -> Tensor:
-    """(B, R) sureness, -inf if a canvas has no such row, (B,) -> (B, R) bool: this many surest rows of each canvas.
-
-    Among equally sure rows the first win.
-    """
+    """(B, R) sureness, -inf for no row, and (B,) counts -> (B, R) bool: the surest rows, the first among equals."""
     order = table.argsort(dim=-1, descending=True, stable=True)
     chosen = torch.arange(table.shape[1], device=table.device) < counts[:, None]
     return torch.zeros_like(chosen).scatter(-1, order, chosen) & (table > -torch.inf)

@@ -4,8 +4,7 @@ Holds what registry.py needs from the family; torch is imported when a model is 
 """
 
 from inference.models.checkpoint import Checkpoint
-from inference.models.diffusion_gemma import mlx_format
-from inference.models.diffusion_gemma.stated import check, default_properties
+from inference.models.diffusion_gemma.stated import check, default_properties, refuse_packed
 from inference.models.family import Family, OnProgress
 
 __all__ = ["check", "default_properties", "dtypes", "load", "weight_bytes"]
@@ -16,7 +15,7 @@ def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnP
 
     If no dtype is named, a CPU may multiply the rows of canvases in bfloat16 although it computes in float32.
     """
-    mlx_format.refuse(found)
+    refuse_packed(found)
     from inference.models.diffusion_gemma.adapter import DiffusionGemma
 
     return DiffusionGemma.load(found, device, dtype, progress)
@@ -31,7 +30,7 @@ def dtypes(device: str | None, wanted: str | None) -> tuple[str, ...]:
 
 def weight_bytes(found: Checkpoint, dtype: str) -> float:
     """The memory of the weights in a dtype, whether or not they fit. Raises ModelError."""
-    mlx_format.refuse(found)
+    refuse_packed(found)
     from inference.models.devices import PRECISIONS
     from inference.models.diffusion_gemma import weights
 

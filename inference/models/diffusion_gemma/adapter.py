@@ -36,7 +36,7 @@ def cache_budget(network: Passes, properties: Properties, free_bytes: int, *, on
 
 
 class DiffusionGemma:
-    """A loaded DiffusionGemma. Only its prefix cache changes."""
+    """A loaded DiffusionGemma (`Family`, `PreparingFamily`). Only its prefix cache changes."""
 
     def __init__(
         self, found: Checkpoint, tokenizer: Tokenizer, network: Passes, dtype: str, cache_bytes: int, runs_on: str = ""
@@ -69,11 +69,9 @@ class DiffusionGemma:
         return cls(found, tokenizer, network, precision.name, cache_bytes)
 
     def prepare(self) -> bool:
-        """See `PreparingFamily`."""
         return self.network.prepare()
 
     def open(self, prefix_ids: Sequence[int]) -> "EncodedContext":
-        """See `Family.open`."""
         return EncodedContext(self.network, self.prefixes.acquire(prefix_ids), prefix_ids)
 
 
@@ -82,14 +80,9 @@ class EncodedContext:
 
     def __init__(self, network: Passes, prefix: EncodedPrefix, prefix_ids: Sequence[int]) -> None:
         self._network, self._prefix, self._ids = network, prefix, prefix_ids
-
-    @property
-    def reused_tokens(self) -> int:
-        """See `Context`."""
-        return self._prefix.reused
+        self.reused_tokens = prefix.reused
 
     def encode(self) -> Iterator[int]:
-        """See `Context`."""
         return self._prefix.encode(self._ids)
 
     @torch.inference_mode()
@@ -129,7 +122,6 @@ class EncodedContext:
         )
 
     def close(self) -> None:
-        """See `Context`."""
         self._prefix.release()
 
     def _view_before_last(self) -> PrefixView:
@@ -150,21 +142,17 @@ class EncodedContinuation:
 
     @torch.inference_mode()
     def feed(self, ids: Tensor) -> Tensor:
-        """See `Continuation`."""
         return self._network.logits(self._hidden(ids)[:, -1])
 
     @torch.inference_mode()
     def feed_rows(self, ids: Tensor) -> Tensor:
-        """See `Continuation`."""
         return self._network.logits(self._hidden(ids))
 
     def trim(self, count: int) -> None:
-        """See `Continuation`."""
         self._cache.grow(-count)
 
     @torch.inference_mode()
     def keep(self, parents: Tensor) -> None:
-        """See `Continuation`."""
         self._cache.keep(parents)
 
     def _hidden(self, ids: Tensor) -> Tensor:

@@ -7,8 +7,7 @@ layers of transformers. Shapes: B continuations, G key heads, T rows of the pref
 import torch
 from torch import Tensor
 
-from inference.models.diffusion_gemma.passes import LayerView, PrefixView
-from inference.models.diffusion_gemma.rows import Array, ArrayRows
+from inference.models.diffusion_gemma.passes import Array, ArrayRows, LayerView, PrefixView
 
 
 class ScoringCache:

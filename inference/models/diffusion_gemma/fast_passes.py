@@ -30,10 +30,7 @@ log = logging.getLogger(__name__)
 
 
 def fastest(model: Any, *, exact: bool = True) -> Network:
-    """The network of a loaded `DiffusionGemmaForBlockDiffusion`.
-
-    Unless `exact`, a capable CPU computes the products of canvas passes in bfloat16 if the model is float32.
-    """
+    """The network of a loaded model; unless `exact`, a capable CPU multiplies canvas rows in bfloat16."""
     plain = Network(model)
     if plain.device.type == "cuda":
         model.set_experts_implementation("grouped_mm")  # the stock loop visits each expert from Python

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from inference.models.devices import quantiser
 from inference.models.family import ModelError, OnProgress
-from inference.models.quantiser import library
 from inference.models.shards import Shards
 
 _BLOCK, _SCALE_BLOCK = 64, 256
@@ -29,11 +29,11 @@ def weight_bytes(shards: Shards) -> float:
     """The memory of the weights in 4 bits, including one unpacked layer."""
     experts = [name for name in shards.shapes if name.endswith(_EXPERTS) and ".experts." in name]
     others = [name for name in shards.shapes if name not in set(experts) and not any(part in name for part in _UNUSED)]
-    packed = sum(shards.elements(name) for name in experts) * _BYTES_PER_EXPERT_WEIGHT
+    packed = sum(prod(shards.shapes[name]) for name in experts) * _BYTES_PER_EXPERT_WEIGHT
     unpacked = sum(
-        max((shards.elements(name) for name in experts if name.endswith(one)), default=0) for one in _EXPERTS
+        max((prod(shards.shapes[name]) for name in experts if name.endswith(one)), default=0) for one in _EXPERTS
     )
-    return packed + _OTHER_BYTES_PER_WEIGHT * (unpacked + sum(shards.elements(name) for name in others))
+    return packed + _OTHER_BYTES_PER_WEIGHT * (unpacked + sum(prod(shards.shapes[name]) for name in others))
 
 
 def read(shards: Shards, device: torch.device, dtype: torch.dtype, progress: OnProgress) -> Any:
@@ -117,7 +117,7 @@ def _load_packed(
     pieces = (piece.to(device, dtype) for piece in shards.pieces(full, shape))
     packed, state = quantised(pieces, shape, device, dtype)
     setattr(owner, name, nn.Parameter(packed, requires_grad=False))
-    library().nn.parametrize.replace_parameter_4bit_prequantized(owner, name, state.as_dict(packed=True), device)
+    quantiser().nn.parametrize.replace_parameter_4bit_prequantized(owner, name, state.as_dict(packed=True), device)
 
 
 def quantised(
@@ -128,7 +128,7 @@ def quantised(
     Gives the result of `replace_parameter_4bit(compress_statistics=True)` on the whole tensor, which would take eight
     times the tensor's memory on a CPU. Joins pieces that are no whole number of blocks.
     """
-    functional = library().functional
+    functional = quantiser().functional
     if prod(shape[1:]) % _BLOCK:
         return functional.quantize_4bit(  # type: ignore[no-any-return]
             torch.cat(list(pieces)), compress_statistics=True, quant_type="nf4", blocksize=_BLOCK

@@ -97,8 +97,7 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, s
 def stacked_heads(queries: Tensor, key_heads: int, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
     """(B, H, W, D) -> (B, G, H / G * W, D): the heads that share a key head as rows of one head; and their mask.
 
-    This reads the keys without copying. torch's own grouped attention and transformers copy keys and values for each
-    head if there is a mask: 8-fold on the full layers of the released checkpoint.
+    It copies no keys. torch and transformers copy them for each head, 8-fold on the released full layers.
     """
     batch, heads, rows, size = queries.shape
     sharing = heads // key_heads

@@ -9,7 +9,7 @@ from collections.abc import Generator, Sequence
 import torch
 from torch import Tensor
 
-from inference.models.diffusion_gemma.prefix_cache import EncodedPrefix, PrefixCache
+from inference.models.diffusion_gemma.prefix_cache import PrefixCache
 
 
 def tokens(
@@ -28,14 +28,10 @@ def tokens(
             pass
         last = prefix_ids[-1]
         for _ in range(count):
-            logits = network.logits(_feed(prefixes, prefix, last)[0, -1])
+            hidden = network.encode(torch.tensor([[last]], device=network.device), prefix)
+            prefix.commit([last])
+            logits = network.logits(hidden[0, -1])
             last = int((logits if bias is None else logits + bias).argmax())
             yield last
     finally:
         prefix.release()
-
-
-def _feed(prefixes: PrefixCache, prefix: EncodedPrefix, id_: int) -> Tensor:
-    hidden = prefixes.network.encode(torch.tensor([[id_]], device=prefixes.network.device), prefix)
-    prefix.commit([id_])
-    return hidden

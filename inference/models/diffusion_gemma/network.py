@@ -12,8 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from inference.models.diffusion_gemma.passes import EncoderCache, LayerView, PrefixView
-from inference.models.diffusion_gemma.rows import ArrayRows, TorchRows
+from inference.models.diffusion_gemma.passes import ArrayRows, EncoderCache, LayerView, PrefixView, TorchRows, first_row
 
 MaskOf = Callable[[str], Tensor | None]
 """Maps a kind of layer to its mask, (B, 1, rows of queries, visible rows), 1 row if all see the same; None: sees all.
@@ -21,7 +20,7 @@ MaskOf = Callable[[str], Tensor | None]
 
 
 class Network:
-    """A loaded DiffusionGemma. Every pass runs without gradients, and leaves the model as it is."""
+    """A loaded DiffusionGemma (`Passes`). Every pass runs without gradients, and leaves the model as it is."""
 
     def __init__(self, model: Any) -> None:
         """`model`: a `DiffusionGemmaForBlockDiffusion`, already on its device and in its dtype."""
@@ -44,7 +43,6 @@ class Network:
 
     @torch.inference_mode()
     def encode(self, ids: Tensor, cache: EncoderCache) -> Tensor:
-        """The causal pass over the next tokens of a prefix: (B, n) ids -> (B, n, d), keys and values into `cache`."""
         past, new = cache.length, ids.shape[1]
         hidden = self._encoder.embed_tokens(ids)
         positions = torch.arange(past, past + new, device=self.device)[None]
@@ -53,16 +51,10 @@ class Network:
 
     @torch.inference_mode()
     def decode(self, canvas: Tensor, soft: Tensor | None, prefix: PrefixView, valid: Tensor | None = None) -> Tensor:
-        """The denoising pass: (B, W) ids -> (B, W, d). Every row sees the prefix and the whole canvas.
-
-        `soft` (B, W, d) is the self-conditioning signal, None on the first step. `valid` (B, W) is False at rows
-        that only fill the shorter canvases of a batch; nothing attends to them.
-        """
         positions = torch.arange(prefix.length, prefix.length + canvas.shape[1], device=self.device)[None]
         return self.decode_rows(canvas, soft, positions, self.canvas_mask(valid, prefix.length), prefix)
 
     def prepare(self) -> bool:
-        """See `Passes`."""
         return False
 
     def decode_rows(
@@ -74,12 +66,10 @@ class Network:
 
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
-        """(..., d) -> (..., V) in float32, soft-capped as the model was trained."""
         return self._capped(self._lm_head(hidden))
 
     @torch.inference_mode()
     def canvas_logits(self, hidden: Tensor) -> Tensor:
-        """The same for rows of a canvas, in the precision of the passes over canvases."""
         return self.logits(hidden)
 
     def _capped(self, raw: Tensor) -> Tensor:
@@ -87,10 +77,7 @@ class Network:
 
     @torch.inference_mode()
     def expected_embeddings(self, logits: Tensor, probabilities: Tensor) -> Tensor:
-        """The self-conditioning signal of some rows: (N, V) logits -> (N, d).
-
-        `probabilities` are their float32 softmax, used unchanged if the model computes in float32.
-        """
+        """The self-conditioning signal (N, d) of rows with these logits (N, V) and their float32 softmax."""
         embedding = self._decoder.embed_tokens
         if self.dtype != torch.float32:
             probabilities = logits.to(self.dtype).softmax(-1, dtype=torch.float32).to(self.dtype)
@@ -98,15 +85,9 @@ class Network:
 
     @torch.inference_mode()
     def token_embeddings(self, ids: Tensor) -> Tensor:
-        """The self-conditioning signal of rows whose token is certain: (...) ids -> (..., d)."""
         return self._decoder.embed_tokens(ids)  # type: ignore[no-any-return]
 
-    def first_visible_row(self, layer_index: int, past: int) -> int:
-        """The first of `past` encoded rows that the next token may attend to in this layer."""
-        return self.first_row(self.layer_types[layer_index], past)
-
     def empty_layers(self, batch: int) -> list[LayerView]:
-        """The empty prefix of a canvas: no rows in any layer."""
         views = []
         for layer in self._encoder.layers:
             attention = layer.self_attn
@@ -117,13 +98,8 @@ class Network:
 
     @property
     def token_bytes(self) -> int:
-        """The memory of one prefix token's keys and values, all layers together."""
         rows = sum(view.keys.shape[1] * view.keys.shape[3] for view in self.empty_layers(1))
         return int(2 * rows * self.dtype.itemsize)
-
-    def first_row(self, kind: str, past: int) -> int:
-        """The first of `past` encoded rows that the next token may attend to in layers of this kind."""
-        return max(0, past - self.window + 1) if kind == "sliding_attention" else 0
 
     def _conditioned(self, embedded: Tensor, soft: Tensor | None) -> Tensor:
         """(B, W, d) embeddings and self-conditioning signal -> the input of the decoder's first layer."""
@@ -145,7 +121,7 @@ class Network:
 
     def causal_mask(self, past: int, new: int, kind: str) -> Tensor:
         """(1, 1, n, rows the layer sees): a token sees itself and everything before it, within the layer's window."""
-        first = self.first_row(kind, past)
+        first = first_row(kind, past, self.window)
         query = torch.arange(past, past + new, device=self.device)[:, None]
         key = torch.arange(first, past + new, device=self.device)[None]
         allowed = key <= query
@@ -159,6 +135,6 @@ class Network:
             return lambda _kind: None
         masks = {}
         for kind in set(self.layer_types):
-            seen = torch.nn.functional.pad(valid, (past - self.first_row(kind, past), 0), value=True)
+            seen = torch.nn.functional.pad(valid, (past - first_row(kind, past, self.window), 0), value=True)
             masks[kind] = seen[:, None, None]
         return masks.__getitem__

@@ -1,18 +1,52 @@
 """What DiffusionGemma's adapter and its prefix cache need from a network of any library.
 
 Ids, hidden states and logits cross as torch tensors on the network's `device`; keys and values stay arrays of its own
-library (rows.py). Shapes: B canvases, W canvas rows, N rows of all canvases, n new prefix tokens, d hidden size, V
-vocabulary size.
+library, (B, heads, rows, head size); both libraries slice and assign to slices alike, and `ArrayRows` covers their
+differences. Shapes: B canvases, W canvas rows, N rows of all canvases, n new prefix tokens, d hidden size, V vocabulary
+size.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from inference.models.diffusion_gemma.rows import Array, ArrayRows
+Array = Any
+"""A torch tensor, or an array of another library (models/mlx)."""
+
+
+class ArrayRows(Protocol):
+    """Operations on arrays (B, heads, n, size)."""
+
+    def empty(self, like: Array, count: int) -> Array:
+        """A new array like `like` but with `count` rows. Their contents are undefined."""
+
+    def repeated(self, rows: Array, batch: int) -> Array:
+        """One batch's rows (1, ...) for each of `batch`, (B, ...), without a copy if possible."""
+
+    def joined(self, first: Array, second: Array) -> Array:
+        """A new array: the rows of one, then those of the other."""
+
+    def chosen(self, rows: Array, numbers: Tensor) -> Array:
+        """A new array: at each place of the batch the rows of that number, (B,)."""
+
+
+class TorchRows:
+    """`ArrayRows` for torch tensors."""
+
+    def empty(self, like: Tensor, count: int) -> Tensor:
+        return like.new_empty((*like.shape[:2], count, like.shape[3]))
+
+    def repeated(self, rows: Tensor, batch: int) -> Tensor:
+        return rows.expand(batch, -1, -1, -1)
+
+    def joined(self, first: Tensor, second: Tensor) -> Tensor:
+        return torch.cat((first, second), 2)
+
+    def chosen(self, rows: Tensor, numbers: Tensor) -> Tensor:
+        return rows[numbers]
 
 
 class EncoderCache(Protocol):
@@ -79,8 +113,10 @@ class Passes(Protocol):
     def token_embeddings(self, ids: Tensor) -> Tensor:
         """The self-conditioning signal of rows whose token is certain: (...) ids -> (..., d)."""
 
-    def first_visible_row(self, layer_index: int, past: int) -> int:
-        """The first of `past` encoded rows that the next token may attend to in this layer."""
-
     def empty_layers(self, batch: int) -> list[LayerView]:
         """The empty prefix of a canvas: no rows in any layer."""
+
+
+def first_row(kind: str, past: int, window: int) -> int:
+    """The first of `past` encoded rows that the next token may attend to in layers of this kind."""
+    return max(0, past - window + 1) if kind == "sliding_attention" else 0

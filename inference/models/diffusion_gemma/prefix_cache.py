@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from inference.models.diffusion_gemma.passes import LayerView, Passes, PrefixView
-from inference.models.diffusion_gemma.rows import Array, ArrayRows
+from inference.models.diffusion_gemma.passes import Array, ArrayRows, LayerView, Passes, PrefixView, first_row
 from inference.models.family import common_start
 
 _SPARE_ROWS, _SPARE_SHARE = 64, 8
@@ -39,10 +38,7 @@ class _Entry:
 
 
 class EncodedPrefix:
-    """A readable cache entry, extendable until it is sealed (an `EncoderCache`).
-
-    `reused` of its `length` tokens were already there when it was acquired.
-    """
+    """A readable cache entry, extendable until sealed: an `EncoderCache`. `reused` of its tokens were there before."""
 
     def __init__(self, cache: "PrefixCache", entry: _Entry, length: int) -> None:
         self.length = length
@@ -53,10 +49,7 @@ class EncodedPrefix:
         self._views: dict[tuple[int, int], PrefixView] = {}
 
     def encode(self, ids: Sequence[int], *, seal: bool = True) -> Iterator[int]:
-        """Encodes the missing part of `ids`, at most 512 tokens at each `next`, which returns how many are left.
-
-        With `seal`, nothing may follow.
-        """
+        """Encodes the rest of `ids`, at most 512 tokens at each `next`, which returns how many are left."""
         while self.length < len(ids):
             chunk = ids[self.length : self.length + _CHUNK_TOKENS]
             self._cache.network.encode(torch.tensor([list(chunk)], device=self._cache.network.device), self)
@@ -97,7 +90,8 @@ class EncodedPrefix:
     def _rows(self, layer_index: int, past: int, end: int, batch: int = 1) -> tuple[Array, Array]:
         keys, values = self._entry.keys[layer_index], self._entry.values[layer_index]
         assert keys is not None and values is not None
-        first, rows = self._cache.network.first_visible_row(layer_index, past), self._cache.network.rows
+        network = self._cache.network
+        first, rows = first_row(network.layer_types[layer_index], past, network.window), network.rows
         return rows.repeated(keys[:, :, first:end], batch), rows.repeated(values[:, :, first:end], batch)
 
     def seal(self) -> None:
@@ -181,10 +175,7 @@ class PrefixCache:
 
 
 def _append(rows: ArrayRows, buffer: Array | None, new: Array, at: int) -> Array:
-    """Writes `new` (1, heads, n, size) at row `at`, moving to a larger buffer if it does not fit.
-
-    A replaced buffer stays valid for holders of its views.
-    """
+    """Writes `new` (1, heads, n, size) at row `at`, in a larger buffer if need be; views of the old one stay valid."""
     end = at + new.shape[2]
     if buffer is None or buffer.shape[2] < end:
         capacity = end if buffer is None else end + max(_SPARE_ROWS, end // _SPARE_SHARE)

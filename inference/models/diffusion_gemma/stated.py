@@ -2,15 +2,14 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
 from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
-from inference.models.checkpoint_files import StoredTensor
-from inference.models.diffusion_gemma.mlx_format import packing_of, scales_of
+from inference.models.checkpoint_files import Heads, Layers, StoredTensor, Vocabulary
 from inference.models.family import ModelError
 from inference.models.properties import CanvasTokens, NotNegative, Properties, SamplerSettings, Steps
 
@@ -25,11 +24,8 @@ NO_VISION = {
 }
 """The architecture has a vision tower; ours is minimal and never used."""
 
-Layers = Annotated[int, Meta(ge=1, le=512)]
 Size = Annotated[int, Meta(ge=1, le=1 << 20)]
-Heads = Annotated[int, Meta(ge=1, le=1024)]
 HeadSize = Annotated[int, Meta(ge=2, le=4096)]
-Vocabulary = Annotated[int, Meta(ge=8, le=1 << 22)]
 Window = Annotated[int, Meta(ge=1, le=1 << 30)]
 TokenIds = int | list[int] | None
 """Several times any published model's."""
@@ -98,8 +94,7 @@ class _Generation(msgspec.Struct):
 def default_properties(folder: Path, config: dict[str, Any]) -> Properties:
     """A checkpoint without `infill.json` counts as a released one: uniform noise, no slack token, chat prompt.
 
-    It is sampled as its files say, but stops once an answer is stable. The steps were chosen with tests/data/twin.
-    Raises ModelError.
+    It is sampled as its files say, in steps chosen with tests/data/twin. Raises ModelError.
     """
     stated, fallback = _generation(folder), SamplerSettings()
     sampler = SamplerSettings(
@@ -144,18 +139,13 @@ def check(found: Checkpoint) -> None:
 def _generation(folder: Path) -> _Generation:
     file = folder / "generation_config.json"
     try:
-        return msgspec.convert(checkpoint_files.read_json(file), _Generation)
+        return checkpoint_files.converted(file, checkpoint_files.read_json(file), _Generation)
     except FileNotFoundError:
         return _Generation()
-    except msgspec.ValidationError as error:
-        raise checkpoint_files.problem(file, error) from error
 
 
 def _config(folder: Path, config: dict[str, Any]) -> _Config:
-    try:
-        return msgspec.convert(config, _Config)
-    except msgspec.ValidationError as error:
-        raise checkpoint_files.problem(folder / "config.json", error) from error
+    return checkpoint_files.converted(folder / "config.json", config, _Config)
 
 
 def _check_heads(file: Path, text: _Text) -> None:
@@ -188,3 +178,37 @@ def _check_weights(file: Path, text: _Text, tensors: dict[str, StoredTensor]) ->
                 f"{file}: text_config.vocab_size, hidden_size: {wanted}, but {name} is of shape {tensors[name].shape}; "
                 "its weights are missing or of another shape; download the checkpoint again"
             )
+
+
+class Packing(msgspec.Struct, frozen=True):
+    """`quantization` in config.json: how MLX's tools have packed the weights. Single matrices may be listed, too.
+
+    `X.weight` has 32 / bits numbers a word, with `X.scales` and, in MLX's own mode, `X.biases` for column groups.
+    """
+
+    group_size: Literal[16, 32, 64, 128]
+    bits: Annotated[int, Meta(ge=2, le=8)]
+    mode: Literal["affine", "mxfp4", "nvfp4", "mxfp8"] = "affine"
+
+
+class _Packed(msgspec.Struct):
+    quantization: Packing | None = None
+
+
+def packing_of(found: Checkpoint) -> Packing | None:
+    """The usual packing of a checkpoint's matrices; None if MLX has not packed it. Raises ModelError."""
+    return checkpoint_files.converted(found.folder / "config.json", found.config, _Packed).quantization
+
+
+def refuse_packed(found: Checkpoint) -> None:
+    """Raises ModelError if MLX has packed the weights: nothing else reads them."""
+    if packing_of(found) is not None:
+        raise ModelError(
+            f"{found.name}: MLX has packed its weights, and only MLX reads them; on a Mac with Apple silicon "
+            "install infill-ls[mlx] and leave out the device; elsewhere choose a checkpoint that is not packed"
+        )
+
+
+def scales_of(weight: str) -> str:
+    """The name of a packed weight's scales."""
+    return weight.removesuffix("weight") + "scales"

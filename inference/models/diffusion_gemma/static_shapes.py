@@ -16,7 +16,7 @@ from torch import Tensor
 
 from inference.models.diffusion_gemma.fused import FusedNetwork
 from inference.models.diffusion_gemma.network import Network
-from inference.models.diffusion_gemma.passes import LayerView, PrefixView
+from inference.models.diffusion_gemma.passes import LayerView, PrefixView, first_row
 
 CANVAS_MULTIPLE = 32
 LEAST_PREFIX = 256
@@ -31,10 +31,6 @@ Shape = tuple[int, int, int]
 """Canvases, canvas rows, prefix rows."""
 Pass = Callable[[], Tensor]
 """A pass at fixed addresses, or its replay: (B, rows, d). The result is valid until the next pass of any shape."""
-
-
-class RecordingError(Exception):
-    """A pass could not be recorded. str() says why."""
 
 
 class PassRecorder(Protocol):
@@ -84,7 +80,7 @@ class RecordedNetwork(FusedNetwork):
     @property
     def shapes(self) -> tuple[Shape, ...]:
         """The recorded shapes, least recently used first."""
-        return tuple(shape for shape, program in self._programs.items() if program.is_recorded)
+        return tuple(shape for shape, program in self._programs.items() if program.replay)
 
     @property
     def prefix_sizes(self) -> tuple[int, ...]:
@@ -99,7 +95,7 @@ class RecordedNetwork(FusedNetwork):
         program = self._programs.get(shape)
         if program is None and self._records:
             self._want(shape)
-        if program is None or not program.is_recorded:
+        if program is None or program.replay is None:
             return super().decode(canvas, soft, prefix, valid)
         self._programs.move_to_end(shape)
         self._rows[shape[2]].load(prefix)
@@ -108,16 +104,13 @@ class RecordedNetwork(FusedNetwork):
 
     @torch.inference_mode()
     def prepare(self) -> bool:
-        """Records one of the requested shapes; returns whether there may be more. Takes long: nobody may wait.
-
-        After a failure, computes passes directly for good.
-        """
-        program = next((each for each in self._programs.values() if not each.is_recorded), None)
+        """Records a requested shape, which takes long; returns whether there may be more. A failure ends recording."""
+        program = next((each for each in self._programs.values() if each.replay is None), None)
         if program is None:
             return False
         try:
             program.record(self._recorder)
-        except RecordingError as error:
+        except RuntimeError as error:
             log.warning("passes are no longer recorded, which makes them slower: %s", error)
             self._records = False
             self._programs.clear()
@@ -146,8 +139,8 @@ class _PrefixRows:
         self._loaded: weakref.ref[PrefixView] | None = None
         self.layers: list[LayerView] = []
         self.sizes: list[int] = []
-        for index, layer in enumerate(network.empty_layers(1)):
-            rows = size - network.first_visible_row(index, size)
+        for kind, layer in zip(network.layer_types, network.empty_layers(1), strict=True):
+            rows = size - first_row(kind, size, network.window)
             shape = (1, layer.keys.shape[1], rows, layer.keys.shape[3])
             self.layers.append(LayerView(layer.keys.new_zeros(shape), layer.keys.new_zeros(shape)))
             self.sizes.append(rows)
@@ -169,7 +162,8 @@ class _Program:
     def __init__(self, network: Network, shape: Shape, rows: _PrefixRows) -> None:
         batch, width, _ = shape
         self._network, self._rows, self._width = network, rows, width
-        self._replay: Pass | None = None
+        self.replay: Pass | None = None
+        """(B, rows, d): the hidden states of the loaded step, until the next pass; None: not recorded yet."""
         device = network.device
         sizes = dict(zip(network.layer_types, rows.sizes, strict=True))
         self._canvas = torch.zeros((batch, width), dtype=torch.long, device=device)
@@ -192,29 +186,16 @@ class _Program:
         self._positions[0] = torch.arange(length, length + self._width, device=self._positions.device)
         for kind, mask in self._masks.items():
             mask.zero_()
-            seen = length - self._network.first_row(kind, length)
+            seen = length - first_row(kind, length, self._network.window)
             start = mask.shape[3] - self._width
             mask[..., :seen] = True
             mask[..., start : start + width] = True if valid is None else valid[:, None, None]
 
-    @property
-    def is_recorded(self) -> bool:
-        """Whether `replay` may be called."""
-        return self._replay is not None
-
     def record(self, recorder: PassRecorder) -> None:
-        """Records it, with a canvas and a prefix of zeros, all visible. Raises RecordingError."""
+        """Records it, with a canvas and a prefix of zeros, all visible. Raises RuntimeError."""
         for mask in self._masks.values():
             mask.fill_(True)
-        try:
-            self._replay = recorder.record(self._pass)
-        except RuntimeError as error:
-            raise RecordingError(str(error)) from error
-
-    def replay(self) -> Tensor:
-        """(B, rows, d): the hidden states of the loaded step, until the next pass."""
-        assert self._replay is not None, "recorded"
-        return self._replay()
+        self.replay = recorder.record(self._pass)
 
     def _pass(self) -> Tensor:
         masks = self._masks.__getitem__

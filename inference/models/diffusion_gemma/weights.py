@@ -17,10 +17,7 @@ _MISSING_PARAMETERS = 1 << 26
 
 
 def choose_precision(checkpoint: Checkpoint, device: torch.device, wanted: str | None, free_bytes: int) -> Precision:
-    """The requested precision, or the best in which the checkpoint fits on a device with this much free memory.
-
-    Raises ModelError if it does not fit.
-    """
+    """The requested precision, or the best that fits into this much free memory. Raises ModelError if none does."""
     if wanted == devices.EIGHT_BIT:
         raise ModelError(f"{checkpoint.name}: dtype '8bit' is not for this kind of model; choose 4bit or bfloat16")
     candidates = devices.precisions(wanted, device)

@@ -26,7 +26,7 @@ _FEW_ROWS, _MANY_ROWS = 4, 64
 
 
 class FillInMiddle:
-    """A loaded model. Only its kept prompts change."""
+    """A loaded model (`Family`, `MiddleFamily`). Only its kept prompts change."""
 
     def __init__(self, found: Checkpoint, tokenizer: Tokenizer, network: Network, dtype: str) -> None:
         """Raises ModelError if the tokenizer has no tokens for filling the middle."""
@@ -73,11 +73,9 @@ class FillInMiddle:
         return cls(found, tokenizer, network, precision.name)
 
     def open(self, prefix_ids: Sequence[int]) -> PromptContext:
-        """See `Family.open`."""
         return PromptContext(self.network, self.prompts, prefix_ids, self._passed)
 
     def middle_prompt(self, prefix: str, suffix: str, *, path: str = "", files: Sequence[Snippet] = ()) -> list[int]:
-        """See `MiddleFamily`."""
         return self._ids(self._tokens.parts(prefix, suffix, path, files))
 
     def chat_prompt(self, message: str, answer: str = "") -> list[int] | None:

@@ -74,7 +74,6 @@ class PromptContext:
         return PromptContinuation(self._network, rows, self._last * count, self._on_pass)
 
     def close(self) -> None:
-        """See `Context`."""
         if self._prompt is not None:
             self._prompts.give_back(self._prompt)
         self._prompt = None
@@ -97,7 +96,6 @@ class PromptContinuation:
 
     @torch.inference_mode()
     def feed(self, ids: Tensor) -> Tensor:
-        """See `Continuation`."""
         return self._fed(ids, all_rows=False)[:, -1]
 
     @torch.inference_mode()
@@ -111,13 +109,11 @@ class PromptContinuation:
         return self._fed(ids, all_rows=True)
 
     def trim(self, count: int) -> None:
-        """See `Continuation`."""
         self._rows.length -= count
         if self._prompt is not None:
             self._prompt.cut(self._rows.length)
 
     def keep(self, parents: Tensor) -> None:
-        """See `Continuation`."""
         self._rows.keep(parents, self._first)
 
     def _fed(self, ids: Tensor, *, all_rows: bool) -> Tensor:

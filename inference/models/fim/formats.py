@@ -40,10 +40,7 @@ class Speed(msgspec.Struct, frozen=True):
 
 
 def candidates(device: torch.device, wanted: str | None) -> list[Precision]:
-    """Only the requested format, or those to try on a device, best first. Raises ModelError.
-
-    The `dtype` of 8 bits is the one they unpack to.
-    """
+    """Only the requested format, or those to try, best first. Raises ModelError. 8 bits unpack to their `dtype`."""
     on_cpu = device.type == "cpu"
     known = _ON_CPU if on_cpu else _ELSEWHERE
     if wanted is not None and wanted not in known:

@@ -1,7 +1,6 @@
 """A weight matrix, and how rows are multiplied by it. Shapes: M rows, (O, I) the matrix, M x I -> M x O."""
 
 from collections.abc import Iterator
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -10,31 +9,19 @@ from torch.nn import functional
 _STRONGEST = 127.0
 
 
-class Matrix(Protocol):
-    """(O, I) weights in some format."""
-
-    shape: tuple[int, int]
-
-    def __call__(self, rows: Tensor) -> Tensor:
-        """(M, I) float32 -> (M, O), in the dtype of the computation."""
-
-    def rows(self, numbers: Tensor) -> Tensor:
-        """(n,) -> these rows of the matrix, float32 (n, I)."""
-
-
 class Plain:
-    """Weights in the dtype of the computation."""
+    """(O, I) weights in the dtype of the computation."""
 
     def __init__(self, weight: Tensor) -> None:
         self.weight = weight
         self.shape = (weight.shape[0], weight.shape[1])
 
     def __call__(self, rows: Tensor) -> Tensor:
-        """See `Matrix`."""
+        """(M, I) float32 -> (M, O), in the dtype of the computation."""
         return functional.linear(rows.to(self.weight.dtype), self.weight)
 
     def rows(self, numbers: Tensor) -> Tensor:
-        """See `Matrix`."""
+        """(n,) -> these rows of the matrix, float32 (n, I)."""
         return self.weight[numbers].float()
 
 
@@ -62,7 +49,7 @@ class Unpacking:
 
 
 class Packed:
-    """Weights in 8 bits with one scale for each output channel; activations keep their precision.
+    """(O, I) weights in 8 bits with one scale for each output channel; activations keep their precision.
 
     A row's products are the same alone or among up to `few` rows: the kernel adds in the same order.
     """
@@ -73,7 +60,6 @@ class Packed:
         self.shape = (weight.shape[0], weight.shape[1])
 
     def __call__(self, rows: Tensor) -> Tensor:
-        """See `Matrix`."""
         if len(rows) <= self._unpacking.few:
             return torch._weight_int8pack_mm(rows.bfloat16(), self.weight, self.scales)
         made = rows.new_empty(len(rows), self.shape[0], dtype=self._unpacking.place.dtype)
@@ -83,8 +69,10 @@ class Packed:
         return made.mul_(self.scales)
 
     def rows(self, numbers: Tensor) -> Tensor:
-        """See `Matrix`."""
         return self.weight[numbers].float() * self.scales[numbers].float()[..., None]
+
+
+Matrix = Plain | Packed
 
 
 def packed_rows(rows: Tensor) -> tuple[Tensor, Tensor]:

@@ -47,10 +47,7 @@ class Network:
         self._turns = torch.empty(0, config.head_size // 2, dtype=torch.complex64, device=self.device)
 
     def empty_rows(self, capacity: int, count: int = 1) -> PrefixRows:
-        """Room for the keys and values of this many tokens of `count` sequences.
-
-        On a CPU they take 16 bits, as in llama.cpp, unless the weights are exact.
-        """
+        """Room for this many tokens of `count` sequences; on a CPU in 16 bits, as in llama.cpp, unless exact."""
         config = self.config
         shape = (config.num_hidden_layers, 2, count, config.num_key_value_heads, capacity, config.head_size)
         on_cpu = torch.float32 if self._is_exact else torch.float16
@@ -141,10 +138,6 @@ class Network:
 
 
 def paired(weight: Tensor, head_size: int) -> Tensor:
-    """Reorders the rows of a query or key weight, or its bias, so that a position rotates neighbours instead of halves
-    of a head.
-
-    Products of queries and keys stay the same, because both are ordered alike.
-    """
+    """Reorders a query's or key's weight or bias so that positions rotate neighbours; their products stay the same."""
     heads = weight.view(-1, 2, head_size // 2, *weight.shape[1:])
     return heads.transpose(1, 2).reshape(weight.shape)

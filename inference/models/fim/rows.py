@@ -25,11 +25,6 @@ class PrefixRows:
         self.content, self.length = content, 0
 
     @property
-    def keys(self) -> Tensor:
-        """(L, B, G, capacity, D)."""
-        return self.content[:, 0]
-
-    @property
     def capacity(self) -> int:
         """How many tokens there is room for."""
         return self.content.shape[-2]
@@ -79,10 +74,7 @@ class Prompt:
 
 
 class Prompts:
-    """The latest prompts with the text written behind them, for the requests that follow.
-
-    At most eight, and at most 32 MB beside what is being read; evicts the least recently used.
-    """
+    """The latest prompts with what was written behind them: at most eight, and 32 MB beside what is being read."""
 
     def __init__(self, empty: PrefixRows) -> None:
         """`empty`: rows of the network's shape, without room."""
@@ -91,10 +83,7 @@ class Prompts:
         """The least recently used first."""
 
     def take(self, ids: Sequence[int]) -> Prompt:
-        """The known part of `ids`: all its tokens are their first. There is room for the others.
-
-        The caller must give it back.
-        """
+        """The known part of `ids`, all of it their beginning, with room for the rest. The caller must give it back."""
         best = max(self._kept, key=lambda each: common_start(each.ids, ids), default=None)
         shared = 0 if best is None else common_start(best.ids, ids)
         if best is None or best.is_open or shared < _SAME_TEXT * len(best.ids):

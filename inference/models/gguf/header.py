@@ -46,10 +46,7 @@ def read(path: Path) -> GgufFile:
 
 
 def architecture(path: Path) -> str:
-    """The file's name for its architecture, from near its beginning; "" if it gives none.
-
-    Does not read further. Raises ModelError.
-    """
+    """The file's name for its architecture, read from near its beginning; "" if it gives none. Raises ModelError."""
     with _opened(path) as reader:
         return reader.architecture()
 

@@ -1,7 +1,8 @@
 """A GGUF file's description of its model, translated to config.json and the hub's tensor names; its tokenizer."""
 
 import re
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors
 
@@ -91,18 +92,25 @@ def _number(file: GgufFile, key: str, default: float | None = None) -> float:
     return value
 
 
-_SPLITS: Final = {
-    "qwen2": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
-    r"|\s+(?!\S)|\s+"
-}
-"""How text is split before its pieces are merged, by `tokenizer.ggml.pre`."""
+_QWEN2_SPLIT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 _CONTROL, _USER_DEFINED = 3, 4
 
 
+def qwen2_tokenizer(vocabulary: Mapping[str, int], merges: Sequence[tuple[str, ...]]) -> Tokenizer:
+    """Qwen2's: byte-level, without a normaliser, so that no byte changes. Raises Exception if they do not fit."""
+    made = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))  # type: ignore[arg-type]
+    split = pre_tokenizers.Split(Regex(_QWEN2_SPLIT), "isolated")
+    made.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(False, use_regex=False)])
+    made.decoder = decoders.ByteLevel()
+    return made
+
+
 def tokenizer(file: GgufFile) -> Tokenizer:
-    """The tokenizer of a file; it has no normaliser, so that no byte changes. Raises ModelError."""
+    """The tokenizer of a file. Raises ModelError."""
     kind, split = (str(file.metadata.get(f"tokenizer.ggml.{key}", ""))[:40] for key in ("model", "pre"))
-    if kind != "gpt2" or split not in _SPLITS:
+    if (kind, split) != ("gpt2", "qwen2"):
         raise ModelError(f"{file.path}: its tokenizer ({kind!r}, {split!r}) is not known; Qwen2's ('gpt2', 'qwen2') is")
     tokens, types = file.strings("tokenizer.ggml.tokens"), file.numbers("tokenizer.ggml.token_type")
     merges = [tuple(line.split(" ")) for line in file.strings("tokenizer.ggml.merges")]
@@ -112,12 +120,9 @@ def tokenizer(file: GgufFile) -> Tokenizer:
     if any(len(pair) != 2 for pair in merges):
         raise ModelError(f"{file.path}: its merges are no pairs of tokens; download it again")
     try:
-        made = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))  # type: ignore[arg-type]
+        made = qwen2_tokenizer(vocabulary, merges)
     except Exception as error:  # the library raises bare Exception for every problem
         raise ModelError(f"{file.path}: its tokens and merges make no tokenizer: {error}; download it again") from error
-    pieces = pre_tokenizers.Split(Regex(_SPLITS[split]), "isolated")
-    made.pre_tokenizer = pre_tokenizers.Sequence([pieces, pre_tokenizers.ByteLevel(False, use_regex=False)])
-    made.decoder = decoders.ByteLevel()
     made.post_processor = processors.ByteLevel(trim_offsets=False)
     named = [(token, type_) for token, type_ in zip(tokens, types, strict=True) if type_ in (_CONTROL, _USER_DEFINED)]
     made.add_special_tokens(

@@ -3,11 +3,68 @@
 Holds what registry.py needs from the family; torch is imported when a model is loaded.
 """
 
-from inference.models.checkpoint import Checkpoint
-from inference.models.family import Family, OnProgress
-from inference.models.masked.stated import check, default_properties
+from pathlib import Path
+from typing import Any
 
-__all__ = ["check", "default_properties", "dtypes", "load", "weight_bytes"]
+from inference.models.checkpoint import Checkpoint
+from inference.models.family import Family, ModelError, OnProgress
+from inference.models.masked import token_files
+from inference.models.properties import NoiseKind, Properties, SamplerSettings
+from inference.models.qwen2 import check_weights, qwen2_config, weight_shapes
+
+IN_PLACE = ("A2DQwen2LMHeadModel",)
+"""Architectures whose row i predicts position i, and not i + 1 like the left-to-right models they were made from."""
+
+MAX_PREFIX_TOKENS, SUFFIX_TOKENS = 512, 128
+"""Every row of both is computed with the first canvas. On a CPU 500 rows of half a billion weights take a second."""
+
+
+def default_properties(folder: Path, config: dict[str, Any]) -> Properties:
+    """The settings of a published checkpoint, which has no `infill.json`. Raises ModelError."""
+    tokens = token_files.named_tokens(folder, config)
+    if tokens.mask is None:
+        raise ModelError(
+            f"{folder / 'config.json'}: a '{config.get('model_type')}' model without a mask token writes from left to "
+            "right alone and cannot fill holes; give a masked-diffusion checkpoint, or name its mask_token_id there"
+        )
+    architectures = config.get("architectures")
+    in_place = isinstance(architectures, list) and any(name in IN_PLACE for name in architectures)
+    return Properties(
+        corruption=NoiseKind.MASK.value,
+        mask_token_id=tokens.mask,
+        shifted_logits=not in_place,
+        expand_token_id=tokens.expand,
+        delete_token_id=None if tokens.expand is None else tokens.eos,
+        bos_token_id=tokens.bos,
+        eos_token_id=None if tokens.bos is None else tokens.eos,
+        max_prefix_tokens=MAX_PREFIX_TOKENS,
+        suffix_tokens=SUFFIX_TOKENS,
+        prompt="plain",
+        sampler=_sampler(in_place=in_place, resizes=tokens.expand is not None),
+    )
+
+
+def _sampler(*, in_place: bool, resizes: bool) -> SamplerSettings:
+    """The published settings: MDLM's, DreamOn's, otherwise those that Dream and Open-dCoder generate with."""
+    if in_place:
+        return SamplerSettings(max_steps=128, t_max=0.0, t_min=0.0, method="confidence", schedule="rounded")
+    if resizes:
+        return SamplerSettings(max_steps=256, t_max=0.2, t_min=0.2, method="entropy", schedule="single", top_p=0.9)
+    return SamplerSettings(max_steps=64, t_max=0.0, t_min=0.0, method="entropy")
+
+
+def check(found: Checkpoint) -> None:
+    """Raises ModelError if config.json, the token ids and the headers of the weights do not fit each other."""
+    config = qwen2_config(found)
+    for key in ("mask", "slack", "expand", "delete", "bos", "eos"):
+        token = getattr(found.properties, f"{key}_token_id")
+        if token is not None and token >= config.vocab_size:
+            raise ModelError(
+                f"{found.folder}: {key}_token_id: {token} is no token of a vocabulary of {config.vocab_size}"
+            )
+    if found.properties.corruption != NoiseKind.MASK:
+        raise ModelError(f"{found.folder / 'infill.json'}: corruption: a masked-diffusion checkpoint needs 'mask'")
+    check_weights(found, weight_shapes(config), found.shapes())
 
 
 def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:

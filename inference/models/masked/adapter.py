@@ -16,7 +16,7 @@ from inference.models.properties import ENTROPY_BOUND, NoiseKind, Properties
 
 
 class MaskedDiffusion:
-    """A loaded masked-diffusion model."""
+    """A loaded masked-diffusion model (`Family`, `JointFamily`)."""
 
     def __init__(self, name: str, network: Qwen2, properties: Properties, tokenizer: Tokenizer, dtype: str) -> None:
         """`dtype`: a precision's name."""
@@ -38,17 +38,16 @@ class MaskedDiffusion:
         """See `FamilyModule.load`."""
         tokenizer, place = token_files.tokenizer(found), devices.choose_device(device)
         progress(0.1, "checking memory")
-        precision = weights.choose_precision(found, place, dtype, devices.free_bytes(place))
+        candidates, free = weights.precisions(place, dtype), devices.free_bytes(place)
+        precision = devices.fitting(found.name, place, free, candidates, lambda one: weights.weight_bytes(found, one))
         network = weights.read(found, place, precision, progress)
         return cls(found.name, network, found.properties, tokenizer, precision.name)
 
     @property
     def row_s(self) -> float:
-        """See `JointFamily`."""
         return self.network.row_s
 
     def open(self, prefix_ids: Sequence[int]) -> Context:
-        """See `Family.open`."""
         if self.properties.exact:
             return ExactContext(self.network, self.properties, prefix_ids)
         return CachedContext(self.network, self.properties, prefix_ids, self._memory)
@@ -64,7 +63,6 @@ class ExactContext(CanvasesAlone):
         self._prefix = torch.tensor(list(prefix_ids), dtype=torch.long, device=network.device)
 
     def encode(self) -> Iterator[int]:
-        """See `Context`."""
         return iter(())
 
     @torch.inference_mode()

@@ -87,7 +87,6 @@ class CachedContext(CanvasesAlone):
 
     @property
     def reused_tokens(self) -> int:
-        """See `Context`."""
         if self._known is None:
             return 0
         known = sources(self._known.ids[: len(self._prefix_ids)], self._prefix_ids)
@@ -101,7 +100,6 @@ class CachedContext(CanvasesAlone):
     def predict(
         self, ids: Tensor, rows: Tensor, *, valid: Tensor | None = None, feedback: Tensor | None = None
     ) -> Tensor:
-        """See `Context`."""
         width = ids.shape[1] + self._joint
         last = torch.tensor(self._prefix_ids[-1:], dtype=torch.long, device=ids.device)
         whole = torch.cat([last.expand(len(ids), -1), ids], 1)
@@ -124,7 +122,6 @@ class CachedContext(CanvasesAlone):
         return self._network.logits(hidden[owners, number.view(len(ids), width)[owners, sought]])
 
     def close(self) -> None:
-        """See `Context`."""
         self._canvases = None
 
     def _set_up(self, ids: Tensor, valid: Tensor | None, asked: Tensor) -> tuple[Tensor, Tensor]:

@@ -20,10 +20,9 @@ _NEIGHBOURS = 8
 
 @dataclass
 class KeptRows:
-    """Keys and values of the rows of B sequences, by layer: (B, H, T, h). Also a `KeyValues` of the network.
+    """Keys and values of B sequences by layer, (B, H, T, h), for passes that compute the rows `computed` (B, A).
 
-    `computed` (B, A) are the rows that the next pass computes. `before` has rows of one sequence that precede all of
-    these.
+    Also a `KeyValues` of the network. `before`: rows of one sequence that precede all of these.
     """
 
     keys: list[Tensor]
@@ -32,7 +31,6 @@ class KeptRows:
     computed: Tensor = field(default_factory=lambda: torch.zeros((1, 0), dtype=torch.long))
 
     def update(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """See `KeyValues`."""
         at = self.computed[:, None, :, None].expand_as(keys)
         self.keys[layer].scatter_(2, at, keys)
         self.values[layer].scatter_(2, at, values)

@@ -10,19 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer
 
 from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import ModelError
+from inference.models.gguf.stated import qwen2_tokenizer
 
 _MASKS = ("<M>", "<|mask|>", "<mask>", "[MASK]")
 _EXPAND = "<|expand|>"
 _ID = re.compile(r"[0-9]{1,9}")
-_WORDS = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-"""How Qwen2 splits a text before tokenising it."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +51,7 @@ def named_tokens(folder: Path, config: Mapping[str, Any]) -> NamedTokens:
 
 
 def tokenizer(found: Checkpoint) -> Tokenizer:
-    """The checkpoint's tokenizer. All tokens added to its vocabulary are special: they are never text.
-
-    Raises ModelError.
-    """
+    """The checkpoint's tokenizer. All its added tokens are special: they are never text. Raises ModelError."""
     made = found.tokenizer() if found.gguf or (found.folder / "tokenizer.json").exists() else _from_words(found.folder)
     added = made.get_added_tokens_decoder().values()
     made.add_special_tokens([AddedToken(token.content, special=True, normalized=False) for token in added])
@@ -69,14 +63,11 @@ def _from_words(folder: Path) -> Tokenizer:
         vocabulary = checkpoint_files.read_json(folder / "vocab.json", checkpoint_files.TOKENIZER_LIMIT_BYTES)
         merges = checkpoint_files.read(folder / "merges.txt", checkpoint_files.TOKENIZER_LIMIT_BYTES).decode()
         pairs = [tuple(line.split(" ")) for line in merges.splitlines() if line and not line.startswith("#version")]
-        made = Tokenizer(models.BPE(vocab=vocabulary, merges=pairs))  # type: ignore[arg-type]
+        made = qwen2_tokenizer(vocabulary, pairs)
     except ModelError:
         raise
     except Exception as error:  # the library raises bare Exception for every problem of a file
         raise ModelError(f"{folder}: vocab.json and merges.txt make no tokenizer: {error}") from error
-    split = pre_tokenizers.Split(Regex(_WORDS), "isolated")
-    made.pre_tokenizer = pre_tokenizers.Sequence([split, pre_tokenizers.ByteLevel(False, use_regex=False)])
-    made.decoder = decoders.ByteLevel()
     for name, id_ in sorted(_added(folder), key=lambda item: item[1]):
         if made.token_to_id(name) is None:
             made.add_special_tokens([AddedToken(name, special=True, normalized=False)])

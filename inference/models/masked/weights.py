@@ -9,10 +9,9 @@ from torch import nn
 
 from inference.models import devices
 from inference.models.checkpoint import Checkpoint
-from inference.models.devices import EIGHT_BIT, FOUR_BIT, Precision
+from inference.models.devices import EIGHT_BIT, FOUR_BIT, Precision, quantiser
 from inference.models.family import ModelError, OnProgress
 from inference.models.masked.network import Qwen2
-from inference.models.quantiser import library
 from inference.models.qwen2 import Qwen2Config, qwen2_config, weight_shapes
 from inference.models.shards import Weights, opened
 
@@ -26,20 +25,10 @@ _BY_ITSELF = {
 _LOADED_AT, _LAYERS_DONE_AT = 0.2, 0.85
 
 
-def choose_precision(found: Checkpoint, device: torch.device, wanted: str | None, free_bytes: int) -> Precision:
-    """The requested precision, or the best in which the checkpoint fits on a device with this much free memory.
-
-    Raises ModelError if it does not fit.
-    """
-    candidates = precisions(device, wanted)
-    return devices.fitting(found.name, device, free_bytes, candidates, lambda one: weight_bytes(found, one))
-
-
 def precisions(device: torch.device, wanted: str | None) -> list[Precision]:
     """Only the requested precision, or all that a device allows, best first. Raises ModelError.
 
-    A CPU with matrix units is faster in bfloat16, which takes half the memory. On any other float32 comes first: the
-    first fill, and the lengths of a line side by side, are hundreds of rows. 8 bits are faster there than bfloat16.
+    Without matrix units for bfloat16 a CPU is fastest in float32, then in 8 bits: first fills have hundreds of rows.
     """
     by_itself = [devices.PRECISIONS[name] for name in _BY_ITSELF.get(device.type, ("bfloat16",))]
     candidates = devices.precisions(wanted, device) if wanted else by_itself
@@ -52,10 +41,7 @@ def precisions(device: torch.device, wanted: str | None) -> list[Precision]:
 
 def weight_bytes(found: Checkpoint, precision: Precision) -> float:
     """The memory of the weights. Raises ModelError if that depends on a file that cannot be read."""
-    total = 0.0
-    for name, shape in found.shapes().items():
-        total += _bytes(name, shape, precision)
-    return total
+    return sum((_bytes(name, shape, precision) for name, shape in found.shapes().items()), 0.0)
 
 
 def read(found: Checkpoint, device: torch.device, precision: Precision, progress: OnProgress) -> Qwen2:
@@ -113,10 +99,7 @@ def _bytes(name: str, shape: tuple[int, ...], precision: Precision) -> float:
 
 
 def pack(layer: nn.Module, precision: Precision) -> None:
-    """Replaces the linear modules of a layer, which have their weights, by packed ones. Raises ModelError.
-
-    The embedding, the head and everything but matrices stay in the dtype of the computation.
-    """
+    """Packs a layer's linear modules, which have their weights; nothing else is packed. Raises ModelError."""
     for owner in list(layer.modules()):
         for name, linear in list(owner.named_children()):
             if isinstance(linear, nn.Linear):
@@ -124,7 +107,7 @@ def pack(layer: nn.Module, precision: Precision) -> None:
 
 
 def _packed(linear: nn.Linear, precision: Precision) -> nn.Module:
-    modules, weight = library().nn, linear.weight
+    modules, weight = quantiser().nn, linear.weight
     shape = linear.in_features, linear.out_features, linear.bias is not None
     made: Any
     if precision.name == EIGHT_BIT:

@@ -6,7 +6,7 @@ Holds what registry.py needs from the family; MLX is imported when a model is lo
 
 from inference.models.checkpoint import Checkpoint
 from inference.models.diffusion_gemma import check, default_properties
-from inference.models.diffusion_gemma.mlx_format import packing_of
+from inference.models.diffusion_gemma.stated import packing_of
 from inference.models.family import Family, ModelError, OnProgress
 from inference.models.mlx import installed
 
@@ -40,6 +40,6 @@ def dtypes(_device: str | None, wanted: str | None) -> tuple[str, ...]:
 
 def weight_bytes(found: Checkpoint, dtype: str) -> float:
     """The memory of the weights in a dtype, whether or not they fit. Raises ModelError."""
-    from inference.models.mlx import size
+    from inference.models.mlx import machine
 
-    return size.weight_bytes(found, dtype)
+    return machine.weight_bytes(found, dtype)

@@ -14,8 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from inference.models.diffusion_gemma.passes import EncoderCache, LayerView, PrefixView
-from inference.models.diffusion_gemma.rows import ArrayRows
+from inference.models.diffusion_gemma.passes import ArrayRows, EncoderCache, LayerView, PrefixView, first_row
 
 _SLIDING = "sliding_attention"
 
@@ -39,7 +38,6 @@ class MlxNetwork:
 
     @property
     def token_bytes(self) -> int:
-        """See `Passes`."""
         return sum(2 * layer.n_kv_heads * layer.head_dim * self.dtype.size for layer in self._layers)
 
     def prepare(self) -> bool:
@@ -53,7 +51,6 @@ class MlxNetwork:
         return tensor_of(hidden)
 
     def decode(self, canvas: Tensor, soft: Tensor | None, prefix: PrefixView, valid: Tensor | None = None) -> Tensor:
-        """See `Passes`."""
         hidden = self._decoder(
             array_of(canvas),
             cache=[_DecodedLayer(layer, prefix.length) for layer in prefix.layers],
@@ -63,12 +60,10 @@ class MlxNetwork:
         return tensor_of(hidden)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """See `Passes`."""
         raw = self._embedding.as_linear(array_of(hidden)).astype(mx.float32)
         return tensor_of(mx.tanh(raw / self._softcap) * self._softcap)
 
     def canvas_logits(self, hidden: Tensor) -> Tensor:
-        """See `Passes`."""
         return self.logits(hidden)
 
     def expected_embeddings(self, logits: Tensor, probabilities: Tensor) -> Tensor:
@@ -89,27 +84,18 @@ class MlxNetwork:
         return tensor_of(sums * self._decoder.embed_scale)
 
     def token_embeddings(self, ids: Tensor) -> Tensor:
-        """See `Passes`."""
         return tensor_of(self._embedding(array_of(ids)) * self._decoder.embed_scale)
 
-    def first_visible_row(self, layer_index: int, past: int) -> int:
-        """See `Passes`."""
-        return self._first_row(self.layer_types[layer_index], past)
-
     def empty_layers(self, batch: int) -> list[LayerView]:
-        """See `Passes`."""
         empty = (mx.zeros((batch, layer.n_kv_heads, 0, layer.head_dim), self.dtype) for layer in self._layers)
         return [LayerView(rows, rows) for rows in empty]
 
     def causal_mask(self, layer_index: int, past: int, new: int) -> mx.array:
         """(n, K): a token sees itself and everything before it, limited to the window on sliding layers."""
-        query = mx.arange(past, past + new)[:, None]
-        key = mx.arange(self.first_visible_row(layer_index, past), past + new)[None]
+        kind, query = self.layer_types[layer_index], mx.arange(past, past + new)[:, None]
+        key = mx.arange(first_row(kind, past, self.window), past + new)[None]
         allowed = key <= query
-        return allowed & (key > query - self.window) if self.layer_types[layer_index] == _SLIDING else allowed
-
-    def _first_row(self, kind: str, past: int) -> int:
-        return max(0, past - self.window + 1) if kind == _SLIDING else 0
+        return allowed & (key > query - self.window) if kind == _SLIDING else allowed
 
     def _canvas_masks(self, valid: Tensor | None, past: int) -> dict[str, mx.array | None]:
         """By kind of layer (B, 1, 1, K), or None if every row of the canvas is valid and everything is visible."""
@@ -117,7 +103,7 @@ class MlxNetwork:
             return dict.fromkeys(self.layer_types)
         canvas, masks = array_of(valid)[:, None, None], {}
         for kind in set(self.layer_types):
-            before = mx.ones((*canvas.shape[:3], past - self._first_row(kind, past)), mx.bool_)
+            before = mx.ones((*canvas.shape[:3], past - first_row(kind, past, self.window)), mx.bool_)
             masks[kind] = mx.concatenate([before, canvas], axis=-1)
         return masks
 
@@ -166,17 +152,13 @@ class MlxRows:
     """`ArrayRows` for MLX arrays. An array that shares its buffer with another is copied on writing."""
 
     def empty(self, like: mx.array, count: int) -> mx.array:
-        """See `ArrayRows`."""
         return mx.zeros((*like.shape[:2], count, like.shape[3]), like.dtype)
 
     def repeated(self, rows: mx.array, batch: int) -> mx.array:
-        """See `ArrayRows`."""
         return mx.broadcast_to(rows, (batch, *rows.shape[1:]))
 
     def joined(self, first: mx.array, second: mx.array) -> mx.array:
-        """See `ArrayRows`."""
         return mx.concatenate([first, second], axis=2)
 
     def chosen(self, rows: mx.array, numbers: Tensor) -> mx.array:
-        """See `ArrayRows`."""
         return mx.take(rows, array_of(numbers), axis=0)

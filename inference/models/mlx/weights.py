@@ -18,9 +18,9 @@ from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.devices import FOUR_BIT, needed_bytes
 from inference.models.diffusion_gemma.adapter import DiffusionGemma, cache_budget
-from inference.models.diffusion_gemma.mlx_format import Packing, packing_of, scales_of
+from inference.models.diffusion_gemma.stated import Packing, packing_of, scales_of
 from inference.models.family import ModelError, OnProgress
-from inference.models.mlx import machine, size
+from inference.models.mlx import machine
 from inference.models.mlx.network import MlxNetwork
 
 _WORD_BITS = 32
@@ -101,10 +101,10 @@ def _as_stored(stored: Mapping[str, mx.array], path: str, module: Any, mode: str
 
 def _four_bits(model: Model, path: str, module: Any) -> Sizes:
     """Packs as MLX's own tools do: experts in four bits, everything else in eight."""
-    if module.weight.shape[-1] % size.GROUP:
+    if module.weight.shape[-1] % machine.GROUP:
         return False
     how = model.quant_predicate(path, module)
-    return {"group_size": size.GROUP, "bits": size.BITS} if how is True else how
+    return {"group_size": machine.GROUP, "bits": machine.BITS} if how is True else how
 
 
 def _wanted(found: Checkpoint, model: Model, stored: Mapping[str, mx.array]) -> list[tuple[str, mx.array]]:
@@ -155,7 +155,7 @@ def _fitting(found: Checkpoint, here: machine.MlxDevice, wanted: str | None) -> 
     """The requested dtype, or the best one in which the weights fit here. Raises ModelError."""
     needs = []
     for dtype in here.dtypes(found, wanted):
-        needed = needed_bytes(size.weight_bytes(found, dtype))
+        needed = needed_bytes(machine.weight_bytes(found, dtype))
         if needed <= here.free_bytes:
             return dtype
         needs.append(f"{needed / 1e9:.1f} GB in {dtype}")

@@ -6,8 +6,8 @@ written one after another (chain.py), several candidates side by side (infilling
 """
 
 from inference.models.family import OnProgress
-from inference.remote import address, meeting
-from inference.remote.client import PARTNER_SERVER
+from inference.remote import meeting
+from inference.remote.address import PARTNER
 from inference.remote.partner import kinds
 from inference.remote.partner.infilling import PartnerInfiller
 from inference.serving.startup import WorkerArguments
@@ -19,11 +19,8 @@ MEETING_S = 120.0
 async def connect(
     arguments: WorkerArguments, on_progress: OnProgress, *, token: str = "", limit_s: float = MEETING_S
 ) -> PartnerInfiller:
-    """The server that `arguments.model` names, asked as `arguments.partner` says.
-
-    Raises ModelError, which says what to do.
-    """
-    async with meeting.connecting(arguments, address.PARTNER, PARTNER_SERVER, token, on_progress) as (client, at):
+    """The server that `arguments.model` names, asked as `arguments.partner` says. Raises ModelError."""
+    async with meeting.connecting(arguments, PARTNER, token, on_progress) as (client, at):
         met = kinds.meet(client, arguments.server_model, arguments.partner or "auto")
         served = await meeting.in_time(met, client.url, limit_s)
     return PartnerInfiller(client, at.place, arguments, served)

@@ -10,7 +10,7 @@ from inference.engine.canvas.segments import TextAndHoles
 from inference.engine.middle import question
 from inference.engine.middle.question import Question, Windows
 from inference.engine.work import Counters
-from inference.messages import Candidate, Hole, InfillRequest
+from inference.messages import Candidate, InfillRequest
 from inference.remote.client import Client
 from inference.remote.partner.interfaces import Interface
 from inference.remote.partner.writing import Writing
@@ -102,7 +102,7 @@ class Chain:
             if hole.strength <= 0.0:
                 self.fills.append(Fill(hole.text))
             else:
-                await self._write(hole)
+                await self._write()
 
     def amend(self, number: int, text: str) -> None:
         """`text` is now at the start of a hole: rewrites whatever disagrees with it."""
@@ -120,10 +120,7 @@ class Chain:
         return [*self.fills, self._fill(self._writing)]
 
     def candidate(self) -> Candidate | None:
-        """The candidate so far. Unfinished texts end at their last whole line.
-
-        None if nothing was written, or if a rewritten text is incomplete.
-        """
+        """The candidate so far, up to its last whole line; None if there is no text, or half of a rewritten one."""
         writing = None if self.is_complete else self._writing
         fills = [*self.fills, self._cut(writing)] if writing and writing.text else self.fills
         asking, holes = self._asking, self._asking.parts.holes
@@ -145,7 +142,7 @@ class Chain:
             confidence=sum(sure) / len(sure) if sure else 1.0,
         )
 
-    async def _write(self, hole: Hole) -> None:
+    async def _write(self) -> None:
         asking, number = self._asking, len(self.fills)
         asked = asking.question(number, self.fills, self._windows, candidate=self._number)
         self._pinned, self._again = asking.pinned(number), False
@@ -207,12 +204,10 @@ class Chain:
         """
         text, is_whole = writing.text.rstrip("\ufffd"), False
         if not writing.question.single_line and "\n" in text.strip("\n"):
-            is_whole = writing.end == "length" and not self._is_rewritten()
+            is_rewritten = question.is_rewritten(self._asking.parts.holes[len(self.fills)])
+            is_whole = writing.end == "length" and not is_rewritten
             text = text.rpartition("\n")[0]
         return Fill(self._pinned + text, is_whole, writing.tokens, tuple(writing.sure))
-
-    def _is_rewritten(self) -> bool:
-        return question.is_rewritten(self._asking.parts.holes[len(self.fills)])
 
     def _left_s(self) -> float | None:
         deadline = self._asking.deadline

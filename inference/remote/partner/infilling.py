@@ -10,7 +10,7 @@ from inference.engine.middle import question
 from inference.engine.middle.question import Windows
 from inference.messages import MAX_CANDIDATES, Candidate, Draft, InfillRequest
 from inference.remote.client import Client
-from inference.remote.meeting import ServedInfiller, Watched
+from inference.remote.meeting import ServedInfiller
 from inference.remote.partner import kinds
 from inference.remote.partner.chain import Chain, SharedQuestion
 from inference.remote.partner.interfaces import Interface
@@ -35,9 +35,10 @@ class PartnerInfilling(RemoteWork):
         on_fit: Callable[[Windows], None],
         request: InfillRequest,
         deadline: float | None,
+        on_refused: Callable[[], None],
     ) -> None:
-        """`on_fit` receives the windows that filled a hole. Raises RequestError if the request makes no sense."""
-        super().__init__(request, deadline)
+        """As `RemoteWork`. `on_fit` receives the windows that filled a hole."""
+        super().__init__(request, deadline, on_refused)
         self._typed: dict[int, str] = {}
         self._asking = SharedQuestion(
             client, interface, windows, on_fit, request, self._parts, deadline, self._typed, self._counters
@@ -136,11 +137,9 @@ class PartnerInfiller(ServedInfiller):
         super().__init__(client, place, arguments)
         self._know(served)
 
-    def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Watched:
-        """The work on a request. `deadline` is in `time.monotonic()` seconds. Raises RequestError."""
+    def infill(self, request: InfillRequest, *, deadline: float | None = None) -> PartnerInfilling:
         interface, windows = self._served.interface, self._windows
-        steps = PartnerInfilling(self._client, interface, windows, self._learn, request, deadline)
-        return Watched(steps, self._meeting.refused)
+        return PartnerInfilling(self._client, interface, windows, self._learn, request, deadline, self._refused)
 
     def _know(self, served: ServedPartner) -> None:
         self._served, self._windows = served, Windows(served.context_tokens)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from inference.engine.middle import conversation
+from inference.engine.middle.conversation import Block
 from inference.engine.middle.question import CHARACTERS_PER_TOKEN, CONTEXT_TOKENS, Question
 from inference.models.fim_tokens import FimTokens
 from inference.remote.partner import wire
@@ -15,26 +16,14 @@ _AROUND_CODE_TOKENS = 96
 
 
 @dataclass(frozen=True)
-class FoundFill:
-    """The fill in an answer: `answer[start:end]`. `is_whole`: nothing after it belongs to the fill."""
-
-    start: int
-    end: int
-    is_whole: bool
-
-
-@dataclass(frozen=True)
 class Interface:
-    """One way to ask. `body` turns a question into a request, `find` finds the fill in an answer so far.
-
-    `controls` are the tokens that code must not bring into a prompt.
-    """
+    """One way to ask: `body` makes a request, `find` finds the fill. Code brings no `controls` into a prompt."""
 
     kind: str
     path: str
     body: Callable[[Question], dict[str, Any]]
     read: ReadPiece
-    find: Callable[[str, Question, bool], FoundFill]
+    find: Callable[[str, Question, bool], Block]
     controls: tuple[str, ...] = ()
     context_tokens: int = 0
     sees_drafts: bool = False
@@ -108,27 +97,27 @@ def _line_end(question: Question) -> list[str]:
     return ["\n"] if question.single_line else []
 
 
-def _until(controls: tuple[str, ...]) -> Callable[[str, Question, bool], FoundFill]:
+def _until(controls: tuple[str, ...]) -> Callable[[str, Question, bool], Block]:
     """Finds the fill if it is the whole answer, up to a control token or the end of the only line."""
 
-    def find(answer: str, question: Question, _ended: bool) -> FoundFill:
+    def find(answer: str, question: Question, _ended: bool) -> Block:
         ends = [at for token in controls if (at := answer.find(token)) >= 0]
         if question.single_line and answer:
             line = answer.splitlines()[0]
             ends += [len(line)] if len(line) < len(answer) else []
-        return FoundFill(0, min(ends, default=len(answer)), bool(ends))
+        return Block(0, min(ends, default=len(answer)), bool(ends))
 
     return find
 
 
-def _spoken(answer: str, question: Question, ended: bool) -> FoundFill:
+def _spoken(answer: str, question: Question, ended: bool) -> Block:
     """Finds the fill in a conversation's answer. For a single line, waits for nothing behind it."""
     block = conversation.block(answer, ended=ended)
     is_whole = block.is_closed and ended
     if question.single_line:
         text = conversation.begun(answer[block.start : block.end], question.prefix)
         is_whole = "\n" in text.lstrip("\n")
-    return FoundFill(block.start, block.end, is_whole)
+    return Block(block.start, block.end, is_whole)
 
 
 def most_characters(question: Question) -> int:

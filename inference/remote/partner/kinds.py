@@ -50,10 +50,7 @@ _Make = Callable[..., Interface]
 
 
 async def meet(client: Client, wanted: str | None, kind: str) -> ServedPartner:
-    """The server's model named `wanted` (None: its only one), asked as `kind` says.
-
-    Raises ModelError.
-    """
+    """The server's model named `wanted` (None: its only one), asked as `kind` says. Raises ModelError."""
     try:
         model = await _model(client, wanted)
         props = await _props(client)

@@ -5,8 +5,9 @@ import time
 from collections.abc import Callable
 from contextlib import aclosing
 
+import msgspec
+
 from inference.engine.middle.question import Question
-from inference.remote import answers
 from inference.remote.answers import AnswerError
 from inference.remote.client import Client
 from inference.remote.partner.interfaces import Interface, most_characters
@@ -33,11 +34,8 @@ class Writing:
         self._sure: list[tuple[int, tuple[float, ...]]] = []
 
     async def run(self, on_text: Callable[[], None]) -> None:
-        """Receives the text; calls `on_text` whenever there is more. Raises ServerError, TimeoutError at the limit.
-
-        Cancelling it aborts the request.
-        """
-        body = answers.encoded(self._interface.body(self.question))
+        """Receives the text; calls `on_text` when there is more. Raises ServerError, TimeoutError at the limit."""
+        body = msgspec.json.encode(self._interface.body(self.question))
         events, began = Events(), time.monotonic()
         async with asyncio.timeout(_LONGEST_S):
             async with aclosing(self._client.stream(self._interface.path, body, self._deadline)) as parts:
@@ -75,7 +73,7 @@ class Writing:
             self.end = self.end or piece.end
         most = most_characters(self.question)
         self._answer = (self._answer + "".join(piece.text for piece in pieces))[: most + 1]
-        if self._interface.find(self._answer, self.question, False).is_whole:
+        if self._interface.find(self._answer, self.question, False).is_closed:
             self.end = "stop"
         elif len(self._answer) > most:
             self.end = "length"

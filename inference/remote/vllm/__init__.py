@@ -10,8 +10,8 @@
   never seen. Such a canvas is unmasked from here, read by read (trial.py).
 - Read-only requests give log-probabilities at temperature 1 over all tokens: the 20 likeliest of each row, or up to 128
   named ones (canvas_search.py).
-- The server cannot be told which tokens a row may become. We choose among the likeliest (rules.py, trial.py).
-- What it refuses, and what ends its engine, stands in wire.py. What it serves, it says when refusing (server.py).
+- The server cannot be told which tokens a row may become. We choose among the likeliest (trial.py).
+- What it refuses, and what ends its engine, stands in wire.py. What it serves, it says when refusing (served.py).
 """
 
 import asyncio
@@ -20,13 +20,13 @@ import logging
 from inference.engine.canvas import prompt
 from inference.messages import InfillRequest
 from inference.models.family import OnProgress
-from inference.remote import address, meeting
-from inference.remote.client import MODEL_SERVER, Client
-from inference.remote.meeting import MEETING_S, ServedInfiller, Watched
-from inference.remote.vllm import files, server
+from inference.remote import meeting
+from inference.remote.address import MODEL
+from inference.remote.client import Client
+from inference.remote.meeting import MEETING_S, ServedInfiller
 from inference.remote.vllm.canvas_search import Model
 from inference.remote.vllm.infilling import RemoteInfilling
-from inference.remote.vllm.server import CanvasModel
+from inference.remote.vllm.served import CanvasModel, load, meet
 from inference.serving.infiller import RemoteInfiller
 from inference.serving.startup import WorkerArguments
 
@@ -34,15 +34,11 @@ from inference.serving.startup import WorkerArguments
 async def connect(
     arguments: WorkerArguments, on_progress: OnProgress, *, token: str = "", limit_s: float = MEETING_S
 ) -> RemoteInfiller:
-    """The server that `arguments.model` names; `token` is sent to it. Raises ModelError, which says what to do.
-
-    Also raises it if the server has not named its model within `limit_s`; one that knows pins answers without
-    computing.
-    """
-    async with meeting.connecting(arguments, address.MODEL, MODEL_SERVER, token, on_progress) as (client, at):
-        served = await meeting.in_time(server.meet(client, arguments.server_model), client.url, limit_s)
+    """The server that `arguments.model` names, with this `token`. Raises ModelError, also after `limit_s`."""
+    async with meeting.connecting(arguments, MODEL, token, on_progress) as (client, at):
+        served = await meeting.in_time(meet(client, arguments.server_model), client.url, limit_s)
         on_progress(0.5, "reading the tokenizer")
-        model = await asyncio.to_thread(files.load, served, arguments.server_tokenizer, client.url)
+        model = await asyncio.to_thread(load, served, arguments.server_tokenizer, client.url)
     return VllmInfiller(client, at.place, arguments, served, model)
 
 
@@ -59,10 +55,8 @@ class VllmInfiller(ServedInfiller):
         super().__init__(client, place, arguments)
         self._know(served, model)
 
-    def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Watched:
-        """The work on a request. `deadline` is in `time.monotonic()` seconds. Raises RequestError."""
-        steps = RemoteInfilling(self._client, self._served.name, self._model, request, deadline)
-        return Watched(steps, self._meeting.refused)
+    def infill(self, request: InfillRequest, *, deadline: float | None = None) -> RemoteInfilling:
+        return RemoteInfilling(self._client, self._served.name, self._model, request, deadline, self._refused)
 
     def _know(self, served: CanvasModel, model: Model) -> None:
         self._served, self._model = served, model
@@ -70,8 +64,8 @@ class VllmInfiller(ServedInfiller):
         self.context_tokens = prompt.context_tokens(model.vocabulary, model.properties)
 
     async def _meet_again(self) -> None:
-        served = await server.meet(self._client, self._arguments.server_model)
+        served = await meet(self._client, self._arguments.server_model)
         if served != self._served:
             tokenizer, url = self._arguments.server_tokenizer, self._client.url
-            self._know(served, await asyncio.to_thread(files.load, served, tokenizer, url))
+            self._know(served, await asyncio.to_thread(load, served, tokenizer, url))
             log.info("another server answers at %s: it serves %s", url, self.model)

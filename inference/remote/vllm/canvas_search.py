@@ -19,12 +19,10 @@ from inference.engine.canvas.plan import Plan
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.search import length
 from inference.engine.search.effort import Effort
-from inference.messages import Hole
 from inference.models.properties import Properties
 from inference.remote.pause import ServerError
 from inference.remote.vllm.reading import CanvasReader
-from inference.remote.vllm.rules import TextRules
-from inference.remote.vllm.trial import LEAST_HEAT, SeededNoise, Trial, denoise, steps_of
+from inference.remote.vllm.trial import LEAST_HEAT, SeededNoise, TextRules, Trial, denoise, steps_of
 
 _LENGTHS, _LENGTHS_QUICK, _LENGTHS_OF_SEVERAL_LINES = 4, 2, 3
 """How many lengths to try for one answer. Each is a separate canvas in the server's batch."""
@@ -64,7 +62,7 @@ class CanvasSearch:
                 await self._denoise(on_step)
                 return await self._ranked()
         except TimeoutError:
-            return self._ranked_by([(each.written, _by_confidence(each.written)) for each in self._read()])
+            return self._ranked_by([each.written for each in self._read()])
         finally:
             await self._stop()
 
@@ -74,10 +72,7 @@ class CanvasSearch:
         return next((each.written for each in self._read()), None)
 
     def keep_agreeing(self, number: int, text: str) -> bool:
-        """Drops the canvases whose hole of this number (from 0) does not currently begin with `text`.
-
-        Returns False if none agrees, or none is known.
-        """
+        """Drops canvases whose hole number `number` does not begin with `text` now. False if none would be left."""
         if not any(self._texts(each.written)[number].startswith(text) for each in self._read()):
             return False
         for task, trial in self._working.items():
@@ -143,22 +138,19 @@ class CanvasSearch:
         """All filled canvases, best first. Asks nothing about a single answer."""
         written = [each.written for each in self._trials if each.is_text and not each.left]
         if len({self._texts(each) for each in written}) < 2:
-            return self._ranked_by([(each, _by_confidence(each)) for each in written])
-        asked = (_suffix_likelihood(self._reader, self.plan, each, self._noise) for each in written)
+            return self._ranked_by(written)
+        asked = (_suffix_likelihood(self._reader, each, self._noise) for each in written)
         found = await asyncio.gather(*asked, return_exceptions=True)
         behind = [None if isinstance(each, BaseException) else each for each in found]
         if any(each is None for each in behind):
             behind = [None] * len(behind)
         scores = [_score(each, suffix) for each, suffix in zip(written, behind, strict=True)]
-        return self._ranked_by(list(zip(written, scores, strict=True)))
+        return self._ranked_by(written, scores)
 
-    def _ranked_by(self, scored: Sequence[tuple[Written, float]]) -> list[RankedFill]:
-        best: dict[tuple[str, ...], RankedFill] = {}
-        for number in sorted(range(len(scored)), key=lambda each: -scored[each][1]):
-            written, score = scored[number]
-            texts = self._texts(written)
-            best.setdefault(texts, RankedFill(texts, score, written.tokens, number, written))
-        return sorted(best.values(), key=answered.flaws)
+    def _ranked_by(self, written: Sequence[Written], scores: Sequence[float] | None = None) -> list[RankedFill]:
+        """Best first by these scores, or by the model's confidence."""
+        found = scores or list(map(_by_confidence, written))
+        return answered.ranked(self._model.vocabulary, self.plan.layout.holes, written, found)
 
     def _read(self) -> list[Trial]:
         """The known canvases that are all text."""
@@ -175,11 +167,6 @@ class CanvasSearch:
             await asyncio.wait(self._working)
 
 
-def begin_as_they_must(found: Sequence[RankedFill], holes: Sequence[Hole]) -> list[RankedFill]:
-    """The answers whose texts begin as their holes require."""
-    return [each for each in found if answered.agrees(each.texts, holes)]
-
-
 _SUFFIX_TOKENS = 8
 _SUFFIX_WEIGHT, _LENGTH_WEIGHT = 1.0, 0.075
 _LEAST = -20.0
@@ -192,11 +179,8 @@ def _by_confidence(written: Written) -> float:
     return sum(max(_LEAST, math.log(sure)) if sure > 0 else _LEAST for sure in chosen) / len(chosen) if chosen else 0.0
 
 
-async def _suffix_likelihood(reader: CanvasReader, plan: Plan, written: Written, noise: SeededNoise) -> float | None:
-    """The mean log-probability of the first tokens behind the last hole, if they were unknown; None if there are none.
-
-    Raises ServerError, and TimeoutError at the deadline.
-    """
+async def _suffix_likelihood(reader: CanvasReader, written: Written, noise: SeededNoise) -> float | None:
+    """The mean log-probability of the first tokens behind; None without any. Raises ServerError and TimeoutError."""
     end = written.spans[-1][2]
     rows = range(end, min(end + _SUFFIX_TOKENS, len(written.ids)))
     if not rows:
@@ -209,9 +193,6 @@ async def _suffix_likelihood(reader: CanvasReader, plan: Plan, written: Written,
 
 
 def _score(written: Written, suffix: float | None) -> float:
-    """The quality of a fill: the model's confidence in it and in the text behind it; higher is better.
-
-    Adds a little for each e-fold of its tokens, because a model is surer of shorter fills.
-    """
+    """How sure the model is of a fill and of what follows, higher is better, with a bonus for longer ones."""
     found = _by_confidence(written) + (0.0 if suffix is None else _SUFFIX_WEIGHT * suffix)
     return found / (1 + _SUFFIX_WEIGHT) + _LENGTH_WEIGHT * math.log(max(1, written.tokens))

@@ -1,7 +1,7 @@
 """Works on one request: plans its canvases, has a server fill them one after another, and reports the results."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 
 from inference.engine.canvas import answered
 from inference.engine.canvas.answered import Canvases, RankedFill
@@ -10,7 +10,7 @@ from inference.engine.canvas.plan import Group, Plan, Planner
 from inference.engine.search.effort import Effort
 from inference.messages import Draft, InfillRequest
 from inference.remote.client import Client
-from inference.remote.vllm.canvas_search import CanvasSearch, Model, begin_as_they_must
+from inference.remote.vllm.canvas_search import CanvasSearch, Model
 from inference.remote.vllm.reading import CanvasReader
 from inference.remote.vllm.trial import SeededNoise
 from inference.remote.work import RemoteEvent, RemoteWork
@@ -19,9 +19,17 @@ from inference.remote.work import RemoteEvent, RemoteWork
 class RemoteInfilling(RemoteWork):
     """The work on one request, canvas after canvas."""
 
-    def __init__(self, client: Client, name: str, model: Model, request: InfillRequest, deadline: float | None) -> None:
-        """`name` is the server's name for the model. Raises RequestError if the request makes no sense."""
-        super().__init__(request, deadline)
+    def __init__(
+        self,
+        client: Client,
+        name: str,
+        model: Model,
+        request: InfillRequest,
+        deadline: float | None,
+        on_refused: Callable[[], None],
+    ) -> None:
+        """As `RemoteWork`. `name` is the server's name for the model."""
+        super().__init__(request, deadline, on_refused)
         self._client, self._name, self._model = client, name, model
         self._noise = SeededNoise(model.properties, len(model.vocabulary), request.seed)
         self._effort = Effort.of(request, model.properties)
@@ -44,7 +52,8 @@ class RemoteInfilling(RemoteWork):
             found: list[RankedFill] = []
             async for draft in self._canvas(canvases, plan, earlier, found):
                 yield draft
-            found = begin_as_they_must(found, planner.request.holes[group.first : group.end])
+            holes = planner.request.holes[group.first : group.end]
+            found = [each for each in found if answered.agrees(each.texts, holes)]
             if not found and not canvases.is_amended:  # asking again would bring the same
                 break
             canvases.add(group, found)

@@ -20,11 +20,10 @@ _TOKEN = re.compile(r"token_id:(\d{1,9})")
 
 
 class DiffusionArguments(msgspec.Struct, frozen=True, omit_defaults=True):
-    """vLLM's parameters for a canvas, in `vllm_xargs`. A canvas without a seed is noise, and has no pins.
+    """vLLM's parameters for a canvas, in `vllm_xargs`: its rows, and the numbers of those held to the seed.
 
-    `diffusion_canvas_length` is its number of rows, `diffusion_pinned` the numbers of those held to the seed.
-    `diffusion_max_steps` is silently clamped to the server's own number. `diffusion_read_only` True: it ends with the
-    last denoising step, without writing its keys and values, and answers at temperature 1.
+    `diffusion_max_steps` is silently clamped to the server's. `diffusion_read_only`: it writes no keys and values, and
+    answers at temperature 1.
     """
 
     diffusion_seed_canvas: tuple[int, ...]
@@ -35,10 +34,9 @@ class DiffusionArguments(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CompletionRequest(msgspec.Struct, frozen=True):
-    """One canvas behind a prompt, both as token ids.
+    """One canvas behind a prompt, both as token ids. `logprobs`: how many of a row's likeliest tokens to list.
 
-    `logprobs` requests the log-probabilities of this many of the likeliest tokens of each row; with `logprob_token_ids`
-    those of the likeliest one and of these instead.
+    With `logprob_token_ids`, these and the likeliest one instead.
     """
 
     model: str
@@ -87,10 +85,9 @@ class _Completion(msgspec.Struct, frozen=True):
 
 
 class CanvasAnswer(msgspec.Struct, frozen=True):
-    """vLLM's answer for a canvas: the token of each row, and log-probabilities of some tokens of each row.
+    """vLLM's token of each row, a guess even where one is pinned, and log-probabilities of some tokens of each.
 
-    Pinned rows contain vLLM's own guess instead of the pin: read only the rows of holes. `cached_tokens` of the prompt
-    came from its prefix cache, None if unknown.
+    `cached_tokens` of the prompt came from its prefix cache, None if unknown.
     """
 
     ids: list[int]

@@ -4,7 +4,7 @@ import torch
 
 from inference.engine import Engine
 from inference.engine.canvas.file_text import FileText
-from inference.engine.search.file_mixture import mixed, rescored
+from inference.engine.search.rank import mixed, rescored
 
 A, B, C, D, E = range(5)
 

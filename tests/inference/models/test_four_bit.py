@@ -79,11 +79,11 @@ def test_the_experts_are_packed_as_bitsandbytes_packs_them_whole() -> None:
     experts = torch.randn(6, 32, 96, dtype=torch.bfloat16)
     whole = torch.nn.Module()
     whole.experts = torch.nn.Parameter(experts.clone())
-    replace = four_bit.library().nn.parametrize.replace_parameter_4bit
+    replace = four_bit.quantiser().nn.parametrize.replace_parameter_4bit
     replace(whole, "experts", compress_statistics=True, quant_type="nf4")
     packed, state = four_bit.quantised(experts.split(1), experts.shape, CPU, torch.bfloat16)
     assert torch.equal(packed, whole.parametrizations.experts.original)
-    assert torch.equal(four_bit.library().functional.dequantize_4bit(packed, state), whole.experts)
+    assert torch.equal(four_bit.quantiser().functional.dequantize_4bit(packed, state), whole.experts)
 
 
 def test_file_with_encoder_names_is_read_alike(random_folder: Path, tmp_path: Path) -> None:

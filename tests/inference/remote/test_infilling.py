@@ -12,8 +12,7 @@ import pytest_asyncio
 from inference.engine import Engine, RequestError
 from inference.messages import Candidate, Done, ErrorCode, Hole, Outcome, Text
 from inference.models.family import ModelError
-from inference.remote.vllm import files
-from inference.remote.vllm.server import CanvasModel
+from inference.remote.vllm.served import CanvasModel, load
 from tests.canvas_server import CanvasServer, canvas_server
 from tests.inference.loaded import TWIN
 from tests.inference.remote.asking import BEFORE, EMBEDDED, answered, infiller_at, one_hole, request
@@ -318,7 +317,7 @@ async def test_a_name_is_shown_cut_and_sent_as_it_is(server: CanvasServer) -> No
 @pytest.mark.parametrize("url", ["https://gpu.example.com", "http://a.localhost:8000"])
 def test_a_folder_that_another_machine_names_is_not_opened_here(url: str, tmp_path: Path) -> None:
     served = CanvasModel("infill", str(EMBEDDED), "0.32.0", 128, 2048)
-    assert files.load(served, None, "http://localhost:8000").vocabulary
+    assert load(served, None, "http://localhost:8000").vocabulary
     with pytest.raises(ModelError, match="set server.tokenizer or --server-tokenizer"):
-        files.load(served, None, url)
-    assert files.load(served, str(EMBEDDED), url).vocabulary
+        load(served, None, url)
+    assert load(served, str(EMBEDDED), url).vocabulary

@@ -7,6 +7,7 @@ import pytest
 
 from inference.models.family import ModelError
 from inference.remote import token
+from inference.remote.address import MODEL
 
 HUSH = "hf_hush-hush/123=="
 
@@ -14,7 +15,7 @@ HUSH = "hf_hush-hush/123=="
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    monkeypatch.delenv(token.SERVER.variable, raising=False)
+    monkeypatch.delenv(MODEL.token_variable, raising=False)
     found = token.token_file()
     assert tmp_path in found.parents
     found.parent.mkdir(parents=True, exist_ok=True)
@@ -41,11 +42,11 @@ def test_without_a_token_there_is_none(file: Path) -> None:
 def test_the_file_is_read_and_the_environment_beats_it(file: Path, end: str) -> None:
     write(file, HUSH + end)
     assert (token.read({}), token.source({})) == (HUSH, str(file))
-    assert (token.read({token.SERVER.variable: f"{HUSH}2{end}"}), token.source({token.SERVER.variable: HUSH})) == (
+    assert (token.read({MODEL.token_variable: f"{HUSH}2{end}"}), token.source({MODEL.token_variable: HUSH})) == (
         f"{HUSH}2",
-        token.SERVER.variable,
+        MODEL.token_variable,
     )
-    assert token.read({token.SERVER.variable: " "}) == HUSH
+    assert token.read({MODEL.token_variable: " "}) == HUSH
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660, 0o777])

@@ -9,8 +9,7 @@ from transformers import AutoModelForCausalLM
 from inference.engine import Engine
 from inference.engine.middle.asking import Asked
 from inference.engine.middle.branch import Branch, End
-from inference.engine.middle.lookup import Lookup
-from inference.engine.middle.writer import Writer
+from inference.engine.middle.writer import Lookup, Writer
 from inference.models.family import MiddleFamily
 from tests.inference.engine.filling import AFTER, BEFORE, fill, line
 from tests.inference.models.fim.checkpoints import FIM

@@ -1,5 +1,10 @@
-"""Reads this machine's files of a served model: its tokenizer, and its infilling settings. No weights."""
+"""Finds out what a server serves, without making it compute anything, and reads this machine's files of that model.
 
+Those are its tokenizer and its infilling settings. No weights.
+"""
+
+import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +15,74 @@ from inference.models import checkpoint, checkpoint_files, downloads
 from inference.models.checkpoint import HUB_ID, Checkpoint
 from inference.models.family import ModelError
 from inference.models.properties import CanvasTokens, Properties
-from inference.remote import address
+from inference.remote import address, answers, meeting
+from inference.remote.answers import AnswerError
+from inference.remote.client import Client
+from inference.remote.pause import ServerError
+from inference.remote.vllm import wire
 from inference.remote.vllm.canvas_search import Model
-from inference.remote.vllm.rules import TextRules
-from inference.remote.vllm.server import CanvasModel
+from inference.remote.vllm.trial import TextRules
+from inference.remote.vllm.wire import CompletionRequest, DiffusionArguments
 
+_CANVAS = re.compile(r"diffusion_seed_canvas must hold exactly (\d+) ids")
+_KNOWS_PINS = re.compile(r"diffusion_(seed_canvas|pinned)")
+_START_IT = "start a vLLM 0.32 or later with a DiffusionGemma checkpoint: see inference/remote/server.md"
 _LINE_STEPS, _QUICK_STEPS = 8, 4
 """For a checkpoint without settings, the same as models/diffusion_gemma assumes for a released one."""
+
+
+@dataclass(frozen=True)
+class CanvasModel:
+    """A model on a server. `canvas_tokens` is the widest canvas it accepts, `context_tokens` prompt and canvas at most.
+
+    `root` is the folder or hub id that the server was started with, `version` the server's; empty: not known.
+    """
+
+    name: str
+    root: str
+    version: str
+    canvas_tokens: int
+    context_tokens: int | None
+
+
+async def meet(client: Client, wanted: str | None) -> CanvasModel:
+    """The server's model named `wanted`, None: its only model. Raises ModelError."""
+    try:
+        listed = answers.models(await client.get("/v1/models"))
+        model = meeting.chosen(listed, wanted, client.url, "server.model")
+        version = await _version(client)
+        canvas = await _canvas_tokens(client, model.id, version)
+    except AnswerError as error:
+        raise ModelError(f"{client.url} does not answer as vLLM does ({error}); {_START_IT}") from error
+    except ServerError as error:
+        raise ModelError(str(error)) from error
+    return CanvasModel(model.id, model.root or "", version, canvas, model.max_model_len)
+
+
+async def _version(client: Client) -> str:
+    """The server's version; empty if it does not say, for example behind a router."""
+    try:
+        return wire.version(await client.get("/version"))[:50]
+    except (AnswerError, ServerError):
+        return ""
+
+
+async def _canvas_tokens(client: Client, name: str, version: str) -> int:
+    """The width of the served canvas, from the refusal of an impossible one. Raises ModelError if it is accepted."""
+    impossible = CompletionRequest(name, (1,), 1, DiffusionArguments((), (-1,)), logprobs=1)
+    try:
+        await client.post("/v1/completions", msgspec.json.encode(impossible))
+    except ServerError as error:
+        if found := _CANVAS.search(str(error)):
+            return int(found[1])
+        if not _KNOWS_PINS.search(str(error)):
+            raise
+        raise ModelError(f"{client.url} does not say how wide its canvas is ({error})") from error
+    said = f"vLLM {version}" if version else "the server"
+    raise ModelError(
+        f"{client.url}: {said} takes no pinned canvas for {name}: it is too old, or the model is no DiffusionGemma; "
+        + _START_IT
+    )
 
 
 class _Config(msgspec.Struct):
@@ -25,11 +91,7 @@ class _Config(msgspec.Struct):
 
 
 def load(served: CanvasModel, wanted: str | None, url: str) -> Model:
-    """The tokens of a served model, and its settings.
-
-    `wanted` is a folder or a downloaded hub id; None: the one the server was started with, if it exists here. Raises
-    ModelError.
-    """
+    """The tokens and settings of a served model, from the folder or hub id `wanted`, or its own. Raises ModelError."""
     folder = _folder(served, wanted, url)
     config = _config(folder)
     properties = checkpoint.stated_properties(folder, str(folder)) or _assumed(config)
@@ -42,10 +104,7 @@ def load(served: CanvasModel, wanted: str | None, url: str) -> Model:
 
 
 def _folder(served: CanvasModel, wanted: str | None, url: str) -> Path:
-    """The folder of the tokenizer. The server's own path is only a hint: it is on the server's machine.
-
-    So it is opened only if the server is on this machine; otherwise that folder could be anyone's.
-    """
+    """The tokenizer's folder. The server's own path counts only if that is on this machine. Raises ModelError."""
     if wanted:
         return checkpoint.folder_of(wanted)
     try:
