@@ -2,20 +2,25 @@
 
 import re
 from contextlib import suppress
+from functools import lru_cache
 from os.path import normpath
 from pathlib import Path, PurePath, PurePosixPath
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 from urllib.request import url2pathname
 
+_MOST_KNOWN = 256
+"""How many URIs to remember: each is asked several times for each keystroke."""
 _PIECE = re.compile(r'[^?#&=;,"{}]+')
 
 
+@lru_cache(_MOST_KNOWN)
 def local_path(uri: str) -> Path | None:
     """The absolute path of a `file:` URI on this machine, with `..` resolved by name alone; None for any other URI."""
     path = path_as_given(uri)
     return None if path is None else Path(normpath(path))
 
 
+@lru_cache(_MOST_KNOWN)
 def path_as_given(uri: str) -> Path | None:
     """The same path keeping `..`, which after a link leads elsewhere than its name suggests."""
     try:
@@ -42,6 +47,7 @@ def path_of(uri: str) -> str:
     return unquote(path).replace("\\", "/")
 
 
+@lru_cache(_MOST_KNOWN)
 def possible_paths(uri: str) -> tuple[str, ...]:
     """Every path that a URI may mean: with `?` and `#` as parts of its name, with its escapes kept, and for any URI but
     a `file:`, such as one that shows two versions of a file, the values in its query.
