@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,8 @@ def run(args: argparse.Namespace) -> int:
         for problem in resolve([Layer(COMMAND_LINE, given)])[1]:
             raise BadInput(problem)
         configuration = configuration_for(path, given, os.environ)
+        for problem in configuration.problems:
+            say(problem)
         settings = configuration.at(path)
         real = require_allowed(args.file, path, settings)
         text = read_named_file(args.file, real)
@@ -83,6 +86,8 @@ async def _edits_with_model(
 ) -> tuple[list[dict[str, Any]], str]:
     """See `all_edits`. If the model fails, says so and leaves it out."""
     if not _has_model(options):
+        if is_remote(options):
+            say("no edits from the model: only a model on this machine finds any")
         return await all_edits(now, old)
     with output.progress(now, (), args) as shown:
         client = WorkerClient(options, name="infill-ls next", on_status=shown.status if shown else None)
@@ -116,15 +121,25 @@ async def all_edits(now: Snapshot, old: str, propose: Propose = nobody) -> tuple
     edits: list[dict[str, Any]] = []
     earlier, cursor = [old], difference(old, now.text).start
     while len(edits) < MOST_OFFERS:
-        found = next_edits(now, [old]) or await propose(now, earlier)
-        offered = nearest(found, cursor)
-        if offered is None:
+        found, text = next_edits(now, [old]), now.text
+        if not found and (offered := nearest(await propose(now, earlier), cursor)):
+            found = [offered]
+        if not found:
             break
-        edits.append(_json(now.text, offered))
-        earlier.insert(0, now.text)
-        text = Change(offered.start, now.text[offered.start : offered.end], offered.text).applied(now.text)
-        now, cursor = Document(now.uri, now.language_id, 0, text).snapshot(), offered.start
+        earlier.insert(0, text)
+        while (offered := nearest(found, cursor)) and len(edits) < MOST_OFFERS:
+            edits.append(_json(text, offered))
+            change = Change(offered.start, text[offered.start : offered.end], offered.text)
+            text, cursor = change.applied(text), offered.start
+            found = [_moved(edit, change) for edit in found if edit is not offered]
+        now = Document(now.uri, now.language_id, 0, text).snapshot()
     return edits, now.text
+
+
+def _moved(edit: NextEdit, change: Change) -> NextEdit:
+    """An edit after a change that does not touch it."""
+    shift = change.shift if edit.start >= change.end else 0
+    return replace(edit, start=edit.start + shift, end=edit.end + shift)
 
 
 def _json(text: str, edit: NextEdit) -> dict[str, Any]:

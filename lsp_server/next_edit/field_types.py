@@ -13,6 +13,8 @@ from lsp_server.syntax.lines import line_start
 
 _RETURNED = ("return_type", "result", "type")
 """The fields of a function's node that may hold the type of its result."""
+_NO_TYPE = re.compile(r"[?!]:|//|/\*|#|[`@]")
+"""What a declaration has beside a name and a type: a mark, a comment, a tag or an annotation."""
 _BEFORE_TYPE = re.compile(r"(?:->|:)?\s*")
 
 
@@ -29,9 +31,24 @@ def after_field_types(compared: Compared) -> Iterator[NextEdit]:
             yield from _returned(compared, old, new)
 
 
+def retyped(compared: Compared) -> set[tuple[str, str]]:
+    """The old and new types of the fields with another type. Their other places are those above."""
+    found = set()
+    texts = compared.texts
+    for hunk in texts.hunks:
+        old = field_in(compared.old, line_start(texts.old, hunk.old_start))
+        new = field_in(compared.new, line_start(texts.new, hunk.start))
+        if old is not None and new is not None and (old.name.text, old.name.owner) == (new.name.text, new.name.owner):
+            found.add((_type(old), _type(new)))
+    return found
+
+
 def _type(field: Field) -> str:
-    """The declared type of a field."""
-    left, _, right = re.split(rf"(\b{re.escape(field.name.text)}\b)", field.declared, maxsplit=1)
+    """The declared type of a field; empty if that is not certain."""
+    around = re.split(rf"(?<!\w){re.escape(field.name.text)}(?!\w)", field.declared, maxsplit=1)
+    if len(around) != 2 or all(around) or _NO_TYPE.search(field.declared):
+        return ""
+    left, right = around
     return left.strip() or right.strip().removeprefix(":").strip()
 
 
@@ -54,7 +71,7 @@ def _is_stored(names: Names, parameter: Name, field: Field) -> bool:
     """Whether a function makes the field's owner and gives the field a parameter's value."""
     function, (word, other) = parameter.binder, (re.escape(field.name.text), re.escape(parameter.text))
     code = "" if function is None else names.view.code(function)
-    if names.owner(parameter.above) != field.name.owner and not re.search(rf"\b{field.name.owner}\b", code):
+    if names.owner(parameter.above) != field.name.owner and not re.search(rf"\b{re.escape(field.name.owner)}\b", code):
         return False
     shorthand = rf"|\{{(?:[^{{}}]*,)?\s*{word}\s*[,}}]" if word == other else ""
     return (
@@ -77,6 +94,8 @@ def _returned(compared: Compared, old: Field, new: Field) -> Iterator[NextEdit]:
         function = next((node for node in name.above if node.type in view.table.functions), None)
         body = None if function is None else function.child_by_field_name("body")
         if function is None or body is None or names.owner(name.above) != new.name.owner:
+            continue
+        if name.role is Role.PARAMETER or (name.role is Role.USE and names.binder_of(name) == function.id):
             continue
         if not re.fullmatch(rf"\{{?\s*(?:return )?(?:\w+\.)?{re.escape(word)}\s*;?\s*\}}?", view.code(body).strip()):
             continue

@@ -13,10 +13,15 @@ from lsp_server.next_edit.renames import Compared, NextEdit
 from lsp_server.syntax.lines import eol_at, line_end, line_start
 from lsp_server.syntax.view import View
 
-_MODIFIERS = re.compile(r"^(?:(?:public|private|protected|readonly|static|final|pub(?:\([^)]*\))?) +)*")
+_MODIFIERS = re.compile(
+    r"^(?:(?:public|private|protected|internal|readonly|static|final|transient|volatile|mutable|override|virtual|"
+    r"abstract|declare|required|pub(?:\([^)]*\))?) +)*"
+)
 _VALUE = re.compile(r"\s*=[^=].*$")
 _WORD = re.compile(r"[^\W\d]\w*")
 _BRACKETS = frozenset({"()", "{}"})
+_LONGEST_LINE = 500
+"""A longer line is no declaration of a field."""
 _SELVES = frozenset({"Self", "cls"})
 
 
@@ -46,9 +51,13 @@ def field_in(names: Names, start: int) -> Field | None:
     """The only field that a line defines."""
     text = names.view.text
     line = text[start : line_end(text, start)]
+    if len(line) > _LONGEST_LINE:
+        return None
     found = [names.at(start + match.start()) for match in _WORD.finditer(line)]
     members = [name for name in found if name is not None and name.role is Role.MEMBER and not name.receiver]
     if len(members) != 1 or "(" in line or any(node.type in names.view.table.functions for node in members[0].above):
+        return None
+    if names.place(members[0].node, members[0].above[0]) in names.rules.keys:  # an entry of an object
         return None
     declared = _VALUE.sub("", _MODIFIERS.sub("", line.strip().rstrip(",;")))
     return Field(members[0], " ".join(declared.split()), "=" in line)

@@ -32,7 +32,9 @@ def type_of_literal(view: View, above: Sequence[Node]) -> str:
 def variable_of_literal(view: View, above: Sequence[Node]) -> str:
     """The constant that holds the object around a key; empty if it is no constant. `above` starts at the key's pair."""
     node = next((each for each in above[2:] if each.type not in ("as_expression", "satisfies_expression")), None)
-    named = None if node is None or node.type != "variable_declarator" else node.child_by_field_name("name")
+    around = None if node is None or node.type != "variable_declarator" else node.parent
+    is_constant = around is not None and bool(around.children) and around.children[0].type == "const"
+    named = node.child_by_field_name("name") if node is not None and is_constant else None
     return "" if named is None else view.code(named)
 
 

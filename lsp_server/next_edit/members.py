@@ -138,7 +138,9 @@ def _means_member(names: Names, name: Name, new: Name, owners: Collection[str], 
         case Role.MEMBER | Role.FIELD if name.owner:
             return name.owner in owners
         case Role.FIELD:
-            if name.receiver in owners or is_typed(names, name, owners):
+            if name.receiver in owners:
+                return not _is_shadowed(names, name, new)
+            if is_typed(names, name, owners):
                 return True
             return alone and any(is_of(names, name, name.receiver, owner, name.text) for owner in owners)
         case Role.KEYWORD:
@@ -149,6 +151,14 @@ def _means_member(names: Names, name: Name, new: Name, owners: Collection[str], 
             is_case = names.place(name.node, name.above[0]) in names.rules.cases
             return alone and is_case and not names.binder_of(name)
     return False
+
+
+def _is_shadowed(names: Names, at: Name, member: Name) -> bool:
+    """Whether the receiver at a name is a parameter or a local of the name that the member's owner has."""
+    definitions = [name for name in names.all(at.receiver) if name.binder is not None]
+    bound = {name.binder.id for name in definitions if name.binder is not None}
+    first = next((scope for scope in at.scopes if scope in bound), 0)
+    return bool(first) and first not in member.scopes
 
 
 def _takes(names: Names, at: Name, owners: Collection[str]) -> bool:

@@ -65,8 +65,13 @@ class Names:
         self._known: dict[str, tuple[Name, ...]] = {}
         self._owners, self._fields, self._joints = dict(rules.owners), dict(rules.fields), dict(rules.shorthand)
         self._calls = {kind: called for kind, called, _ in rules.calls} | dict.fromkeys(rules.elements, "name")
+        self._foreign = {place.rpartition("/")[2] for place in rules.foreign}
         groups = (rules.binds, rules.passes, rules.outside, rules.members, rules.assigned, rules.keywords)
-        places = [place for group in (*groups, rules.cases, rules.keys, self._fields, self._joints) for place in group]
+        places = [
+            place
+            for group in (*groups, self._foreign, rules.cases, rules.keys, self._fields, self._joints)
+            for place in group
+        ]
         self._kinds = frozenset(place.partition(".")[0] for place in places)
 
     @classmethod
@@ -138,7 +143,11 @@ class Names:
         rules, view, place = self.rules, self.view, self.place(node, above[0])
         joint = self._joints.get(node.type) or self._joints.get(place) or ""
         role, binder, receiver, owner = Role.USE, None, "", ""
-        if place in rules.members:
+        if place in rules.foreign:
+            return None
+        if len(above) > 1 and f"{above[1].type}/{place}" in rules.foreign:
+            role, receiver = Role.KEYWORD, self.called(above)
+        elif place in rules.members:
             role, owner = Role.MEMBER, self.owner(above)
         elif place in rules.keys and (receiver := type_of_literal(self.view, above)):
             role = Role.KEYWORD
@@ -151,13 +160,16 @@ class Names:
             role, receiver = Role.KEYWORD, self.called(above)
         elif (of := self._receiver(above[0], place)) is not None:
             receiver = view.code(of)
-            of_itself = receiver in rules.selves or receiver in self._receivers(above)
-            is_target = len(above) > 1 and self.place(above[0], above[1]) in rules.assigned
-            role, owner = Role.MEMBER if of_itself and is_target else Role.FIELD, self.owner(above) if of_itself else ""
+            if not rules.typed or receiver != view.code(node):  # otherwise a constructor, whose name is its class's
+                role, owner = self._role_of_member(above, receiver)
         elif above[0].type in rules.unparsed and (of_member := self._unparsed_receiver(view.start(node))):
             role, receiver = Role.FIELD, of_member
             owner = self.owner(above) if receiver in rules.selves else ""
-        elif node.type in _MEMBERS_ALONE or any(each.type in rules.paths for each in above):
+        elif (
+            (above[0].type in rules.unparsed and self._is_foreign(view.start(node), view.end(node)))
+            or node.type in _MEMBERS_ALONE
+            or any(each.type in rules.paths for each in above)
+        ):
             return None
         scopes = tuple(self._seen(node, above))
         return Name(
@@ -179,9 +191,9 @@ class Names:
             (self.place(child, parent), height) for height, (child, parent) in enumerate(pairwise((node, *above)))
         )
         place, height = next((each for each in places if each[0] not in rules.passes), ("", 0))
-        if place not in rules.binds:
-            return None
         parent = above[height]
+        if place not in rules.binds or (parent.type in rules.typed and parent.child_by_field_name("type") is None):
+            return None
         is_parameter = place in rules.parameters
         names_scope = parent.type in rules.scopes and not is_parameter and place.endswith((".name", ".declarator"))
         around = [each for each in above[height + names_scope :] if each.type in rules.scopes]
@@ -213,10 +225,22 @@ class Names:
         """The object that the name at `place` is a member of."""
         return parent.child_by_field_name(self._fields[place]) if place in self._fields else None
 
+    def _role_of_member(self, above: Sequence[Node], receiver: str) -> tuple[Role, str]:
+        """The role of a name behind an object, and its class if the object is the one around it."""
+        of_itself = receiver in self.rules.selves or receiver in self._receivers(above)
+        is_target = len(above) > 1 and self.place(above[0], above[1]) in self.rules.assigned
+        return Role.MEMBER if of_itself and is_target else Role.FIELD, self.owner(above) if of_itself else ""
+
     def _unparsed_receiver(self, offset: int) -> str:
         """The object before a member at `offset` where the grammar does not tell; empty if there is none."""
         found = _UNPARSED.search(self.view.text, max(offset - _MOST_RECEIVER, 0), offset)
         return found[1] if found else ""
+
+    def _is_foreign(self, start: int, end: int) -> bool:
+        """Whether an unparsed name is a member of something, the end of a path, or a field's name in a literal."""
+        before, behind = self.view.text[max(start - 2, 0) : start], self.view.text[end : end + 2]
+        is_member = before[-1:] == "." and before != ".."
+        return before == "::" or is_member or (behind[:1] == ":" and behind != "::")
 
     def _is_path(self, place: str, above: Sequence[Node]) -> bool:
         """Whether a member's name in a pattern is no definition, as in `Kind::Name`."""

@@ -12,6 +12,8 @@ from lsp_server.next_edit.names import Name, Names, Role
 from lsp_server.next_edit.recent import Comparison
 from lsp_server.syntax.lines import end_of_text_before, word_before
 
+_SHADOWING = frozenset({"let_declaration"})
+"""Kinds of definitions that replace an earlier one of the same name."""
 _ALIAS = re.compile(r"as\s+(\w+)")
 
 
@@ -79,7 +81,8 @@ def _edits(compared: Compared, uses: Iterable[Name], old: Name, new: Name) -> It
     why = f"rename {old.text} to {new.text}"
     for use in uses:
         if not compared.texts.is_new(use.start, use.end):
-            yield NextEdit(use.start, use.end, f"{use.text}{use.joint}{new.text}" if use.joint else new.text, why)
+            both = (new.text, use.text) if use.joint == " as " else (use.text, new.text)  # an export keeps its name
+            yield NextEdit(use.start, use.end, use.joint.join(both) if use.joint else new.text, why)
 
 
 def _uses_of_binding(compared: Compared, old: Name, new: Name) -> Iterator[Name]:
@@ -91,6 +94,10 @@ def _uses_of_binding(compared: Compared, old: Name, new: Name) -> Iterator[Name]
     plain = [name for name in inside if name.role in (Role.USE, Role.DEFINITION)]
     own = [name for name in plain if is_bound_in(names, name, scope.id)]
     redeclared = names.rules.redeclared
+    declared = (new, *(name for name in own if name.binder == scope))
+    heads = [name.above[0] for name in declared if name.above[0].type in redeclared]
+    if len({_parameter_types(names, head) for head in heads}) > 1:  # overloads
+        return
     if any(name.binder == scope and name.above[0].type not in redeclared for name in own):
         own = own if new.role is Role.PARAMETER else list(_until_bound_again(names, own, new))
     for name in own:
@@ -98,6 +105,14 @@ def _uses_of_binding(compared: Compared, old: Name, new: Name) -> Iterator[Name]
             yield name
     if new.role is Role.PARAMETER:
         yield from _keywords(compared, old, new)
+
+
+def _parameter_types(names: Names, head: Node) -> tuple[str, ...]:
+    """The types of a declared function's parameters; where one has no name, only their number counts."""
+    listed = head.child_by_field_name("parameters")
+    codes = [] if listed is None else [names.view.code(each) for each in listed.named_children]
+    types = [re.sub(r"\s*\b\w+$", "", code) for code in codes]
+    return tuple("".join(each.split()) for each in types) if all(types) else tuple("?" for _ in codes)
 
 
 def _was_known(names: Names, old: Name, word: str) -> bool:
@@ -124,6 +139,11 @@ def _until_bound_again(names: Names, own: list[Name], new: Name) -> Iterator[Nam
     block = _block(names, new)
     for name in own:
         if name.binder is not None:
+            shadowing = next((node for node in name.above[:3] if node.type in _SHADOWING), None)
+            if shadowing is not None:  # only its value still means the old one
+                inside = range(shadowing.start_byte, shadowing.end_byte)
+                yield from (use for use in own if use.binder is None and use.node.start_byte in inside)
+                return
             defining = statement(names, name)
             goes_on = len(re.findall(rf"(?<!\w){re.escape(name.text)}(?!\w)", defining)) > 1
             inner = _block(names, name) != block and any(node == block for node in name.above)

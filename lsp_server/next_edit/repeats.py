@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
 
+from lsp_server.next_edit.field_types import retyped
 from lsp_server.next_edit.names import Name, Names, Role
 from lsp_server.next_edit.renames import Compared, NextEdit, renamed_words
 from lsp_server.next_edit.sites import EDGE, STRING, TOKEN, Site, kind_at, same, sites
@@ -44,7 +45,12 @@ class _Change:
 def after_repeats(compared: Compared) -> Iterator[NextEdit]:
     """The places that look as two changed places did."""
     renamed = renamed_words(compared)
-    found = [site for site in sites(compared) if (site.removed, site.added) not in renamed][:_MOST_SITES]
+    types = {("".join(old.split()), new) for old, new in retyped(compared)}
+    found = [
+        site
+        for site in sites(compared)
+        if (site.removed, site.added) not in renamed and ("".join(site.removed), site.added) not in types
+    ][:_MOST_SITES]
     for one, other in combinations(found, 2):
         change = _shared(one, other)
         if change is None:

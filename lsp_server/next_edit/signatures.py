@@ -14,6 +14,7 @@ from lsp_server.next_edit.renames import Compared, NextEdit
 _ASYNC = re.compile(r"\basync\b")
 _YIELD = re.compile(r"\byield\b")
 _HALF_TYPED = re.compile(r",\s*[,)]|\(\s*,")
+_COLLECTED = frozenset({"list_comprehension", "set_comprehension", "generator_expression"})
 _CHAINED = re.compile(r"\s*\.\s*(?:then|catch|finally)\b")
 
 
@@ -102,7 +103,7 @@ def _after_parameters(compared: Compared, function: _Function) -> Iterator[NextE
             yield from without(compared.new, call, old.index(gone), gone)
         elif sorted(old) == sorted(new):
             yield from reordered(compared.new, call, [old.index(name) for name in new])
-        elif old == kept and len(new) == len(old) + 1:
+        elif old == kept and len(set(new)) == len(new) == len(old) + 1:
             added = next(name for name in new if name not in old)
             yield from extended(compared.new, call, new.index(added), _parameter(compared.new, listed, added))
 
@@ -166,6 +167,8 @@ def _awaited(names: Names, call: Call) -> NextEdit | None:
     if function is None or not _is_async(names, function) or above[0].type == rules.awaits:
         return None
     inside = above[: above.index(function)]
+    if inside[0].type in _COLLECTED or view.code(inside[0]).startswith("void "):  # somebody awaits it later
+        return None
     handed = filter(None, (names.called([node]) for node in inside))
     if any(re.search(rules.waiters, called) for called in handed) or _CHAINED.match(view.text, view.end(call.node)):
         return None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from lsp_server.next_edit.names import Name, Names, Role
 from lsp_server.next_edit.recent import Comparison
 from lsp_server.next_edit.renames import Compared
+from lsp_server.syntax.languages.table import kinds
 from lsp_server.syntax.lines import line_end, line_start
 from lsp_server.syntax.view import View
 
@@ -18,6 +19,11 @@ _CONTEXT_TOKENS = 5
 _VALUE = rf"{STRING}|\d\w*|None|nil|null|undefined|[Tt]rue|[Ff]alse|-|\."
 _CALCULATION = rf"{STRING}|\d\w*|[-+*/%<>]"
 """Another value, or another calculation with values, rarely concerns other lines."""
+_MODIFIERS = kinds(
+    "abstract async const constexpr export extern final inline internal mutable open override private protected pub",
+    "public readonly sealed static synchronized virtual volatile",
+)
+"""Words in front of a definition concern it alone."""
 _NOTHING = frozenset({"None", "nil", "null", "undefined", "True", "False", "true", "false"})
 
 
@@ -73,7 +79,8 @@ def _site(compared: Compared, old: tuple[int, int], new: tuple[int, int]) -> Sit
     before, after = [EDGE, *was[:left]][-_CONTEXT_TOKENS:], [*was[last:], EDGE][:_CONTEXT_TOKENS]
     at = olds[left].start() if left < len(olds) else olds[-1].start()
     place = (news[left].start(), news[new_last - 1].end()) if new_last > left else (0, 0)
-    defines = any(_defines(compared.old, offset) for offset in (at, *(match.start() for match in olds[left:last])))
+    starts = [at, *(match.start() for match in olds[left:last])]
+    defines = any(_defines(compared.old, offset) or _heads(compared.old, offset) for offset in starts)
     kind = kind_at(compared.old.view, at)
     shares_word = any(map(str.isidentifier, was[:left] + was[last:]))
     name = compared.old.at(at) if last - left == 1 else None
@@ -107,15 +114,33 @@ def _defines(names: Names, offset: int) -> bool:
     return name is not None and (name.binder is not None or name.role is Role.MEMBER)
 
 
+def _heads(names: Names, offset: int) -> bool:
+    """Whether a function starts there, or its name behind its class's, or a private member's name."""
+    view = names.view
+    nodes = view.ancestors(view.leaf_at(offset))
+    if not nodes:
+        return False
+    if nodes[0].type == "private_property_identifier":
+        return True
+    if len(nodes) > 2 and nodes[1].type == "qualified_identifier" and nodes[2].type == "function_declarator":
+        return True
+    return any(node.type in view.table.functions and view.start(node) == offset for node in nodes[:3])
+
+
 def _is_own(
     compared: Compared, before: Sequence[str], removed: Sequence[str], place: tuple[int, int], *, kind: str
 ) -> bool:
     """Whether an edit concerns its own place only: another value or known name, a parameter, or an attribute."""
     new = compared.texts.new[slice(*place)]
     news = TOKEN.findall(new)
-    if not kind and all(re.fullmatch(_CALCULATION, each) for each in (*removed, *news)):
+    is_operand = bool(removed and news) or any(each[0].isdigit() or each[0] in "\"'" for each in (*removed, *news))
+    if not kind and is_operand and all(re.fullmatch(_CALCULATION, each) for each in (*removed, *news)):
         return True
     if "=" in (new, *removed) and before[-1:] in (["<"], [">"]):  # `<` or `<=`
+        return True
+    if not kind and _MODIFIERS.issuperset((*removed, *news)):
+        return True
+    if not kind and any(each[0] in "\"'" and " " in each.strip() for each in news):  # a message
         return True
     if removed:
         value = STRING if kind else _VALUE

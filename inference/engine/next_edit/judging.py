@@ -147,7 +147,7 @@ _REACH_LINES = 300
 
 
 def proposals(lines: Sequence[str], hunk: Hunk) -> Iterator[Proposal]:
-    """Possible changes near a change, like it. Nothing follows from a change to a comment, or from another number."""
+    """Possible changes near a change, like it. None after a change of a comment or of a number."""
     first = max(0, hunk.line - _REACH_LINES)
     near, moved = lines[first : hunk.line + _REACH_LINES], Hunk(hunk.line - first, hunk.old, hunk.new)
     if code(hunk.old) != code(hunk.new) and not is_calculation(hunk):

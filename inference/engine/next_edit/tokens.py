@@ -62,14 +62,16 @@ def code(text: str) -> str:
 
 
 def is_calculation(hunk: Hunk) -> bool:
-    """Whether only numbers and arithmetic differ, or whether a bound is included."""
+    """Whether a change is only of numbers, operators, or `<` to `<=`."""
     before, after = tokens(hunk.old), tokens(hunk.new)
-    for tag, i, j, k, m in opcodes(before, after):
+    changed = [code for code in opcodes(before, after) if code[0] != "equal"]
+    for tag, i, j, k, m in changed:
         differing = texts(before[i:j] + after[k:m])
         is_bound = differing == ("=",) and i > 0 and before[i - 1].text in ("<", ">")
-        if tag != "equal" and not is_bound and not all(map(_CALCULATION.fullmatch, differing)):
+        is_operand = tag == "replace" or any(token[0].isdigit() for token in differing)
+        if not is_bound and not (is_operand and all(map(_CALCULATION.fullmatch, differing))):
             return False
-    return True
+    return bool(changed)
 
 
 def texts(found: Iterable[Token]) -> tuple[str, ...]:

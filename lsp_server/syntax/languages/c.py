@@ -40,6 +40,7 @@ _BINDING = BindingRules(
         "parenthesized_declarator. reference_declarator.",
     ),
     redeclared=kinds("function_declarator"),
+    typed=kinds("declaration field_declaration function_definition"),
     fields=(("field_expression.field", "argument"), ("qualified_identifier.name", "scope")),
     owners=tuple((kind, "name") for kind in _CLASSES),
     selves=kinds("this"),

@@ -18,11 +18,11 @@ _SPECIAL = kinds(
 _PARAMETERS = kinds("parameter.name lambda_expression.parameters implicit_parameter_list.")
 _TYPES = ("class_declaration", "struct_declaration", "interface_declaration", "record_declaration", "enum_declaration")
 _BINDING = BindingRules(
-    names=kinds("identifier"),
+    names=kinds("identifier implicit_parameter"),
     scopes=kinds(
         "compilation_unit namespace_declaration method_declaration constructor_declaration block",
         "local_function_statement lambda_expression for_statement foreach_statement catch_clause",
-        "property_declaration accessor_declaration using_statement",
+        "property_declaration accessor_declaration using_statement query_expression",
         *_TYPES,
     ),
     binds=_PARAMETERS
@@ -30,6 +30,7 @@ _BINDING = BindingRules(
         "variable_declarator.name foreach_statement.left catch_declaration.name property_declaration.name",
         "method_declaration.name local_function_statement.name enum_member_declaration.name",
         "declaration_pattern.name declaration_expression.name type_parameter.name event_declaration.name",
+        "tuple_pattern.name from_clause.name",
         *(f"{kind}.name" for kind in _TYPES),
     ),
     parameters=_PARAMETERS,
@@ -38,6 +39,10 @@ _BINDING = BindingRules(
     owners=tuple((kind, "name") for kind in _TYPES),
     selves=kinds("this base"),
     keywords=kinds("argument.name"),
+    foreign=kinds(
+        "initializer_expression/assignment_expression.left with_initializer.",
+        "anonymous_object_creation_expression. subpattern. attribute_argument.name",
+    ),
     calls=(
         ("invocation_expression", "function", "arguments"),
         ("object_creation_expression", "type", "arguments"),

@@ -75,6 +75,7 @@ _BINDING = BindingRules(
     ),
     keys=kinds("pair.key"),
     keywords=kinds("jsx_attribute."),
+    foreign=kinds("export_specifier.alias"),
     elements=kinds("jsx_opening_element jsx_self_closing_element"),
     selves=kinds("this"),
     assigned=kinds("assignment_expression.left"),

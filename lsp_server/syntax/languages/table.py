@@ -56,6 +56,7 @@ class BindingRules:
     passes: frozenset[str] = frozenset()  # places inside patterns
     parameters: frozenset[str] = frozenset()  # those of `binds` that are parameters
     redeclared: frozenset[str] = frozenset()  # kinds of nodes with a name that may be declared several times
+    typed: frozenset[str] = frozenset()  # kinds of definitions that without a type are constructors
     hoisted: frozenset[str] = frozenset()  # those of `binds` that bind in the nearest function or file
     outside: frozenset[str] = frozenset()  # places inside a scope's node that do not see what it binds
     outward: frozenset[str] = frozenset()  # kinds of statements that name what an outer scope binds
@@ -67,6 +68,7 @@ class BindingRules:
     assigned: frozenset[str] = frozenset()  # places that define members, such as `self.x = 1`
     keywords: frozenset[str] = frozenset()  # places of names of arguments
     elements: frozenset[str] = frozenset()  # kinds of markup that pass arguments to what their field `name` names
+    foreign: frozenset[str] = frozenset()  # places of names of other objects; with `kind/` before, arguments' names
     unparsed: frozenset[str] = frozenset()  # kinds of nodes that hold bare tokens, such as a macro's arguments
     keys: frozenset[str] = frozenset()  # places of members' names in a literal whose type is declared around it
     cases: frozenset[str] = frozenset()  # places where a member of an enumeration has no qualifier
