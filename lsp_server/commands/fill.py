@@ -113,18 +113,24 @@ def _file_to_fill(args: argparse.Namespace) -> FileToFill:
     if from_stdin and args.write:
         raise BadInput("there is no file to write: a fill of stdin is printed; leave out --write")
     path = Path(os.path.abspath(name))  # noqa: PTH100 - does not follow links
-    given = given_settings(args)
-    for problem in resolve([Layer(COMMAND_LINE, given)])[1]:
-        raise BadInput(problem)
-    configuration = configuration_for(path, given, os.environ)
-    for problem in configuration.problems:
-        say(problem)
+    configuration = configured(path, args)
     settings = configuration.at(path)
     real = require_allowed(name, path, settings)
     text = read_standard_input() if from_stdin else read_named_file(name, real)
     snapshot = Document(path.as_uri(), language_of(str(path)), 0, text).snapshot()
     spans = tuple(_spans(snapshot, args, settings.marker))
     return FileToFill(name, real, snapshot, spans, settings, configuration)
+
+
+def configured(path: Path, args: argparse.Namespace) -> Configuration:
+    """The settings around a file. Reports their problems; raises BadInput for one of the command line."""
+    given = given_settings(args)
+    for problem in resolve([Layer(COMMAND_LINE, given)])[1]:
+        raise BadInput(problem)
+    configuration = configuration_for(path, given, os.environ)
+    for problem in configuration.problems:
+        say(problem)
+    return configuration
 
 
 def require_allowed(file: Path, path: Path, settings: Settings) -> Path:

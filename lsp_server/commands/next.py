@@ -18,13 +18,11 @@ from inference.models import catalogue, downloads
 from inference.models.catalogue import AUTO, EMBEDDED
 from lsp_server.commands import output
 from lsp_server.commands.arguments import (
-    COMMAND_LINE,
     add_model_arguments,
     add_shape_arguments,
     add_trust_argument,
-    given_settings,
 )
-from lsp_server.commands.fill import EXIT_BAD_INPUT, require_allowed, say
+from lsp_server.commands.fill import EXIT_BAD_INPUT, configured, require_allowed, say
 from lsp_server.documents.change import Change, difference
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import Encoding, LineIndex
@@ -35,8 +33,6 @@ from lsp_server.next_edit.finder import MOST_OFFERS, nearest, next_edits
 from lsp_server.next_edit.renames import NextEdit
 from lsp_server.next_edit.service import Propose, nobody
 from lsp_server.settings.launch import worker_options
-from lsp_server.settings.layers import Layer, resolve
-from lsp_server.settings.resolver import configuration_for
 from lsp_server.syntax.languages import language_of
 from lsp_server.worker import WorkerClient, WorkerFailure, alive
 from lsp_server.worker.options import is_remote
@@ -59,12 +55,7 @@ def run(args: argparse.Namespace) -> int:
     """Makes the edits that follow, one after the other. Exit status 0 even if none does, 2 for bad input."""
     try:
         path = Path(os.path.abspath(args.file))  # noqa: PTH100 - does not follow links
-        given = given_settings(args)
-        for problem in resolve([Layer(COMMAND_LINE, given)])[1]:
-            raise BadInput(problem)
-        configuration = configuration_for(path, given, os.environ)
-        for problem in configuration.problems:
-            say(problem)
+        configuration = configured(path, args)
         settings = configuration.at(path)
         real = require_allowed(args.file, path, settings)
         text = read_named_file(args.file, real)

@@ -61,7 +61,7 @@ def test_bad_input_is_one_line(files: tuple[Path, Path], capsys: pytest.CaptureF
 def test_the_model_is_asked_after_the_syntax(
     files: tuple[Path, Path], model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A small model that knows no code, and one that cannot be loaded, which is said."""
+    """A small model that knows no code, and one that cannot be loaded: the command says so."""
     assert main(["next", str(files[0]), "--since", str(files[1]), "--json", "--model", model]) == 0
     said = capsys.readouterr()
     assert json.loads(said.out)["edits"][0]["text"] == "size"
