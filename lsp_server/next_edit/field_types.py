@@ -20,27 +20,26 @@ _BEFORE_TYPE = re.compile(r"(?:->|:)?\s*")
 
 def after_field_types(compared: Compared) -> Iterator[NextEdit]:
     """The places that still have a field's old type."""
-    texts = compared.texts
-    for hunk in texts.hunks:
-        old = field_in(compared.old, line_start(texts.old, hunk.old_start))
-        new = field_in(compared.new, line_start(texts.new, hunk.start))
-        if old is None or new is None or old.name.text != new.name.text or old.name.owner != new.name.owner:
-            continue
-        if old.declared != new.declared and _type(old) and _type(new):
-            yield from _stored(compared, old, new)
-            yield from _returned(compared, old, new)
+    for old, new in _changed(compared):
+        yield from _stored(compared, old, new)
+        yield from _returned(compared, old, new)
 
 
 def retyped(compared: Compared) -> set[tuple[str, str]]:
     """The old and new types of the fields with another type. Their other places are those above."""
-    found = set()
+    return {(_type(old), _type(new)) for old, new in _changed(compared)}
+
+
+def _changed(compared: Compared) -> Iterator[tuple[Field, Field]]:
+    """The fields with another type, as they were and as they are."""
     texts = compared.texts
     for hunk in texts.hunks:
         old = field_in(compared.old, line_start(texts.old, hunk.old_start))
         new = field_in(compared.new, line_start(texts.new, hunk.start))
-        if old is not None and new is not None and (old.name.text, old.name.owner) == (new.name.text, new.name.owner):
-            found.add((_type(old), _type(new)))
-    return found
+        if old is None or new is None or (old.name.text, old.name.owner) != (new.name.text, new.name.owner):
+            continue
+        if old.declared != new.declared and _type(old) and _type(new):
+            yield old, new
 
 
 def _type(field: Field) -> str:
@@ -55,7 +54,7 @@ def _type(field: Field) -> str:
 def _stored(compared: Compared, old: Field, new: Field) -> Iterator[NextEdit]:
     """The parameters of the old type whose value the field gets."""
     names, word = compared.new, new.name.text
-    for other in {word, word[:1].lower() + word[1:], word.lstrip("_")}:
+    for other in {word, word[:1].lower() + word[1:], word.lstrip("_") or word}:
         declared = re.sub(rf"\b{re.escape(word)}\b", other, old.declared)
         for name in names.all(other):
             if name.role is not Role.PARAMETER or name.binder is None or not _is_stored(names, name, new):

@@ -155,8 +155,7 @@ def _means_member(names: Names, name: Name, new: Name, owners: Collection[str], 
 
 def _is_shadowed(names: Names, at: Name, member: Name) -> bool:
     """Whether the receiver at a name is a parameter or a local of the name that the member's owner has."""
-    definitions = [name for name in names.all(at.receiver) if name.binder is not None]
-    bound = {name.binder.id for name in definitions if name.binder is not None}
+    bound = names.binding(at.receiver)
     first = next((scope for scope in at.scopes if scope in bound), 0)
     return bool(first) and first not in member.scopes
 
