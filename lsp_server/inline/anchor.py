@@ -47,8 +47,9 @@ class Anchor:
     def is_fresh(self, text: str) -> bool:
         """Whether the text of its statement in front of it is the same in `text`."""
         first = self.start - len(self.lead)
-        begins_line = len(self.lead) == MAX_LEAD_CHARACTERS or first == line_start(text, first)
-        return begins_line and text.startswith(self.lead, first)
+        if not text.startswith(self.lead, first):
+            return False
+        return len(self.lead) == MAX_LEAD_CHARACTERS or first == line_start(text, first)
 
     def contains(self, change: Change) -> bool:
         """Whether `change` falls inside the range."""

@@ -55,21 +55,30 @@ class DocumentState:
         self._show(found, request, remembered=True)
         return found
 
-    def join(self, reply: PendingReply) -> bool:
-        """Attaches `reply` to a running computation that will answer it; False if there is none."""
-        text = self.document.text
-        running = next((each for each in self.running if each.answers(text, reply.request)), None)
-        if running is None:
-            return False
-        self._attach(running, reply, joined=True)
-        return True
+    def answering(self, request: InlineRequest) -> Computation | None:
+        """A running computation that will answer `request`; None if there is none."""
+        return next((each for each in self.running if each.answers(self.document.text, request)), None)
 
     def add(self, computation: Computation, task: "asyncio.Task[None]", reply: PendingReply | None = None) -> None:
         """A computation started in `task`, for `reply` unless it is a prefetch."""
         computation.task = task
         self.running.append(computation)
         if reply is not None:
-            self._attach(computation, reply, joined=False)
+            self.attach(computation, reply, joined=False)
+
+    def attach(self, computation: Computation, reply: PendingReply, *, joined: bool) -> None:
+        """Has `computation` answer `reply`. `joined`: another request started it."""
+        reply.joined = joined
+        computation.replies.append(reply)
+        if computation.grace is not None:
+            computation.grace.cancel()
+            computation.grace = None
+
+        def ended(result: "asyncio.Future[InlineResult]") -> None:
+            if result.cancelled():
+                self._detach(computation, reply)
+
+        reply.result.add_done_callback(ended)
 
     def follow(self, changes: Sequence[Change]) -> list[Computation]:
         """Ends the computations that disagree with the new text. Returns those that the user has typed into."""
@@ -179,19 +188,6 @@ class DocumentState:
         taken = self.history.put_in(changes, self.document.text)
         if taken is not None:
             self._listener.taken(self.document.uri, taken, len(taken.text))
-
-    def _attach(self, computation: Computation, reply: PendingReply, *, joined: bool) -> None:
-        reply.joined = joined
-        computation.replies.append(reply)
-        if computation.grace is not None:
-            computation.grace.cancel()
-            computation.grace = None
-
-        def ended(result: "asyncio.Future[InlineResult]") -> None:
-            if result.cancelled():
-                self._detach(computation, reply)
-
-        reply.result.add_done_callback(ended)
 
     def _detach(self, computation: Computation, reply: PendingReply) -> None:
         """A request was cancelled: keep its computation for a moment in case another one takes it over."""

@@ -85,7 +85,8 @@ class InlineService:
             return NOTHING
         state.supersede(keep_invoked=not request.invoked)
         answer: InlineAnswer | None = state.recall(request)
-        if answer is None and state.join(reply := self._pending(request, take_snapshot)):
+        if answer is None and (running := state.answering(request)):
+            state.attach(running, reply := self._pending(request, take_snapshot), joined=True)
             answer = reply.result
         if answer is not None:
             state.end_unwanted(prefetches=False)

@@ -69,13 +69,11 @@ class Suggestion:
 
     def at(self, text: str, cursor: Cursor) -> GhostText | None:
         """What to show at the cursor in `text`; None if it is stale or does not continue the text there."""
-        if not self.anchor.is_fresh(text):
+        anchor, offset, selected = self.anchor, cursor.offset, cursor.selected
+        if (selected is None and not anchor.start <= offset <= anchor.end) or not anchor.is_fresh(text):
             return None
-        if cursor.selected is not None:
-            return self._beyond(text, *cursor.selected)
-        anchor, offset = self.anchor, cursor.offset
-        if not anchor.start <= offset <= anchor.end:
-            return None
+        if selected is not None:
+            return self._beyond(text, *selected)
         typed, behind = text[anchor.start : offset], text[offset : anchor.end]
         if (typed, behind) == (anchor.head, anchor.tail):  # as when it was made, whatever the text
             return GhostText(anchor.start, anchor.end, self.text) if is_one_line(typed + behind) else None

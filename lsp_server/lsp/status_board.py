@@ -19,7 +19,8 @@ _OF_WORKER = (
     *("model", "device", "dtype", "pid", "uptime_s", "clients", "running", "waiting", "memory_bytes", "step_s"),
     *("token_ms", "prompt_token_ms", "context_tokens", "note", "choice", "server", "server_up_s", "server_problem"),
 )
-"""The fields of `Status`, whose names are in camel case here."""
+_NAMES = {name: name[0] + name.title().replace("_", "")[1:] for name in _OF_WORKER}
+"""The fields of `Status`, and their names in camel case."""
 
 
 class StatusBoard:
@@ -59,7 +60,7 @@ class StatusBoard:
 
     def report(self) -> dict[str, Any]:
         """The whole object."""
-        worker = {_camel(name): getattr(self._status, name, None) for name in _OF_WORKER}
+        worker = {shown: getattr(self._status, name, None) for name, shown in _NAMES.items()}
         state = {"state": self.state.value, "detail": self.detail, "progress": self.progress}
         return {**state, **worker, "lastFailure": self._last_failure, "log": self.log or None}
 
@@ -69,8 +70,3 @@ class StatusBoard:
         if now != self._notified:
             self._notified = now
             self._notify(self.report())
-
-
-def _camel(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(map(str.capitalize, others))

@@ -85,7 +85,8 @@ class Permission:
 
     def _paths_of(self, uri: str) -> tuple[str, ...]:
         """Every path a document may have; a cell also has its notebook's."""
-        return tuple(path for each in (self._notebooks.home_of(uri), uri) for path in possible_paths(each))
+        names = dict.fromkeys((self._notebooks.home_of(uri), uri))
+        return tuple(path for each in names for path in possible_paths(each))
 
 
 def _looked_at(paths: tuple[Path, ...], have_files_changed: Callable[[], bool]) -> tuple[bool, tuple[str, ...]]:
