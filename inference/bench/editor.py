@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = argument_parser().parse_args(argv)
     wanted: dict[str, Callable[[], dict[str, Any]]] = {
         "neovim": lambda: neovim(args.nvim, args.keystrokes, args.model),
-        "vscode": lambda: vscode(args.keystrokes),
+        "vscode": lambda: vscode(args.keystrokes, args.model),
     }
     found: dict[str, Any] = {}
     for name, measure in wanted.items():
@@ -62,11 +62,11 @@ def neovim(program: str | None, keystrokes: int, model: str) -> dict[str, Any]:
         return editor_nvim.measure(path, Path(folder), keystrokes, model)
 
 
-def vscode(keystrokes: int) -> dict[str, Any]:
+def vscode(keystrokes: int, model: str) -> dict[str, Any]:
     """Measures key presses in VS Code with the script of its tests. Raises CannotRunError."""
     if not VSCODE.is_file():
         raise CannotRunError("its driver is not part of the package; run this in a checkout of the repository")
-    command = [sys.executable, "-m", "tests.editors.vscode.bench", "--keystrokes", str(keystrokes)]
+    command = [sys.executable, "-m", "tests.editors.vscode.bench", "--keystrokes", str(keystrokes), "--model", model]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     try:
         result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
@@ -91,7 +91,7 @@ def argument_parser() -> argparse.ArgumentParser:
     parser.add_argument("--editor", choices=("neovim", "vscode"), help="measure only this one")
     parser.add_argument("--keystrokes", type=int, default=20, metavar="N", help="in each (default: %(default)s)")
     parser.add_argument("--nvim", metavar="PROGRAM", help="this Neovim instead of the one on PATH")
-    parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER", help="in Neovim (default: %(default)s)")
+    parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER", help="(default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print the JSON object only")
     return parser
 

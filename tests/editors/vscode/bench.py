@@ -5,7 +5,7 @@
     engine   the worker's request: encoding, denoising, ranking
     paint    answer until the ghost text is painted
 
-Real server, real worker, embedded model. Last line of output: one JSON object. Times are in milliseconds.
+Real server, real worker, real model. Last line of output: one JSON object. Times are in milliseconds.
 """
 
 import argparse
@@ -67,6 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measures, prints, and returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.editors.vscode.bench", description=__doc__.splitlines()[0])
     parser.add_argument("--keystrokes", type=int, default=20, metavar="N", help="default: %(default)s")
+    parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER", help="default: %(default)s")
     args = parser.parse_args(argv)
     if reason := why_missing():
         print(f"infill-ls: {reason}; run: make test-editors", file=sys.stderr)
@@ -74,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for _ in range(ATTEMPTS):
         with TemporaryDirectory(prefix="ilb-", dir="/tmp", ignore_cleanup_errors=True) as home:
             try:
-                result = measure(Path(home), args.keystrokes)
+                result = measure(Path(home), args.keystrokes, args.model)
             except (PlaywrightError, AssertionError) as error:
                 print(f"infill-ls: {why(error)}", file=sys.stderr)
                 continue
@@ -91,7 +92,7 @@ def why(error: Exception) -> str:
     return f"VS Code was too slow ({' '.join([first, waited]).strip()}; {load}); try again on a less busy machine"
 
 
-def measure(home: Path, keystrokes: int) -> dict[str, Any]:
+def measure(home: Path, keystrokes: int, model: str) -> dict[str, Any]:
     (home / "run").mkdir(mode=0o700)
     (home / "project").mkdir()
     code_server = CodeServer(home)
@@ -99,7 +100,7 @@ def measure(home: Path, keystrokes: int) -> dict[str, Any]:
     words = (sys.executable, HERE / "tap.py", tap, home / "bin" / "infill-ls")
     server.write_text(f'#!/bin/sh\nexec {" ".join(map(str, words))} "$@"\n')
     server.chmod(0o755)
-    code_server.set(infill__executable=str(server), infill__drafts=False)
+    code_server.set(infill__executable=str(server), infill__drafts=False, infill__model=model)
     code_server.install()
     try:
         with sync_playwright() as playwright:
