@@ -29,8 +29,10 @@ NO_PARTNER = "no partner is configured; set partner.url to the URL of a server w
 GONE = "the suggestion is gone, or other text was typed in its place"
 SUPERSEDED = "the partner was asked again meanwhile"
 UNWANTED = "the setting `refine` is off"
-UNSURE_BELOW = 0.5
-"""Below this mean confidence the model is unsure of its text."""
+UNSURE_BELOW = 0.8
+"""Below this mean confidence the model is unsure of its text. Of 40 tuning lines that the 0.5B wrote, none of the 17
+below it were exact, and 10 of the others. At 0.5 only one of them went to the partner.
+"""
 
 
 class Partner(Connection, Protocol):

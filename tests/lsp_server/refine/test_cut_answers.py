@@ -106,7 +106,7 @@ async def test_a_suggestion_stays_where_the_partners_text_was_cut_off(monkeypatc
 
 async def test_a_sure_model_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     async with scene(monkeypatch, **UNSURE) as here:
-        await here.suggestion(here.model, "first(1)", confidence=0.6)
+        await here.suggestion(here.model, "first(1)", confidence=0.9)
         assert refines() == []
 
 
