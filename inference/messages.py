@@ -61,10 +61,10 @@ class _Message(msgspec.Struct, frozen=True, tag_field="type", omit_defaults=True
 class WorkerOptions(msgspec.Struct, frozen=True):
     """The model and how to run it. `idle_s` counts when a worker is started; the others choose the worker.
 
-    `model` is `auto`, a name of the catalogue, a hub id, a folder, a file or the URL of a server. The last five apply
-    only to a server: its name for the model, the folder or hub id of its tokenizer, whether http may leave this
-    machine, whether to send the user's token, and how to ask an autoregressive server (None: it is a vLLM that holds
-    pins). None lets the worker choose.
+    `model` is `auto`, a name of the catalogue, a hub id, a folder, a file or the URL of a server. Those from
+    `server_model` to `partner` apply only to a server: its name for the model, the folder or hub id of its tokenizer,
+    whether http may leave this machine, whether to send the user's token, and how to ask an autoregressive server
+    (None: it is a vLLM that holds pins). None lets the worker choose.
     """
 
     model: str = "auto"

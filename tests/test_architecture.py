@@ -130,6 +130,13 @@ def test_a_banned_import_is_seen_also_through_another_module(graph: grimp.Import
         assert any(between in way for way in broken(graph, row))
 
 
+@pytest.mark.parametrize("room", ["inference.engine", "inference.remote"])
+def test_no_family_is_known_to(room: str) -> None:
+    folders = {file.parent.name for file in (ROOT / "inference" / "models").glob("*/__init__.py")} - {"gguf"}
+    banned = next(row.banned for row in ROWS if row.room == room)
+    assert {f"inference.models.{name}" for name in folders} <= set(banned)
+
+
 def test_an_import_upward_and_a_circle_are_seen(graph: grimp.ImportGraph) -> None:
     graph.add_import(importer="lsp_server.syntax", imported="lsp_server.server")
     assert "lsp_server.syntax -> lsp_server.server" in upward(graph)

@@ -14,8 +14,8 @@ from inference.engine.errors import RequestError
 from inference.messages import Candidate, Hole, InfillRequest, Text
 from inference.models.family import ModelError
 from inference.remote import registry, token
-from inference.remote.partner.infilling import PartnerInfiller
 from inference.serving import startup
+from inference.serving.infiller import Autoregressive, RemoteInfiller
 from inference.serving.startup import WorkerArguments
 
 LIMIT_S, PARTNER_LIMIT_S = 30.0, 50.0
@@ -52,12 +52,12 @@ async def _asked(arguments: WorkerArguments) -> dict[str, str]:
     asked = await registry.connect(arguments, lambda *_: None)
     try:
         found = {"model": asked.model, "place": asked.device}
-        return found | {"kind": asked.partner, **await _shown(asked)} if isinstance(asked, PartnerInfiller) else found
+        return found | {"kind": asked.partner, **await _shown(asked)} if isinstance(asked, Autoregressive) else found
     finally:
         await asked.close()
 
 
-async def _shown(asked: PartnerInfiller) -> dict[str, str]:
+async def _shown(asked: RemoteInfiller) -> dict[str, str]:
     """Its fill for a small hole, and the time it takes. Raises RequestError."""
     began = time.monotonic()
     request = InfillRequest("probe", (Text(BEFORE), Hole(single_line=True), Text(AFTER)), "python", "mean.py")

@@ -11,6 +11,7 @@ from inference.remote import address
 _DEFAULTS = WorkerOptions()
 _SERVERS_ALONE = ("server_model", "server_tokenizer", "plain_http", "sends_token", "partner")
 """The options that mean nothing to a local model."""
+_LOCALS_ALONE = tuple({*WorkerOptions.__struct_fields__} - {"model", "idle_s", *_SERVERS_ALONE})
 
 
 def is_remote(options: WorkerOptions) -> bool:
@@ -21,12 +22,13 @@ def is_remote(options: WorkerOptions) -> bool:
 def resolved(options: WorkerOptions) -> WorkerOptions:
     """The same with absolute paths and one spelling of each URL, without options that do not apply to this model."""
     try:
+        others = _LOCALS_ALONE if is_remote(options) else _SERVERS_ALONE
+        options = replace(options, **{name: getattr(_DEFAULTS, name) for name in others})
         if not is_remote(options):
-            dropped = {name: getattr(_DEFAULTS, name) for name in _SERVERS_ALONE}
-            return replace(options, model=_resolved_model(options.model), **dropped)
+            return replace(options, model=_resolved_model(options.model))
         tokenizer = options.server_tokenizer and _resolved_model(options.server_tokenizer)
         url = address.parse(options.model).url
-        return replace(options, model=url, device=None, dtype=None, server_tokenizer=tokenizer or None)
+        return replace(options, model=url, server_tokenizer=tokenizer or None)
     except (OSError, RuntimeError, ValueError):
         return options
 

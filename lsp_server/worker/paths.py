@@ -10,11 +10,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 import platformdirs
+from msgspec.structs import astuple, replace
 
 import inference.messages
 from inference.messages import PROTOCOL_VERSION, WorkerOptions
 from inference.models.catalogue import AUTO, EMBEDDED
-from lsp_server.worker.options import is_remote, resolved
+from lsp_server.worker.options import resolved
 
 APP = "infill-ls"
 FOLDER_VARIABLE = "INFILL_LS_RUNTIME_DIR"
@@ -52,24 +53,11 @@ class WorkerPaths:
 
 def paths_of(options: WorkerOptions) -> WorkerPaths:
     """The files of the worker of `options`, running or not. Creates nothing."""
-    options = resolved(options)
-    key = _hash(PROTOCOL_VERSION, options.model, *_how(options), *_installation(options.model))
+    options = replace(resolved(options), idle_s=0)  # which a running worker may differ in
+    key = _hash(PROTOCOL_VERSION, *astuple(options), *_installation(options.model))
     folder = runtime_folder()
     socket = folder / f"{key}.sock"
     return paths_at(socket if _fits(socket) else _short_folder() / f"{_hash(folder, key)}.sock")
-
-
-def _how(options: WorkerOptions) -> list[object]:
-    """What distinguishes workers of the same model."""
-    if is_remote(options):
-        return [
-            options.server_model,
-            options.server_tokenizer,
-            options.plain_http,
-            options.sends_token,
-            options.partner,
-        ]
-    return [options.device, options.dtype]
 
 
 def _installation(model: str) -> list[object]:
