@@ -42,7 +42,6 @@ class CanvasServer(HttpServer):
     _computing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def reply(self, request: HttpRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answers, unless the client goes first."""
         self.heads.append(request.line)
         status, headers, answer = await self.unless_gone(reader, self._answer(request.path, request.json))
         writer.write(response(status, answer, headers))
@@ -100,26 +99,15 @@ class CanvasServer(HttpServer):
         named = body.get("logprob_token_ids")
         best = known.topk(1 if named else body["logprobs"]).indices
         shown = torch.cat([best, torch.tensor([named] * len(best))], 1) if named else best
-        return {
-            "choices": [
-                {
-                    "token_ids": ids,
-                    "finish_reason": "length",
-                    "logprobs": {
-                        "top_logprobs": [
-                            {f"token_id:{token}": float(row[token]) for token in some}
-                            for row, some in zip(known, shown.tolist(), strict=True)
-                        ]
-                    },
-                }
-            ],
-            "usage": {"prompt_tokens": len(body["prompt"]), "prompt_tokens_details": {"cached_tokens": 0}},
-        }
+        rows = zip(known, shown.tolist(), strict=True)
+        top = [{f"token_id:{token}": float(row[token]) for token in some} for row, some in rows]
+        choice = {"token_ids": ids, "finish_reason": "length", "logprobs": {"top_logprobs": top}}
+        usage = {"prompt_tokens": len(body["prompt"]), "prompt_tokens_details": {"cached_tokens": 0}}
+        return {"choices": [choice], "usage": usage}
 
 
 @asynccontextmanager
 async def canvas_server(engine: Engine, **settings: Any) -> AsyncIterator[CanvasServer]:
-    """A server that runs, and answers at once."""
     server = CanvasServer(engine, **settings)
     server.hold.set()
     async with listening(server):

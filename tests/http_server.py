@@ -23,14 +23,11 @@ class HttpRequest:
 
     @property
     def path(self) -> str:
-        """What is asked for."""
         return self.line.split()[1]
 
     @property
     def json(self) -> dict[str, Any]:
-        """The content; empty where there is none."""
-        found: dict[str, Any] = json.loads(self.content or b"{}")
-        return found
+        return json.loads(self.content or b"{}")
 
 
 @dataclass(kw_only=True)
@@ -47,7 +44,6 @@ class HttpServer:
         """Answer a request. Raises EOFError to end the connection."""
 
     async def until(self, condition: Callable[[Self], bool]) -> None:
-        """Wait until something is true of this server."""
         async with asyncio.timeout(120):
             while not condition(self):
                 await asyncio.sleep(0.01)
@@ -63,7 +59,6 @@ class HttpServer:
         writer.close()
 
     async def close(self) -> None:
-        """Break off all connections."""
         for connection in tuple(self._connections):
             connection.close()
 
@@ -87,7 +82,6 @@ class HttpServer:
 
 
 def response(status: int, value: object, headers: dict[str, str] | None = None) -> bytes:
-    """An answer with JSON in it."""
     data = json.dumps(value).encode()
     named = {"Content-Type": "application/json", "Content-Length": str(len(data)), **(headers or {})}
     lines = [f"HTTP/1.1 {status} X", *(f"{name}: {text}" for name, text in named.items()), "", ""]

@@ -42,7 +42,6 @@ class Hub:
     tokens: list[str] = field(default_factory=list)
 
     def listing(self) -> dict[str, object]:
-        """What the hub says of the model."""
         siblings: list[dict[str, object]] = [{"rfilename": name, "size": 1, "blobId": "0" * 40} for name in self.also]
         for file in sorted(self.folder.iterdir()):
             content = file.read_bytes()

@@ -90,7 +90,6 @@ class PartnerServer(HttpServer):
         return [asked for asked in self.asked if _tokens(asked.body) > 1]
 
     async def reply(self, request: HttpRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answers, unless the client goes first."""
         path, headers, body = request.path, request.headers, request.json
         if self.token and headers.get("authorization") != f"Bearer {self.token}":
             _send(writer, 401, {"error": {"message": "Unauthorized"}})
@@ -196,12 +195,8 @@ def _message(kind: str, pieces: list[str], reason: str | None, name: str, *, is_
     if kind == "infill":
         end = {"stop": reason is not None, "stop_type": "limit" if reason == "length" else "eos"}
         known = [{"id": 1, "token": piece, "logprob": sure, "top_logprobs": []} for piece in pieces]
-        return {
-            "content": text,
-            "tokens": [],
-            **(end if reason else {"stop": False}),
-            "completion_probabilities": known,
-        }
+        end = end if reason else {"stop": False}
+        return {"content": text, "tokens": [], **end, "completion_probabilities": known}
     if kind == "chat":
         inner = {"role": "assistant", "content": text}
         known = {"content": [{"token": piece, "logprob": sure, "top_logprobs": []} for piece in pieces]}
@@ -236,7 +231,6 @@ def _event(writer: asyncio.StreamWriter, value: object) -> None:
 
 @asynccontextmanager
 async def partner_server(port: int = 0, **settings: Any) -> AsyncIterator[PartnerServer]:
-    """A server that runs, and answers at once."""
     server = PartnerServer(**settings)
     server.hold.set()
     async with listening(server, port):

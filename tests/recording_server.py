@@ -1,8 +1,4 @@
-"""A real HTTP server for tests, on this machine, that records all it is sent and refuses to fill.
-
-It says of itself what a vLLM with a canvas of 64 tokens says, so that a worker takes it for one. No model: what a real
-vLLM answers, `tests/served` tests.
-"""
+"""A real HTTP server for tests: it calls itself a vLLM with a canvas of 64 tokens, records all, and fills nothing."""
 
 import asyncio
 import ssl
@@ -28,12 +24,10 @@ class RecordingServer(HttpServer):
 
     @property
     def fills(self) -> list[dict[str, Any]]:
-        """What was asked to be filled."""
         bodies = [asked.json for asked in self.requests if asked.line.startswith("POST /v1/completions")]
         return [body for body in bodies if len(body["prompt"]) > 1]
 
     async def reply(self, request: HttpRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Records the request."""
         self.requests.append(request)
         writer.write(self._answer(request))
 

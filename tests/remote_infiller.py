@@ -41,7 +41,6 @@ class TextInfiller:
         return TextSteps(self._client, request, deadline if self._punctual else None)
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._client.aclose()
 
 
@@ -57,13 +56,11 @@ class TextSteps:
         return self._events
 
     def amend(self, hole: int, text: str) -> None:
-        """The user typed."""
         if hole >= len(self._typed):
             raise RequestError(f"the request has no hole {hole}")
         self._typed[hole] = text
 
     async def aclose(self) -> None:
-        """Abort."""
         await self._events.aclose()
 
     async def _run(self) -> AsyncIterator[Event]:
@@ -89,13 +86,11 @@ class TextSteps:
             async for line in response.aiter_lines():
                 for kind, text in json.loads(line).items():
                     texts = tuple(typed + text for typed in self._typed)
-                    pieces = tuple((text,) for text in texts)
-                    draft = Draft(id_, 1, 2, pieces, tuple((0.5,) for _ in texts))
+                    draft = Draft(id_, 1, 2, tuple((text,) for text in texts), tuple((0.5,) for _ in texts))
                     yield draft if kind == "draft" else Candidate(id_, texts, confidence=0.9)
 
 
 async def connect(arguments: WorkerArguments, on_progress: OnProgress) -> TextInfiller:
-    """Ask the server once whether it is there."""
     on_progress(0.5, "asking the server")
     infiller = TextInfiller(arguments.model)
     async for _ in infiller.infill(InfillRequest("hello", (Hole(),))):

@@ -1,8 +1,4 @@
-"""A real HTTP server for tests, on this machine: it stands in for a server that has a model, and answers with texts.
-
-It speaks no protocol of vLLM's. `tests/served` runs a real vLLM; here what stands between a client and whatever such a
-server answers is tested.
-"""
+"""A real HTTP server for tests that answers with texts; it speaks no protocol of vLLM, which `tests/served` runs."""
 
 import asyncio
 import json
@@ -16,8 +12,6 @@ from tests.http_server import HttpRequest, HttpServer, chunk, listening, respons
 
 @dataclass
 class Asked:
-    """One request that the server was sent."""
-
     head: str
     body: dict[str, Any]
     aborted: asyncio.Event = field(default_factory=asyncio.Event)
@@ -38,12 +32,10 @@ class TextServer(HttpServer):
     most_running: int = 0
 
     async def until_asked(self, count: int) -> None:
-        """Wait until so many requests have come."""
         async with self.changed:
             await self.changed.wait_for(lambda: len(self.asked) >= count)
 
     async def reply(self, request: HttpRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answers, unless the client goes first."""
         asked = Asked(request.line, request.json)
         async with self.changed:
             self.asked.append(asked)
@@ -67,7 +59,6 @@ def _part(value: object) -> bytes:
 
 @asynccontextmanager
 async def text_server() -> AsyncIterator[TextServer]:
-    """A server that runs, and answers at once."""
     server = TextServer()
     server.go.set()
     async with listening(server):

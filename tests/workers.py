@@ -12,28 +12,18 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
-from inference.messages import (
-    ClientMessage,
-    Done,
-    Draft,
-    Failed,
-    Hello,
-    Hole,
-    InfillRequest,
-    Status,
-    StatusRequest,
-    Text,
-    Welcome,
-    WorkerMessage,
-    WorkerState,
-)
+from inference import messages
+from inference.messages import Done, Draft, Failed, Hello, Hole, InfillRequest, Status, Text, Welcome
 from lsp_server.worker import WorkerClient, WorkerOptions
 from lsp_server.worker.connect import WorkerStream, connect
 from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths
 from lsp_server.worker.survey import survey
+
+Found = TypeVar("Found")
 
 USERS_HF_HOME = os.environ.get("HF_HOME")
 """Where the user's models are, for tests of a real one; None: where the hub's client puts them."""
@@ -109,21 +99,18 @@ class RawClient:
             assert isinstance(await client.receive(), Status)
         return client
 
-    def send(self, *messages: ClientMessage) -> None:
-        """Send messages, framed."""
-        for message in messages:
+    def send(self, *several: messages.ClientMessage) -> None:
+        for message in several:
             self.stream.send(message)
 
     def send_bytes(self, raw: bytes) -> None:
-        """Send these bytes as they are."""
         self.stream.writer.write(raw)
 
-    async def receive(self) -> WorkerMessage:
-        """The next message."""
+    async def receive(self) -> messages.WorkerMessage:
         async with asyncio.timeout(PATIENCE_S):
             return await self.stream.receive()
 
-    async def answer(self) -> WorkerMessage:
+    async def answer(self) -> messages.WorkerMessage:
         """The next message that is no status."""
         while isinstance(message := await self.receive(), Status):
             pass
@@ -142,14 +129,12 @@ class RawClient:
         return message
 
     async def status(self) -> Status:
-        """The worker's state now."""
-        self.send(StatusRequest())
+        self.send(messages.StatusRequest())
         while not isinstance(message := await self.receive(), Status):
             pass
         return message
 
     async def becomes(self, wanted: Callable[[Status], bool]) -> Status:
-        """The first state that is as wanted."""
         async with asyncio.timeout(PATIENCE_S):
             while not wanted(status := await self.status()):
                 await asyncio.sleep(0.02)
@@ -164,13 +149,19 @@ class RawClient:
                 return True
 
     def close(self) -> None:
-        """Vanish."""
         self.stream.close()
 
 
+async def until(found: Callable[[], Found]) -> Found:
+    """What is found, once it is something."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not (value := found()):
+            await asyncio.sleep(0.01)
+    return value
+
+
 def is_idle(status: Status) -> bool:
-    """Whether the worker has a model and nothing to do."""
-    return status.state is WorkerState.READY and status.running == status.waiting == 0
+    return status.state is messages.WorkerState.READY and status.running == status.waiting == 0
 
 
 StartWorker = Callable[..., "Process"]
@@ -188,7 +179,6 @@ class Process:
 
     @property
     def stderr(self) -> str:
-        """What it has written to stderr."""
         return self._errors.read_text()
 
     async def connect(self) -> RawClient:
@@ -201,7 +191,6 @@ class Process:
                 await asyncio.sleep(0.02)
 
     async def exit_status(self) -> int:
-        """How it ended; waits for that."""
         async with asyncio.timeout(PATIENCE_S):
             while (status := self.popen.poll()) is None:
                 await asyncio.sleep(0.02)

@@ -56,10 +56,8 @@ async def test_a_hole_is_filled_anew_whatever_was_said(resident: WorkerPaths) ->
 def test_repair_and_rework_are_both_offered() -> None:
     snapshot = snapshot_of(BROKEN)
     end = len(BROKEN) - 1
-    actions = [
-        *repairs(snapshot, "???", [DiagnosticText(0, end, "'(' was never closed")]),
-        *fills(snapshot, "???", 0, end),
-    ]
+    diagnostics = [DiagnosticText(0, end, "'(' was never closed")]
+    actions = [*repairs(snapshot, "???", diagnostics), *fills(snapshot, "???", 0, end)]
     variants = [(action.kind.value, action.variant) for action in distinct(actions)]
     assert variants == [("repair", ""), ("rework", "lightly"), ("rework", "halfway"), ("rework", "freely")]
 

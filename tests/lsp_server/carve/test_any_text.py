@@ -1,7 +1,4 @@
-"""Carving works on any text, in any language, at any place: its spans are inside the text.
-
-The texts combine pieces that cause trouble together, and damaged code from the fixtures.
-"""
+"""In any text, in any language, at any place: spans are inside the text. Troublesome pieces and damaged code."""
 
 from pathlib import Path
 

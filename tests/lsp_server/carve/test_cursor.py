@@ -24,5 +24,4 @@ def test_a_hole_at_any_offset_of_any_text_keeps_what_is_typed(text: str, languag
 
 def test_missing_grammar_falls_back_to_indentation() -> None:
     source = ParsedText("def f():\n    ", "python", None)
-    span = carve.at_cursor(source, len(source.text))
-    assert span == carve.Span(13, 13, HoleKind.BODY)
+    assert carve.at_cursor(source, len(source.text)) == carve.Span(13, 13, HoleKind.BODY)

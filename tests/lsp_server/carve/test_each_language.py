@@ -1,4 +1,4 @@
-"""What carving finds in each language: one fixture file for each, and one `check` for all.
+"""What carving finds in each language: one fixture file for each.
 
 --- line, starts with 'na'          the hole at the cursor ‸, drawn ⟦…⟧; `lines`: it may become several; or `nothing`
 --- placeholders: body, lines; …    everything that asks to be filled, one description for each hole
@@ -28,10 +28,10 @@ CASES = [
 ]
 
 
-def check(language_id: str, case: Case, uri: str = "") -> None:
-    """Carve the case's text as its `---` line says, and compare the result with what is drawn there."""
+@pytest.mark.parametrize(("language_id", "case"), CASES)
+def test_what_is_found(language_id: str, case: Case) -> None:
     text, (start, end) = without_signs(case.text)
-    source = ParsedText.parse(language_id, text, uri)
+    source = ParsedText.parse(language_id, text)
     request, colon, expected = case.expected["---"].partition(": ")
     request, expected = (request, expected) if colon or request == "function" else ("", request)
     spans = carved(request, source, start, end)
@@ -78,11 +78,6 @@ def without_signs(drawn: str) -> tuple[str, tuple[int, int]]:
         if character not in SIGNS:
             text += character
     return text, (marks[0], marks[-1]) if marks else (0, 0)
-
-
-@pytest.mark.parametrize(("language_id", "case"), CASES)
-def test_what_is_found(language_id: str, case: Case) -> None:
-    check(language_id, case)
 
 
 @pytest.mark.parametrize("language_id", LANGUAGES)

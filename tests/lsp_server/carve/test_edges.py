@@ -21,7 +21,6 @@ def test_only_what_lies_within_the_range_is_found() -> None:
     assert carve.placeholders(source, start=first.start + 1) == [second]
     assert carve.placeholders(source, end=second.end - 1) == [first]
     function = carve.function_around(source, second.start, second.end)
-    assert function is not None
     assert carve.placeholders(source, "???", *function) == [second]
 
 

@@ -1,5 +1,6 @@
 """Markers are found wherever they are, and become several lines only where possible."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,14 +12,17 @@ from tests.lsp_server.fixtures import Case, cases
 from tests.lsp_server.texts import texts
 
 FIXTURES = Path(__file__).parent / "fixtures"
-KINDS = ("body", "block", "marker")
+MARKERS = [
+    pytest.param(language_id, *case.values, id=f"{name}: {case.id}")
+    for language_id, name in (("python", "python"), ("", "plain"))
+    for case in cases(FIXTURES / f"{name}_markers.txt")
+]
 
 
-def check(language_id: str, case: Case) -> None:
-    """Find the markers of a case, whose text has the expected kind in place of each marker."""
-    text = case.text
-    for kind in KINDS:
-        text = text.replace(f"⟦{kind}⟧", "???")
+@pytest.mark.parametrize(("language_id", "case"), MARKERS)
+def test_markers_are_found(language_id: str, case: Case) -> None:
+    """The text of a case has the expected kind in place of each marker."""
+    text = re.sub("⟦(body|block|marker)⟧", "???", case.text)
     spans = carve.markers(ParsedText.parse(language_id, text))
     assert carve.splice(text, spans, [f"⟦{span.kind}⟧" for span in spans]) == case.text
     for span in spans:
@@ -26,22 +30,10 @@ def check(language_id: str, case: Case) -> None:
         assert span.single_line == (span.kind == "marker")
 
 
-@pytest.mark.parametrize("case", cases(FIXTURES / "python_markers.txt"))
-def test_python_markers(case: Case) -> None:
-    check("python", case)
-
-
-@pytest.mark.parametrize("case", cases(FIXTURES / "plain_markers.txt"))
-def test_markers_without_a_grammar(case: Case) -> None:
-    check("", case)
-
-
 def test_any_text_can_be_the_marker() -> None:
     source = ParsedText.parse("python", "def f():\n    <fill «me»>\n\nx = <fill «me»> + 1\n")
-    assert [(span.start, span.single_line) for span in carve.markers(source, "<fill «me»>")] == [
-        (13, False),
-        (30, True),
-    ]
+    found = [(span.start, span.single_line) for span in carve.markers(source, "<fill «me»>")]
+    assert found == [(13, False), (30, True)]
 
 
 def test_an_empty_marker_is_an_error() -> None:

@@ -9,7 +9,7 @@ import pytest
 from lsp_server.context.file_cache import FileCache, TooLate, allowed
 from lsp_server.context.gather import Buffer, gather
 from lsp_server.settings.schema import Settings
-from tests.lsp_server.context.workspace import HELPERS, OTHERS, Workspace
+from tests.lsp_server.context.conftest import HELPERS, OTHERS, Workspace
 
 
 def test_most_similar_lines_of_open_files_are_shown(workspace: Workspace) -> None:
@@ -41,15 +41,13 @@ def test_a_workspace_behind_a_link_is_read_like_any_other(workspace: Workspace, 
 def test_what_utf_8_cannot_hold_is_replaced(workspace: Workspace) -> None:
     workspace.write(billing="")
     other = workspace.buffer("billing.py", f"half = '\ud83d'\n{OTHERS}")
-    text = workspace.shown("main.py", OTHERS, other)["billing.py"]
-    assert text == f"half = '\ufffd'\n{OTHERS}"
+    assert workspace.shown("main.py", OTHERS, other)["billing.py"] == f"half = '\ufffd'\n{OTHERS}"
 
 
 def test_secret_and_switched_off_files_are_never_shown(tmp_path: Path) -> None:
     off = msgspec.structs.replace(Settings(), disabled_globs=("gen_*",), secret_globs=("private/*",))
     workspace = Workspace(tmp_path / "work", off)
-    names = ("gen_a", "private/key", "ok")
-    for name in names:
+    for name in ("gen_a", "private/key", "ok"):
         workspace.at(f"{name}.py", OTHERS)
     workspace.at("secrets.json", OTHERS)
     others = [workspace.buffer(name, OTHERS) for name in ("gen_a.py", "private/key.py", "secrets.json", "ok.py")]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.lsp_server.context.workspace import HELPERS, Workspace
+from tests.lsp_server.context.conftest import HELPERS, Workspace
 
 
 def test_an_imported_name_is_shown_as_it_is_defined(workspace: Workspace) -> None:
@@ -88,9 +88,7 @@ def test_javascript_imports_are_found(workspace: Workspace, document: str, line:
         ("a.lua", 'local tax = require("tax.rate")\n', "lua/tax/rate.lua", "function rate(x)"),
     ],
 )
-def test_other_languages_imports_are_found(
-    workspace: Workspace, document: str, text: str, found: str, part: str
-) -> None:
+def test_other_languages_imports_count(workspace: Workspace, document: str, text: str, found: str, part: str) -> None:
     workspace.at("include/io.h", "int read_all(int fd);\nstruct point { int x; };\n")
     workspace.at("src/config.rs", "pub fn load(path: &str) -> u8 {\n    1\n}\n")
     workspace.at("src/main/java/a/A.java", "package a;\nclass A {\n  int sum(int x) { return x; }\n}\n")

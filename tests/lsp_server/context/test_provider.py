@@ -9,7 +9,7 @@ import pytest
 
 from inference.messages import Snippet
 from lsp_server.context.provider import MAX_UNFINISHED, ContextSource, estimated_tokens, within
-from tests.lsp_server.context.workspace import HELPERS, PATIENT_MS, Workspace
+from tests.lsp_server.context.conftest import HELPERS, PATIENT_MS, Workspace
 
 
 async def test_a_pipe_a_huge_and_a_binary_file_are_passed_over(workspace: Workspace) -> None:
@@ -18,8 +18,7 @@ async def test_a_pipe_a_huge_and_a_binary_file_are_passed_over(workspace: Worksp
     workspace.write(huge="x = 1\n" * 40_000, binary="x = '\0'\n", good="def good(): pass\n")
     (workspace.root / "latin.py").write_bytes("x = 'é'\n".encode("latin-1"))
     query = workspace.query("main.py", "import pipe, huge, binary, latin, good\n")
-    found = await ContextSource().gather(query, 1_000, PATIENT_MS)
-    assert found == (Snippet("good.py", "def good(): pass"),)
+    assert (await ContextSource().gather(query, 1_000, PATIENT_MS)) == (Snippet("good.py", "def good(): pass"),)
 
 
 @pytest.mark.parametrize("budget", [64, 200, 1_000])

@@ -19,7 +19,7 @@ from lsp_server.usage.store import open_store
 from lsp_server.worker import WorkerOptions
 from lsp_server.worker.paths import WorkerPaths
 from tests.inference.models.random_masked import save_open_dcoder
-from tests.workers import PATIENCE_S
+from tests.lsp_server.worker.test_commands import checks_of, infill_ls
 
 CODERS = ("qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b")
 RELEASED = "diffusiongemma-26b"
@@ -135,8 +135,7 @@ def test_settings_files_variables_and_their_problems_are_told(project: Path, mon
     (first, *problems), configuration = examine_settings(project / "deep" / "a.py")
     assert configuration.settings.max_steps == 4
     assert first.verdict is Grade.OK
-    assert str(project / "infill-ls.toml") in first.found
-    assert "INFILL_LS_MAX_STEPS" in first.found
+    assert str(project / "infill-ls.toml") in first.found and "INFILL_LS_MAX_STEPS" in first.found
     assert [problem.verdict for problem in problems] == [Grade.WARN] * 3
     for said in ("INFILL_LS_PREFETCH: Expected", "did you mean 'marker'?", "model is ignored"):
         assert sum(said in problem.found for problem in problems) == 1
@@ -151,8 +150,7 @@ def test_every_grammar_that_belongs_to_us_is_there() -> None:
 def test_the_command_fails_where_a_file_gets_nothing(project: Path) -> None:
     file = project / "gen_a.py"
     file.write_text("x = 1\n")
-    words = [sys.executable, "-m", "lsp_server.cli", "doctor", str(file), "--json"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    done = infill_ls("doctor", str(file), "--json")
     report = json.loads(done.stdout)
     assert (done.returncode, report["healthy"]) == (1, False)
     (failed,) = [check for check in report["checks"] if check["verdict"] == "fail"]
@@ -160,11 +158,9 @@ def test_the_command_fails_where_a_file_gets_nothing(project: Path) -> None:
 
 
 def test_a_place_needs_a_file_and_the_schema_is_one_object() -> None:
-    command = [sys.executable, "-m", "lsp_server.cli", "doctor"]
-    done = subprocess.run([*command, "--at", "1:1"], capture_output=True, text=True, check=False)
+    done = infill_ls("doctor", "--at", "1:1")
     assert (done.returncode, done.stderr) == (2, "infill-ls: --at LINE:COL needs a FILE\n")
-    done = subprocess.run([*command, "--schema"], capture_output=True, text=True, check=True)
-    assert "debounceMs" in json.loads(done.stdout)["properties"]
+    assert "debounceMs" in json.loads(infill_ls("doctor", "--schema").stdout)["properties"]
 
 
 GB = 10**9
@@ -193,25 +189,22 @@ def test_chosen_checkpoint_that_cannot_run_fails() -> None:
     assert runs_here(10 * GB, model="embedded").verdict is Grade.OK
 
 
-def test_models_lists_what_runs_and_the_best_one(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "lsp_server.cli", "doctor", "--device", "cpu", "--json"]
-    environment = {**os.environ, "HF_HOME": str(tmp_path)}
-    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, check=False, env=environment)
-    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+def test_models_lists_what_runs_and_the_best_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    checks = checks_of(infill_ls("doctor", "--device", "cpu", "--json"))
     assert checks["runs embedded"]["found"].startswith("float32: needs ")
     best = checks["best model here"]
     name = best["found"].partition(":")[0]
     assert name in CODERS
     assert best["found"].startswith(f"{name}: runs here in ")
-    assert re.search(
-        rf"run: infill-ls models pull {name} \([\d.]+ .B, licence: Apache-2.0\); then `model", best["advice"]
-    )
+    advice = rf"run: infill-ls models pull {name} \([\d.]+ .B, licence: Apache-2.0\); then `model"
+    assert re.search(advice, best["advice"])
 
 
-def test_the_models_are_shown_as_a_table_and_as_json(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "lsp_server.cli", "models", "--device", "cpu"]
-    environment = {**os.environ, "HF_HOME": str(tmp_path)}
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True, env=environment)
+def test_the_models_are_shown_as_a_table_and_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    shown = infill_ls("models", "--device", "cpu")
+    assert shown.returncode == 0
     rows = {line.split()[0]: line for line in shown.stdout.splitlines() if line.strip()}
     for words in ("Apache-2.0", "15.2 GB", "90.8 pass@1 [3]"):
         assert words in rows["dreamon-7b"]
@@ -219,17 +212,14 @@ def test_the_models_are_shown_as_a_table_and_as_json(tmp_path: Path) -> None:
     assert "needs a Mac" in rows["diffusiongemma-26b-mlx-4bit"]
     assert "arXiv 2602.01326" in rows["[3]"]
     assert re.search(r"Best here: (\S+)\. Run: infill-ls models pull \1 ", shown.stdout)
-    done = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=PATIENCE_S, env=environment)
-    found = json.loads(done.stdout)
+    found = json.loads(infill_ls("models", "--device", "cpu", "--json").stdout)
     assert {model["name"]: model["is_here"] for model in found["models"]}["embedded"]
     assert {model["name"] for model in found["models"]} == {entry.name for entry in ENTRIES}
 
 
 def test_a_masked_checkpoint_is_told_with_its_own_dtypes(tmp_path: Path) -> None:
     save_open_dcoder(tmp_path)
-    words = [sys.executable, "-m", "lsp_server.cli", "doctor", "--device", "cpu", "--model", str(tmp_path), "--json"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    checks = checks_of(infill_ls("doctor", "--device", "cpu", "--model", str(tmp_path), "--json"))
     assert checks["model"]["found"] == str(tmp_path)
     probe = [sys.executable, "-m", "inference.serving.probe", "--device", "cpu", "--model", str(tmp_path)]
     found = json.loads(subprocess.run(probe, capture_output=True, text=True, check=True).stdout)

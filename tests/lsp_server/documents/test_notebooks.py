@@ -65,8 +65,7 @@ def test_cells_come_go_and_move() -> None:
 
 def test_far_cells_of_a_long_notebook_are_left_out_whole() -> None:
     cell = "x" * (MAX_CHARACTERS // 4)
-    notebook = OpenNotebook(**{name: cell + name for name in "abcdefg"}, last="y = ")
-    before, _ = notebook.around("last")
+    before, _ = OpenNotebook(**{name: cell + name for name in "abcdefg"}, last="y = ").around("last")
     assert before == "".join(f"{cell}{name}\n\n" for name in "efg")
 
 
@@ -80,8 +79,7 @@ def test_a_cell_belongs_to_its_notebook_until_that_is_closed() -> None:
 
 
 async def test_model_sees_the_cells_around(resident: WorkerPaths) -> None:
-    notebook = OpenNotebook(a="x = 1", b="y = ???\n", c="z = 3")
-    snapshot = notebook.documents["b"].snapshot()
+    snapshot = OpenNotebook(a="x = 1", b="y = ???\n", c="z = 3").documents["b"].snapshot()
     async with Listening() as worker:
         filled = await fill(worker, snapshot, carve.markers(snapshot), Budget(1, 60_000, 1))
     first, _, last = worker.asked[0].segments

@@ -15,7 +15,6 @@ def slow_document() -> Document:
 def test_slow_text_is_parsed_by_a_job() -> None:
     document = slow_document()
     job = document.parse_job()
-    assert job is not None
     assert document.snapshot(quick=True).tree is None
     job.run()
     assert document.take(job)
@@ -26,7 +25,6 @@ def test_slow_text_is_parsed_by_a_job() -> None:
 def test_an_edit_ends_the_job_and_its_tree_is_not_used() -> None:
     document = slow_document()
     job = document.parse_job()
-    assert job is not None
     document.apply([Edit((0, 0), (0, 0), "y")], 1, Encoding.UTF16)
     job.run()
     assert job.tree is None
@@ -36,7 +34,6 @@ def test_an_edit_ends_the_job_and_its_tree_is_not_used() -> None:
 def test_abandoned_parse_is_retried_after_a_large_edit() -> None:
     document = slow_document()
     job = document.parse_job()
-    assert job is not None
     job.limit = Limit(0.001)
     job.run()
     assert document.take(job)

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
 import pytest
-import pytest_asyncio
 
 from lsp_server import carve
 from lsp_server.actions.action import Action
@@ -14,10 +13,8 @@ from lsp_server.actions.kinds import ActionKind, NotDone, holes_of
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.pipeline import Budget, FillResult, fill
 from lsp_server.settings.schema import Settings
-from lsp_server.worker import WorkerClient, WorkerOptions
-from lsp_server.worker.paths import FOLDER_VARIABLE
-from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_worker
-from tests.workers import short_folder
+from lsp_server.worker import WorkerClient
+from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_client
 
 DEADLINE_MS = 600_000
 """Longer than any machine is busy."""
@@ -57,12 +54,10 @@ def invoked(deadline_ms: int = DEADLINE_MS) -> Budget:
     return replace(Budget.of(Settings(), invoked=True), deadline_ms=deadline_ms)
 
 
-@pytest_asyncio.fixture
+@pytest.fixture
 async def asked(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Asked]:
-    with short_folder() as folder:
-        monkeypatch.setenv(FOLDER_VARIABLE, folder)
-        async with scripted_worker() as worker, WorkerClient(WorkerOptions(), name="tests") as client:
-            yield Asked(worker, client)
+    async with scripted_client(monkeypatch) as connected:
+        yield Asked(*connected)
 
 
 async def test_the_deadline_counts_from_when_the_request_arrived(asked: Asked) -> None:

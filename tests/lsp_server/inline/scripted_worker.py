@@ -7,30 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from inference.messages import (
-    LENGTH_BYTES,
-    Amend,
-    Candidate,
-    ClientMessage,
-    Done,
-    ErrorCode,
-    Failed,
-    Hello,
-    InfillRequest,
-    Outcome,
-    Status,
-    StatusRequest,
-    Welcome,
-    WorkerMessage,
-    WorkerState,
-    decode_client_message,
-    frame,
-)
+from inference import messages
+from inference.messages import Candidate, Done, Failed, Hello, InfillRequest, Outcome, Status, StatusRequest, Welcome
 from lsp_server.worker import WorkerClient, WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE, paths_of
-from tests.workers import short_folder
-
-PATIENCE_S = 10.0
+from tests.workers import short_folder, until
 
 
 class ScriptedWorker:
@@ -45,8 +26,8 @@ class ScriptedWorker:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.append(writer)
-        while length := await reader.read(LENGTH_BYTES):
-            self._take(decode_client_message(await reader.readexactly(int.from_bytes(length, "big"))))
+        while length := await reader.read(messages.LENGTH_BYTES):
+            self._take(messages.decode_client_message(await reader.readexactly(int.from_bytes(length, "big"))))
         writer.close()
 
     def answer(self, *fills: str) -> None:
@@ -58,7 +39,7 @@ class ScriptedWorker:
         key = self.requests[-1].id
         self._send(*(Candidate(key, (fill,), complete=False) for fill in fills), Done(key, Outcome.DEADLINE))
 
-    def refuse(self, code: ErrorCode, message: str) -> None:
+    def refuse(self, code: messages.ErrorCode, message: str) -> None:
         self._send(Failed(self.requests[-1].id, code, message))
 
     def stop(self) -> None:
@@ -66,28 +47,26 @@ class ScriptedWorker:
         self._send(Done(self.requests[-1].id, Outcome.CANCELLED))
 
     async def until(self, happened: Callable[[], bool]) -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            while not happened():
-                await asyncio.sleep(0.005)
+        await until(happened)
 
-    def _take(self, message: ClientMessage) -> None:
+    def _take(self, message: messages.ClientMessage) -> None:
         match message:
             case Hello():
-                self._send(Welcome(), Status(WorkerState.READY))
+                self._send(Welcome(), Status(messages.WorkerState.READY))
             case StatusRequest():
-                self._send(Status(WorkerState.READY))
+                self._send(Status(messages.WorkerState.READY))
             case InfillRequest():
                 self.requests.append(message)
                 if self.fills is not None:
                     self.answer(*self.fills)
-            case Amend(text=text):
+            case messages.Amend(text=text):
                 self.amendments.append(text)
             case _:
                 pass
 
-    def _send(self, *messages: WorkerMessage) -> None:
-        for message in messages:
-            self._writers[-1].write(frame(message))
+    def _send(self, *several: messages.WorkerMessage) -> None:
+        for message in several:
+            self._writers[-1].write(messages.frame(message))
 
 
 @asynccontextmanager
@@ -102,9 +81,12 @@ async def scripted_worker(options: WorkerOptions | None = None) -> AsyncIterator
 
 
 @asynccontextmanager
-async def scripted_client(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[ScriptedWorker, WorkerClient]]:
+async def scripted_client(
+    monkeypatch: pytest.MonkeyPatch, options: WorkerOptions | None = None
+) -> AsyncIterator[tuple[ScriptedWorker, WorkerClient]]:
     """Such a worker in a folder of its own, and a client of it."""
     with short_folder() as folder:
         monkeypatch.setenv(FOLDER_VARIABLE, folder)
-        async with scripted_worker() as worker, WorkerClient(WorkerOptions(), name="tests") as client:
+        client = WorkerClient(options or WorkerOptions(), name="tests")
+        async with scripted_worker(options) as worker, client:
             yield worker, client

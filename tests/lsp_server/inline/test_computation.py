@@ -18,7 +18,6 @@ def computation_at(marked: str, *, sent: bool = True) -> Computation:
     text, cursor = marked.replace(CURSOR, ""), marked.index(CURSOR)
     snapshot = Document("file:///a.py", "python", 1, text).snapshot()
     hole = carve.at_cursor(snapshot, cursor)
-    assert hole is not None
     sent_at_s = 0.0 if sent else None
     anchor = anchor_at(snapshot, hole, cursor)
     return Computation(snapshot, hole, anchor, Budget(1, 1000, None), invoked=False, sent_at_s=sent_at_s)

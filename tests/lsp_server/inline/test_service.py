@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 import pytest
-import pytest_asyncio
 
 from inference.messages import ErrorCode, Snippet
 from lsp_server.documents.change import Change
@@ -98,7 +97,7 @@ class Scene:
         return answer
 
 
-@pytest_asyncio.fixture
+@pytest.fixture
 async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
     async with scripted_client(monkeypatch) as connected:
         scene = Scene(*connected)
@@ -202,7 +201,6 @@ async def test_what_is_known_is_answered_at_once_and_parses_nothing(scene: Scene
     scene.edit(4, 4, "f")
     request = InlineRequest(Cursor(5), BUDGET.from_now(), "???")
     answer = scene.service.ask(URI, request, lambda: pytest.fail("a snapshot was taken"))
-    assert isinstance(answer, InlineResult)
     assert [shown.text for _, shown in answer.found] == ["foo"]
     assert scene.begun == 0
 

@@ -142,7 +142,6 @@ def test_suggestion_extends_the_selected_item() -> None:
     made = suggestion("x = os.pa‸\n", "path.join(a)", replaces=("pa", ""))
     text = "x = os.pa\n"
     shown = made.at(text, Cursor(9, (7, 9, "path")))
-    assert shown is not None
     assert (shown.start, shown.end, shown.text) == (7, 9, "path.join(a)")
     assert made.at(text, Cursor(9, (7, 9, "pardir"))) is None
 

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 import pytest
-import pytest_asyncio
 
 from lsp_server.documents.document import Document, Edit
 from lsp_server.documents.positions import Encoding
@@ -58,7 +57,7 @@ class Scene:
         return [(event.outcome, event.taken_characters) for event in self.told if isinstance(event, Decided)]
 
 
-@pytest_asyncio.fixture
+@pytest.fixture
 async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
     async with scripted_client(monkeypatch) as connected:
         scene = Scene(*connected)

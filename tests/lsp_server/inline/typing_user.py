@@ -63,7 +63,5 @@ class TypingUser:
         """What each suggestion at the cursor would make of the text, with what is left of it marked: `a[bc]`."""
         found = self.history.find(self.text, Cursor(self.cursor), invoked=invoked, floor=floor)
         self.history.show(found, self.text, invoked=invoked)
-        return [
-            f"{self.text[: self.cursor]}[{shown.text[self.cursor - shown.start :]}]{self.text[shown.end :]}"
-            for _, shown in found
-        ]
+        before, rests = self.text[: self.cursor], [(it.text[self.cursor - it.start :], it.end) for _, it in found]
+        return [f"{before}[{rest}]{self.text[end:]}" for rest, end in rests]

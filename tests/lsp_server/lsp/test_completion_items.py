@@ -14,11 +14,9 @@ def test_what_is_typed_up_to_its_last_line_end_is_no_item() -> None:
     body = Suggestion("s", Anchor.of("f {}\n", 3, 3, 3), "\n  g()\n", Span(3, 3, HoleKind.BODY))
     for typed, shown in (("\n  g(", "  g()\n"), ("\n  g()", "  g()\n")):
         text = f"f {{{typed}}}\n"
-        anchor = Anchor(3, 3 + len(typed), "", 0, "f {")
-        suggestion = Suggestion(body.id, anchor, body.text, body.hole)
+        suggestion = Suggestion(body.id, Anchor(3, 3 + len(typed), "", 0, "f {"), body.text, body.hole)
         cursor = 3 + len(typed)
         found = suggestion.at(text, Cursor(cursor))
-        assert found is not None
         assert found.text == shown
         item = list_item(Document("file:///a.c", "c", 1, text), cursor, 0, (suggestion, found), ClientFeatures())
         assert (item and item.label) == (")" if typed.endswith("(") else None)

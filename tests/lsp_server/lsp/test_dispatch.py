@@ -12,7 +12,7 @@ from lsprotocol import types
 from lsp_server.lsp.replies import ReplyError
 from lsp_server.server import InfillServer
 from tests.lsp_server.lsp.kept_output import KeptOutput
-from tests.workers import PATIENCE_S
+from tests.workers import PATIENCE_S, until
 
 SECRET = "the text of a document"
 PATH = "/home/someone/file.py"
@@ -34,13 +34,19 @@ class ServerUnderTest:
         self.server.protocol.receive(json.dumps({"jsonrpc": "2.0", **message}).encode())
 
 
+@pytest.fixture
+async def tested() -> ServerUnderTest:
+    return ServerUnderTest()
+
+
 async def settle() -> None:
     for _ in range(5):
         await asyncio.sleep(0)
 
 
-async def test_a_handler_that_fails_is_answered_without_what_it_knows(caplog: pytest.LogCaptureFixture) -> None:
-    tested = ServerUnderTest()
+async def test_a_handler_that_fails_is_answered_without_what_it_knows(
+    tested: ServerUnderTest, caplog: pytest.LogCaptureFixture
+) -> None:
 
     def fail(_: Any) -> None:
         raise ValueError(f"{SECRET} in {PATH}")
@@ -76,8 +82,7 @@ async def test_a_failed_handler_is_found_in_the_log(caplog: pytest.LogCaptureFix
         raise ValueError(SECRET)
 
     assert "test/now failed: ValueError" in logged(fail, caplog)
-    assert "in fail" in caplog.text
-    assert SECRET not in caplog.text
+    assert "in fail" in caplog.text and SECRET not in caplog.text
 
 
 async def test_a_handler_that_calls_itself_for_ever_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
@@ -88,22 +93,18 @@ async def test_a_handler_that_calls_itself_for_ever_fills_no_log(caplog: pytest.
     assert len(caplog.text.splitlines()) < 100
 
 
-async def test_what_a_handler_refuses_is_said_in_its_words() -> None:
-    tested = ServerUnderTest()
-
+async def test_what_a_handler_refuses_is_said_in_its_words(tested: ServerUnderTest) -> None:
     def refuse(_: Any) -> None:
         raise ReplyError("ask again later")
 
     tested.add("test/refused", refuse)
     tested.send(id=1, method="test/refused")
-    assert tested.output.messages == [
-        {"jsonrpc": "2.0", "id": 1, "error": {"code": -32803, "message": "ask again later"}}
-    ]
+    error = {"code": -32803, "message": "ask again later"}
+    assert tested.output.messages == [{"jsonrpc": "2.0", "id": 1, "error": error}]
 
 
-async def test_a_handler_sees_the_state_of_its_own_arrival() -> None:
+async def test_a_handler_sees_the_state_of_its_own_arrival(tested: ServerUnderTest) -> None:
     """Even when a later message comes in the same packet, before any coroutine has run."""
-    tested = ServerUnderTest()
     state = {"version": 1}
 
     def read(_: Any) -> Awaitable[int]:
@@ -124,8 +125,7 @@ async def test_a_handler_sees_the_state_of_its_own_arrival() -> None:
     assert [message["result"] for message in tested.output.messages] == [1, 2]
 
 
-async def test_unsendable_result_is_an_error() -> None:
-    tested = ServerUnderTest()
+async def test_unsendable_result_is_an_error(tested: ServerUnderTest) -> None:
     tested.add("test/odd", lambda _: object())
     tested.send(id=1, method="test/odd")
     tested.add("test/surrogate", lambda _: "\ud800")
@@ -134,8 +134,7 @@ async def test_unsendable_result_is_an_error() -> None:
     assert tested.output.messages[1]["result"] == "\ud800"
 
 
-async def test_cancelled_before_it_began_or_twice_is_answered_once() -> None:
-    tested = ServerUnderTest()
+async def test_cancelled_before_it_began_or_twice_is_answered_once(tested: ServerUnderTest) -> None:
     tested.add("test/slow", lambda _: asyncio.sleep(60))
     tested.send(id="a", method="test/slow")
     tested.send(method="$/cancelRequest", params={"id": "a"})
@@ -144,9 +143,7 @@ async def test_cancelled_before_it_began_or_twice_is_answered_once() -> None:
     assert [(message["id"], message["error"]["code"]) for message in tested.output.messages] == [("a", -32800)]
 
 
-async def test_drain_answers_even_what_will_not_stop() -> None:
-    tested = ServerUnderTest()
-
+async def test_drain_answers_even_what_will_not_stop(tested: ServerUnderTest) -> None:
     async def stubborn(_: Any) -> str:
         try:
             await asyncio.sleep(60)
@@ -171,11 +168,9 @@ async def test_drain_answers_even_what_will_not_stop() -> None:
         (b"[" * 5_000 + b"]" * 5_000, "nested"),
     ],
 )
-async def test_nonsense_from_the_client_reaches_the_asker(result: bytes, why: str) -> None:
-    tested = ServerUnderTest()
-    asked = tested.server.protocol.send_request_async(
-        "workspace/configuration", types.ConfigurationParams(items=[]), "mine"
-    )
+async def test_nonsense_from_the_client_reaches_the_asker(tested: ServerUnderTest, result: bytes, why: str) -> None:
+    params = types.ConfigurationParams(items=[])
+    asked = tested.server.protocol.send_request_async("workspace/configuration", params, "mine")
     tested.server.protocol.receive(b'{"jsonrpc": "2.0", "id": "mine", "result": %b}' % result)
     with pytest.raises(Exception, match=why):
         await asyncio.wait_for(asked, PATIENCE_S)
@@ -183,8 +178,7 @@ async def test_nonsense_from_the_client_reaches_the_asker(result: bytes, why: st
 
 
 @pytest.mark.parametrize("body", ["{}", '{"id": 1}', '{"id": null}', '{"id": [1]}', '{"jsonrpc": "2.0", "params": {}}'])
-async def test_what_is_neither_request_nor_answer_is_refused(body: str) -> None:
-    tested = ServerUnderTest()
+async def test_what_is_neither_request_nor_answer_is_refused(tested: ServerUnderTest, body: str) -> None:
     tested.server.protocol.receive(body.encode())
     assert [message["error"]["code"] for message in tested.output.messages] == [-32600]
 
@@ -200,30 +194,25 @@ async def test_what_is_neither_request_nor_answer_is_refused(body: str) -> None:
         '{"id": "nobody asked", "result": null, "error": null}',
     ],
 )
-async def test_an_answer_to_nothing_is_ignored(body: str) -> None:
-    tested = ServerUnderTest()
+async def test_an_answer_to_nothing_is_ignored(tested: ServerUnderTest, body: str) -> None:
     tested.server.protocol.receive(body.encode())
     assert tested.output.messages == []
 
 
 @pytest.mark.parametrize("method", ["textDocument/inlineCompletion", "textDocument/codeAction", "codeAction/resolve"])
 @pytest.mark.parametrize("params", [None, {}, [], "text", {"textDocument": {"uri": 5}, "position": {"line": SECRET}}])
-async def test_undecodable_params_are_answered(method: str, params: Any) -> None:
-    tested = ServerUnderTest()
+async def test_undecodable_params_are_answered(tested: ServerUnderTest, method: str, params: Any) -> None:
     tested.send(id=1, method=method, params=params)
     ((error,),) = [[message["error"] for message in tested.output.messages]]
     assert (set(error), error["code"]) == ({"code", "message"}, -32602)
     assert method in error["message"] and SECRET not in error["message"]
 
 
-async def test_nothing_is_done_before_initialize_and_after_shutdown() -> None:
-    tested = ServerUnderTest()
+async def test_nothing_is_done_before_initialize_and_after_shutdown(tested: ServerUnderTest) -> None:
     tested.send(id=1, method="initialize", params={"capabilities": {}})
     tested.send(id=2, method="shutdown")
     tested.send(id=3, method="infill/status")
-    async with asyncio.timeout(PATIENCE_S):
-        while len(tested.output.replies) < 3:
-            await asyncio.sleep(0.01)
+    await until(lambda: len(tested.output.replies) == 3)
     found = {reply["id"]: reply.get("error", {}).get("code") for reply in tested.output.replies}
     assert found == {1: -32600, 2: None, 3: -32600}
     output = KeptOutput()
@@ -255,8 +244,7 @@ async def test_a_document_whose_edit_cannot_be_read_gets_no_more_fills() -> None
     await tested.server.leave()
 
 
-async def test_duplicate_request_id_is_refused() -> None:
-    tested = ServerUnderTest()
+async def test_duplicate_request_id_is_refused(tested: ServerUnderTest) -> None:
     go_on = asyncio.Event()
 
     async def first(_: Any) -> str:
@@ -273,9 +261,8 @@ async def test_duplicate_request_id_is_refused() -> None:
     assert answered == {"jsonrpc": "2.0", "id": 1, "result": "first"}
 
 
-async def test_a_request_that_comes_as_a_notification_does_nothing() -> None:
+async def test_a_request_that_comes_as_a_notification_does_nothing(tested: ServerUnderTest) -> None:
     """Least of all `shutdown`: it would forget the documents of a client that goes on."""
-    tested = ServerUnderTest()
     document = {"uri": "file:///p/a.py", "languageId": "python", "version": 1, "text": "x = ???\n"}
     tested.send(method="textDocument/didOpen", params={"textDocument": document})
     tested.send(method="shutdown")

@@ -13,13 +13,10 @@ HOLE = HoleDraft(13, 13, "1", ("1",), (0.5,))
 
 
 class Sent(list[tuple[str, dict[str, object]]]):
-    """What was sent, and the sender."""
-
     def __init__(self) -> None:
         super().__init__()
-        self.sender = DraftSender(
-            lambda method, params: self.append((method, params)), kind="inline", encoding=Encoding.UTF16, token="t"
-        )
+        told = {"kind": "inline", "encoding": Encoding.UTF16, "token": "t"}
+        self.sender = DraftSender(lambda method, params: self.append((method, params)), **told)
 
 
 def draft(step: int) -> Draft:
@@ -33,15 +30,8 @@ def test_a_notification_says_where_the_hole_is_and_what_it_holds() -> None:
     at = {"line": 0, "character": 14}
     hole = {"range": {"start": at, "end": at}, "text": "1", "pieces": ["1"], "confidences": [0.5]}
     assert method == METHOD
-    assert params == {
-        "uri": "file:///a.py",
-        "version": 7,
-        "kind": "inline",
-        "token": "t",
-        "step": 3,
-        "maxSteps": 8,
-        "holes": [hole],
-    }
+    document = {"uri": "file:///a.py", "version": 7}
+    assert params == {**document, "kind": "inline", "token": "t", "step": 3, "maxSteps": 8, "holes": [hole]}
 
 
 def test_a_pause_follows_a_draft_that_took_long_to_make() -> None:

@@ -1,6 +1,5 @@
 """JSON at its edges: deep, long, marked, repeated. The sender is found and answered, and the log stays short."""
 
-import asyncio
 import json
 import logging
 from typing import Any
@@ -9,7 +8,7 @@ import pytest
 
 from lsp_server.server import InfillServer
 from tests.lsp_server.lsp.kept_output import KeptOutput
-from tests.workers import PATIENCE_S
+from tests.workers import until
 
 URI = "file:///p/a.py"
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
@@ -30,10 +29,13 @@ class Talk:
 
     async def told(self, replies: int = 1) -> list[tuple[Any, int | None]]:
         """The id of each reply, and its error code, once there are so many."""
-        async with asyncio.timeout(PATIENCE_S):
-            while len(self.output.replies) < replies:
-                await asyncio.sleep(0.01)
+        await until(lambda: len(self.output.replies) >= replies)
         return [(reply["id"], reply.get("error", {}).get("code")) for reply in self.output.replies]
+
+
+@pytest.fixture
+async def talk() -> Talk:
+    return Talk()
 
 
 def nested(depth: int) -> bytes:
@@ -61,24 +63,21 @@ def log(caplog: pytest.LogCaptureFixture) -> Any:
         b' "arguments": [%b]}}',
     ],
 )
-async def test_deep_params_are_refused(log: pytest.LogCaptureFixture, message: bytes, depth: int) -> None:
-    talk = Talk()
+async def test_deep_params_are_refused(talk: Talk, log: pytest.LogCaptureFixture, message: bytes, depth: int) -> None:
     talk.say(message % nested(depth))
     assert await talk.told() == [(7, INVALID_PARAMS)]
     assert "nested" in talk.output.replies[0]["error"]["message"]
     assert len(log.text.splitlines()) < 10
 
 
-async def test_batch_loses_only_its_deep_message() -> None:
-    talk = Talk()
+async def test_batch_loses_only_its_deep_message(talk: Talk) -> None:
     deep = b'{"id": 1, "method": "infill/status", "params": %b}' % nested(200)
     talk.say(b'[%b, {"id": 2, "method": "infill/status"}]' % deep)
     assert await talk.told(2) == [(1, INVALID_PARAMS), (2, None)]
 
 
-async def test_deep_edit_loses_the_document() -> None:
+async def test_deep_edit_loses_the_document(talk: Talk) -> None:
     """Our text would no longer be the editor's."""
-    talk = Talk()
     item = {"uri": URI, "languageId": "python", "version": 1, "text": "x = ???\n"}
     talk.say(json.dumps({"method": "textDocument/didOpen", "params": {"textDocument": item}}).encode())
     edit = b'{"method": "textDocument/didChange", "params": {"textDocument": {"uri": "%b", "version": 2}, "a": %b}}'
@@ -101,9 +100,7 @@ async def test_unreadable_edit_loses_all_documents(params: bytes) -> None:
         for number, uri in enumerate(uris):
             ask = {"id": number, "method": "infill/status", "params": {"textDocument": {"uri": uri}}}
             talk.say(json.dumps(ask).encode())
-        async with asyncio.timeout(PATIENCE_S):
-            while len(talk.output.replies) < len(uris):  # other messages to the editor may come between them
-                await asyncio.sleep(0.01)
+        await until(lambda: len(talk.output.replies) == len(uris))  # other messages may come between them
         replies = {reply["id"]: reply["result"]["off"] for reply in talk.output.replies}
         return [replies[number] for number in range(len(uris))]
 
@@ -124,16 +121,14 @@ async def test_unreadable_edit_loses_all_documents(params: bytes) -> None:
 
 
 @pytest.mark.parametrize("number", [b"9" * 5_000, b"-" + b"9" * 5_000, b"1e999", b"9" * 400 + b".5"])
-async def test_huge_number_is_refused(number: bytes) -> None:
-    talk = Talk()
+async def test_huge_number_is_refused(talk: Talk, number: bytes) -> None:
     talk.say(b'{"id": "a", "method": "infill/status", "params": {"data": %b}}' % number)
     talk.say(b'{"method": "codeAction/resolve", "params": {"title": "x", "data": [%b]}, "id": 2}' % number)
     assert await talk.told(2) == [("a", INVALID_PARAMS), (2, INVALID_PARAMS)]
     assert "number" in talk.output.replies[0]["error"]["message"]
 
 
-async def test_a_byte_order_mark_is_no_part_of_the_message() -> None:
-    talk = Talk()
+async def test_a_byte_order_mark_is_no_part_of_the_message(talk: Talk) -> None:
     talk.say(b'\xef\xbb\xbf{"id": 1, "method": "infill/status"}')
     assert await talk.told() == [(1, None)]
 
@@ -160,22 +155,19 @@ async def test_a_byte_order_mark_is_no_part_of_the_message() -> None:
         (b"\xff\xfe{\x00}\x00", None),
     ],
 )
-async def test_invalid_json_is_refused(body: bytes, key: Any) -> None:
-    talk = Talk()
+async def test_invalid_json_is_refused(talk: Talk, body: bytes, key: Any) -> None:
     talk.say(body)
     assert await talk.told() == [(key, PARSE_ERROR)]
 
 
 @pytest.mark.parametrize("key", [b"1.5", b"1.0", b"1e3", b"-0", b"9" * 4_000, b'""', b'"\\ud800"'])
-async def test_an_id_comes_back_as_it_was(key: bytes) -> None:
-    talk = Talk()
+async def test_an_id_comes_back_as_it_was(talk: Talk, key: bytes) -> None:
     talk.say(b'{"id": %b, "method": "no/such"}' % key)
     assert await talk.told() == [(json.loads(key), METHOD_NOT_FOUND)]
 
 
 @pytest.mark.parametrize("key", [b"1e999", b"9" * 5_000, b"true", b"[1]", b"{}"])
-async def test_what_is_no_id_is_refused_without_one(key: bytes) -> None:
-    talk = Talk()
+async def test_what_is_no_id_is_refused_without_one(talk: Talk, key: bytes) -> None:
     talk.say(b'{"id": %b, "method": "infill/status"}' % key)
     ((key_told, code),) = await talk.told()
     assert key_told is None

@@ -8,7 +8,7 @@ import pytest
 from lsp_server.lsp.transports import MAX_QUEUED_BYTES, ByteWriter, Conversation, tcp
 from lsp_server.lsp.transports.address import ListenAddress
 from lsp_server.lsp.transports.framing import framed
-from tests.workers import PATIENCE_S
+from tests.workers import until
 
 
 class Counting:
@@ -25,12 +25,6 @@ class Counting:
 
     async def leave(self) -> None:
         self.left.set()
-
-
-async def until(happened: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not happened():
-            await asyncio.sleep(0.001)
 
 
 async def test_endless_talker_does_not_block_others() -> None:

@@ -10,7 +10,7 @@ from websockets.asyncio.client import connect
 
 from lsp_server.lsp.transports import MAX_QUEUED_BYTES, ByteWriter, websocket
 from lsp_server.lsp.transports.address import ListenAddress
-from tests.workers import PATIENCE_S
+from tests.workers import until
 
 
 class Answering:
@@ -42,10 +42,7 @@ async def lines_about(answer: Callable[[ByteWriter], None], log: pytest.LogCaptu
     await client.send("go")
     if gone:
         client.transport.abort()
-    async with asyncio.timeout(PATIENCE_S):
-        while not conversations:
-            await asyncio.sleep(0.01)
-        await conversations[0].left.wait()
+    await until(lambda: conversations and conversations[0].left.is_set())
     client.transport.abort()
     await listener.close()
     logging.getLogger("lsp_server").removeHandler(log.handler)

@@ -1,6 +1,4 @@
-"""Generated JSON-RPC: messages that are nearly right, wrong in every part, or no messages at all; and the replies due
-to each.
-"""
+"""Generated JSON-RPC: nearly right, wrong in every part, or no messages at all; and the replies due to each."""
 
 import codecs
 import json

@@ -1,4 +1,4 @@
-"""The next edits in each language: one fixture file for each, and one `check` for all.
+"""The next edits in each language: one fixture file for each.
 
 «old→new» is the user's change, ⟦old→new⟧ the expected offer. Nothing else is offered.
 """
@@ -21,14 +21,8 @@ CASES = [
 ]
 
 
-def check(language_id: str, drawing: str) -> None:
-    """Make the drawn change, and compare what is offered with what is drawn."""
-    old, new, changed = read(drawing)
-    found = next_edits(ParsedText.parse(language_id, new), [old])
-    offered = [(edit.start, edit.end, edit.text) for edit in found]
-    assert drawn(new, changed, sorted(offered)) == drawing
-
-
 @pytest.mark.parametrize(("language_id", "case"), CASES)
 def test_what_is_offered(language_id: str, case: Case) -> None:
-    check(language_id, case.text)
+    old, new, changed = read(case.text)
+    found = next_edits(ParsedText.parse(language_id, new), [old])
+    assert drawn(new, changed, sorted([(edit.start, edit.end, edit.text) for edit in found])) == case.text

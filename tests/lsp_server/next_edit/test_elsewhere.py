@@ -1,7 +1,4 @@
-"""What a change in one document makes of another open one: «old→new» is the change, ⟦old→new⟧ the expected offer.
-
-The second document is drawn in full, so nothing else is offered.
-"""
+"""What a change, «old→new», in one document offers, ⟦old→new⟧, in another open one, and that nothing else is."""
 
 import pytest
 

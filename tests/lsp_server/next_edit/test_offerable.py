@@ -15,12 +15,10 @@ def test_edit_with_unseen_characters_is_not_offered(text: str, is_offered: bool,
 
 
 def test_edit_that_breaks_the_parse_is_not_offered() -> None:
-    source = ParsedText.parse("python", "x = 1\n")
-    assert offerable(source, [NextEdit(4, 5, "(", "a test")]) == []
+    assert offerable(ParsedText.parse("python", "x = 1\n"), [NextEdit(4, 5, "(", "a test")]) == []
 
 
 def test_edit_that_undoes_one_is_not_offered() -> None:
     texts = ["def f(a, b): ...\nf(1, 2)\nf(2, 1)\n", "def f(b, a): ...\nf(1, 2)\nf(2, 1)\n"]
     texts.append(texts[-1].replace("f(1, 2)", "f(2, 1)", 1))
-    now = "def f(b, a): ...\nf(2, 1)\nf(1, 2)\n"
-    assert next_edits(ParsedText.parse("python", now), texts[::-1]) == []
+    assert next_edits(ParsedText.parse("python", "def f(b, a): ...\nf(2, 1)\nf(1, 2)\n"), texts[::-1]) == []

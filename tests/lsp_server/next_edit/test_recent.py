@@ -7,10 +7,8 @@ from lsp_server.documents.change import Change
 from lsp_server.next_edit.recent import Comparison, RecentEdits
 
 Batches = list[list[tuple[int, int, str]]]
-batches = st.lists(
-    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 4), st.text("ab\n", max_size=3)), min_size=1, max_size=3),
-    max_size=6,
-)
+replacements = st.tuples(st.integers(0, 30), st.integers(0, 4), st.text("ab\n", max_size=3))
+batches = st.lists(st.lists(replacements, min_size=1, max_size=3), max_size=6)
 
 
 def changed(recent: RecentEdits, text: str, batch: list[tuple[int, int, str]]) -> str:
@@ -57,8 +55,7 @@ def test_typing_at_several_cursors_is_one_edit_each() -> None:
 
 def test_an_edit_of_half_the_file_is_not_followed() -> None:
     recent = RecentEdits()
-    text = changed(recent, "", [(0, 0, "x" * 30_000)])
-    assert list(recent.earlier(text)) == []
+    assert list(recent.earlier(changed(recent, "", [(0, 0, "x" * 30_000)]))) == []
 
 
 @given(st.text("ab\n", max_size=40), st.text("ab\n", max_size=40))

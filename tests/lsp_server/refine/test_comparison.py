@@ -1,7 +1,5 @@
 """The partner's text replaces the draft, unless it breaks the parse or is empty where the draft is not."""
 
-from collections.abc import Sequence
-
 import pytest
 
 from lsp_server import carve
@@ -26,5 +24,4 @@ TEXT = "def add(a, b):\n    return ???\n\n\nprint(add(1, ???))\n"
 )
 async def test_the_better_one_is_found(draft: str, other: str, expected: bool) -> None:
     snapshot = Document("file:///a.py", "python", 1, TEXT).snapshot()
-    spans: Sequence[carve.Span] = carve.markers(snapshot, "???")
-    assert await is_better(snapshot, spans, [draft, "2"], [other, "2"]) is expected
+    assert await is_better(snapshot, carve.markers(snapshot, "???"), [draft, "2"], [other, "2"]) is expected

@@ -26,9 +26,9 @@ from lsp_server.server import InfillServer
 from lsp_server.session import Session
 from lsp_server.settings.launch import partner_options
 from lsp_server.settings.schema import PartnerSettings, Settings
-from lsp_server.worker import WorkerClient, WorkerOptions
+from lsp_server.worker import WorkerClient
 from lsp_server.worker.paths import FOLDER_VARIABLE
-from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_worker
+from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_client, scripted_worker
 from tests.workers import short_folder
 
 URI = "file:///a.py"
@@ -122,33 +122,26 @@ async def test_cut_text_is_not_offered_for_a_broken_draft(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("kind", [ActionKind.REFINE, ActionKind.REWORK, ActionKind.REPAIR])
-async def test_code_stays_where_the_partners_text_was_cut_off(
-    monkeypatch: pytest.MonkeyPatch, kind: ActionKind
-) -> None:
-    with short_folder() as folder:
-        monkeypatch.setenv(FOLDER_VARIABLE, folder)
-        async with scripted_worker(PARTNERS) as partner:
-            with pytest.raises(NotDone, match=r"cut off.*deadlineMs\.invoked"):
-                await _cut_off(partner, PARTNERS, kind)
+async def test_code_stays_where_the_partners_text_was_cut(monkeypatch: pytest.MonkeyPatch, kind: ActionKind) -> None:
+    async with scripted_client(monkeypatch, PARTNERS) as connected:
+        with pytest.raises(NotDone, match=r"cut off.*deadlineMs\.invoked"):
+            await _cut_off(*connected, kind)
 
 
 async def test_what_another_model_has_by_its_deadline_is_a_whole_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """A model of text diffusion has a draft of the whole hole after each step."""
-    with short_folder() as folder:
-        monkeypatch.setenv(FOLDER_VARIABLE, folder)
-        async with scripted_worker() as worker:
-            assert await _cut_off(worker, WorkerOptions(), ActionKind.REWORK) == ("y = 2",)
+    async with scripted_client(monkeypatch) as connected:
+        assert await _cut_off(*connected, ActionKind.REWORK) == ("y = 2",)
 
 
-async def _cut_off(worker: ScriptedWorker, options: WorkerOptions, kind: ActionKind) -> tuple[str, ...]:
+async def _cut_off(worker: ScriptedWorker, client: WorkerClient, kind: ActionKind) -> tuple[str, ...]:
     """What an action makes of a selected statement where the worker answers at its deadline."""
     snapshot = Document(URI, "python", 1, "x = first(1)\n").snapshot()
     action = Action(kind, snapshot, holes_of(kind, snapshot, "???", 0, 12))
-    async with WorkerClient(options, name="tests") as client:
-        asking = asyncio.create_task(action.filled(client, BUDGET.from_now(), None))
-        await worker.until(lambda: bool(worker.requests))
-        worker.answer_cut("y = 2")
-        return (await asking).texts
+    asking = asyncio.create_task(action.filled(client, BUDGET.from_now(), None))
+    await worker.until(lambda: bool(worker.requests))
+    worker.answer_cut("y = 2")
+    return (await asking).texts
 
 
 async def test_partner_as_model_does_not_refine_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +154,6 @@ async def test_partner_as_model_does_not_refine_itself(monkeypatch: pytest.Monke
 async def test_fills_that_are_taken_out_again_at_once_are_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     async with scene(monkeypatch, **UNSURE) as here:
         snapshot = here.session.snapshot(URI)
-        assert snapshot is not None
         (span,) = holes_of(ActionKind.REWORK, snapshot, "???", 0, 3)
         here.session.refining.expect(snapshot, [span], ["y = 1"], 0.4)
         here.replace(3, "y = 1")

@@ -32,18 +32,14 @@ async def only_the_sure_one_is_compared(here: Scene) -> None:
 def answered(here: Scene, text: str) -> None:
     """The model's fill of the end of the first line, as an action is answered."""
     snapshot = here.session.snapshot(URI)
-    assert snapshot is not None
     span = Span(4, 4, HoleKind.LINE)
-    here.session.shadow.answered(
-        AnsweredRequest(snapshot, [span], [TextRange(4, 4)], [text], "action", BUDGET, "???", 5.0, suggestions=[1])
-    )
+    place, about = TextRange(4, 4), ("action", BUDGET, "???", 5.0)
+    here.session.shadow.answered(AnsweredRequest(snapshot, [span], [place], [text], *about, suggestions=[1]))
     here.session.refining.expect(snapshot, [span], [text], 0.4)
 
 
 @pytest.mark.parametrize("how", ["unsure", "asked", "unsure fill", "action"])
-async def test_where_the_draft_is_better_it_is_not_compared_either(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: str
-) -> None:
+async def test_a_better_draft_is_not_compared_either(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: str) -> None:
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
     settings = {**UNSURE, "refine": "unsure" if how.startswith("unsure") else "off", "shadow": {"sample": 1.0}}
     async with scene(monkeypatch, **settings) as here:
@@ -58,7 +54,6 @@ async def test_where_the_draft_is_better_it_is_not_compared_either(
             here.replace(4, "x = " + DRAFT)
         if how == "action":
             snapshot = here.session.snapshot(URI)
-            assert snapshot is not None
             holes = holes_of(ActionKind.REFINE, snapshot, "???", 4, 4 + len(DRAFT))
             with pytest.raises(NotDone):
                 await perform(here.session, Action(ActionKind.REFINE, snapshot, holes), BUDGET, None)

@@ -143,12 +143,9 @@ def test_a_folder_on_another_machine_has_no_file() -> None:
         ('server = { tokenizer = "/t" }', {"model": "http://gpu", "server": {"plainHttp": True}}, True),
     ],
 )
-def test_token_goes_only_where_the_user_sends_it(
-    tmp_path: Path, theirs: str, own: dict[str, object], sends: bool
-) -> None:
+def test_token_goes_where_the_user_sends_it(tmp_path: Path, theirs: str, own: dict[str, object], sends: bool) -> None:
     """Also where the user trusts the workspace: a token is bound to no server."""
-    configuration = started(folder(tmp_path, "a", theirs), options={**own, "trustWorkspace": True})
-    assert configuration.sends_token is sends
+    assert started(folder(tmp_path, "a", theirs), options={**own, "trustWorkspace": True}).sends_token is sends
 
 
 def test_a_user_who_overrules_a_workspace_sends_the_token(tmp_path: Path) -> None:

@@ -47,19 +47,16 @@ def test_a_misspelt_key_is_answered_with_the_right_one() -> None:
 
 
 def test_settings_that_are_no_object_are_reported() -> None:
-    assert resolve([Layer("start options", ["x"])]) == (
-        Settings(),
-        ["start options: settings must be an object, not an array; ignored"],
-    )
+    problem = "start options: settings must be an object, not an array; ignored"
+    assert resolve([Layer("start options", ["x"])]) == (Settings(), [problem])
 
 
 def test_a_later_change_cannot_point_the_model_elsewhere() -> None:
     layers = [Layer("start options", {"model": "mine"}), Layer("changed settings", {"model": "theirs"}, Origin.EDITOR)]
-    settings, problems = resolve(layers)
+    settings, (problem,) = resolve(layers)
     assert settings.model == "mine"
-    assert problems == [
-        "changed settings: model is read only at start: set it in the start options and restart the server"
-    ]
+    advice = "set it in the start options and restart the server"
+    assert problem == f"changed settings: model is read only at start: {advice}"
 
 
 def test_patterns_of_secret_files_add_up() -> None:
@@ -76,8 +73,7 @@ def test_untrusted_workspace_cannot_choose_the_model() -> None:
     assert (settings.model, settings.device, settings.max_steps) == ("auto", None, 4)
     assert len(problems) == 2
     assert all("infill-ls.toml: " in problem and "--trust-workspace" in problem for problem in problems)
-    trusting = Layer("a", {"trustWorkspace": True})
-    settings, problems = resolve([trusting, theirs])
+    settings, problems = resolve([Layer("a", {"trustWorkspace": True}), theirs])
     assert (settings.model, settings.device, problems) == ("theirs", "cuda", [])
 
 
@@ -151,11 +147,9 @@ def test_what_is_read_at_start_stays_until_the_next_start() -> None:
     options = Layer("options", {"trustWorkspace": True})
     started, _ = resolve([options, Layer("infill-ls.toml", {"model": "one"}, WORKSPACE)])
     later = Layer("infill-ls.toml", {"model": "two", "marker": "@@"}, WORKSPACE)
-    settings, problems = resolve([options, later], started)
+    settings, (problem,) = resolve([options, later], started)
     assert (settings.model, settings.marker) == ("one", "@@")
-    assert problems == [
-        "infill-ls.toml: model is read only at start, from the first workspace folder: restart the server"
-    ]
+    assert problem == "infill-ls.toml: model is read only at start, from the first workspace folder: restart the server"
 
 
 @pytest.mark.parametrize(
@@ -215,12 +209,10 @@ def test_the_defaults_in_the_schema_are_valid_settings() -> None:
 def test_servers_token_is_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     parser = argparse.ArgumentParser()
     add_model_arguments(parser)
-    monkeypatch.setenv("INFILL_LS_MODEL", "https://gpu.example")
-    monkeypatch.setenv("INFILL_LS_SERVER_TOKENIZER", "/tokenizer")
-    monkeypatch.setenv("INFILL_LS_SERVER_PLAIN_HTTP", "true")
-    monkeypatch.setenv("INFILL_LS_SERVER_TOKEN", "hush")
-    args = parser.parse_args(["--server-model", "gemma"])
-    chosen, problems = settings_of(args)
+    given = {"MODEL": "https://gpu.example", "SERVER_TOKENIZER": "/tokenizer"}
+    for name, value in (given | {"SERVER_PLAIN_HTTP": "true", "SERVER_TOKEN": "hush"}).items():
+        monkeypatch.setenv(f"INFILL_LS_{name}", value)
+    chosen, problems = settings_of(parser.parse_args(["--server-model", "gemma"]))
     assert (chosen.model, chosen.server) == ("https://gpu.example", ServerSettings("gemma", "/tokenizer", True))
     assert problems == []
     assert "hush" not in repr(chosen)
@@ -270,16 +262,9 @@ def test_only_the_user_names_a_partner() -> None:
 
 
 def test_partners_token_is_no_setting() -> None:
-    found = {
-        "INFILL_LS_PARTNER_URL": "http://localhost:8080",
-        "INFILL_LS_PARTNER_MODEL": "gemma",
-        "INFILL_LS_PARTNER_KIND": "chat",
-        "INFILL_LS_PARTNER_PLAIN_HTTP": "true",
-        "INFILL_LS_PARTNER_TOKEN": "hush",
-        "INFILL_LS_REFINE": "unsure",
-        "INFILL_LS_SHADOW_SAMPLE": "0.1",
-    }
-    layers, problems = environment_layers(found)
+    partner = {"URL": "http://localhost:8080", "MODEL": "gemma", "KIND": "chat", "PLAIN_HTTP": "true", "TOKEN": "hush"}
+    found = {f"INFILL_LS_PARTNER_{name}": value for name, value in partner.items()}
+    layers, problems = environment_layers(found | {"INFILL_LS_REFINE": "unsure", "INFILL_LS_SHADOW_SAMPLE": "0.1"})
     settings, others = resolve(layers)
     assert problems + others == []
     assert settings.partner == PartnerSettings("http://localhost:8080", "gemma", "chat", True)

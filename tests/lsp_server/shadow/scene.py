@@ -1,6 +1,5 @@
 """A document, a main model's answers for its holes, and another model played by a scripted worker."""
 
-import asyncio
 import random
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -21,10 +20,9 @@ from lsp_server.usage.events import Event, Pair, PairLook
 from lsp_server.worker import WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_worker
-from tests.workers import short_folder
+from tests.workers import short_folder, until
 
 URI = "file:///a.py"
-PATIENCE_S = 30.0
 MAIN = WorkerOptions("diffusiongemma-26b")
 
 
@@ -47,9 +45,8 @@ class Scene:
     def __post_init__(self) -> None:
         self.document = Document(URI, "python", 1, self.text)
         chance = random.Random(self.seed)
-        self.shadow = Shadow(
-            self, lambda _, event: self.told.append(event), chance, quiet_s=self.quiet_s, later_s=self.later_s
-        )
+        pauses = {"quiet_s": self.quiet_s, "later_s": self.later_s}
+        self.shadow = Shadow(self, lambda _, event: self.told.append(event), chance, **pauses)
         self.shadow.configure(MAIN, WorkerOptions())
 
     @property
@@ -101,9 +98,11 @@ class Scene:
         return [(event.when, event.stands) for event in self.told if isinstance(event, PairLook)]
 
     async def until_pairs(self, count: int) -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            while len(self.pairs) < count:
-                await asyncio.sleep(0.005)
+        await until(lambda: len(self.pairs) >= count)
+
+    async def compare(self, *texts: str) -> None:
+        self.answer(*texts)
+        await self.until_pairs(len(self.pairs) + 1)
 
     async def until_asked(self, count: int = 1) -> None:
         await self.worker.until(lambda: len(self.worker.requests) >= count)

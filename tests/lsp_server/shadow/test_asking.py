@@ -6,19 +6,17 @@ import random
 from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 
 from inference.messages import ErrorCode
 from lsp_server.shadow.shadow import MOST_HOLES, MOST_WAITING
 from lsp_server.worker import WorkerOptions
 from tests.lsp_server.shadow.scene import REWORK, URI, Scene, scene
 
-pytestmark = pytest.mark.asyncio
 SHORT_S = 0.1
 """Long enough for a fault to show; nothing that is right depends on it."""
 
 
-@pytest_asyncio.fixture
+@pytest.fixture
 async def here(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
     async with scene(monkeypatch) as found:
         yield found
@@ -43,8 +41,7 @@ async def test_refined_suggestion_is_left_out(monkeypatch: pytest.MonkeyPatch, m
 
 
 async def test_other_model_is_asked_in_the_background(here: Scene) -> None:
-    here.answer("foo(x)")
-    await here.until_pairs(1)
+    await here.compare("foo(x)")
     (asked,) = here.worker.requests
     assert asked.background
     assert asked.segments[0].text == "x = "
@@ -186,8 +183,7 @@ async def test_a_failure_is_a_row_with_its_code_and_none_of_its_words(here: Scen
 
 async def test_empty_and_late_answers_differ(here: Scene) -> None:
     here.worker.fills = []
-    here.answer("foo(x)")
-    await here.until_pairs(1)
+    await here.compare("foo(x)")
     here.worker.fills = ["better(x)"]
     here.answer("foo(x)", deadline_ms=0)
     await here.until_pairs(2)

@@ -31,9 +31,8 @@ class Simulated:
         self.document = chance.randint(1, DOCUMENTS)
         self.language = chance.choice(["python", "rust", "go"])
         self.kind = chance.choice(["line", "body"])
-        self.outcome: PairOutcome = chance.choices(
-            ["answered", "late", "nothing", "failed", "stopped"], [70, 10, 8, 7, 5]
-        )[0]
+        outcomes: list[PairOutcome] = ["answered", "late", "nothing", "failed", "stopped"]
+        self.outcome = chance.choices(outcomes, [70, 10, 8, 7, 5])[0]
         self.taken: Outcome | None = chance.choice(["whole", "part", "rejected", None])
         self.main = chance.randint(5, 15) + (3 if self.taken == "whole" else 0)
         self.other = min(LETTERS, max(0, self.main + round(chance.gauss(lead * LETTERS, 4)) + self.document % 3 - 1))
@@ -58,10 +57,9 @@ class Simulated:
         if self.taken:
             told.append(Decided(self.key, self.taken, 5))
         sides = Side("embedded", self.main_ms), Side("big", other_ms)
+        about = (self.document, self.language, "asked", self.outcome)
         error = "server" if self.outcome == "failed" else ""
-        told.append(
-            Pair(self.key, self.at_s, self.document, self.language, "asked", self.outcome, *sides, (hole,), error)
-        )
+        told.append(Pair(self.key, self.at_s, *about, *sides, (hole,), error))
         if self.seen_at in ("save", "both"):
             told.append(PairLook(hole, "save", ("z" if self.seen_at == "both" else "a") * LETTERS))
         if self.seen_at in ("later", "both"):
@@ -120,9 +118,7 @@ def test_the_report_is_what_was_recorded(state: Path, capsys: pytest.CaptureFixt
     ("lead", "verdict"),
     [(0.3, "big writes better for you"), (-0.3, "embedded writes better for you"), (0.0, "Undecided.")],
 )
-def test_the_verdict_follows_the_interval(
-    state: Path, capsys: pytest.CaptureFixture[str], lead: float, verdict: str
-) -> None:
+def test_the_interval_decides(state: Path, capsys: pytest.CaptureFixture[str], lead: float, verdict: str) -> None:
     record(simulate(lead))
     assert reported(capsys)["verdict"].startswith(verdict)
 
@@ -158,9 +154,8 @@ def test_other_models_are_another_comparison(state: Path, capsys: pytest.Capture
     hole = PairHole(999, 999, "line", "a", "b")
     writer = UsageWriter(usage_file, print)
     writer.add(Shown(999, time.time(), "go", "line", "asked", None, 1))
-    writer.add(
-        Pair(999, time.time(), 1, "go", "asked", "answered", Side("partner", 5.0), Side("embedded", 5.0), (hole,))
-    )
+    sides = Side("partner", 5.0), Side("embedded", 5.0)
+    writer.add(Pair(999, time.time(), 1, "go", "asked", "answered", *sides, (hole,)))
     writer.close(60)
     assert main(["shadow", "report", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["comparisons"]
@@ -182,13 +177,12 @@ def test_the_page_stands_alone_and_trusts_no_name(state: Path, capsys: pytest.Ca
     assert main(["shadow", "report", "--html"]) == 0
     page = capsys.readouterr().out
     assert page.lower().startswith("<!doctype html>")
-    assert "big writes better for you" in page
-    assert "<script" not in page
+    assert "big writes better for you" in page and "<script" not in page
     assert "http" not in page
 
 
 @pytest.mark.parametrize("form", [(), ("--html",)])
-def test_where_nothing_is_recorded_it_says_what_to_set(
+def test_without_records_it_says_what_to_set(
     state: Path, capsys: pytest.CaptureFixture[str], form: tuple[str, ...]
 ) -> None:
     assert main(["shadow", "report", *form]) == 3

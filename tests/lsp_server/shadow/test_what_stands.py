@@ -6,24 +6,21 @@ import weakref
 from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 
 from lsp_server.documents.tracking import TextRange
 from lsp_server.usage.events import PairLook
 from tests.lsp_server.shadow.scene import URI, Scene, scene
+from tests.workers import until
 
-pytestmark = pytest.mark.asyncio
 
-
-@pytest_asyncio.fixture
+@pytest.fixture
 async def here(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
     async with scene(monkeypatch) as found:
         yield found
 
 
 async def test_typed_text_is_what_stands(here: Scene) -> None:
-    here.answer("foo(x)")
-    await here.until_pairs(1)
+    await here.compare("foo(x)")
     for number, letter in enumerate("bar + 1"):
         here.edit(4 + number, 4 + number, letter)
     here.shadow.saved(URI)
@@ -33,8 +30,7 @@ async def test_typed_text_is_what_stands(here: Scene) -> None:
 
 
 async def test_taken_text_stands_without_later_lines(here: Scene) -> None:
-    here.answer("foo(x)")
-    await here.until_pairs(1)
+    await here.compare("foo(x)")
     here.edit(4, 4, "foo(x)")
     here.edit(10, 10, ".bar")
     here.edit(14, 14, "\ny = 2")
@@ -60,9 +56,7 @@ async def test_it_is_looked_at_some_minutes_later(monkeypatch: pytest.MonkeyPatc
         here.answer("foo(x)")
         here.edit(4, 4, "foo(x)")
         await here.until_pairs(1)
-        async with asyncio.timeout(30):
-            while not here.looks:
-                await asyncio.sleep(0.01)
+        await until(lambda: here.looks)
         here.shadow.saved(URI)
         assert here.looks == [("later", "foo(x)")]
 
@@ -87,8 +81,7 @@ async def test_each_hole_of_a_fill_is_seen(monkeypatch: pytest.MonkeyPatch, *, a
 
 
 async def test_a_hole_that_nobody_can_find_again_is_not_guessed(here: Scene) -> None:
-    here.answer("foo(x)")
-    await here.until_pairs(1)
+    await here.compare("foo(x)")
     here.edit(0, len(here.document.text), "something else altogether, of which nothing is left\n")
     here.shadow.saved(URI)
     assert here.looks == []

@@ -1,6 +1,4 @@
-"""Texts that would crash the server, or exhaust its memory, get no tree. Parsed in a separate process, under
-a limit.
-"""
+"""Texts that would crash the server or exhaust its memory get no tree. Parsed in a process under a limit."""
 
 import subprocess
 import sys
@@ -62,5 +60,4 @@ def test_the_process_survives(language: str, around: str, pieces: list[str]) -> 
     ],
 )
 def test_ordinary_code_gets_its_tree_however_long_it_is(language: str, text: str) -> None:
-
     assert parse(language, text * 400) is not None

@@ -30,24 +30,17 @@ def test_the_holes_of_a_long_file_are_those_of_a_short_one(language_id: str, typ
 @BY_LANGUAGE
 def test_missing_syntax_has_no_width(language_id: str) -> None:
     (snapshot, offset) = list(typing(long_file(language_id), TYPED[: TYPED.index("second")]))[-1]
-    assert snapshot.tree is not None
     assert not snapshot.tree.root_node.has_error
     assert snapshot.tree.root_node.end_byte == len(snapshot.text)
-    last = snapshot.text.rindex("total")
-    assert carve.function_around(snapshot, last, last) == (
-        snapshot.text.rindex("\n\n") + 2,
-        len(snapshot.text.rstrip()),
-    )
+    last, begin = snapshot.text.rindex("total"), snapshot.text.rindex("\n\n") + 2
+    assert carve.function_around(snapshot, last, last) == (begin, len(snapshot.text.rstrip()))
 
 
 def test_a_call_of_several_lines_is_left_as_it_is() -> None:
     file = long_file("python")
     text = file.text[: file.offset] + " + f(\n        a,\n        b,\n    )" + file.text[file.offset :]
-    at = text.index("f(\n") + 2
-    *_, (snapshot, _) = typing(LongFile("python", text, at), "c, ")
+    *_, (snapshot, _) = typing(LongFile("python", text, text.index("f(\n") + 2), "c, ")
     fresh = parse("python", snapshot.text)
-    assert snapshot.tree is not None
-    assert fresh is not None
     assert str(snapshot.tree.root_node) == str(fresh.root_node)
 
 

@@ -89,13 +89,11 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
     record(SIMULATED)
     assert main(["stats", "--json"]) == 0
-    report: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return report
+    return json.loads(capsys.readouterr().out)
 
 
 def test_the_report_is_what_was_recorded(found: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
-    assert found["total"] == TOTAL
-    assert found["lost_events"] == 0
+    assert (found["total"], found["lost_events"]) == (TOTAL, 0)
     assert found["by_trigger"] == {"typing": TOTAL}
     for group, shown in {
         "by_language": {"go": EACH, "python": 2 * EACH, "rust": EACH},
@@ -113,15 +111,11 @@ def day(days_ago: float) -> str:
     return datetime.fromtimestamp(time.time() - days_ago * DAY_S).strftime("%Y-%m-%d")
 
 
-def test_a_person_sees_shares_times_and_where_the_file_is(
-    found: dict[str, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_person_sees_shares_times_and_the_file(found: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["stats"]) == 0
     text = capsys.readouterr().out
-    assert "300 suggestions shown" in text
-    assert "75%" in text
-    assert "an estimate of typing alone" in text
-    assert str(usage_file()) in text
+    assert "300 suggestions shown" in text and "75%" in text
+    assert "an estimate of typing alone" in text and str(usage_file()) in text
     assert max(len(line) for line in text.splitlines() if str(usage_file()) not in line) <= 130
 
 
@@ -135,8 +129,7 @@ def test_few_suggestions_are_called_few_and_lost_events_are_told(
     writer.close(60)
     assert main(["stats"]) == 0
     text = capsys.readouterr().out
-    assert "Only 7 so far" in text
-    assert "12 events are missing" in text
+    assert "Only 7 so far" in text and "12 events are missing" in text
 
 
 def test_forgetting_leaves_nothing(found: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,4 @@
-"""The file of the numbers: private, intact after a kill, shared by several writers, and a bad one is set
-aside whole.
-"""
+"""The file of the numbers: private, whole after a kill, shared by several writers; a bad one is set aside whole."""
 
 import sqlite3
 import stat
@@ -18,7 +16,7 @@ from lsp_server.cli import main
 from lsp_server.commands.stats import forget
 from lsp_server.usage import store
 from lsp_server.usage.connection import UsageConnection
-from lsp_server.usage.events import Answered, Decided, Event, Look, Pair
+from lsp_server.usage.events import Answered, Decided, Event, Look
 from lsp_server.usage.place import STATE_VARIABLE
 from lsp_server.usage.reading import read
 from lsp_server.usage.set_aside import APPLICATION_ID, is_plain, set_aside
@@ -86,9 +84,8 @@ def test_kill_at_any_moment_leaves_whole_records(file: Path) -> None:
         assert {(found.outcome, found.similarity_at_save) for found in mine} <= {("whole", 1.0)}
     assert len(recorded.answers) == len(recorded.suggestions)
     with closing(sqlite3.connect(file)) as connection:
-        pairs = connection.execute(
-            "SELECT pair.key, suggestion, main_at_save FROM pair JOIN pair_hole ON pair = pair.key"
-        )
+        joined = "SELECT pair.key, suggestion, main_at_save FROM pair JOIN pair_hole ON pair = pair.key"
+        pairs = connection.execute(joined)
         assert sorted(pairs) == sorted((found.key, found.key, 1.0) for found in recorded.suggestions)
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
@@ -153,10 +150,7 @@ def damage(file: Path, offset: int, value: int) -> None:
 
 @pytest.mark.parametrize("value", [0, 9, 255])
 def test_damaged_header_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: int) -> None:
-    """Bytes 44 to 47 hold the format of the schema, 18 and 19 those for writing and reading, 60 to 63 our own version.
-
-    The last of these makes it a file of a newer version.
-    """
+    """44 to 47: format of the schema; 18, 19: for writing and reading; 60 to 63: our version, maybe a newer one."""
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
     file = tmp_path / "usage/usage.sqlite"
     texts = ("mainly", "otherwise", "standing")
@@ -373,10 +367,8 @@ def test_older_version_of_the_file_is_upgraded(file: Path) -> None:
     make_first_version(file)
     assert written(file, [*suggestion(2), *compared(2)]) == []
     recorded = read(file, 0)
-    assert [(found.key, found.outcome, found.similarity_at_save) for found in recorded.suggestions] == [
-        (1, "whole", 0.5),
-        (2, "whole", 1.0),
-    ]
+    found = [(one.key, one.outcome, one.similarity_at_save) for one in recorded.suggestions]
+    assert found == [(1, "whole", 0.5), (2, "whole", 1.0)]
     assert [answer.suggestion for answer in recorded.answers] == [1, 2]
     with closing(sqlite3.connect(file)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
@@ -408,7 +400,6 @@ def test_forgetting_pairs_overwrites_their_bytes(file: Path) -> None:
     assert server.write(compared(1)[1:])  # a look at what is forgotten
     assert server.write([before, *looks])  # what it had not written yet
     assert b"partner" not in held(file), "the name of a model that was compared"
-    assert isinstance(before, Pair)
     assert server.write([replace(before, key=99, at_s=time.time())])
     server.close()
     with closing(sqlite3.connect(file)) as other:

@@ -13,7 +13,7 @@ from inference.messages import ErrorCode, Status
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions, alive
 from lsp_server.worker.failure import SilentError
 from lsp_server.worker.processes import pid_of
-from tests.workers import PATIENCE_S, fill, kill
+from tests.workers import fill, kill, until
 
 BOUND_S = 30.0
 """Far less than `alive.LOADING_ANSWER_S`: a stopped process is not waited for so long."""
@@ -21,10 +21,7 @@ BOUND_S = 30.0
 
 async def started(client: WorkerClient) -> int:
     """The process of the client's worker, as soon as there is one."""
-    async with asyncio.timeout(PATIENCE_S):
-        while (pid := pid_of(client.paths)) is None:
-            await asyncio.sleep(0.01)
-    return pid
+    return await until(lambda: pid_of(client.paths))
 
 
 async def test_a_worker_stopped_while_it_starts_is_reported(own_folder: Path) -> None:
@@ -47,9 +44,7 @@ async def test_a_worker_stopped_while_it_starts_is_reported(own_folder: Path) ->
 async def test_request_waiting_for_a_stopped_load_fails(own_folder: Path) -> None:
     async with WorkerClient(WorkerOptions(), name="tests") as client:
         waiting = asyncio.create_task(alive.answer(client, fill()))
-        async with asyncio.timeout(PATIENCE_S):
-            while client.state is not ClientState.LOADING:
-                await asyncio.sleep(0.01)
+        await until(lambda: client.state is ClientState.LOADING)
         pid = await started(client)
         os.kill(pid, signal.SIGSTOP)
         try:
@@ -64,9 +59,7 @@ async def test_a_worker_that_goes_on_while_it_is_asked_is_waited_for(own_folder:
     seen: list[Status] = []
     async with WorkerClient(WorkerOptions(), name="tests", on_status=seen.append) as client:
         waiting = asyncio.create_task(alive.loaded(client))
-        async with asyncio.timeout(PATIENCE_S):
-            while client.state is not ClientState.LOADING:
-                await asyncio.sleep(0.01)
+        await until(lambda: client.state is ClientState.LOADING)
         pid = await started(client)
         os.kill(pid, signal.SIGSTOP)
         await asyncio.sleep(0.3)
@@ -80,9 +73,7 @@ async def test_a_worker_that_goes_on_while_it_is_asked_is_waited_for(own_folder:
 async def test_worker_that_dies_loading_is_not_restarted(own_folder: Path) -> None:
     async with WorkerClient(WorkerOptions(), name="tests") as client:
         waiting = asyncio.create_task(alive.loaded(client))
-        async with asyncio.timeout(PATIENCE_S):
-            while client.state is not ClientState.LOADING:
-                await asyncio.sleep(0.01)
+        await until(lambda: client.state is ClientState.LOADING)
         kill(await started(client))
         with pytest.raises(WorkerFailure, match="while it loaded"):
             await waiting

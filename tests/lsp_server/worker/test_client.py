@@ -14,7 +14,7 @@ from lsp_server.diagnosis.machine import log_of
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths, paths_of
 from lsp_server.worker.survey import survey
-from tests.workers import PATIENCE_S, RawClient, fill, is_alive, is_idle, kill, long_fill, short_folder
+from tests.workers import PATIENCE_S, RawClient, fill, is_alive, is_idle, kill, long_fill, short_folder, until
 
 
 async def test_a_fill_comes_back_under_the_callers_id(resident: WorkerPaths) -> None:
@@ -142,7 +142,6 @@ async def test_killed_worker_fails_pending_and_is_replaced(own_folder: Path) -> 
         task = asyncio.create_task(client.infill(long_fill(), lambda _: began.set()))
         await began.wait()
         first = client.last_status
-        assert first is not None
         kill(first.pid)
         killed = time.monotonic()
         with pytest.raises(WorkerFailure, match="mid-request") as failure:
@@ -153,23 +152,12 @@ async def test_killed_worker_fails_pending_and_is_replaced(own_folder: Path) -> 
         assert "ended" in client.reason
 
         assert (await client.infill(fill())).candidates
-        assert client.last_status is not None
         assert client.last_status.pid != first.pid
-        assert [state for state, _ in states if state is not ClientState.BUSY][:3] == [
-            ClientState.STARTING,
-            ClientState.LOADING,
-            ClientState.LOADING,
-        ]
+        first_three = [state for state, _ in states if state is not ClientState.BUSY][:3]
+        assert first_three == [ClientState.STARTING, ClientState.LOADING, ClientState.LOADING]
         assert await client.shut_down()
-        assert await has_ended(client.last_status.pid)
+        await until(lambda: not is_alive(client.last_status.pid))
         assert client.state is ClientState.STOPPED, "a worker that was told to end has not failed"
-
-
-async def has_ended(pid: int) -> bool:
-    async with asyncio.timeout(PATIENCE_S):
-        while is_alive(pid):
-            await asyncio.sleep(0.01)
-    return True
 
 
 async def test_failed_load_is_not_retried_at_once(own_folder: Path) -> None:
@@ -180,9 +168,7 @@ async def test_failed_load_is_not_retried_at_once(own_folder: Path) -> None:
                 await client.infill(fill())
             assert failure.value.code is ErrorCode.MODEL
         assert client.state is ClientState.FAILED
-        async with asyncio.timeout(PATIENCE_S):
-            while client.state is not ClientState.BACKING_OFF:
-                await asyncio.sleep(0.01)
+        await until(lambda: client.state is ClientState.BACKING_OFF)
         with pytest.raises(WorkerFailure, match="next try in") as failure:
             await client.infill(fill())
         assert failure.value.code is ErrorCode.MODEL
@@ -204,9 +190,7 @@ async def test_a_process_that_cannot_start_is_explained(own_folder: Path, monkey
 @pytest.mark.parametrize(
     ("setting", "told"), [("model", "model: .* cannot be resolved"), ("device", "model or device has a character")]
 )
-async def test_a_model_that_no_command_can_name_is_explained(
-    own_folder: Path, setting: str, told: str, name: str
-) -> None:
+async def test_a_model_no_command_can_name_is_explained(own_folder: Path, setting: str, told: str, name: str) -> None:
     async with WorkerClient(WorkerOptions(**{setting: name}), name="tests") as client:
         with pytest.raises(WorkerFailure, match=told):
             await client.infill(fill())
@@ -217,11 +201,9 @@ async def test_foreign_listener_is_replaced(own_folder: Path) -> None:
         writer.write(b"220 mail.example.org ESMTP\r\n")
         writer.close()
 
-    socket = paths_of(WorkerOptions()).socket
-    impostor = await asyncio.start_unix_server(babble, socket)
+    impostor = await asyncio.start_unix_server(babble, paths_of(WorkerOptions()).socket)
     async with WorkerClient(WorkerOptions(), name="tests") as client:
         status = await client.status(start=True)
-        assert status is not None
         assert status.model in ("auto", "embedded")
     impostor.close()
 
@@ -252,9 +234,8 @@ async def test_text_typed_meanwhile_is_pinned_in_the_running_request(resident: W
                 typed.append(" 40 + 2")
                 client.amend("typed", 0, typed[0])
 
-        request = InfillRequest(
-            "typed", (Text("x ="), Hole(max_tokens=12), Text("\n")), max_steps=12, drafts=True, candidates=2
-        )
+        segments = (Text("x ="), Hole(max_tokens=12), Text("\n"))
+        request = InfillRequest("typed", segments, max_steps=12, drafts=True, candidates=2)
         answer = await client.infill(request, type_into)
     assert typed
     assert all(candidate.texts[0].startswith(" 40 + 2") for candidate in answer.candidates)

@@ -21,7 +21,6 @@ BOUND_S = 30.0
 
 async def loading(client: WorkerClient) -> int:
     status = await client.status(start=True)
-    assert status is not None
     return status.pid
 
 
@@ -61,9 +60,7 @@ async def test_a_worker_that_does_not_come_back_is_named(own_folder: Path) -> No
         finally:
             kill(pid)
     socket = re.escape(str(client.paths.socket))
-    for words in (str(failure.value), shown.stdout, stop.stderr):
-        assert re.search(
-            rf"\(process {pid}\) does not answer: {socket} is gone.*kill -CONT {pid}.*kill -9 {pid}", words
-        )
+    said = rf"\(process {pid}\) does not answer: {socket} is gone.*kill -CONT {pid}.*kill -9 {pid}"
+    assert all(re.search(said, words) for words in (str(failure.value), shown.stdout, stop.stderr))
     assert [silent["pid"] for silent in json.loads(found.stdout)["silent"]] == [pid]
     assert {shown.returncode, found.returncode, stop.returncode} == {1}

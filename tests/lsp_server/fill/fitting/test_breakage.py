@@ -32,7 +32,6 @@ def test_a_fill_that_only_the_rest_of_its_line_breaks_comes_last() -> None:
 def test_bodies_are_held_against_their_place_too() -> None:
     source = ParsedText.parse("python", "def f():\n")
     span = carve.at_cursor(source, 8)
-    assert span is not None
     assert fitting.order(source, [span], [("\n    return )",), ("\n    return 1",)]) == [1, 0]
 
 

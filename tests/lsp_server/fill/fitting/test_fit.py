@@ -17,16 +17,6 @@ FIXTURES = Path(__file__).parent / "fixtures"
 NOTHING = "(nothing)"
 
 
-def check(language_id: str, case: Case) -> None:
-    """Fit the fill of a case (`+`) into the hole at its cursor, and compare with what is to be shown (`=`)."""
-    text, offset = with_cursor(case.text)
-    source = ParsedText.parse(language_id, text)
-    span = carve.at_cursor(source, offset)
-    assert span is not None
-    fitted = fitting.Fitter(source).fit(span, case.expected["+"])
-    assert (NOTHING if fitted is None else fitted) == case.expected["="]
-
-
 CASES = [
     pytest.param("" if path.stem == "plain" else path.stem, *case.values, id=f"{path.stem}: {case.id}")
     for path in sorted(FIXTURES.glob("*.txt"))
@@ -36,7 +26,11 @@ CASES = [
 
 @pytest.mark.parametrize(("language_id", "case"), CASES)
 def test_what_is_shown(language_id: str, case: Case) -> None:
-    check(language_id, case)
+    """The fill of a case (`+`) in the hole at its cursor becomes what is to be shown (`=`)."""
+    text, offset = with_cursor(case.text)
+    source = ParsedText.parse(language_id, text)
+    fitted = fitting.Fitter(source).fit(carve.at_cursor(source, offset), case.expected["+"])
+    assert (NOTHING if fitted is None else fitted) == case.expected["="]
 
 
 @pytest.mark.parametrize("marker_fill", ["???", "", "  \n ", "\ufffd1"])
@@ -113,7 +107,6 @@ def test_any_fill_keeps_to_its_hole(text: str, fill: str, language_id: str, data
     source = ParsedText.parse(language_id, text)
     span = carve.at_cursor(source, data.draw(st.integers(0, len(text))))
     assume(span is not None)
-    assert span is not None
     fitted = fitting.Fitter(source).fit(span, span.starts_with + fill)
     if fitted is None:
         return

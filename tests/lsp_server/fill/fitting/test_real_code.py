@@ -31,7 +31,6 @@ def test_the_rest_of_a_line_comes_back(module: types.ModuleType) -> None:
         rest = line[column:]
         source = ParsedText.parse("python", text[:cursor] + text[cursor + len(rest) :])
         span = carve.at_cursor(source, cursor)
-        assert span is not None
         fill = source.text[span.start : cursor] + rest
         assert fitting.Fitter(source).fit(span, fill) == fill, f"line {number + 1}: {line}"
 
@@ -45,8 +44,6 @@ def test_a_body_comes_back_without_what_follows_it(module: types.ModuleType) -> 
     functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
     for node in random.Random(3).sample(functions, min(len(functions), 10)):
         first, last = node.body[0], node.body[-1]
-        assert last.end_lineno is not None
-        assert last.end_col_offset is not None
         start, end = starts[first.lineno - 1] + first.col_offset, starts[last.end_lineno - 1] + last.end_col_offset
         source = ParsedText.parse("python", text[:start] + text[end:])
         span = carve.at_cursor(source, start)
