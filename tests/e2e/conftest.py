@@ -18,6 +18,14 @@ StartEditor = Callable[..., Awaitable[Editor]]
 StartRaw = Callable[..., Awaitable[RawClient]]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests here share one loop, as they share the editor, but for those whose file names another."""
+    for item in items:
+        mark = item.get_closest_marker("asyncio")
+        if mark and not mark.kwargs and item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder for state of the servers that are started from now on, and of the command."""
@@ -29,8 +37,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 async def editor(runtime_folder: Path) -> AsyncIterator[Editor]:
     """A server that counts in UTF-16, with a worker that is ready."""
     editor = await Editor.start(runtime_folder, capabilities(), PATIENT)
-    uri = editor.open("x = ")
-    await editor.complete(uri, types.Position(0, 4))
+    await editor.complete(editor.open("x = "), types.Position(0, 4))
     yield editor
     messages = [message.message for message in editor.client.messages]
     assert await editor.quit() == 0
@@ -39,7 +46,6 @@ async def editor(runtime_folder: Path) -> AsyncIterator[Editor]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def start_editor(runtime_folder: Path) -> AsyncIterator[StartEditor]:
-    """Starts further servers; they are shut down after the test."""
     started: list[Editor] = []
 
     async def start(can: types.ClientCapabilities, options: object = PATIENT, *flags: str) -> Editor:
@@ -53,7 +59,6 @@ async def start_editor(runtime_folder: Path) -> AsyncIterator[StartEditor]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def start_raw(runtime_folder: Path) -> AsyncIterator[StartRaw]:
-    """Starts servers with a raw client; those that still run after the test are killed."""
     started: list[RawClient] = []
 
     async def start(

@@ -73,8 +73,6 @@ class Client(LanguageClient):
 
 
 class Editor:
-    """One server process and its client."""
-
     def __init__(self, client: Client, encoding: str, started: types.InitializeResult) -> None:
         self.client = client
         self.encoding = encoding
@@ -97,8 +95,7 @@ class Editor:
         await client.start_io(*SERVER, *flags, env={**environment(runtime), **variables})
         params = types.InitializeParams(capabilities=can, initialization_options=options, process_id=None)
         started = await client.initialize_session(params)
-        encoding = types.PositionEncodingKind(started.capabilities.position_encoding)
-        editor = cls(client, encoding.value, started)
+        editor = cls(client, types.PositionEncodingKind(started.capabilities.position_encoding).value, started)
         editor.notes = notes
         return editor
 
@@ -130,7 +127,6 @@ class Editor:
         result = await self.client.text_document_inline_completion_async(
             types.InlineCompletionParams(types.InlineCompletionContext(kind), types.TextDocumentIdentifier(uri), at)
         )
-        assert isinstance(result, types.InlineCompletionList)
         return list(result.items)
 
     async def actions(
@@ -142,11 +138,9 @@ class Editor:
         diagnostics: Sequence[types.Diagnostic] = (),
         trigger: types.CodeActionTriggerKind | None = None,
     ) -> list[CodeAction]:
-        """The code actions for a range."""
         context = types.CodeActionContext(diagnostics=list(diagnostics), only=only, trigger_kind=trigger)
-        result = await self.client.text_document_code_action_async(
-            types.CodeActionParams(types.TextDocumentIdentifier(uri), range_, context)
-        )
+        params = types.CodeActionParams(types.TextDocumentIdentifier(uri), range_, context)
+        result = await self.client.text_document_code_action_async(params)
         assert all(isinstance(action, CodeAction) for action in result or ())
         return list(result or ())  # type: ignore[arg-type]
 

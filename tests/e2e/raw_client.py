@@ -33,6 +33,7 @@ CAN: dict[str, Any] = {
     },
 }
 """Capabilities of an editor with ghost text, lazy code actions and versioned edits."""
+Place = tuple[int, int]
 _STALE = 10
 """More than a worker says of itself unasked before it is held; each may be taken for the answer to a later question."""
 
@@ -130,12 +131,8 @@ class RawClient:
         command: Sequence[str] = SERVER,
     ) -> "RawClient":
         """A new server process; its log goes to this process' stderr."""
-        pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=pipe, stdout=pipe, env=environment(runtime), limit=2**26
-        )
-        assert process.stdout is not None
-        assert process.stdin is not None
+        pipes = {"stdin": asyncio.subprocess.PIPE, "stdout": asyncio.subprocess.PIPE, "limit": 2**26}
+        process = await asyncio.create_subprocess_exec(*command, env=environment(runtime), **pipes)
         client = cls(Framed(process.stdout, process.stdin))
         client.process = process
         if initialize:
@@ -181,14 +178,10 @@ class RawClient:
         assert "result" in reply, reply
         return reply["result"]
 
-    async def actions(
-        self, uri: str, start: tuple[int, int], end: tuple[int, int] | None = None, only: str = ""
-    ) -> Any:
-        """The code actions for a range, or at a place."""
-        ends = [{"line": line, "character": character} for line, character in (start, end or start)]
+    async def actions(self, uri: str, first: Place, last: Place | None = None, only: str = "") -> Any:
+        ends = [{"line": line, "character": character} for line, character in (first, last or first)]
         context = {"diagnostics": [], **({"only": [only]} if only else {})}
-        range_ = {"start": ends[0], "end": ends[1]}
-        params = {"textDocument": {"uri": uri}, "range": range_, "context": context}
+        params = {"textDocument": {"uri": uri}, "range": {"start": ends[0], "end": ends[1]}, "context": context}
         return await self.ask("textDocument/codeAction", params)
 
     async def command(self, name: str, *arguments: Any) -> Any:
@@ -209,11 +202,9 @@ class RawClient:
     async def status(self, uri: str | None = None) -> dict[str, Any]:
         key = f"status at {time.monotonic_ns()}"
         self.request(key, "infill/status", {"textDocument": {"uri": uri}} if uri else None)
-        result: dict[str, Any] = (await self.reply(key))["result"]
-        return result
+        return (await self.reply(key))["result"]
 
     async def becomes(self, state: str) -> None:
-        """Wait until the server says that it is in `state`."""
         async with asyncio.timeout(PATIENCE_S):
             while (await self.status())["state"] != state:
                 await asyncio.sleep(0.05)

@@ -28,7 +28,6 @@ def span(text: str, range_: Range, encoding: str) -> tuple[int, int]:
 def text_edits(edit: WorkspaceEdit, uri: str) -> list[TextEdit]:
     """The edits for one document; there must be no others."""
     if edit.document_changes is None:
-        assert edit.changes is not None
         assert set(edit.changes) == {uri}
         return list(edit.changes[uri])
     (change,) = edit.document_changes

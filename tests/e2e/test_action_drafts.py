@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from lsprotocol import types
 from lsprotocol.types import Position, Range
 
@@ -12,7 +11,6 @@ from tests.e2e.editor import Editor, capabilities, everywhere
 from tests.e2e.workbench import Workbench
 from tests.workers import ATTEMPTS
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 CODE = "s = '😀𝔘'\r\ndef area(radius):\r\n    y = ???\r\n    return [radius, ???]\r\n"
 
 
@@ -23,7 +21,6 @@ def watching(encodings: list[str] | None = None) -> types.ClientCapabilities:
 
 
 async def drafts_of(bench: Workbench, uri: str, token: str | None = None) -> list[Any]:
-    """The drafts of a fill that came to something."""
     for _ in range(ATTEMPTS):
         bench.drafts.clear()
         if (await bench.fill("fillFile", uri, everywhere(), token=token))["applied"] and bench.drafts:
@@ -69,6 +66,5 @@ async def test_holes_that_are_near_are_filled_together(start_editor: StartEditor
 
 async def test_who_has_not_asked_for_drafts_gets_none(editor: Editor) -> None:
     bench = Workbench(editor)
-    uri = bench.open(CODE)
-    await bench.fill("fillFile", uri, everywhere())
+    await bench.fill("fillFile", bench.open(CODE), everywhere())
     assert bench.drafts == []

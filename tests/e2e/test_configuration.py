@@ -4,14 +4,12 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 import pytest_asyncio
 from lsprotocol import types
 
 from tests.e2e.editor import capabilities, here
 from tests.e2e.workspace import Workspace, open_workspace
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 OFF = 'disabledLanguages = ["python"]'
 SWITCH = {"disabledLanguages": ["python"]}
 Start = Callable[..., Any]
@@ -19,7 +17,6 @@ Start = Callable[..., Any]
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def start(runtime_folder: Path) -> AsyncIterator[Start]:
-    """Starts servers for folders; they are shut down after the test."""
     started: list[Workspace] = []
 
     async def start(*folders: Path, **more: Any) -> Workspace:

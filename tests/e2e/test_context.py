@@ -1,7 +1,6 @@
 """Context reaches the worker. A relay records the requests that a real worker answers."""
 
 import asyncio
-import os
 import sys
 from asyncio.subprocess import DEVNULL
 from collections.abc import AsyncIterator, Iterator
@@ -15,13 +14,12 @@ from pygls.exceptions import JsonRpcException
 from lsp_server.worker import WorkerClient, WorkerOptions
 from lsp_server.worker.survey import survey
 from tests.e2e.conftest import PATIENT
-from tests.e2e.editor import everywhere
+from tests.e2e.editor import environment, everywhere
 from tests.e2e.relay import Relay, relay_to
 from tests.e2e.workspace import Workspace, open_workspace
 from tests.inference.models.random_model import save_random_checkpoint
 from tests.workers import fill, kill
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 HELPERS = "def load(path, strict):\n    return path\n"
 DOCUMENT = "from helpers import load\n\nx = ???\n"
 
@@ -89,10 +87,10 @@ async def test_the_command_shows_the_model_what_is_imported(chat: WorkerOptions,
     async with WorkerClient(chat, name="tests") as client:
         await client.infill(fill(max_steps=1))
         async with relay_to(client.paths.socket) as relay:
-            environment = os.environ | {"INFILL_LS_RUNTIME_DIR": str(relay.folder), "INFILL_LS_MODEL": chat.model}
+            variables = environment(relay.folder) | {"INFILL_LS_MODEL": chat.model}
             for enabled, shown in (("true", ["helpers.py"]), ("false", [])):
                 (project / "infill-ls.toml").write_text(f"context = {{ enabled = {enabled} }}\n")
                 relay.requests.clear()
-                process = await asyncio.create_subprocess_exec(*words, stdout=DEVNULL, stderr=DEVNULL, env=environment)
+                process = await asyncio.create_subprocess_exec(*words, stdout=DEVNULL, stderr=DEVNULL, env=variables)
                 await process.wait()  # where the noise is no fill, it fails
                 assert [snippet.path for snippet in relay.requests[0].context] == shown

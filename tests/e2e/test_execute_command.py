@@ -14,7 +14,6 @@ from tests.e2e.editor import Editor, capabilities, everywhere, here
 from tests.e2e.workbench import Workbench, marked, plain
 from tests.workers import ATTEMPTS, is_alive, kill, short_folder
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 INVALID_PARAMS = -32602
 NOTHING = "the model found nothing that fits here"
 CODE = """\
@@ -59,7 +58,6 @@ def changed_lines(before: str, after: str) -> list[int]:
 
 async def test_every_command_is_announced(editor: Editor) -> None:
     provider = editor.started.capabilities.execute_command_provider
-    assert provider is not None
     names = "fillHole fillFunction fillFile writeBody rework repair refine refineSuggestion didAccept restartWorker"
     names += " pullModel"
     assert sorted(provider.commands) == sorted(f"infill-ls.{name}" for name in names.split())
@@ -74,9 +72,7 @@ async def test_every_command_is_announced(editor: Editor) -> None:
         ("repair", marked(CODE, "item.price"), [8]),
     ],
 )
-async def test_a_command_changes_its_holes_and_nothing_else(
-    bench: Workbench, name: str, at: Range, lines: list[int]
-) -> None:
+async def test_a_command_changes_its_holes_alone(bench: Workbench, name: str, at: Range, lines: list[int]) -> None:
     code = CODE.replace("item.price\n", "item.price +\n") if name == "repair" else CODE
     uri = bench.open(code)
     more = {"strength": 0.9} if name == "rework" else {}
@@ -105,8 +101,7 @@ async def test_holes_that_the_deadline_leaves_no_time_for_are_told_of(start_edit
 
 async def test_without_a_marker_the_cursor_decides_the_hole(bench: Workbench) -> None:
     code = "def area(radius):\n    return \n"
-    uri = bench.open(code)
-    after = await done(bench, "fillHole", uri, here(Position(1, 11)))
+    after = await done(bench, "fillHole", bench.open(code), here(Position(1, 11)))
     assert after.startswith("def area(radius):\n    return ")
     assert after.endswith("\n")
     assert len(after) > len(code)
@@ -122,17 +117,14 @@ async def test_without_a_marker_the_cursor_decides_the_hole(bench: Workbench) ->
         ("repair", here(Position(10, 0)), "there is no statement here"),
     ],
 )
-async def test_where_there_is_nothing_to_do_the_answer_says_so(
-    bench: Workbench, name: str, at: Range, reason: str
-) -> None:
+async def test_nothing_to_do_is_said_in_the_answer(bench: Workbench, name: str, at: Range, reason: str) -> None:
     uri = bench.open(CODE)
     assert await bench.fill(name, uri, at) == {"applied": False, "reason": reason}
     assert bench.text(uri) == CODE
 
 
 async def test_text_that_is_not_noised_is_nothing_to_change(bench: Workbench) -> None:
-    uri = bench.open(CODE)
-    answer = await bench.fill("rework", uri, marked(CODE, "amount + item.price"), strength=0)
+    answer = await bench.fill("rework", bench.open(CODE), marked(CODE, "amount + item.price"), strength=0)
     assert answer["reason"] == "nothing to change: the model would write what is already there"
 
 
@@ -160,8 +152,7 @@ async def test_a_text_that_changes_meanwhile_is_left_alone(bench: Workbench) -> 
 
 
 async def test_a_command_for_another_version_is_refused(bench: Workbench) -> None:
-    uri = bench.open(CODE)
-    answer = await bench.fill("fillFile", uri, everywhere(), version=2)
+    answer = await bench.fill("fillFile", bench.open(CODE), everywhere(), version=2)
     assert answer["reason"].startswith("the file has changed")
 
 
@@ -186,9 +177,7 @@ PLACE = plain(here(Position(0, 0)))
         ({"uri": "file:///a.py", "range": PLACE, "strength": "\ud800"}, "half a surrogate pair"),
     ],
 )
-async def test_arguments_that_make_no_sense_are_refused_by_name(
-    bench: Workbench, argument: object, message: str
-) -> None:
+async def test_senseless_arguments_are_refused_by_name(bench: Workbench, argument: object, message: str) -> None:
     with pytest.raises(JsonRpcException) as refused:
         await bench.command("infill-ls.rework", argument)
     assert refused.value.code == INVALID_PARAMS

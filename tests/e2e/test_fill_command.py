@@ -19,27 +19,20 @@ from lsp_server.cli import main
 from lsp_server.documents.document import Document
 from lsp_server.fill.candidates import fitted
 from lsp_server.worker.paths import WorkerPaths, paths_at
+from tests.e2e.editor import environment
 from tests.workers import PATIENCE_S, RawClient, is_idle, kill
 
 SOURCE = "import os\n\n\ndef size(path):\n    return ???\n\n\nprint(size(???))\n"
+FILL = [sys.executable, "-m", "lsp_server.cli", "fill"]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
 def fill(runtime_folder: Path) -> Run:
-
     def run(*arguments: object, given: str | None = None, **variables: str) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-m", "lsp_server.cli", "fill", *map(str, arguments)]
-        environment = os.environ | {"INFILL_LS_RUNTIME_DIR": str(runtime_folder)} | variables
-        return subprocess.run(
-            command,
-            input=given,
-            capture_output=True,
-            encoding="utf-8",
-            errors="surrogateescape",
-            env=environment,
-            check=False,
-        )
+        command = [*FILL, *map(str, arguments)]
+        pipes = {"input": given, "capture_output": True, "encoding": "utf-8", "errors": "surrogateescape"}
+        return subprocess.run(command, **pipes, env=environment(runtime_folder) | variables, check=False)
 
     return run
 
@@ -67,16 +60,14 @@ def outside(text: str) -> str:
 
 def test_piped_it_prints_the_filled_text_and_nothing_else(fill: Run, file: Path) -> None:
     done = fill(file, "--seed", 1, "--steps", 4)
-    assert done.returncode == 0
-    assert done.stderr == ""
+    assert (done.returncode, done.stderr) == (0, "")
     assert re.fullmatch(outside(SOURCE), done.stdout)
     assert file.read_text() == SOURCE
 
 
 def test_places_are_counted_from_1_and_text_goes_out_as_utf_8(fill: Run, file: Path) -> None:
     file.write_text("name = 'é😀'\ny = \n")
-    done = fill(file, "--at", "2:5", "--json", "--steps", 2, PYTHONIOENCODING="ascii")
-    found = json.loads(done.stdout)
+    found = json.loads(fill(file, "--at", "2:5", "--json", "--steps", 2, PYTHONIOENCODING="ascii").stdout)
     assert found["holes"][0]["line"] == 2
     assert found["result"].startswith("name = 'é😀'\ny = ")
     assert fill(file, "--at", "2:5", "--steps", 2, PYTHONIOENCODING="ascii").stdout.startswith("name = 'é😀'\n")
@@ -87,9 +78,7 @@ def test_dash_fills_what_comes_in_and_prints_it(fill: Run, tmp_path: Path) -> No
     assert (named.returncode, named.stderr) == (0, "")
     assert re.fullmatch(outside(SOURCE), named.stdout)
     unnamed = fill("-", "--steps", 2, given="a = 1\r\nb = ???\r\n")
-    assert re.fullmatch(outside("a = 1\nb = ???\n"), unnamed.stdout.replace("\r", "")), (
-        "without a name it is plain text"
-    )
+    assert re.fullmatch(outside("a = 1\nb = ???\n"), unnamed.stdout.replace("\r", "")), "unnamed it is plain text"
     assert not list(tmp_path.iterdir())
     diff = fill("-", "--stdin-filename", tmp_path / "sized.py", "--diff", "--steps", 2, given=SOURCE)
     assert diff.stdout.startswith(f"--- a{tmp_path}/sized.py\n")
@@ -116,8 +105,7 @@ def test_a_file_named_dash_is_read_by_its_path(tmp_path: Path, monkeypatch: pyte
 
 
 def test_as_json_it_prints_one_object_that_agrees_with_itself(fill: Run, file: Path) -> None:
-    done = fill(file, "--json", "--candidates", 3, "--steps", 4, "--seed", 1)
-    answer = json.loads(done.stdout)
+    answer = json.loads(fill(file, "--json", "--candidates", 3, "--steps", 4, "--seed", 1).stdout)
     assert set(answer) == {"model", "device", "holes", "candidates", "ms", "result"}
     assert [(hole["line"], hole["column"]) for hole in answer["holes"]] == [(5, 12), (8, 12)]
     assert 1 <= len(answer["candidates"]) <= 3
@@ -143,8 +131,7 @@ def test_written_back_it_keeps_line_ends_and_permissions(fill: Run, file: Path) 
     file.write_bytes(source.encode())
     file.chmod(0o640)
     assert fill(file, "--write", "--steps", 2).returncode == 0
-    written = file.read_bytes().decode()
-    assert re.fullmatch(outside(source), written)
+    assert re.fullmatch(outside(source), file.read_bytes().decode())
     assert file.stat().st_mode & 0o777 == 0o640
     assert list(file.parent.iterdir()) == [file]
 
@@ -194,9 +181,7 @@ def test_a_number_out_of_bounds_is_refused(capsys: pytest.CaptureFixture[str], f
     assert "is not a whole number from" in capsys.readouterr().err
 
 
-def test_pipes_circles_and_links_that_lead_elsewhere_are_refused(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_pipes_circles_and_links_elsewhere_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.py")
     refused(capsys, tmp_path / "pipe.py", because="not a regular file")
     (tmp_path / "loop.py").symlink_to("loop.py")
@@ -223,20 +208,12 @@ def hear_ctrl_c() -> None:
 async def test_a_reader_that_leaves_and_ctrl_c_leave_no_traceback(
     file: Path, tmp_path: Path, runtime_folder: Path, resident: WorkerPaths
 ) -> None:
-    environment = os.environ | {"INFILL_LS_RUNTIME_DIR": str(runtime_folder)}
     watcher = await RawClient.open(resident)
     long = [str(many_holes(tmp_path)), "--steps", "900", "--candidates", "8"]
     for ends, arguments in (("reader leaves", [str(file), "--steps", "2"]), ("ctrl-c", long)):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "lsp_server.cli", "fill", *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment,
-            text=True,
-            preexec_fn=hear_ctrl_c,
-        )
-        assert process.stdout is not None
-        assert process.stderr is not None
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        more = {"env": environment(runtime_folder), "preexec_fn": hear_ctrl_c}
+        process = subprocess.Popen([*FILL, *arguments], **pipes, **more)
         if ends == "reader leaves":
             process.stdout.close()
         else:
@@ -253,12 +230,10 @@ async def test_a_worker_that_hangs_in_mid_request_is_given_up(tmp_path: Path) ->
     file = many_holes(tmp_path)
     before, folder = file.read_bytes(), tmp_path / "run"
     folder.mkdir(mode=0o700)
-    environment = os.environ | {"INFILL_LS_RUNTIME_DIR": str(folder)}
-    command = [sys.executable, "-m", "lsp_server.cli", "fill", str(file)]
-    loading = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.DEVNULL, env=environment)
-    assert await loading.wait() == 0
-    command += ["--write", "--steps", "900", "--candidates", "8", "--deadline-ms", "10000"]
-    filling = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE, env=environment)
+    start, variables = asyncio.create_subprocess_exec, environment(folder)
+    assert await (await start(*FILL, str(file), stdout=asyncio.subprocess.DEVNULL, env=variables)).wait() == 0
+    slow = ["--write", "--steps", "900", "--candidates", "8", "--deadline-ms", "10000"]
+    filling = await start(*FILL, str(file), *slow, stderr=asyncio.subprocess.PIPE, env=variables)
     watcher = await RawClient.open(paths_at(next(folder.glob("*.sock"))))
     pid = (await watcher.status()).pid
     try:
@@ -269,9 +244,8 @@ async def test_a_worker_that_hangs_in_mid_request_is_given_up(tmp_path: Path) ->
     finally:
         kill(pid)
     assert filling.returncode == 1
-    assert re.fullmatch(
-        rf"infill-ls: The worker \(process {pid}\) does not answer; .*kill -9 {pid} .*\n", stderr.decode()
-    )
+    said = rf"infill-ls: The worker \(process {pid}\) does not answer; .*kill -9 {pid} .*\n"
+    assert re.fullmatch(said, stderr.decode())
     assert file.read_bytes() == before
 
 
@@ -280,8 +254,7 @@ def test_what_the_user_typed_is_never_taken_away(tmp_path: Path) -> None:
     file.write_text("value = 1\nother = ???\nvalue")
     snapshot = Document(file.as_uri(), "python", 0, file.read_text()).snapshot()
     spans = [*carve.markers(snapshot), carve.at_cursor(snapshot, len(snapshot.text))]
-    given = Candidate("r", ("2", "value"))
-    (found,), _ = fitted(snapshot, [span for span in spans if span], [given])
+    (found,), _ = fitted(snapshot, [span for span in spans if span], [Candidate("r", ("2", "value"))])
     assert found.texts == ("2", "value")
     left = Candidate("r", ("???", "value"), unfilled=(0,))
     assert fitted(snapshot, [span for span in spans if span], [left])[0] == []
@@ -293,15 +266,14 @@ def test_a_folder_with_modules_of_our_names_is_not_run(tmp_path: Path) -> None:
         (tmp_path / "inference" / name).write_text("print('HIJACKED')\n")
     command = [sys.executable, "-P", "-m", "lsp_server.cli", "bench", "latency", "--help"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert "HIJACKED" not in done.stdout
-    assert "latency" in done.stdout
+    assert "HIJACKED" not in done.stdout and "latency" in done.stdout
 
 
 def test_on_a_terminal_the_canvas_settles_before_the_answer(fill: Run, file: Path, runtime_folder: Path) -> None:
     leader, follower = pty.openpty()
-    command = [sys.executable, "-m", "lsp_server.cli", "fill", str(file), "--steps", "6", "--seed", "1"]
-    environment = os.environ | {"INFILL_LS_RUNTIME_DIR": str(runtime_folder), "TERM": "xterm-256color"}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=follower, env=environment, text=True)
+    command = [*FILL, str(file), "--steps", "6", "--seed", "1"]
+    variables = environment(runtime_folder) | {"TERM": "xterm-256color"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=follower, env=variables, text=True)
     os.close(follower)
     shown = b""
     while True:
@@ -311,16 +283,13 @@ def test_on_a_terminal_the_canvas_settles_before_the_answer(fill: Run, file: Pat
             break
     result, _ = process.communicate()
     assert process.returncode == 0
-    assert b"step" in shown
-    assert b"\x1b[" in shown
+    assert b"step" in shown and b"\x1b[" in shown
     assert re.fullmatch(outside(SOURCE), result)
 
 
 def test_the_demo_shows_fills_of_every_kind(runtime_folder: Path) -> None:
-    environment = os.environ | {"INFILL_LS_RUNTIME_DIR": str(runtime_folder)}
-    demo = Path(__file__).parents[2] / "examples" / "demo.py"
-    command = [sys.executable, demo, "--model", "embedded"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    command = [sys.executable, Path(__file__).parents[2] / "examples" / "demo.py", "--model", "embedded"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(runtime_folder), check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("(embedded on cpu)") == 2
     assert done.stdout.count("\n@@ ") >= 2

@@ -1,6 +1,4 @@
-"""Wild JSON-RPC against the real server, over stdio and TCP: one reply to each request, and the server keeps
-working.
-"""
+"""Wild JSON-RPC over stdio and TCP: one reply to each request, and the real server keeps working."""
 
 import asyncio
 import time
@@ -18,8 +16,6 @@ from lsp_server.worker.paths import WorkerPaths
 from tests.e2e.raw_client import PATIENCE_S, RawClient
 from tests.e2e.test_transports import start_server, url_of
 from tests.lsp_server.lsp.wild_messages import assert_fit_for_a_client, bodies, owed
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 OPTIONS = {"deadlineMs": {"automatic": 3_000, "invoked": 3_000}, "maxSteps": 1, "debounceMs": 0, "idleSeconds": 30}
 TEXT = "def add(a, b):\n    return \n"

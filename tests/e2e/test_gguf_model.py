@@ -13,13 +13,11 @@ from tests.served.to_gguf import main as write_gguf
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """tests/data/fim as one file."""
     file = tmp_path_factory.mktemp("gguf") / "small.gguf"
     write_gguf(FIM, file)
     return file
 
 
-@pytest.mark.asyncio(loop_scope="session")
 async def test_a_gguf_file_fills_and_is_named_in_status(start_editor: StartEditor, file: Path) -> None:
     editor = await start_editor(capabilities(), {**PATIENT, "model": str(file), "device": "cpu", "idleSeconds": 5})
     uri = editor.open("import os\n\n\ndef size(path):\n    return os.path.getsize(\n")
@@ -28,13 +26,10 @@ async def test_a_gguf_file_fills_and_is_named_in_status(start_editor: StartEdito
     assert (status.model, status.device, status.lastFailure) == (str(file), "cpu", None)
 
 
-@pytest.mark.asyncio(loop_scope="session")
 async def test_a_damaged_file_says_why(start_editor: StartEditor, file: Path, tmp_path: Path) -> None:
     torn = tmp_path / "torn.gguf"
     torn.write_bytes(file.read_bytes()[:100_000])
     editor = await start_editor(capabilities(), {**PATIENT, "model": str(torn), "device": "cpu"})
-    uri = editor.open("x = ")
-    assert await editor.complete(uri, Position(0, 4)) == []
+    assert await editor.complete(editor.open("x = "), Position(0, 4)) == []
     status = await editor.status()
-    assert str(torn) in status.lastFailure
-    assert "cut off" in status.lastFailure
+    assert str(torn) in status.lastFailure and "cut off" in status.lastFailure

@@ -4,12 +4,8 @@ import random
 import string
 import time
 
-import pytest
-
 from tests.e2e.conftest import StartRaw
 from tests.e2e.raw_client import RawClient
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 SETTINGS = {"deadlineMs": {"automatic": 1_000, "invoked": 2_000}, "maxSteps": 4, "idleSeconds": 30}
 NOT_DEAF_S = 10.0

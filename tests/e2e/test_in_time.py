@@ -1,8 +1,4 @@
-"""Requests are answered by their deadline, even if there is no model yet or the worker is stopped.
-
-Then the answer is empty, and the user learns why if they asked explicitly. A deadline of 1 ms ends before any model is
-loaded.
-"""
+"""Requests are answered by their deadline: 1 ms ends before any model is loaded, or the worker is stopped."""
 
 import asyncio
 import json
@@ -16,42 +12,24 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.e2e.conftest import StartRaw
-from tests.e2e.raw_client import RawClient
+from tests.e2e.raw_client import CAN, RawClient
 from tests.workers import kill, short_folder
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 URI, OTHER = "file:///p/a.py", "file:///p/other.py"
 TEXT = "x = \ny = ???\n"
 MARK = {"start": {"line": 1, "character": 5}, "end": {"line": 1, "character": 5}}
-CAN: dict[str, Any] = {
-    "workspace": {"applyEdit": True},
-    "textDocument": {
-        "codeAction": {
-            "dataSupport": True,
-            "resolveSupport": {"properties": ["edit"]},
-            "codeActionLiteralSupport": {"codeActionKind": {"valueSet": ["refactor"]}},
-        }
-    },
-}
 LOADING = "no answer within 1 ms: the model is still loading"
 
 
 def within(invoked_ms: int, automatic_ms: int = 3_000) -> dict[str, Any]:
-    """Settings with these deadlines."""
-    deadlines = {"automatic": automatic_ms, "invoked": invoked_ms}
-    return {"deadlineMs": deadlines, "maxSteps": 8, "idleSeconds": 30}
+    return {"deadlineMs": {"automatic": automatic_ms, "invoked": invoked_ms}, "maxSteps": 8, "idleSeconds": 30}
 
 
 @asynccontextmanager
 async def cold() -> AsyncIterator[RawClient]:
-    """A server whose worker is not there yet."""
     with short_folder() as folder:
-        options = within(1, 1)
-        client = await RawClient.start(Path(folder), options, capabilities=CAN)
+        client = await RawClient.start(Path(folder), within(1, 1), capabilities=CAN)
         client.open(URI, TEXT)
         yield client
         await client.becomes("ready")
@@ -63,13 +41,7 @@ async def cold() -> AsyncIterator[RawClient]:
 async def fill_action(client: RawClient) -> dict[str, Any]:
     params = {"textDocument": {"uri": URI}, "range": MARK, "context": {"diagnostics": []}}
     client.request("offer", "textDocument/codeAction", params)
-    found: dict[str, Any] = (await client.reply("offer"))["result"][0]
-    return found
-
-
-def shown(client: RawClient) -> list[str]:
-    """What the user was told, in order."""
-    return [note["params"]["message"] for note in client.notes if note["method"] == "window/showMessage"]
+    return (await client.reply("offer"))["result"][0]
 
 
 async def test_while_the_model_loads_an_invoked_completion_says_so_once() -> None:
@@ -77,7 +49,7 @@ async def test_while_the_model_loads_an_invoked_completion_says_so_once() -> Non
         for number in range(3):
             client.complete(number, URI, 0, 4, invoked=True)
             assert (await client.reply(number))["result"] == {"items": []}
-        (told,) = shown(client)
+        (told,) = client.shown
         assert LOADING in told
 
 
@@ -85,7 +57,7 @@ async def test_while_the_model_loads_what_appears_says_nothing() -> None:
     async with cold() as client:
         client.complete(1, URI, 0, 4)
         assert (await client.reply(1))["result"] == {"items": []}
-        assert shown(client) == []
+        assert client.shown == []
 
 
 async def test_while_the_model_loads_actions_say_so() -> None:
@@ -122,7 +94,7 @@ async def test_an_invoked_completion_says_that_the_worker_is_stopped(start_raw: 
         client.complete(1, URI, 0, 4, invoked=True)
         assert (await client.reply(1))["result"] == {"items": []}
         assert "automatic, with a later deadline" not in client.replies
-        (told,) = shown(client)
+        (told,) = client.shown
         assert f"The worker (process {pid}) does not answer; it is stopped" in told
 
 
@@ -133,7 +105,7 @@ async def test_an_automatic_completion_is_answered_by_its_deadline(start_raw: St
         client.complete(1, OTHER, 0, 4)
         assert (await client.reply(1))["result"] == {"items": []}
         assert time.monotonic() - began < 1.3
-        assert shown(client) == []
+        assert client.shown == []
 
 
 async def test_an_action_says_that_the_worker_is_stopped(start_raw: StartRaw) -> None:
@@ -154,16 +126,14 @@ async def test_a_worker_that_goes_on_answers_again(start_raw: StartRaw) -> None:
         await client.has_handed_on()
     assert "error" not in await client.reply(1)
     assert (await client.status())["pid"] == pid
-    assert shown(client) == []
+    assert client.shown == []
 
 
 def filled(folder: Path, file: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """`infill-ls fill FILE`, with a worker of its own that is killed afterwards."""
     environment = os.environ | {"INFILL_LS_RUNTIME_DIR": str(folder)}
     words = [sys.executable, "-m", "lsp_server.cli"]
-    done = subprocess.run(
-        [*words, "fill", str(file), *arguments], capture_output=True, text=True, env=environment, check=False
-    )
+    done = subprocess.run([*words, "fill", str(file), *arguments], capture_output=True, text=True, env=environment)
     subprocess.run([*words, "worker", "--stop"], env=environment, capture_output=True, check=False)
     return done
 

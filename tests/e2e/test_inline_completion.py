@@ -10,8 +10,6 @@ from tests.e2e.conftest import StartEditor
 from tests.e2e.editor import CURSOR, Editor, capabilities
 from tests.workers import ATTEMPTS
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
-
 
 async def offered(editor: Editor, marked: str, language: str = "python") -> tuple[str, int, list[InlineCompletionItem]]:
     """The text without its cursor, the cursor's offset, and what is offered there."""
@@ -27,7 +25,6 @@ async def offered(editor: Editor, marked: str, language: str = "python") -> tupl
 
 def inserted(editor: Editor, text: str, cursor: int, item: InlineCompletionItem) -> str:
     """What the item puts in the place of its range, which must lie on the cursor's line and hold the cursor."""
-    assert item.range is not None
     assert item.range.start.line == item.range.end.line
     start, end = reference.span(text, item.range, editor.encoding)
     assert start <= cursor <= end
@@ -66,16 +63,13 @@ async def test_positions_are_right_in_every_encoding(start_editor: StartEditor, 
     text, cursor, items = await offered(editor, "s = '𝔘ñ😀'; label = pri‸\nprint(s)\n")
     assert text[cursor - 3 : cursor] == "pri"
     for item in items:
-        fill = inserted(editor, text, cursor, item)
-        assert fill.startswith("pri")
+        assert inserted(editor, text, cursor, item).startswith("pri")
         assert reference.span(text, item.range, encoding)[0] == cursor - 3  # type: ignore[arg-type]
 
 
 async def test_a_newer_request_wins(editor: Editor) -> None:
     uri = editor.open("def add(a, b):\n    return \n")
-    first, second = await asyncio.gather(
-        editor.complete(uri, Position(1, 11), invoked=False), editor.complete(uri, Position(1, 11), invoked=False)
-    )
+    first, second = await asyncio.gather(*(editor.complete(uri, Position(1, 11), invoked=False) for _ in range(2)))
     assert first == []
     assert len(second) <= 1
 

@@ -17,14 +17,10 @@ from tests.e2e.conftest import PATIENT, StartRaw
 from tests.e2e.editor import SERVER, environment
 from tests.workers import PATIENCE_S, kill
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
-
 TEXT = "def add(a, b):\n    return \n"
 
 
-async def test_shutdown_and_exit_end_the_process_and_the_worker_stays(
-    start_raw: StartRaw, capfd: pytest.CaptureFixture[str]
-) -> None:
+async def test_exit_ends_the_process_but_no_worker(start_raw: StartRaw, capfd: pytest.CaptureFixture[str]) -> None:
     client = await start_raw()
     client.open("file:///p/a.py", TEXT)
     client.complete(1, "file:///p/a.py", 1, 11)
@@ -36,15 +32,13 @@ async def test_shutdown_and_exit_end_the_process_and_the_worker_stays(
 
 
 async def test_exit_without_shutdown_is_a_failure(start_raw: StartRaw) -> None:
-    client = await start_raw()
-    assert await client.quit(shutdown=False) == 1
+    assert await (await start_raw()).quit(shutdown=False) == 1
 
 
 async def test_an_editor_that_vanishes_takes_the_server_with_it(start_raw: StartRaw) -> None:
     client = await start_raw()
     client.open("file:///p/a.py", TEXT)
     client.complete(1, "file:///p/a.py", 1, 11)
-    assert client.process.stdin is not None
     client.process.stdin.close()
     assert await client.ended() == 1
 
@@ -55,7 +49,6 @@ async def test_server_ends_with_an_editor_that_stopped_reading(runtime_folder: P
         *SERVER, stdin=asyncio.subprocess.PIPE, stdout=stdout, env=environment(runtime_folder)
     )
     os.close(stdout)
-    assert process.stdin is not None
     asking = [b'{"jsonrpc": "2.0", "id": %d, "method": "no/such"}' % number for number in range(5_000)]
     process.stdin.write(b"".join(map(framed, asking)))  # the answers are many times what a pipe holds
     try:
@@ -113,8 +106,7 @@ async def test_worker_ended_while_loading_is_not_restarted(start_raw: StartRaw, 
     client = await start_raw(ALONE)
     await client.becomes("loading")
     words = [sys.executable, "-m", "lsp_server.cli", "worker", "--stop", "--device", "cpu", "--dtype", "float32"]
-    stopping = await asyncio.create_subprocess_exec(*words, env=environment(runtime_folder))
-    assert await stopping.wait() == 0
+    assert await (await asyncio.create_subprocess_exec(*words, env=environment(runtime_folder))).wait() == 0
     await client.becomes("stopped")
     await asyncio.sleep(0.5)
     assert (await client.status())["state"] == "stopped"
@@ -148,11 +140,9 @@ async def test_in_a_terminal_it_says_what_it_is(runtime_folder: Path, key: bytes
         preexec_fn=own_the_terminal,
     )
     os.close(follower)
-    assert process.stderr is not None
     async with asyncio.timeout(PATIENCE_S):
         said = (await process.stderr.readuntil(b"Ctrl-C\n")).decode()
-        assert "is a language server" in said
-        assert "infill-ls fill FILE" in said
+        assert "is a language server" in said and "infill-ls fill FILE" in said
         assert process.returncode is None, "an editor may well use a pseudo-terminal"
         await asyncio.sleep(0.5)
         os.write(leader, key)

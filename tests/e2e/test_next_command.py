@@ -14,7 +14,6 @@ RESULT = OLD.replace("größe", "size")
 
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[Path, Path]:
-    """The file as it is now, and as it was."""
     now, then = tmp_path / "main.py", tmp_path / "old"
     now.write_text(NEW)
     then.write_text(OLD)
@@ -46,21 +45,15 @@ def test_nothing_to_offer_is_no_failure(files: tuple[Path, Path], capsys: pytest
 def test_bad_input_is_one_line(files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     secret = files[0].with_name(".env")
     secret.write_text("A=1\n")
-    for arguments in (
-        ["no.py", "--since", str(files[1])],
-        [str(files[0]), "--since", "no"],
-        [str(secret), "--since", "-"],
-    ):
-        assert main(["next", *arguments]) == 2
+    for file, since in (("no.py", files[1]), (files[0], "no"), (secret, "-")):
+        assert main(["next", str(file), "--since", str(since)]) == 2
         said = capsys.readouterr()
         assert said.out == ""
         assert len(said.err.splitlines()) == 1
 
 
 @pytest.mark.parametrize("model", [str(Path(__file__).parents[1] / "data" / "fim"), "no/model"])
-def test_the_model_is_asked_after_the_syntax(
-    files: tuple[Path, Path], model: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_model_is_asked_second(files: tuple[Path, Path], model: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A small model that knows no code, and one that cannot be loaded: the command says so."""
     assert main(["next", str(files[0]), "--since", str(files[1]), "--json", "--model", model]) == 0
     said = capsys.readouterr()

@@ -22,7 +22,6 @@ from tests.e2e.conftest import PATIENT, StartRaw
 from tests.e2e.raw_client import CAN, RawClient
 from tests.e2e.typist import replaced
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 FIM = Path(__file__).parents[1] / "data" / "fim"
 _keys = itertools.count()
 TEXT = "def f():\n    count = 1\n    print(count)\n    return count\n"
@@ -54,12 +53,9 @@ class Sidekick:
         return key
 
     async def edits(self, key: str | None = None) -> list[dict[str, Any]]:
-        reply = await self.client.reply(key or self.ask())
-        found: list[dict[str, Any]] = reply["result"]["edits"]
-        return found
+        return (await self.client.reply(key or self.ask()))["result"]["edits"]
 
     async def actions(self) -> Any:
-        """The code actions of the kind at the start of the document."""
         return await self.client.actions(self.uri, (0, 0), only="refactor.rewrite.infill.nextEdit")
 
     def accept(self, edit: dict[str, Any]) -> None:

@@ -4,13 +4,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 import pytest_asyncio
 
 from tests.e2e.conftest import PATIENT, StartRaw
 from tests.e2e.raw_client import CAN, RawClient
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 NOTEBOOK = "file:///project/notebook.ipynb"
 CELL = "vscode-notebook-cell:/project/notebook.ipynb#W1sZmlsZQ%3D%3D"
@@ -24,9 +21,8 @@ def item(uri: str, text: str, language: str = "python") -> dict[str, Any]:
 def open_notebook(client: RawClient, uri: str, *cells: dict[str, Any]) -> None:
     ids = [{"kind": 1 if cell["languageId"] == "markdown" else 2, "document": cell["uri"]} for cell in cells]
     notebook = {"uri": uri, "notebookType": "jupyter-notebook", "version": 1, "cells": ids}
-    client.send(
-        {"method": "notebookDocument/didOpen", "params": {"notebookDocument": notebook, "cellTextDocuments": cells}}
-    )
+    params = {"notebookDocument": notebook, "cellTextDocuments": cells}
+    client.send({"method": "notebookDocument/didOpen", "params": params})
 
 
 def change_notebook(client: RawClient, uri: str, cells: dict[str, Any]) -> None:
@@ -51,8 +47,7 @@ async def test_a_cell_is_filled_and_only_that_cell_is_edited(client: RawClient) 
     )
     client.complete("inline", CELL, 0, 8, invoked=True)
     assert "items" in (await client.reply("inline"))["result"]
-    action = (await actions(client, CELL))[0]
-    client.request("fill", "codeAction/resolve", action)
+    client.request("fill", "codeAction/resolve", (await actions(client, CELL))[0])
     reply = await client.reply("fill")
     if "result" in reply:  # else the model found nothing, and the error says so
         assert [each["textDocument"]["uri"] for each in reply["result"]["edit"]["documentChanges"]] == [CELL]
@@ -63,10 +58,8 @@ async def test_a_cell_is_filled_and_only_that_cell_is_edited(client: RawClient) 
 async def test_cells_are_edited_added_moved_and_closed(client: RawClient) -> None:
     open_notebook(client, NOTEBOOK, item("cell:0", "x = 1\n"))
     end = {"line": 0, "character": 5}
-    edit = {
-        "document": {"uri": "cell:0", "version": 2},
-        "changes": [{"range": {"start": end, "end": end}, "text": "0"}],
-    }
+    change = {"range": {"start": end, "end": end}, "text": "0"}
+    edit = {"document": {"uri": "cell:0", "version": 2}, "changes": [change]}
     change_notebook(client, NOTEBOOK, {"textContent": [edit]})
     assert (await client.status("cell:0"))["version"] == 2
     added = {"start": 1, "deleteCount": 0, "cells": [{"kind": 2, "document": "cell:1"}]}

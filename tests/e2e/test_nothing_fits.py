@@ -16,7 +16,6 @@ from tests.e2e.workbench import Workbench
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_worker
 from tests.workers import short_folder
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 USELESS = ["", "\ufffd", " "]
 WHY = "the model found nothing that fits here; what it wrote is empty (2×), is no valid text (1×)"
 

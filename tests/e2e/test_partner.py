@@ -1,9 +1,5 @@
-"""A partner as the only model: it provides all suggestions, fills and reworked text.
+"""A partner as the only model, a real HTTP server with scripted answers: it suggests, fills and reworks."""
 
-The language server and the partner's worker are real; the partner is a real HTTP server with scripted answers.
-"""
-
-import asyncio
 from typing import Any
 
 import pytest
@@ -11,9 +7,8 @@ import pytest
 from tests.e2e.conftest import PATIENT, StartRaw
 from tests.e2e.test_refine import AT, DOCUMENT, REFINE, REFINED, User, refined, user_of
 from tests.partner_server import Asked, PartnerServer, partner_server
-from tests.workers import PATIENCE_S
+from tests.workers import until
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 HOLES = "first = ???\nsecond = ???\nthird = first + second\n"
 
 
@@ -23,7 +18,6 @@ def alone(server: PartnerServer, kind: str, **more: object) -> dict[str, Any]:
 
 
 def numbered(asked: Asked) -> str:
-    """Another value for each hole."""
     return "11" if "first = 11" not in asked.prefix else "22"
 
 
@@ -46,8 +40,7 @@ async def test_partner_as_model_fills_everything(start_raw: StartRaw, kind: str)
 @pytest.mark.parametrize(("kind", "draft"), [("chat", "total"), ("infill", "")])
 async def test_selection_is_reworked_or_rewritten(start_raw: StartRaw, kind: str, draft: str) -> None:
     async with partner_server(answer=refined) as server:
-        text = DOCUMENT.replace("return ", "return total")
-        user = await user_of(start_raw, alone(server, kind), text)
+        user = await user_of(start_raw, alone(server, kind), DOCUMENT.replace("return ", "return total"))
         offered = await user.actions(AT, (2, 16))
         assert REFINE not in offered  # it would be the same
         user.apply(await user.resolved(offered["refactor.rewrite.infill.rework.halfway"]))
@@ -56,18 +49,12 @@ async def test_selection_is_reworked_or_rewritten(start_raw: StartRaw, kind: str
 
 
 async def test_without_a_url_the_user_is_told_which_setting_is_missing(start_raw: StartRaw) -> None:
-    client = await start_raw({**PATIENT, "model": "partner"})
-    user = User(client)
-    async with asyncio.timeout(PATIENCE_S):
-        while not user.client.shown:
-            await asyncio.sleep(0.02)
-    assert "partner.url: no URL is set" in user.client.shown[0]
+    user = User(await start_raw({**PATIENT, "model": "partner"}))
+    assert "partner.url: no URL is set" in (await until(lambda: user.client.shown))[0]
     assert await user.suggestions() == []
 
 
-async def test_the_partner_gets_its_own_token_and_no_other(
-    start_raw: StartRaw, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_partner_gets_its_own_token_alone(start_raw: StartRaw, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INFILL_LS_PARTNER_TOKEN", "hush-partner")
     monkeypatch.setenv("INFILL_LS_SERVER_TOKEN", "hush-server")
     async with partner_server(answer=refined, token="hush-partner") as server:

@@ -14,7 +14,6 @@ from tests.e2e.conftest import PATIENT
 from tests.e2e.editor import Editor, capabilities, everywhere
 from tests.e2e.workbench import Workbench
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 QUICK = {**PATIENT, "maxSteps": 2, "candidates": {"invoked": 2}}
 HOLES = ("???", "def f(a):\n    pass\n", "def g():\r\n    ...\r\n", "class C:\n    def m(self): pass\n")
 BITS = (
@@ -58,9 +57,7 @@ async def test_filling_a_file_changes_only_placeholders(bench: Workbench, text: 
 
 @LIMITED
 @given(text=DOCUMENTS, data=st.data())
-async def test_reworking_a_selection_changes_only_the_selection(
-    bench: Workbench, text: str, data: st.DataObject
-) -> None:
+async def test_reworking_changes_only_the_selection(bench: Workbench, text: str, data: st.DataObject) -> None:
     ends = sorted(data.draw(st.tuples(st.integers(0, len(text)), st.integers(0, len(text)))))
     first, last = (reference.position(text, at, bench.editor.encoding) for at in ends)
     uri = bench.open(text)

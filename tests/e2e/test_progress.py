@@ -12,7 +12,6 @@ from tests.e2e.conftest import PATIENT, StartEditor
 from tests.e2e.editor import Editor, capabilities, everywhere, here
 from tests.e2e.workbench import Workbench
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 REQUEST_CANCELLED = -32800
 CODE = "def area(radius):\n    return ???\n"
 LONG = "".join(f"def f{number}(x):\n    y = ???\n    return [x, ???]\n\n\n" for number in range(200))
@@ -26,21 +25,18 @@ def bench(editor: Editor) -> Workbench:
 
 
 async def is_idle(editor: Editor) -> None:
-    """The worker has nothing left to do."""
     async with asyncio.timeout(60):
         while (status := await editor.status()).running or status.waiting:
             await asyncio.sleep(0.05)
 
 
 async def test_a_token_of_the_clients_is_begun_and_ended(bench: Workbench) -> None:
-    uri = bench.open(CODE)
-    await bench.fill("fillFile", uri, everywhere(), token="mine")
+    await bench.fill("fillFile", bench.open(CODE), everywhere(), token="mine")
     kinds = bench.kinds("mine")
     assert (kinds[0], kinds[-1]) == ("begin", "end")
     assert set(kinds[1:-1]) <= {"report"}
     begin = bench.progress[0][1]
-    assert begin["title"] == "infill-ls: filling the hole"
-    assert begin["cancellable"] is True
+    assert begin["title"] == "infill-ls: filling the hole" and begin["cancellable"] is True
 
 
 async def test_it_says_which_step_it_is_at_and_can_be_stopped(start_editor: StartEditor) -> None:

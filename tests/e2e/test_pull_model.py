@@ -1,6 +1,4 @@
-"""`infill-ls.pullModel`: an editor's button downloads a model from a real hub on this machine, and the server
-uses it.
-"""
+"""`infill-ls.pullModel`: a button downloads a model from a real hub on this machine, and the server uses it."""
 
 import shutil
 from collections.abc import AsyncIterator, Iterator
@@ -67,8 +65,7 @@ async def test_a_download_that_fails_says_why_and_changes_nothing(bench: Workben
 async def test_a_pulled_model_is_used_at_once_with_its_progress_shown(bench: Workbench) -> None:
     answer = await bench.command("infill-ls.pullModel", {"model": NAME}, token="pull")
     assert answer == {"applied": True, "reason": None}
-    assert bench.kinds("pull")[0] == "begin"
-    assert bench.kinds("pull")[-1] == "end"
+    assert (bench.kinds("pull")[0], bench.kinds("pull")[-1]) == ("begin", "end")
     status = await bench.editor.status()
     assert status.model == NAME
     assert "the best of what was pulled" in status.choice

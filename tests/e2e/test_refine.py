@@ -21,9 +21,8 @@ from tests.e2e.conftest import PATIENT, StartRaw
 from tests.e2e.raw_client import CAN, RawClient
 from tests.e2e.typist import replaced
 from tests.partner_server import Asked, PartnerServer, partner_server
-from tests.workers import ATTEMPTS, PATIENCE_S
+from tests.workers import ATTEMPTS, PATIENCE_S, until
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 _numbers = count(1)
 REFINE = "refactor.rewrite.infill.refine"
 DOCUMENT = "def mean(numbers):\n    total = sum(numbers)\n    return \n"
@@ -41,8 +40,6 @@ def with_partner(partner: PartnerServer, **more: object) -> dict[str, Any]:
 
 
 class User:
-    """A user of one document, at a place of it."""
-
     def __init__(self, client: RawClient, text: str = DOCUMENT) -> None:
         self.client, self.text, self.version, self._before = client, text, 1, len(client.notes)
         self.uri = f"file:///project/{next(_numbers)}/main.py"
@@ -52,8 +49,7 @@ class User:
         position = {"line": at[0], "character": at[1]}
         context = {"triggerKind": 1 if invoked else 2}
         params = {"textDocument": {"uri": self.uri}, "position": position, "context": context}
-        items: list[dict[str, Any]] = (await self.client.ask("textDocument/inlineCompletion", params))["items"]
-        return items
+        return (await self.client.ask("textDocument/inlineCompletion", params))["items"]
 
     def change(self, start: tuple[int, int], end: tuple[int, int], text: str) -> None:
         first, last = (reference.offset(self.text, Position(*place), "utf-16") for place in (start, end))
@@ -61,26 +57,20 @@ class User:
         self.text = replaced(self.client, self.uri, self.version, self.text, first, last, text)
 
     async def actions(self, start: tuple[int, int], end: tuple[int, int]) -> dict[str, dict[str, Any]]:
-        """The actions that are offered there, by their kinds."""
         return {action["kind"]: action for action in await self.client.actions(self.uri, start, end)}
 
     async def resolved(self, action: dict[str, Any]) -> list[dict[str, Any]]:
-        answer = await self.client.ask("codeAction/resolve", action)
-        edits: list[dict[str, Any]] = answer["edit"]["documentChanges"][0]["edits"]
-        return edits
+        return (await self.client.ask("codeAction/resolve", action))["edit"]["documentChanges"][0]["edits"]
 
     def apply(self, edits: list[dict[str, Any]]) -> None:
-        """Put the edits into the document, as an editor does."""
         for edit in reversed(edits):
             ends = [(edit["range"][name]["line"], edit["range"][name]["character"]) for name in ("start", "end")]
             self.change(ends[0], ends[1], edit["newText"])
 
     async def told(self, count: int = 1) -> list[dict[str, Any]]:
         """The notifications that something has become better, once there are so many."""
-        async with asyncio.timeout(PATIENCE_S):
-            while len(found := self.notes("infill/refined")) < count:
-                await asyncio.sleep(0.02)
-        return found
+        await until(lambda: len(self.notes("infill/refined")) >= count)
+        return self.notes("infill/refined")
 
     async def draft(self) -> tuple[str, str]:
         """The first suggestion: its text, and its id."""
@@ -88,8 +78,7 @@ class User:
         return first["insertText"], first["command"]["arguments"][0]
 
     async def refined(self, suggestion: str) -> dict[str, Any]:
-        answer: dict[str, Any] = await self.client.command("refineSuggestion", suggestion, self.uri)
-        return answer
+        return await self.client.command("refineSuggestion", suggestion, self.uri)
 
     def configure(self, options: dict[str, Any]) -> None:
         params = {"settings": {"infill-ls": options}}
@@ -271,18 +260,13 @@ async def test_better_text_waits_until_asked_for(start_raw: StartRaw, partner: P
     partner.answer = lambda _: "return b + a"  # what is ready is no answer to an instruction
     argument = {"uri": user.uri, "range": told["range"], "instruction": "the other way round"}
     user.client.request("refine", "workspace/executeCommand", {"command": "infill-ls.refine", "arguments": [argument]})
-    async with asyncio.timeout(PATIENCE_S):
-        while not (asked := user.notes("workspace/applyEdit")):
-            await asyncio.sleep(0.02)
-    assert "return b + a" in str(asked)
+    assert "return b + a" in str(await until(lambda: user.notes("workspace/applyEdit")))
     assert "the other way round" in str(partner.fills[-1].body)
     user.apply(ready)
     assert user.text == BODY.replace("    \n", f"    {BETTER}\n")
 
 
-async def test_unsure_of_a_suggestion_the_better_one_takes_its_place(
-    start_raw: StartRaw, partner: PartnerServer
-) -> None:
+async def test_a_better_one_replaces_an_unsure_suggestion(start_raw: StartRaw, partner: PartnerServer) -> None:
     partner.answer = lambda _: BETTER
     user = await user_of(start_raw, with_partner(partner, **UNSURE), BODY)
     draft, *_ = await user.suggestions((1, 4))
@@ -323,9 +307,7 @@ async def not_refined(user: User) -> str:
     return str(answer["reason"])
 
 
-async def test_restart_rereads_the_partners_token(
-    start_raw: StartRaw, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+async def test_restart_rereads_the_token(start_raw: StartRaw, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     file = token_file(PARTNER)
     file.parent.mkdir(parents=True)

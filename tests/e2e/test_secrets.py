@@ -17,7 +17,6 @@ from tests.e2e.raw_client import CAN, RawClient
 from tests.e2e.relay import Relay, relay_to
 from tests.workers import fill
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 MARKED = "total = ???\n"
 EVERYTHING = {"start": {"line": 0, "character": 0}, "end": {"line": 1, "character": 0}}
 
@@ -46,7 +45,6 @@ def client(relayed: tuple[Relay, RawClient]) -> RawClient:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A folder with secrets, and with links to them."""
     for name in (".env", ".ssh/config", ".aws/sso/cache", "id_rsa", "main.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(MARKED)
@@ -70,7 +68,6 @@ async def actions(client: RawClient, uri: str) -> Any:
 
 
 async def filled(client: RawClient, uri: str) -> Any:
-    """The answer to a command that fills a document."""
     return await client.command("fillFile", {"uri": uri, "range": EVERYTHING})
 
 
@@ -87,9 +84,7 @@ async def suggested(client: RawClient, uri: str) -> list[Any]:
         "awslink/../notes.py",
     ],
 )
-async def test_of_a_link_to_a_secret_nothing_reaches_the_worker(
-    client: RawClient, relay: Relay, home: Path, name: str
-) -> None:
+async def test_a_link_to_a_secret_reaches_no_worker(client: RawClient, relay: Relay, home: Path, name: str) -> None:
     uri = f"{home.as_uri()}/{name}"
     client.open(uri, MARKED)
     offered = await actions(client, uri)  # which may come before it is known where the link leads
@@ -110,17 +105,14 @@ async def test_a_cell_of_a_linked_notebook_gets_nothing(client: RawClient, relay
     notebook, cell = f"{home.as_uri()}/sshlink/n.ipynb", "vscode-notebook-cell:/n.ipynb#1"
     opened = {"uri": notebook, "notebookType": "x", "version": 1, "cells": [{"kind": 2, "document": cell}]}
     text = {"uri": cell, "languageId": "python", "version": 1, "text": MARKED}
-    client.send(
-        {"method": "notebookDocument/didOpen", "params": {"notebookDocument": opened, "cellTextDocuments": [text]}}
-    )
+    params = {"notebookDocument": opened, "cellTextDocuments": [text]}
+    client.send({"method": "notebookDocument/didOpen", "params": params})
     assert await suggested(client, cell) == []
     assert "may hold secrets" in (await client.status(cell))["off"]
     assert relay.requests == []
 
 
-async def test_a_link_that_is_changed_while_it_is_open_leaks_nothing(
-    client: RawClient, relay: Relay, home: Path
-) -> None:
+async def test_a_link_changed_while_it_is_open_leaks_nothing(client: RawClient, relay: Relay, home: Path) -> None:
     link = home / "harmless.py"
     client.open(link.as_uri(), MARKED)
     await suggested(client, link.as_uri())

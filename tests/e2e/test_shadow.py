@@ -1,6 +1,5 @@
 """Shadow mode end to end: the real server and embedded model, and beside it a partner's worker that asks a server."""
 
-import asyncio
 import json
 import sqlite3
 from collections.abc import AsyncIterator, Callable
@@ -18,9 +17,7 @@ from tests.e2e.raw_client import CAN, RawClient
 from tests.e2e.test_usage import HOLES, QUICK, Filler, put_in, saved
 from tests.e2e.typist import Item, Typist
 from tests.partner_server import PartnerServer, partner_server
-from tests.workers import PATIENCE_S
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+from tests.workers import until
 
 MARKED = "def average(numbers):\n    peculiar_total = ‸\n    return peculiar_total\n"
 Start = Callable[..., Any]
@@ -39,7 +36,6 @@ async def partner() -> AsyncIterator[PartnerServer]:
 
 @pytest.fixture
 def start(state: Path, start_raw: StartRaw, partner: PartnerServer) -> Start:
-
     async def begin(sample: float = 1.0, **more: Any) -> RawClient:
         options = {**QUICK, "partner": {"url": partner.url}, "shadow": {"sample": sample}, **more}
         return await start_raw(options, capabilities=CAN)
@@ -58,20 +54,16 @@ def rows(of: str = "pair") -> list[Row]:
         return [dict(row) for row in connection.execute(_IN_ORDER[of])]
 
 
-async def until(count: int, of: str = "pair") -> list[Row]:
+async def rows_once(count: int, of: str = "pair") -> list[Row]:
     """The rows of a table, once there are so many."""
-    async with asyncio.timeout(PATIENCE_S):
-        while len(found := rows(of)) < count:
-            await asyncio.sleep(0.05)
-    return found
+    await until(lambda: len(rows(of)) >= count)
+    return rows(of)
 
 
 async def answered(trigger: str) -> Row:
     """The last pair of that trigger, once the other model has answered."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not (found := [row for row in rows() if (row["outcome"], row["trigger"]) == ("answered", trigger)]):
-            await asyncio.sleep(0.05)
-    return found[-1]
+    wanted = ("answered", trigger)
+    return (await until(lambda: [row for row in rows() if (row["outcome"], row["trigger"]) == wanted]))[-1]
 
 
 async def shown(client: RawClient, runtime: Path, text: str = MARKED) -> tuple[Typist, Item]:
@@ -91,9 +83,8 @@ async def test_after_ghost_text_the_partner_is_asked_the_same_unseen(
     assert partner.fills[-1].prefix.endswith("peculiar_total = ")
     put_in(user, item)
     await saved(user)
-    async with asyncio.timeout(PATIENCE_S):
-        while (hole := rows("pair_hole")[-1])["main_at_save"] is None:
-            await asyncio.sleep(0.05)
+    await until(lambda: rows("pair_hole")[-1]["main_at_save"] is not None)
+    hole = rows("pair_hole")[-1]
     assert hole["main_at_save"] == 1.0
     assert hole["other_at_save"] < 1.0
     assert await client.quit() == 0
@@ -137,12 +128,10 @@ async def test_no_byte_of_any_text_is_kept(start: Start, runtime_folder: Path, s
         assert word.encode() not in held, word
 
 
-async def test_partner_as_model_is_compared_with_the_embedded_one(
-    start: Start, runtime_folder: Path, partner: PartnerServer
-) -> None:
+async def test_partner_is_compared_with_embedded(start: Start, runtime_folder: Path, partner: PartnerServer) -> None:
     client = await start(model="partner")
     await shown(client, runtime_folder)
-    pair = (await until(1))[-1]
+    pair = (await rows_once(1))[-1]
     assert (pair["main_model"], pair["other_model"]) == (partner.name, "embedded")
     assert pair["outcome"] in ("answered", "nothing", "late")
     assert await client.quit() == 0

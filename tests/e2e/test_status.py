@@ -5,15 +5,12 @@ import os
 import signal
 from pathlib import Path
 
-import pytest
 from lsprotocol import types
 from lsprotocol.types import Position
 
 from tests.e2e.conftest import PATIENT, StartEditor
 from tests.e2e.editor import Editor, capabilities
 from tests.workers import PATIENCE_S, short_folder
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_a_ready_worker_says_what_it_runs(editor: Editor) -> None:
@@ -46,9 +43,8 @@ async def test_it_says_why_nothing_comes_at_a_position(editor: Editor) -> None:
     uri = editor.open("name = \n")
     here, there = {"line": 0, "character": 7}, {"line": 0, "character": 2}
     asked = [{"textDocument": {"uri": uri}, "position": position} for position in (here, there, {"line": "x"})]
-    at_end, in_word, nowhere = [
-        await editor.client.protocol.send_request_async("infill/status", params) for params in asked
-    ]
+    ask = editor.client.protocol.send_request_async
+    at_end, in_word, nowhere = [await ask("infill/status", params) for params in asked]
     assert at_end.noHole is None
     assert "middle of a word" in in_word.noHole
     assert not hasattr(nowhere, "noHole")

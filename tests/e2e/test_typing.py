@@ -5,23 +5,19 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 import pytest_asyncio
 
 from lsp_server.inline.document_state import GRACE_S
-from tests.e2e.conftest import StartRaw
+from tests.e2e.conftest import PATIENT, StartRaw
 from tests.e2e.raw_client import RawClient
 from tests.e2e.typist import Typist
 from tests.workers import ATTEMPTS
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 CANCELLED = -32800
 BODY = "def add(a, b):\n    return ‸\n\n\nprint(add(1, 2))\n"
 LONG = "def total(values):\n    result = ‸\n    return result\n"
 """What belongs there has more than a letter or two."""
-LIMITS = {"automatic": 60_000, "invoked": 60_000}
-QUICK = {"deadlineMs": LIMITS, "maxSteps": 4, "debounceMs": 0, "confidenceFloor": 0, "idleSeconds": 30}
+QUICK = {**PATIENT, "maxSteps": 4, "debounceMs": 0, "confidenceFloor": 0}
 SLOW = {**QUICK, "maxSteps": 40, "candidates": {"invoked": 8}}
 """A request that still runs when the worker, which was held, reads what was sent to it meanwhile."""
 
@@ -108,8 +104,7 @@ def check_hole(user: Typist, holes: list[dict[str, Any]]) -> None:
     """One hole at the cursor, its text in pieces with a probability each."""
     (hole,) = holes
     at = {"line": 0, "character": len("s = 'xx'; total = ")}
-    assert hole["range"] == {"start": at, "end": at}
-    assert hole["text"] == "".join(hole["pieces"])
+    assert (hole["range"], hole["text"]) == ({"start": at, "end": at}, "".join(hole["pieces"]))
     assert len(hole["pieces"]) == len(hole["confidences"])
     assert all(0 <= confidence <= 1 for confidence in hole["confidences"])
 

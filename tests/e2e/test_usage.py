@@ -1,8 +1,5 @@
-"""`infill-ls stats` after real sessions: the figures match what was shown, accepted, rejected and kept, and contain no
-text.
-"""
+"""`infill-ls stats` after real sessions: the figures match what was seen, done and kept, and contain no text."""
 
-import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,23 +11,13 @@ import pytest_asyncio
 
 from inference.bench.infilling_tasks import edit_similarity
 from lsp_server.cli import main
-from tests.e2e.conftest import StartRaw
+from tests.e2e.conftest import PATIENT, StartRaw
 from tests.e2e.raw_client import CAN, RawClient
 from tests.e2e.typist import CURSOR, Item, Typist
-from tests.workers import PATIENCE_S
+from tests.workers import until
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-LIMITS = {"automatic": 60_000, "invoked": 60_000}
-QUICK = {
-    "deadlineMs": LIMITS,
-    "maxSteps": 4,
-    "debounceMs": 0,
-    "confidenceFloor": 0,
-    "idleSeconds": 30,
-    "prefetch": False,
-    "candidates": {"invoked": 1},
-}
+ALONE = {"debounceMs": 0, "confidenceFloor": 0, "prefetch": False, "candidates": {"invoked": 1}}
+QUICK = {**PATIENT, "maxSteps": 4, **ALONE}
 LONG = "def total(values):\n    remarkable_result = ‸\n    return remarkable_result\n"
 HOLES = "def size(path):\n    return ???\n\n\nprint(???)\n"
 EVERYWHERE = {"start": {"line": 0, "character": 0}, "end": {"line": 9, "character": 0}}
@@ -39,12 +26,10 @@ Stats = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def stats(state: Path, capsys: pytest.CaptureFixture[str]) -> Stats:
-
     def run(*more: str) -> dict[str, Any]:
         capsys.readouterr()
         main(["stats", "--json", *more])
-        found: dict[str, Any] = json.loads(capsys.readouterr().out)
-        return found
+        return json.loads(capsys.readouterr().out)
 
     return run
 
@@ -150,16 +135,14 @@ class Filler:
         client.open(self.uri, text)
 
     async def command(self, *, applies: bool) -> list[Any]:
-        asked = {"uri": self.uri, "range": EVERYWHERE}
+        place = {"uri": self.uri, "range": EVERYWHERE}
         key, seen = f"fill {len(self.client.notes)}", len(self.client.notes)
-        self.client.request(key, "workspace/executeCommand", {"command": "infill-ls.fillFile", "arguments": [asked]})
-        async with asyncio.timeout(PATIENCE_S):
-            while not (found := [each for each in self.client.notes[seen:] if each["method"] == "workspace/applyEdit"]):
-                await asyncio.sleep(0.02)
-        edits = self.edits_of(found[0]["params"]["edit"])
+        self.client.request(key, "workspace/executeCommand", {"command": "infill-ls.fillFile", "arguments": [place]})
+        (asked,) = await until(lambda: [it for it in self.client.notes[seen:] if it["method"] == "workspace/applyEdit"])
+        edits = self.edits_of(asked["params"]["edit"])
         if applies:
             self.apply(edits)
-        self.client.send({"id": found[0]["id"], "result": {"applied": applies}})
+        self.client.send({"id": asked["id"], "result": {"applied": applies}})
         assert (await self.client.reply(key))["result"]["applied"] is applies
         return edits
 
@@ -176,14 +159,11 @@ class Filler:
         """As one change for each edit, the last place first."""
         self.version += 1
         changes = [{"range": each["range"], "text": each["newText"]} for each in reversed(edits)]
-        document = {"uri": self.uri, "version": self.version}
-        params = {"textDocument": document, "contentChanges": changes}
+        params = {"textDocument": {"uri": self.uri, "version": self.version}, "contentChanges": changes}
         self.client.send({"method": "textDocument/didChange", "params": params})
 
 
-async def test_each_hole_of_a_fill_counts_where_the_editor_applies_it(
-    start_raw: StartRaw, state: Path, stats: Stats
-) -> None:
+async def test_each_hole_counts_where_the_editor_applies_it(start_raw: StartRaw, state: Path, stats: Stats) -> None:
     client = await start_raw(QUICK, capabilities={**CAN, "experimental": {"infillDrafts": True}})
     applied, refused, chosen = (Filler(client, HOLES) for _ in range(3))
     first = await applied.command(applies=True)
@@ -232,10 +212,7 @@ async def test_unwritable_statistics_are_reported_once(start_raw: StartRaw, stat
     client = await start_raw(QUICK, capabilities=CAN)
     for _ in range(2):
         await Filler(client, HOLES).command(applies=True)
-        async with asyncio.timeout(PATIENCE_S):
-            while not client.shown:
-                await asyncio.sleep(0.02)
+        await until(lambda: client.shown)
     assert await client.quit() == 0
     (told,) = client.shown
-    assert str(state) in told
-    assert "`statistics`" in told
+    assert str(state) in told and "`statistics`" in told

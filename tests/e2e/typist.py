@@ -68,8 +68,7 @@ class Typist:
         return key
 
     async def items(self, key: str) -> list[Item]:
-        found: list[Item] = (await self.client.reply(key))["result"]["items"]
-        return found
+        return (await self.client.reply(key))["result"]["items"]
 
     async def offered(self, *, invoked: bool = False, at_least: int = 1, **more: object) -> Item:
         """The first item at the cursor; the model is small, and may need several goes at one that is long enough."""
@@ -84,16 +83,13 @@ class Typist:
     @staticmethod
     def id(item: Item) -> str:
         """What the item is called when it is accepted or turned down."""
-        name: str = item["command"]["arguments"][0]
-        return name
+        return item["command"]["arguments"][0]
 
     def applied(self, item: Item) -> str:
-        """The text with the item put in."""
         start, end = self.span(item)
         return self.text[:start] + str(item["insertText"]) + self.text[end:]
 
     def rest(self, item: Item) -> str:
-        """What of the item is still to be typed."""
         start, _ = self.span(item)
         fill: str = item["insertText"]
         assert fill.startswith(self.text[start : self.cursor])
@@ -125,8 +121,7 @@ class Typist:
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 told = self.told()[after:]
-                status = await self.client.status()
-                if told and _is_idle(status):
+                if told and _is_idle(await self.client.status()):
                     return told
                 await asyncio.sleep(0.02)
 

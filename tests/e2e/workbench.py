@@ -14,10 +14,7 @@ from tests.workers import PATIENCE_S
 
 
 class Workbench:
-    """An editor, the text it shows for each document, and all that the server has sent it.
-
-    `refuses` is what it answers an edit with instead of applying it.
-    """
+    """An editor, its texts, and what the server has sent. `refuses`: its answer to an edit that it does not apply."""
 
     def __init__(self, editor: Editor) -> None:
         self.editor = editor

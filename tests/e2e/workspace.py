@@ -16,7 +16,6 @@ from tests.workers import PATIENCE_S
 def asked_capabilities() -> types.ClientCapabilities:
     """Those of an editor that lets itself be asked for settings, and watches files."""
     can = capabilities()
-    assert can.workspace is not None
     watched = types.DidChangeWatchedFilesClientCapabilities(dynamic_registration=True)
     pushed = types.DidChangeConfigurationClientCapabilities(dynamic_registration=True)
     more = {"configuration": True, "did_change_watched_files": watched, "did_change_configuration": pushed}
@@ -45,7 +44,6 @@ class Workspace(Editor):
             await asyncio.sleep(0.02)
 
     async def messages(self) -> list[str]:
-        """What the server has shown."""
         await self.status()
         return [message.message for message in self.client.messages]
 
