@@ -135,8 +135,9 @@ class Neovim:
         except AssertionError as error:
             raise AssertionError(f"{error}; {self._state()}") from None
 
-    def attached(self) -> None:
+    def attached(self) -> "Neovim":
         until(lambda: self.status().get("state") in ("ready", "busy"), "the model is ready")
+        return self
 
     def status(self) -> dict[str, Any]:
         """What the server says of itself; empty while there is none."""
@@ -171,9 +172,8 @@ class Neovim:
 
 def _started(words: list[str], folder: Path) -> "subprocess.Popen[bytes]":
     with (folder / "nvim.out").open("w") as log:
-        return subprocess.Popen(
-            words, cwd=folder, env=environment(folder), stdin=subprocess.DEVNULL, stdout=log, stderr=log
-        )
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+        return subprocess.Popen(words, cwd=folder, env=environment(folder), **pipes)
 
 
 def _answered(requests: list[str]) -> bool:

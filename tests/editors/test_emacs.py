@@ -35,17 +35,10 @@ def emacs(function: str, text: str, folder: Path, network: PrivateNetwork | None
     file.write_text(text)
     words = [program("emacs") or "emacs", "--batch", "-Q", "-l", str(CONFIGURATION), "-l", str(DRIVER)]
     words += ["--eval", f"({function} {json.dumps(str(file))})", "--eval", "(eglot-shutdown (eglot-current-server))"]
-    done = subprocess.run(
-        network.command(*words) if network else words,
-        env=environment(folder),
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=2 * PATIENCE_S,
-        check=False,
-    )
+    command = network.command(*words) if network else words
+    place = {"env": environment(folder), "cwd": folder, "timeout": 2 * PATIENCE_S}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **place)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     assert done.returncode == 0, done.stderr
     assert lines, done.stderr
-    found: dict[str, Any] = json.loads(lines[-1])
-    return found
+    return json.loads(lines[-1])

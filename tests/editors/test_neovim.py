@@ -17,15 +17,13 @@ def test_the_readme_shows_the_snippet_that_is_tested_here() -> None:
 
 
 def test_lines_of_the_readme_give_ghost_text(start_neovim: StartNeovim) -> None:
-    neovim = start_neovim(LINE, SNIPPET)
-    neovim.attached()
+    neovim = start_neovim(LINE, SNIPPET).attached()
     takes_a_suggestion(neovim)
     assert neovim.messages == ""
 
 
 def test_with_the_plugin_a_suggestion_appears_and_tab_takes_it(start_neovim: StartNeovim, plugin_init: Path) -> None:
-    neovim = start_neovim(LINE, plugin_init)
-    neovim.attached()
+    neovim = start_neovim(LINE, plugin_init).attached()
     takes_a_suggestion(neovim)
     assert neovim.said == []
     assert neovim.messages == ""

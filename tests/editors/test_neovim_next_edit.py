@@ -1,6 +1,4 @@
-"""The next edit in a real Neovim: a rename over three places takes three Tabs, and every key keeps the user's
-mapping.
-"""
+"""The next edit in a real Neovim: a rename over three places takes three Tabs; keys keep the user's mapping."""
 
 from pathlib import Path
 

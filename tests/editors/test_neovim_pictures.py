@@ -70,9 +70,8 @@ def visible(start_neovim: StartNeovim, plugin_init: Path) -> Callable[..., Neovi
     plugin_init.write_text(LOOK + plugin_init.read_text().replace("settings = {", one))
 
     def start(text: str, width: int = WIDTH) -> Neovim:
-        neovim = start_neovim(text, plugin_init, visible=True, size=(width, len(text.splitlines()) + 6))
-        neovim.attached()
-        return neovim
+        size = (width, len(text.splitlines()) + 6)
+        return start_neovim(text, plugin_init, visible=True, size=size).attached()
 
     return start
 

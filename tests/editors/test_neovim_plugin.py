@@ -34,8 +34,7 @@ require('infill.drafts').on_draft(nil, draft, { client_id = client.id })
 
 
 def test_a_word_is_accepted_then_the_next_then_the_rest(start_neovim: StartNeovim, plugin_init: Path) -> None:
-    neovim = start_neovim("\n", plugin_init)
-    neovim.attached()
+    neovim = start_neovim("\n", plugin_init).attached()
     before, ghost = suggestion_of_several_words(neovim)
     first, second, *_ = WORD.findall(ghost)
     neovim.type("<C-Right>")
@@ -66,8 +65,7 @@ def test_a_line_is_accepted_and_what_follows_it_is_left(start_neovim: StartNeovi
 def test_a_key_does_what_it_did_where_nothing_is_suggested(start_neovim: StartNeovim, plugin_init: Path) -> None:
     before = "vim.keymap.set('i', '<C-]>', function() return 'mine' end, { expr = true })\n"
     plugin_init.write_text(before + plugin_init.read_text())
-    neovim = start_neovim("x = 1\n", plugin_init, "main.txt")
-    neovim.attached()
+    neovim = start_neovim("x = 1\n", plugin_init, "main.txt").attached()
     neovim.lua("vim.lsp.inline_completion.enable(false, { bufnr = 0 })")
     neovim.type("A<C-]><Tab>.<Esc>")
     until(lambda: neovim.text.endswith(".\n"), "the keys are typed")
@@ -75,8 +73,7 @@ def test_a_key_does_what_it_did_where_nothing_is_suggested(start_neovim: StartNe
 
 
 def test_drafts_are_shown_until_the_suggestion_is_there(start_neovim: StartNeovim, plugin_init: Path) -> None:
-    neovim = start_neovim("\n", plugin_init)
-    neovim.attached()
+    neovim = start_neovim("\n", plugin_init).attached()
     steps: list[list[int]] = []
     for number in range(8):
         if any(len(shown) > 1 for shown in steps):
@@ -90,8 +87,7 @@ def test_drafts_are_shown_until_the_suggestion_is_there(start_neovim: StartNeovi
 
 
 def test_drafts_of_an_action_are_shown_in_place(start_neovim: StartNeovim, plugin_init: Path) -> None:
-    neovim = start_neovim(HOLES, plugin_init)
-    neovim.attached()
+    neovim = start_neovim(HOLES, plugin_init).attached()
     neovim.type(":Infill file<CR>")
     until(lambda: neovim.text != HOLES, "the holes are filled")
     assert len(neovim.recorded("drafts")) > 1
@@ -103,8 +99,7 @@ def test_drafts_of_an_action_are_shown_in_place(start_neovim: StartNeovim, plugi
 
 
 def test_draft_hides_what_it_would_replace(start_neovim: StartNeovim, plugin_init: Path) -> None:
-    neovim = start_neovim("f(???, 2)\nlong = [1,\n  2]\nend\n", plugin_init)
-    neovim.attached()
+    neovim = start_neovim("f(???, 2)\nlong = [1,\n  2]\nend\n", plugin_init).attached()
     draw(neovim, hole(0, 2, 0, 5, ["alp", "ha", "bet"]), hole(1, 7, 2, 4, ["x", "\n", "y", "\nz"]))
     assert neovim.screen[:5] == ["f(alphabet, 2)", "long = x", "y", "z", "end"]
     draw(neovim, hole(0, 2, 0, 5, ["é"]))
@@ -116,12 +111,10 @@ def test_draft_hides_what_it_would_replace(start_neovim: StartNeovim, plugin_ini
 
 
 def test_each_token_is_tinted_by_how_sure_the_model_is(start_neovim: StartNeovim, plugin_init: Path) -> None:
-    neovim = start_neovim("x = \n", plugin_init)
-    neovim.attached()
+    neovim = start_neovim("x = \n", plugin_init).attached()
     draw(neovim, {**hole(0, 4, 0, 4, ["a", "b", "c", "d"]), "confidences": [1.0, 0.7, 0.4, 0.1]})
-    (mark,) = neovim.lua(
-        "return vim.api.nvim_buf_get_extmarks(0, vim.api.nvim_get_namespaces()[...], 0, -1, { details = true })", DRAFTS
-    )
+    marks = "return vim.api.nvim_buf_get_extmarks(0, vim.api.nvim_get_namespaces()[...], 0, -1, { details = true })"
+    (mark,) = neovim.lua(marks, DRAFTS)
     groups = [group for _, group in mark[3]["virt_text"]]
     assert groups == ["InfillSure", "InfillLikely", "InfillUnsure", "InfillNoise"]
     assert all(neovim.lua("return vim.api.nvim_get_hl(0, { name = ... }).fg", group) for group in groups)
@@ -170,8 +163,7 @@ def test_a_new_user_is_told_once_which_better_model_runs_here(start_neovim: Star
 
 
 def test_health_status_and_toggle_tell_how_things_are(start_neovim: StartNeovim, plugin_init: Path) -> None:
-    neovim = start_neovim(LINE, plugin_init)
-    neovim.attached()
+    neovim = start_neovim(LINE, plugin_init).attached()
     neovim.type(":Infill status<CR>")
     until(lambda: neovim.said, "the status is shown")
     assert re.fullmatch(r"infill: ready \(.+ on .+\)", neovim.said[0])
@@ -213,8 +205,7 @@ def test_a_command_is_about_what_is_selected(
     start_neovim: StartNeovim, plugin_init: Path, keys: str, start: tuple[int, int], end: tuple[int, int]
 ) -> None:
     """In bytes, as Neovim and the server have agreed; a character at the end is selected whole."""
-    neovim = start_neovim("if x:\n    ä = ü\n    ä, x\n", plugin_init)
-    neovim.attached()
+    neovim = start_neovim("if x:\n    ä = ü\n    ä, x\n", plugin_init).attached()
     neovim.lua(SPY)
     neovim.type(f"{keys}:Infill rework 0<CR>")
     found = until(lambda: neovim.recorded("arguments"), "the command is sent")[0]["range"]
@@ -224,8 +215,7 @@ def test_a_command_is_about_what_is_selected(
 
 def test_a_command_that_is_cancelled_changes_nothing(start_neovim: StartNeovim, plugin_init: Path) -> None:
     """The worker stands still meanwhile, so that nothing but the cancelling can end it."""
-    neovim = start_neovim(HOLES, plugin_init)
-    neovim.attached()
+    neovim = start_neovim(HOLES, plugin_init).attached()
     worker = neovim.status()["pid"]
     os.kill(worker, signal.SIGSTOP)
     try:

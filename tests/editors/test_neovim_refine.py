@@ -63,8 +63,7 @@ def test_draft_is_refined_in_place_and_taken(start_neovim: StartNeovim, project:
     draft = drafted(neovim)
     with partner.held():
         neovim.type("<M-r>")
-        asked = partner.until_asked(0)
-        assert asked["draft"] == draft
+        assert partner.until_asked(0)["draft"] == draft
         assert on_screen(neovim) == draft
     until(lambda: on_screen(neovim) == BETTER, "the suggestion is refined in place")
     assert neovim.text == LINE

@@ -61,9 +61,8 @@ def _config(layers: int, shape: dict[str, int]) -> Any:
     text = RELEASED_TEXT_CONFIG | {"num_hidden_layers": layers} | shape
     kinds = ["sliding_attention" if (number + 1) % 6 else "full_attention" for number in range(layers)]
     kinds[-1] = "full_attention"
-    config = DiffusionGemmaConfig(
-        text_config=DiffusionGemmaTextConfig(**text, layer_types=kinds), vision_config=NO_VISION, canvas_length=256
-    )
+    text_config = DiffusionGemmaTextConfig(**text, layer_types=kinds)
+    config = DiffusionGemmaConfig(text_config=text_config, vision_config=NO_VISION, canvas_length=256)
     config.dtype = torch.bfloat16
     config.architectures = ["DiffusionGemmaForBlockDiffusion"]
     return config

@@ -45,8 +45,7 @@ def _compare(home: Path) -> dict[str, Any]:
     sides = []
     for dtype in ("bfloat16", "4bit"):
         file = home / dtype
-        command = [sys.executable, "-m", __spec__.name, dtype, str(home / "model"), str(file)]
-        subprocess.run(command, check=True)
+        subprocess.run([sys.executable, "-m", __spec__.name, dtype, str(home / "model"), str(file)], check=True)
         sides.append(torch.load(file))
     half, packed = sides
     cosine = torch.cosine_similarity(half.pop("logits"), packed.pop("logits"), dim=-1)

@@ -91,8 +91,7 @@ HOLES = {
 
 
 async def test_the_model_runs_under_its_name(bench: Workbench) -> None:
-    uri = bench.open("x = ")
-    await bench.editor.complete(uri, Position(0, 4))
+    await bench.editor.complete(bench.open("x = "), Position(0, 4))
     status = await bench.editor.status()
     assert (status.model, status.device, status.note) == (MODEL, "cpu", "")
 

@@ -32,8 +32,7 @@ async def test_it_is_asked_by_infill(llama: Llama, kind: str) -> None:
     async with partner_at(llama.url, kind) as infiller:
         assert infiller.partner == "infill"
         events = [event async for event in infiller.infill(one_hole(max_tokens=12))]
-    done = events[-1]
-    assert done.outcome is Outcome.COMPLETE
+    assert events[-1].outcome is Outcome.COMPLETE
     (candidate,) = (event for event in events if isinstance(event, Candidate))
     assert candidate.texts[0].strip()
     assert "\n" not in candidate.texts[0]

@@ -68,8 +68,7 @@ def written_here() -> str:
     prompt = f"<|fim_prefix|>{BEFORE}<|fim_suffix|>{AFTER}<|fim_middle|>"
     ids = torch.tensor([tokenizer(prompt).input_ids])
     written = model.generate(ids, max_new_tokens=TOKENS, do_sample=False)[0, ids.shape[1] :]
-    text: str = tokenizer.decode(written, skip_special_tokens=True)
-    return text
+    return tokenizer.decode(written, skip_special_tokens=True)
 
 
 async def test_a_suffix_is_refused_in_words(partner_vllm: Vllm) -> None:
@@ -99,8 +98,6 @@ async def test_draft_on_screen_goes_to_the_partner(partner_vllm: Vllm, runtime_f
     at = Position(BEFORE.count("\n"), len(BEFORE.rpartition("\n")[2]))
     draft, *_ = await editor.complete(uri, at)
     before = partner_vllm.metric("request_success_total")
-    assert draft.command is not None
-    assert draft.command.arguments is not None
     asked = types.ExecuteCommandParams("infill-ls.refineSuggestion", [draft.command.arguments[0], uri])
     answer: Any = await editor.client.workspace_execute_command_async(asked)
     assert partner_vllm.metric("request_success_total") > before + 1  # the first finds out how to ask

@@ -41,7 +41,6 @@ def main(folder: Path, file: Path) -> None:
 
 def _shape(writer: gguf.GGUFWriter, config: dict[str, object]) -> None:
     rope = config["rope_parameters"]
-    assert isinstance(rope, dict)
     writer.add_name("infill-ls fim")
     writer.add_block_count(config["num_hidden_layers"])
     writer.add_context_length(config["max_position_embeddings"])

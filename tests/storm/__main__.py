@@ -39,12 +39,8 @@ CALM = 1 / 3
 """In the last part of the time nobody harms the worker, so that one that lives long is seen not to grow."""
 SETTLE_S = 120.0
 """How long after the end the last reply may come: a killed worker restarts and loads its model."""
-SETTINGS = {
-    "model": "embedded",
-    "deadlineMs": {"automatic": 1_500, "invoked": 10_000},
-    "debounceMs": 20,
-    "idleSeconds": 60,
-}
+DEADLINES = {"automatic": 1_500, "invoked": 10_000}
+SETTINGS = {"model": "embedded", "deadlineMs": DEADLINES, "debounceMs": 20, "idleSeconds": 60}
 LATE_S = 10.0 + GRACE_S + ANSWER_S
 """After so long a worker that has its model has answered, or was given up; one that loads may take longer."""
 
@@ -59,10 +55,7 @@ def worker_of(runtime: Path) -> psutil.Process | None:
 
 
 async def faults(client: RawClient, runtime: Path, chance: random.Random, until: float) -> Counter[str]:
-    """Kill or stop the worker at random moments until `until`, also while it loads; how often each was done.
-
-    `client` is asked whether it loads.
-    """
+    """Kill or stop the worker at random moments until `until`, also while it loads; how often each was done."""
     done: Counter[str] = Counter()
     while (left_s := until - time.monotonic()) > 0:
         pause_s = left_s / max(2 * (FAULTS - done.total()), 10)  # half the time goes into the faults themselves
@@ -84,10 +77,7 @@ async def _harm(worker: psutil.Process, kind: str, seconds: float) -> None:
 
 
 async def nonsense(client: RawClient, chance: random.Random, seconds: float) -> Counter[object]:
-    """Send the mutated messages within `seconds`.
-
-    Returns how many replies each id is owed less those it got: all zero when none is lost.
-    """
+    """Send the mutated messages within `seconds`. How many replies each id is owed less those it got: zero is right."""
     client.open(URI, "x = ???\n")
     bodies = [mutated(chance, key) for key in range(MESSAGES)]
     for body in bodies:
@@ -103,7 +93,6 @@ async def nonsense(client: RawClient, chance: random.Random, seconds: float) -> 
 
 
 def resident_mb(process_id: int) -> int:
-    """The memory of a process, in MB."""
     return psutil.Process(process_id).memory_info().rss >> 20
 
 

@@ -92,10 +92,7 @@ async def full_disk(processes: Iterable[psutil.Process], chance: random.Random, 
 async def writes_to_a_full_disk(
     folder: Path, runtime: Path, chance: random.Random, until: float
 ) -> tuple[Counter[str], list[str]]:
-    """Have a file filled where nothing can be written; how that ended, and what is a fault.
-
-    No file may be changed or left behind, and one line has to say why.
-    """
+    """How filling a file ended where nothing can be written, and faults: a file changed or left, or no line why."""
     done, faults = Counter[str](), list[str]()
     file, text = folder / "a.py", "x = 1\ny = ???\n"
     file.write_text(text)

@@ -88,11 +88,9 @@ class Typist:
         self.cancelled[key] = time.monotonic()
 
     def lost(self) -> list[str]:
-        """The requests that have no reply."""
         return [key for key in self.sent if self.client.counts[key] == 0]
 
     def doubled(self) -> list[str]:
-        """The requests that have more than one reply."""
         return [key for key in self.sent if self.client.counts[key] > 1]
 
     def waits_s(self) -> list[float]:

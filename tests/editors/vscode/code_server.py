@@ -102,9 +102,8 @@ class CodeServer:
         return [child for child in children if child.cmdline()[1:] == [str(self.home / "bin" / "infill-ls"), "serve"]]
 
     def _run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self._command(*self._common, *words), capture_output=True, text=True, env=self.environment, check=False
-        )
+        command = self._command(*self._common, *words)
+        return subprocess.run(command, capture_output=True, text=True, env=self.environment, check=False)
 
     def _command(self, *words: str) -> list[str]:
         command = [str(_NODE), str(_PROGRAM), *words]

@@ -55,7 +55,6 @@ def film(window: Window, name: str, *, width: int, height: int) -> Iterator[None
 def _cut(window: Window, frame: bytes, width: int, height: int) -> Image.Image:
     image = Image.open(io.BytesIO(frame)).convert("RGB")
     view = window.page.viewport_size
-    assert view is not None
     scale, clip = image.width / view["width"], window.clip(width, height)
     left, top = clip["x"] * scale, clip["y"] * scale
     return image.crop((round(left), round(top), round(left + width * scale), round(top + height * scale)))

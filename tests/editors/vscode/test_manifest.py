@@ -70,8 +70,7 @@ def test_every_command_of_a_key_or_menu_is_there() -> None:
 
 
 def test_the_release_is_the_servers() -> None:
-    project = (EDITORS.parent / "pyproject.toml").read_text()
-    assert f'version = "{MANIFEST["version"]}"' in project
+    assert f'version = "{MANIFEST["version"]}"' in (EDITORS.parent / "pyproject.toml").read_text()
 
 
 def test_tab_stays_with_vs_code_where_no_next_edit_is_shown() -> None:

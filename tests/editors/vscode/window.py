@@ -2,7 +2,6 @@
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from playwright.sync_api import BrowserContext, FloatRect, TimeoutError
@@ -57,8 +56,7 @@ class Window:
     @property
     def statuses(self) -> list[str]:
         """The different looks of the status item since the last file was closed, in order."""
-        found: Any = self.page.evaluate("window.seen.statuses")
-        return list(found)
+        return list(self.page.evaluate("window.seen.statuses"))
 
     @property
     def ghost(self) -> str:
@@ -75,14 +73,12 @@ class Window:
 
     @property
     def drafts(self) -> list[str]:
-        found: Any = self.page.evaluate("window.seen.drafts")
-        return list(found)
+        return list(self.page.evaluate("window.seen.drafts"))
 
     @property
     def ghosts(self) -> list[str]:
         """The different ghost texts since the last file was closed, in order; "" where there was none for a frame."""
-        found: Any = self.page.evaluate("window.seen.ghosts")
-        return list(found)
+        return list(self.page.evaluate("window.seen.ghosts"))
 
     def await_preview(self) -> str:
         self.page.wait_for_selector(".codelens-decoration a")
@@ -121,7 +117,6 @@ class Window:
 
     def clip(self, width: int, height: int) -> FloatRect:
         box = self.page.locator(".editor-instance .overflow-guard").first.bounding_box()
-        assert box is not None
         return {"x": box["x"], "y": box["y"], "width": width, "height": height}
 
     def close(self) -> None:
