@@ -1,20 +1,30 @@
 """The engines the tests run on: the embedded checkpoint, a small random one of the released kind, and the twin."""
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from inference.engine import Engine
 from inference.models import registry
+from lsp_server.worker.paths import WorkerPaths
 from tests.inference.loaded import TWIN
 from tests.inference.models.fim.checkpoints import FIM
 from tests.inference.models.random_model import save_random_checkpoint
+from tests.workers import RawClient
 
 
 @pytest.fixture(scope="session")
 def embedded() -> Engine:
     """The checkpoint that ships: mask corruption, slack token, plain prompt."""
     return Engine(registry.load())
+
+
+@pytest.fixture
+async def client(resident: WorkerPaths) -> AsyncIterator[RawClient]:
+    client = await RawClient.open(resident)
+    yield client
+    client.close()
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,7 @@ from inference.bench import next_edit
 
 def played(file: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     assert next_edit.main(["--limit", "1", "--resume", str(file)]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out.splitlines()[-1])
-    return found
+    return json.loads(capsys.readouterr().out.splitlines()[-1])
 
 
 def test_known_results_are_not_played_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

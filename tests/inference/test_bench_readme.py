@@ -16,14 +16,11 @@ _FLAG = re.compile(r"--[a-z][a-z\d-]+")
 def documented(benchmark: str) -> set[str]:
     """The flags of the table below the line that begins with a benchmark's name."""
     section = re.search(rf"^`bench {benchmark}\b.*?(?=^`bench|\Z)", FLAGS, re.MULTILINE | re.DOTALL)
-    assert section is not None
     return set(_FLAG.findall(" ".join(row for row in section[0].splitlines() if row.startswith("|"))))
 
 
 def flags_of(module: str) -> set[str]:
-    """The flags that a benchmark takes."""
-    parser = import_module(f"inference.bench.{module}").argument_parser()
-    return set(_FLAG.findall(parser.format_usage()))
+    return set(_FLAG.findall(import_module(f"inference.bench.{module}").argument_parser().format_usage()))
 
 
 @pytest.mark.parametrize("benchmark", BENCHMARKS)

@@ -10,10 +10,8 @@ COMMAND = [sys.executable, "-m", "lsp_server.cli", "bench", "server"]
 
 
 def test_each_kind_of_keystroke_is_measured() -> None:
-    done = subprocess.run(
-        [*COMMAND, "--lines", "200", "--keystrokes", "60"], capture_output=True, text=True, check=True
-    )
-    *shown, last = done.stdout.splitlines()
+    command = [*COMMAND, "--lines", "200", "--keystrokes", "60"]
+    *shown, last = subprocess.check_output(command, text=True).splitlines()
     result = json.loads(last)
     assert result["lines"] == pytest.approx(200, abs=10)
     assert "no model" in result["worker"]

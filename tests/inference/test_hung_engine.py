@@ -76,9 +76,8 @@ async def test_hung_engine_fails_the_fill(worker: Process) -> None:
     (await worker.connect()).close()
     client = WorkerClient(WorkerOptions(), name="tests", paths=worker.paths)
     drafted = asyncio.Event()
-    filling = asyncio.create_task(
-        while_alive(client, client.infill(long_fill(), lambda _: drafted.set()), SHORT_S, SHORT_S)
-    )
+    fill = client.infill(long_fill(), lambda _: drafted.set())
+    filling = asyncio.create_task(while_alive(client, fill, SHORT_S, SHORT_S))
     async with asyncio.timeout(PATIENCE_S):
         await drafted.wait()
     hang = await hang_in_a_step(client, worker.popen.pid)

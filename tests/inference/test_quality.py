@@ -25,7 +25,6 @@ def fill(engine: Engine, tasks: Sequence[InfillingTask], options: SolveOptions) 
 
 
 def test_fills_come_near_the_truth(embedded: Engine) -> None:
-    """Each task at its true length."""
     fills = [filled.text for filled in fill(embedded, TASKS, SolveOptions(ORACLE, steps=8))]
     truths = [task.parts.solution for task in TASKS]
     assert statistics.fmean(map(infilling_tasks.edit_similarity, fills, truths)) > FLOOR

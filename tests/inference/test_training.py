@@ -37,8 +37,6 @@ def test_each_checkpoint_of_a_run_fills_holes(finished: Path, name: str) -> None
     folder = finished / name
     assert registry.find(str(folder)).properties.slack_token_id == 4
     engine = Engine(registry.load(str(folder), device="cpu"))
-    request = InfillRequest(
-        "1", segments=(Text("def f(a):\n    return "), Hole(max_tokens=8), Text("\n\n\nx = f(1)\n"))
-    )
+    request = InfillRequest("1", (Text("def f(a):\n    return "), Hole(max_tokens=8), Text("\n\n\nx = f(1)\n")))
     (candidate,) = (event for event in engine.infill(request) if isinstance(event, Candidate))
     assert len(candidate.texts) == 1

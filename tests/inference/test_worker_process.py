@@ -24,8 +24,7 @@ async def test_one_worker_from_start_to_end(start_worker: StartWorker) -> None:
     assert (mode_of(worker.paths.folder), mode_of(worker.paths.socket)) == (0o700, 0o600)
     assert (await client.status()).state is WorkerState.LOADING
     client.send(fill("early", path=SECRET), fill("late for a cold start", deadline_ms=100))
-    late = await client.final("late for a cold start")
-    assert late.outcome is Outcome.DEADLINE
+    assert (await client.final("late for a cold start")).outcome is Outcome.DEADLINE
     assert (await client.status()).state is WorkerState.LOADING
     assert isinstance(await client.final("early"), Done)
     await client.becomes(is_idle)
@@ -87,14 +86,12 @@ async def test_failed_load_is_reported_and_ends_the_worker(start_worker: StartWo
     assert reply.code is ErrorCode.MODEL
     assert "/nowhere/no-model" in reply.message
     status = await client.status()
-    assert status.state is WorkerState.FAILED
-    assert status.detail == reply.message
+    assert status.state is WorkerState.FAILED and status.detail == reply.message
     client.send(fill("another"))
     assert isinstance(await client.final("another"), Failed)
     assert await worker.exit_status() == 1
     assert not worker.paths.socket.exists()
-    again = start_worker(*NO_MODEL, folder=worker.paths.folder)
-    (await again.connect()).close()
+    (await start_worker(*NO_MODEL, folder=worker.paths.folder).connect()).close()
 
 
 async def test_it_ends_when_idle_but_not_while_a_client_is_connected(start_worker: StartWorker) -> None:
@@ -140,8 +137,7 @@ async def test_a_folder_that_is_not_private_is_refused(start_worker: StartWorker
         folder.touch()
     worker = start_worker(folder=folder)
     assert await worker.exit_status() == EXIT_REFUSED
-    assert str(folder) in worker.stderr
-    assert "Traceback" not in worker.stderr
+    assert str(folder) in worker.stderr and "Traceback" not in worker.stderr
 
 
 async def test_over_tcp_only_the_token_opens(start_worker: StartWorker) -> None:

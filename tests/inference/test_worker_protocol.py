@@ -5,9 +5,9 @@ import asyncio
 import msgspec
 import pytest
 
+from inference import messages
 from inference.messages import (
     LENGTH_BYTES,
-    MAX_MESSAGE_BYTES,
     PROTOCOL_VERSION,
     Amend,
     Cancel,
@@ -15,10 +15,7 @@ from inference.messages import (
     Failed,
     Hello,
     Hole,
-    Status,
-    StatusRequest,
     Text,
-    Welcome,
     frame,
 )
 from lsp_server.worker.paths import WorkerPaths
@@ -37,11 +34,10 @@ async def test_a_greeting_is_answered_with_welcome_and_status(resident: WorkerPa
     client = await RawClient.open(resident, greet=False)
     client.send(Hello(client="tests"))
     welcome, status = await client.receive(), await client.receive()
-    assert isinstance(welcome, Welcome)
+    assert isinstance(welcome, messages.Welcome)
     assert welcome.protocol == PROTOCOL_VERSION
-    assert isinstance(status, Status)
-    assert status.pid == welcome.pid
-    assert status.model == "embedded"
+    assert isinstance(status, messages.Status)
+    assert (status.pid, status.model) == (welcome.pid, "embedded")
     assert status.device == "cpu"
     assert status.memory_bytes > 50_000_000
     client.close()
@@ -52,7 +48,7 @@ async def test_a_greeting_is_answered_with_welcome_and_status(resident: WorkerPa
     [
         pytest.param(frame(Hello(protocol=PROTOCOL_VERSION + 1)), ErrorCode.WRONG_PROTOCOL, id="other protocol"),
         pytest.param(frame(Hello(token="x")), ErrorCode.WRONG_TOKEN, id="unneeded token"),
-        pytest.param(frame(StatusRequest()), ErrorCode.BAD_MESSAGE, id="no greeting"),
+        pytest.param(frame(messages.StatusRequest()), ErrorCode.BAD_MESSAGE, id="no greeting"),
         pytest.param(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", ErrorCode.BAD_MESSAGE, id="http"),
         pytest.param(framed(b"\xc1\xc1\xc1"), ErrorCode.BAD_MESSAGE, id="not msgpack"),
         pytest.param(framed(b"\x91" * 4000), ErrorCode.BAD_MESSAGE, id="nested"),
@@ -74,7 +70,7 @@ async def test_bad_greeting_ends_the_connection(resident: WorkerPaths, raw: byte
     "raw",
     [
         pytest.param(frame(fill("")), id="without an id"),
-        pytest.param((MAX_MESSAGE_BYTES + 1).to_bytes(LENGTH_BYTES, "big"), id="too long, before its body"),
+        pytest.param((messages.MAX_MESSAGE_BYTES + 1).to_bytes(LENGTH_BYTES, "big"), id="too long, before its body"),
         pytest.param(framed(b"\xc1"), id="not msgpack"),
         pytest.param(framed(b"\x91" * 100_000), id="nested"),
         pytest.param(framed(b"\x82\xa4type\xa6cancel\xa2id\xa1\xff"), id="not UTF-8"),
@@ -82,14 +78,12 @@ async def test_bad_greeting_ends_the_connection(resident: WorkerPaths, raw: byte
         pytest.param(frame(Hello()), id="second greeting"),
     ],
 )
-async def test_bytes_that_are_not_a_message_end_the_connection(resident: WorkerPaths, raw: bytes) -> None:
-    client = await RawClient.open(resident)
+async def test_bytes_that_are_not_a_message_end_the_connection(client: RawClient, raw: bytes) -> None:
     client.send_bytes(raw)
     reply = await client.answer()
     is_request = raw == frame(fill(""))
     assert (reply.id, reply.code) == ("", ErrorCode.BAD_REQUEST if is_request else ErrorCode.BAD_MESSAGE)
     assert await client.is_closed()
-    client.close()
 
 
 async def test_half_a_message_and_silence_do_not_disturb_other_clients(resident: WorkerPaths) -> None:
@@ -113,42 +107,34 @@ async def test_half_a_message_and_silence_do_not_disturb_other_clients(resident:
         pytest.param({"type": "next_edit", "id": "x", "text": "", "hunks": ["no hunk"]}, id="next edit"),
     ],
 )
-async def test_a_malformed_request_fails_and_the_connection_goes_on(resident: WorkerPaths, request_: object) -> None:
-    client = await RawClient.open(resident)
+async def test_a_malformed_request_fails_and_the_connection_goes_on(client: RawClient, request_: object) -> None:
     client.send_bytes(packed(request_))
     reply = await client.answer()
     assert (reply.id, reply.code) == ("x", ErrorCode.BAD_REQUEST)
     client.send(fill("x"))
     assert not isinstance(await client.final("x"), Failed)
-    client.close()
 
 
-async def test_a_running_id_is_refused_and_the_running_request_goes_on(resident: WorkerPaths) -> None:
-    client = await RawClient.open(resident)
+async def test_a_running_id_is_refused_and_the_running_request_goes_on(client: RawClient) -> None:
     client.send(long_fill("same", candidates=1, max_steps=8))
     await client.first_draft()
     client.send(fill("same"))
     assert (await client.final("same")).code is ErrorCode.BAD_REQUEST
-    finished = await client.final("same")
-    assert not isinstance(finished, Failed)
+    assert not isinstance(await client.final("same"), Failed)
     client.send(fill("same"))
     assert not isinstance(await client.final("same"), Failed)
-    client.close()
 
 
-async def test_too_many_requests_are_refused_not_queued(resident: WorkerPaths) -> None:
-    client = await RawClient.open(resident)
+async def test_too_many_requests_are_refused_not_queued(client: RawClient) -> None:
     ids = [str(number) for number in range(70)]
     client.send(*(long_fill(request_id) for request_id in ids))
     refused = [await client.final(request_id) for request_id in ids[64:]]
     assert all(isinstance(reply, Failed) and reply.code is ErrorCode.BAD_REQUEST for reply in refused)
     client.send(*(Cancel(request_id) for request_id in ids))
     await client.becomes(is_idle)
-    client.close()
 
 
-async def test_too_much_in_flight_is_refused(resident: WorkerPaths) -> None:
-    client = await RawClient.open(resident)
+async def test_too_much_in_flight_is_refused(client: RawClient) -> None:
     running = [str(number) for number in range(4)]
     client.send(*(long_fill(request_id) for request_id in running))
     await client.becomes(lambda status: status.running == len(running))
@@ -159,13 +145,11 @@ async def test_too_much_in_flight_is_refused(resident: WorkerPaths) -> None:
     assert refused.code is ErrorCode.BAD_REQUEST
     assert "wait for an answer" in refused.message
     client.send(Amend("waits", 0, text[:20_000_000]))
-    failed = await client.final("waits")
-    assert failed.message.startswith("200000")
+    assert (await client.final("waits")).message.startswith("200000")
     client.send(fill("c"))
     client.send(*(Cancel(request_id) for request_id in running))
     assert not isinstance(await client.final("c"), Failed)
     await client.becomes(is_idle)
-    client.close()
 
 
 async def test_a_client_that_does_not_read_is_cut_off(resident: WorkerPaths) -> None:

@@ -42,8 +42,7 @@ async def test_a_worker_whose_files_are_deleted_comes_back(
     delete(worker.paths.folder)
     second = await worker.connect()
     assert (await second.status()).pid == (await first.status()).pid
-    rival = start_worker(folder=worker.paths.folder)
-    assert await rival.exit_status() == 3, "the lock is back too"
+    assert await start_worker(folder=worker.paths.folder).exit_status() == 3, "the lock is back too"
     first.close()
     second.close()
     worker.popen.send_signal(signal.SIGTERM)
@@ -68,8 +67,7 @@ async def test_worker_that_lost_its_place_ends(start_worker: StartWorker) -> Non
     other.send(fill("x"))
     assert isinstance(await other.final("x"), Done), "the loser left the winner's socket alone"
     assert (await other.status()).pid == second.popen.pid
-    third = start_worker(folder=first.paths.folder)
-    assert await third.exit_status() == 3
+    assert await start_worker(folder=first.paths.folder).exit_status() == 3
 
 
 async def test_unreachable_worker_says_so_once(start_worker: StartWorker) -> None:
@@ -84,5 +82,4 @@ async def test_unreachable_worker_says_so_once(start_worker: StartWorker) -> Non
     client.close()
     assert await worker.exit_status() == 0
     assert folder.read_text() == "in its place"
-    said = (folder.with_name("elsewhere") / "w.log").read_text()
-    assert said.count("cannot be reached") == 1
+    assert (folder.with_name("elsewhere") / "w.log").read_text().count("cannot be reached") == 1

@@ -7,25 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from inference.messages import (
-    MAX_STEPS,
-    Amend,
-    Cancel,
-    Candidate,
-    Done,
-    Draft,
-    Edit,
-    Failed,
-    Hole,
-    Hunk,
-    InfillRequest,
-    NextEditRequest,
-    NextEdits,
-    Outcome,
-    Status,
-    Text,
-    WorkerState,
-)
+from inference import messages
+from inference.messages import Amend, Cancel, Candidate, Done, Draft, Failed, Hole, Outcome, Status, Text
 from lsp_server.worker.paths import WorkerPaths
 from tests.workers import PATIENCE_S, Process, RawClient, fill, is_idle, long_fill
 
@@ -33,8 +16,7 @@ NOT_DEAF_S = 10.0
 """Within this any worker answers that is not deaf; it takes a few hundredths of a second."""
 
 
-async def test_drafts_then_candidates_then_done(resident: WorkerPaths) -> None:
-    client = await RawClient.open(resident)
+async def test_drafts_then_candidates_then_done(client: RawClient) -> None:
     client.send(fill("a", drafts=True, candidates=2, max_steps=4))
     kinds = []
     while not isinstance(message := await client.receive(), Done):
@@ -43,13 +25,10 @@ async def test_drafts_then_candidates_then_done(resident: WorkerPaths) -> None:
             assert message.id == "a"  # type: ignore[union-attr]
     assert message.outcome is Outcome.COMPLETE
     assert kinds == [Draft] * kinds.count(Draft) + [Candidate] * kinds.count(Candidate)
-    assert Draft in kinds
-    assert Candidate in kinds
-    client.close()
+    assert Draft in kinds and Candidate in kinds
 
 
-async def test_cancel_stops_between_two_steps_and_is_answered_once(resident: WorkerPaths) -> None:
-    client = await RawClient.open(resident)
+async def test_cancel_stops_between_two_steps_and_is_answered_once(client: RawClient) -> None:
     client.send(long_fill("a"))
     draft = await client.first_draft()
     client.send(Cancel("a"), Cancel("a"))
@@ -58,34 +37,31 @@ async def test_cancel_stops_between_two_steps_and_is_answered_once(resident: Wor
     await client.becomes(is_idle)
     client.send(fill("a"))
     assert await final_outcome(client, "a") is Outcome.COMPLETE
-    client.close()
 
 
-async def test_next_edits_then_done(resident: WorkerPaths) -> None:
-    client = await RawClient.open(resident)
-    hunk = Hunk(0, "def area(hight):\n", "def area(width):\n")
-    client.send(NextEditRequest("n", "def area(width):\n    return hight\n", (hunk,), proposals=(Edit(0, 3, "class"),)))
+async def test_next_edits_then_done(client: RawClient) -> None:
+    hunk = messages.Hunk(0, "def area(hight):\n", "def area(width):\n")
+    text, proposals = "def area(width):\n    return hight\n", (messages.Edit(0, 3, "class"),)
+    client.send(messages.NextEditRequest("n", text, (hunk,), proposals=proposals))
     found, done = await client.answer(), await client.answer()
-    assert isinstance(found, NextEdits)
+    assert isinstance(found, messages.NextEdits)
     assert (found.id, found.edits, done.id, done.outcome) == ("n", (), "n", Outcome.COMPLETE)
-    client.close()
 
 
-async def test_cancelling_a_request_that_is_not_running_does_nothing(resident: WorkerPaths) -> None:
-    client = await RawClient.open(resident)
+async def test_cancelling_a_request_that_is_not_running_does_nothing(client: RawClient) -> None:
     client.send(Cancel("never heard of"), fill("a"))
     assert await final_outcome(client, "a") is Outcome.COMPLETE
     client.send(Cancel("a"), fill("b"))
     assert await final_outcome(client, "b") is Outcome.COMPLETE
-    client.close()
 
 
 async def test_the_worker_is_free_once_a_client_vanishes(resident: WorkerPaths) -> None:
     client, witness = await RawClient.open(resident), await RawClient.open(resident)
-    client.send(*(long_fill(str(number), max_steps=MAX_STEPS) for number in range(6)))  # minutes, if they ran on
+    without_end = messages.MAX_STEPS  # minutes, if they ran on
+    client.send(*(long_fill(str(number), max_steps=without_end) for number in range(6)))
     await client.first_draft()
     before = await witness.status()
-    assert before.state is WorkerState.BUSY
+    assert before.state is messages.WorkerState.BUSY
     client.close()
     assert (await witness.becomes(is_idle)).clients == before.clients - 1
     witness.close()
@@ -115,23 +91,22 @@ LINE = "value=foo(bar,baz[12]);" * 600_000
     ],
     ids=["before and behind", "in a hole", "at the start of a hole"],
 )
-async def test_however_long_a_line_is_others_are_answered(
-    resident: WorkerPaths, segments: tuple[Text | Hole, ...]
+async def test_behind_a_long_line_others_are_answered(
+    client: RawClient, resident: WorkerPaths, segments: tuple[Text | Hole, ...]
 ) -> None:
-    client, other = await RawClient.open(resident), await RawClient.open(resident)
-    client.send(InfillRequest("long", segments, max_steps=1))
+    other = await RawClient.open(resident)
+    client.send(messages.InfillRequest("long", segments, max_steps=1))
     ended = asyncio.create_task(client.final("long"))
     while not ended.done():
         async with asyncio.timeout(NOT_DEAF_S):
             await other.status()
         await asyncio.sleep(0.01)
     assert isinstance(await ended, Done) or "does not fit" in ended.result().message  # type: ignore[union-attr]
-    client.close()
     other.close()
 
 
-async def test_too_long_amendment_fails_its_request_alone(resident: WorkerPaths) -> None:
-    client, other = await RawClient.open(resident), await RawClient.open(resident)
+async def test_too_long_amendment_fails_its_request_alone(client: RawClient, resident: WorkerPaths) -> None:
+    other = await RawClient.open(resident)
     client.send(long_fill("long"))
     await client.first_draft()
     client.send(Amend("long", 0, LINE))
@@ -140,7 +115,6 @@ async def test_too_long_amendment_fails_its_request_alone(resident: WorkerPaths)
     assert "does not fit" in failed.message
     other.send(fill("a"))
     assert await final_outcome(other, "a") is Outcome.COMPLETE
-    client.close()
     other.close()
 
 
@@ -161,15 +135,14 @@ async def test_every_request_gets_exactly_one_final_reply(resident: WorkerPaths)
                 await asyncio.sleep(chance.random() * 0.05)
     for client in crowd:
         await client.settle()
-        assert client.finals == Counter(client.asked)
-        assert client.late == []
+        assert (client.finals, client.late) == (Counter(client.asked), [])
         await client.leave()
     witness = await RawClient.open(resident)
     await witness.becomes(is_idle)
     witness.close()
 
 
-def random_request(chance: random.Random, request_id: str) -> InfillRequest:
+def random_request(chance: random.Random, request_id: str) -> messages.InfillRequest:
     deadline_ms = chance.choice([None, None, 0, 30, 1000])
     segments = () if chance.random() < 0.1 else fill().segments
     return fill(
@@ -194,7 +167,7 @@ class Chaotic:
     async def join(cls, place: WorkerPaths) -> "Chaotic":
         return cls(await RawClient.open(place))
 
-    def ask(self, request: InfillRequest) -> None:
+    def ask(self, request: messages.InfillRequest) -> None:
         self.asked.append(request.id)
         self.raw.send(request)
 

@@ -33,7 +33,6 @@ def order_of_turns(turns: Turns, jobs: list[Job], count: int, cost: Callable[[Jo
     order = ""
     for _ in range(count):
         chosen = turns.next(jobs)
-        assert chosen is not None
         turns.charge(chosen, cost(chosen))
         order += chosen.request.id
     return order
@@ -149,9 +148,7 @@ class SchedulerRun:
         ("bug", ErrorCode.INTERNAL),
     ],
 )
-def test_a_failing_step_fails_only_its_own_request(
-    kind: str, code: ErrorCode, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failing_step_fails_its_own_request(kind: str, code: ErrorCode, caplog: pytest.LogCaptureFixture) -> None:
     logging.getLogger("infill-ls.worker").propagate = True
     run = SchedulerRun(kind, "fine")
     answers = run.run()

@@ -110,11 +110,7 @@ def dreamon(
     budget: int,
     top_p: float = 1.0,
 ) -> tuple[list[int], list[str]]:
-    """DreamOn: one token a step; one that expands becomes two masks, one that deletes goes. And what happened.
-
-    `bias` (V,). One hole. `most_masks`: the length at which expanding is forbidden;
-    `budget`: how often it is allowed.
-    """
+    """DreamOn for one hole, `bias` (V,): expands below `most_masks` rows, `budget` times; and what happened."""
     ids, happened = list(ids), []
     rest = len(ids) - ids.count(mask)
     while mask in ids:

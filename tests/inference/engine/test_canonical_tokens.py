@@ -75,7 +75,6 @@ def test_a_hole_of_one_line_may_end_as_the_tokenizer_would(qwen: Vocabulary, tas
 def test_blanks_before_a_hole_and_typed_ones_are_kept(qwen: Vocabulary, blank: str, typed: str) -> None:
     plan = planned(qwen, "if x:\n" + blank, Hole(starts_with=typed), "\n")
     (hole,) = plan.layout.holes
-    assert hole.allowed is not None
     given = qwen.bytes_of([*plan.prefix_ids, *hole.forced])
     whole = ("if x:\n" + blank + typed).encode()
     assert whole.startswith(given)
@@ -92,7 +91,6 @@ def test_a_line_break_ends_the_text_of_a_hole_of_one_line(qwen: Vocabulary, fill
 
 
 def test_what_is_typed_of_a_hole_of_one_line_may_break_it(qwen: Vocabulary) -> None:
-    plan = planned(qwen, "x = ", Hole(single_line=True, starts_with="f(\n    y"), "\n")
-    (hole,) = plan.layout.holes
+    (hole,) = planned(qwen, "x = ", Hole(single_line=True, starts_with="f(\n    y"), "\n").layout.holes
     ids = [*hole.forced, *qwen.encode(" y)\n")]
     assert fills.texts(qwen, ids, [(0, len(hole.forced), len(ids))], [hole]) == ("f(\n    y)",)

@@ -61,7 +61,6 @@ def test_they_stand_on_the_canvas_as_fills_and_pins_are_held(embedded: Engine) -
     with case(embedded, Text(SOURCE), Hole(single_line=True, min_tokens=3, max_tokens=9), Text(REST)) as one:
         found = one.write()
         (hole,) = one.plan.layout.holes
-        assert hole.allowed is not None
         assert len(found) > 3
         for written in found:
             ((first, open_first, end),) = written.spans
@@ -100,8 +99,7 @@ def test_best_come_first_by_one_whole_pass(embedded: Engine) -> None:
         prefix, scores = [*one.plan.prefix_ids, *hole.forced], list[float]()
         for written in one.write():
             tokens = one.open_ids(written)
-            whole = [*prefix, *tokens, suffix[0]]
-            logits = causal_logits(gemma(embedded).network, whole).log_softmax(-1)
+            logits = causal_logits(gemma(embedded).network, [*prefix, *tokens, suffix[0]]).log_softmax(-1)
             each = [float(logits[len(prefix) + i - 1, id_]) for i, id_ in enumerate([*tokens, suffix[0]])]
             scores.append(rank.weighted(sum(each[:-1]), len(tokens), each[-1], rank.REST_OF_LINE))
     assert len(scores) > 3
@@ -109,15 +107,12 @@ def test_best_come_first_by_one_whole_pass(embedded: Engine) -> None:
 
 
 def test_half_a_word_is_only_continued_by_what_completes_it(embedded: Engine) -> None:
-    for source, hole in (
-        ("import numpy\nx = numpy.concaten", LINE),
-        ("x = ", Hole(single_line=True, starts_with="Ωμ")),
-    ):
+    typed = Hole(single_line=True, starts_with="Ωμ")
+    for source, hole in (("import numpy\nx = numpy.concaten", LINE), ("x = ", typed)):
         with case(embedded, Text(source), hole, Text("\n")) as one:
             found = one.write()
             (slots,) = one.plan.layout.holes
             assert found
-            assert slots.allowed is not None
             assert all(one.open_ids(written)[0] in slots.allowed for written in found)
 
 
@@ -136,8 +131,7 @@ def test_how_sure_it_is_does_not_suffer_from_what_was_typed(embedded: Engine) ->
 
 def test_once_it_is_late_what_there_is_is_taken(embedded: Engine) -> None:
     with case(embedded, Text(SOURCE), LINE, Text(REST)) as one:
-        found = one.write(late=lambda: True)
-        assert one.texts(found) == []
+        assert one.texts(one.write(late=lambda: True)) == []
         steps = iter([False, False, True])
         assert max(written.steps for written in one.write(late=lambda: next(steps))) == 2
 
@@ -152,9 +146,7 @@ def test_once_it_is_late_what_there_is_is_taken(embedded: Engine) -> None:
     ],
     ids=["several lines", "known length", "reworked", "two holes"],
 )
-def test_the_prefix_is_continued_for_one_line_of_open_length(
-    embedded: Engine, segments: tuple[Text | Hole, ...]
-) -> None:
+def test_the_prefix_is_continued_for_one_open_line(embedded: Engine, segments: tuple[Text | Hole, ...]) -> None:
     with case(embedded, *segments) as one:
         assert not continuations.wanted(embedded.loaded, one.plan)
 

@@ -12,8 +12,7 @@ MINIFIED = "value=foo(bar,baz[12]);"
 
 @given(TEXTS, st.integers(1, 300))
 def test_a_window_is_bounded_and_ends_with_the_text(text: str, size: int) -> None:
-    start = cutting.window_start(text, size)
-    assert 0 <= len(text) - start <= 2 * size
+    assert 0 <= len(text) - cutting.window_start(text, size) <= 2 * size
 
 
 @given(TEXTS, st.integers(8, 300))

@@ -34,9 +34,8 @@ def test_every_length_that_a_hole_may_have_gets_its_share(engine: Engine) -> Non
 
 def test_what_follows_begins_where_it_is_likely(engine: Engine) -> None:
     """Behind an `a` stands `(` or `r`, never the end of a line; of the rows after it these counts know nothing."""
-    likely, unlikely = (
-        found(engine, Text("x = ar"), Hole(single_line=True, max_tokens=6), Text(text)) for text in ("(", "\n")
-    )
+    hole = Hole(single_line=True, max_tokens=6)
+    likely, unlikely = (found(engine, Text("x = ar"), hole, Text(text)) for text in ("(", "\n"))
     assert likely[0] == max(likely) > max(likely[1:])
     assert unlikely[0] == min(unlikely) < min(unlikely[1:])
 

@@ -27,15 +27,13 @@ REST = "\n\n\nprint(size('.'))\n"
 
 @pytest.fixture(params=["embedded", "released"])
 def engine(request: pytest.FixtureRequest) -> Engine:
-    found: Engine = request.getfixturevalue(request.param)
-    return found
+    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture(params=["embedded", "released", "middle"])
 def each(request: pytest.FixtureRequest) -> Engine:
     """A causal model too, which has no canvas."""
-    found: Engine = request.getfixturevalue(request.param)
-    return found
+    return request.getfixturevalue(request.param)
 
 
 def fill(engine: Engine, *segments: Text | Hole, **options: object) -> tuple[list[Candidate], Done, list[Draft]]:
@@ -76,9 +74,8 @@ def test_candidates_differ_and_the_best_comes_first(engine: Engine) -> None:
 
 def test_a_fill_begins_with_what_was_typed(each: Engine) -> None:
     for typed in ("ret", "return os.pa", "    x", "é"):
-        candidates, *_ = fill(
-            each, Text(SOURCE), Hole(starts_with=typed, max_tokens=6), Text(REST), candidates=3, max_steps=3, seed=1
-        )
+        segments = (Text(SOURCE), Hole(starts_with=typed, max_tokens=6), Text(REST))
+        candidates, *_ = fill(each, *segments, candidates=3, max_steps=3, seed=1)
         assert all(c.texts[0].startswith(typed) for c in candidates)
 
 
@@ -115,7 +112,6 @@ def test_at_the_deadline_the_best_whole_answer_is_sent(engine: Engine) -> None:
     segments = (Text("a ="), hole, Text(f"\n{far}\nb ="), hole, Text("\n"))
     request = InfillRequest("r", segments, max_steps=48, seed=1)
     *_, candidate, done = [e for e in engine.infill(request, deadline=time.monotonic()) if e is not None]
-    assert isinstance(candidate, Candidate)
     assert not candidate.complete
     assert done.outcome is Outcome.DEADLINE
     assert candidate.steps == 1  # the first hole is whole, if not good; the second keeps what stands in it
@@ -165,8 +161,7 @@ def test_half_a_character_is_never_offered(tmp_path: Path) -> None:
     assert not any("\ufffd" in text for found in answered for each in found for text in each.texts)
     assert [] in answered, "where both are halves there is no candidate"
     assert {number for found in answered for each in found for number in each.unfilled} == {0, 1}
-    kept = Hole(text="caf\ufffd", strength=0.0)
-    (candidate, *_), _, _ = fill(engine, Text("x = "), kept, Text("\n"))
+    (candidate, *_), _, _ = fill(engine, Text("x = "), Hole(text="caf\ufffd", strength=0.0), Text("\n"))
     assert candidate.texts == ("caf\ufffd",), "what the user has there stays"
 
 
@@ -178,10 +173,8 @@ def test_closing_stops_within_a_step_and_frees_memory(embedded: Engine) -> None:
 
 
 def test_interleaved_requests_answer_as_they_would_alone(each: Engine) -> None:
-    requests = [
-        InfillRequest(str(n), (Text(SOURCE + "x" * n), Hole(max_tokens=6), Text(REST)), max_steps=4, seed=n)
-        for n in range(3)
-    ]
+    parts = [(Text(SOURCE + "x" * n), Hole(max_tokens=6), Text(REST)) for n in range(3)]
+    requests = [InfillRequest(str(n), segments, max_steps=4, seed=n) for n, segments in enumerate(parts)]
     alone = [[e.texts for e in each.infill(r) if isinstance(e, Candidate)] for r in requests]
     running: list[tuple[int, Iterator[object]]] = [(n, each.infill(r)) for n, r in enumerate(requests)]
     together: list[list[tuple[str, ...]]] = [[] for _ in requests]
@@ -224,8 +217,7 @@ def test_the_token_healed_into_reworked_text_is_not_reworked(engine: Engine, sou
 
 
 def test_rework_takes_fewer_steps_the_weaker_it_is(engine: Engine) -> None:
-    text = "return os.path.getsize(path)"
-    hole = Hole(text=text, strength=0.25)
+    hole = Hole(text="return os.path.getsize(path)", strength=0.25)
     candidates, *_ = fill(engine, Text(SOURCE), hole, Text(REST), max_steps=8, seed=1)
     assert 0 < candidates[0].steps <= 2
 
@@ -252,9 +244,7 @@ def test_keystroke_behind_a_long_prefix_encodes_few_tokens(embedded: Engine) -> 
         ((Hole(),), 1 << 40, "max_steps"),
     ],
 )
-def test_a_request_that_makes_no_sense_is_refused(
-    each: Engine, segments: tuple[Hole, ...], steps: int | None, message: str
-) -> None:
+def test_nonsense_is_refused(each: Engine, segments: tuple[Hole, ...], steps: int | None, message: str) -> None:
     with pytest.raises(RequestError, match=message):
         list(each.infill(InfillRequest("r", segments, max_steps=steps)))
 

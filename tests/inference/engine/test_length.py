@@ -13,9 +13,7 @@ LINE = Slots(24, single_line=True)
 SLACK = Traits(NoiseKind.MASK, LengthSignal.SLACK, 300, can_score=True, continuable_tokens=0)
 UNTOLD = Traits(NoiseKind.UNIFORM, LengthSignal.NONE, 300, can_score=True, continuable_tokens=0)
 MASKED = Traits(NoiseKind.MASK, LengthSignal.NONE, 300, can_score=False, continuable_tokens=0)
-HOLES = st.builds(
-    lambda low, more: Slots(maximum=low + more, minimum=low), low=st.integers(1, 20), more=st.integers(0, 60)
-)
+HOLES = st.builds(lambda low, more: Slots(maximum=low + more, minimum=low), st.integers(1, 20), st.integers(0, 60))
 
 
 def test_a_hole_ends_where_slack_becomes_likelier_than_not() -> None:

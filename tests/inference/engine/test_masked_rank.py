@@ -75,9 +75,8 @@ def test_a_score_is_the_chain_rule_of_a_fill_and_what_follows_it(engine: Engine)
 
 
 def test_of_several_holes_what_follows_each_counts(engine: Engine) -> None:
-    plan = planned(
-        engine, Text("x = ar"), Hole(single_line=True), Text("(width, he"), Hole(single_line=True), Text(")\n")
-    )
+    line = Hole(single_line=True)
+    plan = planned(engine, Text("x = ar"), line, Text("(width, he"), line, Text(")\n"))
     good, bad = written(engine, plan, "ea", "ight"), written(engine, plan, "width", "ight")
     (first, second), passes = scores(engine, plan, [good, bad], 4)
     assert passes == 5

@@ -87,8 +87,7 @@ def peak_bytes() -> Iterator[list[int]]:
 
 
 def _most_bytes() -> int:
-    status = Path("/proc/self/status").read_text()
-    return int(re.findall(r"VmHWM:\s+(\d+)", status)[0]) << 10
+    return int(re.findall(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[0]) << 10
 
 
 ROWS, VOCABULARY = 128, 152_000

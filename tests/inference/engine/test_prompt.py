@@ -6,17 +6,15 @@ from inference.engine import Engine, RequestError
 from inference.engine.canvas import prompt
 from inference.messages import InfillRequest, Snippet
 
-REQUEST = InfillRequest(
-    "r", (), path="sizes.py", context=(Snippet("other.py", "OTHER = 1"),), instruction="  Use pathlib. "
-)
+CONTEXT = (Snippet("other.py", "OTHER = 1"),)
+REQUEST = InfillRequest("r", (), path="sizes.py", context=CONTEXT, instruction="  Use pathlib. ")
 
 
 def test_chat_model_reads_instruction_and_files(released: Engine) -> None:
     vocabulary = released.loaded.vocabulary
     frame = prompt.frame(vocabulary, released.loaded.properties, REQUEST)
     text = vocabulary.decode(list(frame.before))
-    assert "File other.py:\nOTHER = 1" in text
-    assert "Use pathlib.\nWrite sizes.py in full" in text
+    assert "File other.py:\nOTHER = 1" in text and "Use pathlib.\nWrite sizes.py in full" in text
     assert text.endswith("model\n")
     start, end = vocabulary.id_of("<|turn>"), vocabulary.id_of("<turn|>")
     assert [token for token in frame.before if token in (start, end)] == [start, end, start]
@@ -27,8 +25,7 @@ def test_a_plain_checkpoint_reads_the_file_alone(embedded: Engine) -> None:
     frame = prompt.frame(embedded.loaded.vocabulary, embedded.loaded.properties, REQUEST)
     ids = prompt.prefix(embedded.loaded.vocabulary, embedded.loaded.properties, "x = 1\n", 256)
     assert ids[0] == embedded.loaded.vocabulary.id_of("<bos>"), "a short file is read from its start"
-    assert frame.before == ()
-    assert frame.after == (embedded.loaded.vocabulary.id_of("<eos>"),)
+    assert (frame.before, frame.after) == ((), (embedded.loaded.vocabulary.id_of("<eos>"),))
 
 
 def test_only_chat_models_read_other_files(embedded: Engine, released: Engine) -> None:
@@ -40,8 +37,7 @@ def test_only_chat_models_read_other_files(embedded: Engine, released: Engine) -
     frame = prompt.frame(released.loaded.vocabulary, properties, request)
     text = released.loaded.vocabulary.decode(list(frame.before))
     assert len(frame.before) <= released.context_tokens + 16
-    assert "OTHER_0 = 1" in text
-    assert "OTHER_39 = 1" not in text
+    assert "OTHER_0 = 1" in text and "OTHER_39 = 1" not in text
 
 
 def test_instruction_without_room_for_the_file_is_refused(embedded: Engine, released: Engine) -> None:
@@ -56,8 +52,6 @@ def test_other_files_are_read_until_one_does_not_fit(released: Engine) -> None:
     request = InfillRequest("r", (), path="folder/" * 100_000 + "sizes.py", context=context)
     frame = prompt.frame(released.loaded.vocabulary, released.loaded.properties, request)
     text = released.loaded.vocabulary.decode(list(frame.before))
-    assert "FIRST = 1" in text
-    assert "huge.py" not in text
-    assert "LAST" not in text
-    assert "sizes.py in full" in text
+    assert "FIRST = 1" in text and "huge.py" not in text
+    assert "LAST" not in text and "sizes.py in full" in text
     assert len(text) < 2000

@@ -56,11 +56,8 @@ def test_those_that_are_kept_go_on_as_they_stand(embedded: Engine) -> None:
             ((_, _, end),) = loop.canvas.spans[new]
             assert torch.equal(loop.answer[new, :end], before[old, :end])
             assert torch.equal(loop.row_confidences[new, :end], sure[old, :end])
-            assert feedback is not None
-            assert loop.feedback is not None
             assert torch.equal(loop.feedback[loop.canvas.owner == new], feedback[owner == old])
         fresh, held = model.constraints.of(loop.canvas, plan.layout.holes), loop.constraint
-        assert held is not None
         assert torch.equal(fresh.biases[fresh.of_row], held.biases[held.of_row])
         loop.step()
         assert is_due(loop, plan, FINISHED)
@@ -72,10 +69,8 @@ def test_those_that_are_kept_go_on_as_they_stand(embedded: Engine) -> None:
             loop.step()
         ((_, first, _),) = loop.canvas.spans[0]
         assert int(loop.answer[0, first]) in hole.allowed
-        assert not set(loop.answer[0].tolist()[first:]) & {
-            model.properties.mask_token_id,
-            model.properties.slack_token_id,
-        }
+        unwritten = {model.properties.mask_token_id, model.properties.slack_token_id}
+        assert not set(loop.answer[0].tolist()[first:]) & unwritten
 
 
 @pytest.mark.parametrize("finished", [1, FINISHED, FINISHED + 1])

@@ -26,9 +26,8 @@ class ByHeart(BigramFamily):
         self.tokenizer.add_special_tokens(["<mask>", "<expand>", "<delete>"])
         self.traits = Traits(NoiseKind.MASK, LengthSignal.EXPAND_DELETE, MASK_ID + 3, False, 0)
         sampler = SamplerSettings(max_steps=200, t_max=0.0, t_min=0.0, method="entropy", schedule="single")
-        self.properties = Properties(
-            "mask", MASK_ID, canvas_tokens=64, expand_token_id=EXPAND, delete_token_id=DELETE, sampler=sampler
-        )
+        ids = {"expand_token_id": EXPAND, "delete_token_id": DELETE}
+        self.properties = Properties("mask", MASK_ID, canvas_tokens=64, sampler=sampler, **ids)
         self.ids = self.tokenizer.encode(text, add_special_tokens=False).ids
 
     def open(self, prefix_ids: Sequence[int]) -> "Remembered":

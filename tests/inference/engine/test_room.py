@@ -45,20 +45,17 @@ def shown(engine: Engine, plan: Plan) -> str:
     ],
 )
 def test_hole_has_the_room_of_its_kind(name: str, kind: HoleKind, tokens: int, request: pytest.FixtureRequest) -> None:
-    engine: Engine = request.getfixturevalue(name)
-    (hole,) = planned(engine, Text(BEFORE), Hole(kind), Text(AFTER)).layout.holes
+    (hole,) = planned(request.getfixturevalue(name), Text(BEFORE), Hole(kind), Text(AFTER)).layout.holes
     assert hole.maximum == tokens
 
 
 def test_where_rows_are_free_a_canvas_is_as_wide_as_in_training(twin: Engine) -> None:
     model, wide = twin.loaded, with_free_rows(twin)
-    eos = model.vocabulary.id_of("<eos>")
-    for after, last in (("\n", eos), (AFTER, None)):
+    for after, last in (("\n", model.vocabulary.id_of("<eos>")), (AFTER, None)):
         row = planned(wide, Text(BEFORE), LINE, Text(after)).layout.compose([4])
         assert len(row.ids) == model.properties.canvas_tokens
         assert last is None or row.ids[-1] == last
-    narrow = planned(twin, Text(BEFORE), LINE, Text("\n")).layout.compose([4])
-    assert len(narrow.ids) < 32
+    assert len(planned(twin, Text(BEFORE), LINE, Text("\n")).layout.compose([4]).ids) < 32
     assert fill(wide, BEFORE, LINE, "\n", max_steps=2, seed=1).text
 
 

@@ -104,10 +104,7 @@ HOSTILE: list[tuple[Callable[[Path], object], str]] = [
             ("infill.json", "null"),
         )
     ),
-    *(
-        (written("tokenizer.json", content), "tokenizer.json cannot be used")
-        for content in ("", NESTED, "{}", '{"model": 1}')
-    ),
+    *((written("tokenizer.json", it), "tokenizer.json cannot be used") for it in ("", NESTED, "{}", '{"model": 1}')),
     (lambda f: (f / "config.json").write_bytes(b"\xff\xfe{}"), "config.json cannot be read"),
     (lambda f: (f / "config.json").write_text(" " * (5 << 20) + "{}"), "config.json has 5242882 bytes"),
     (lambda f: text(f, num_hidden_layers=10**6), "config.json: text_config.num_hidden_layers: .*<= 512"),
@@ -172,8 +169,7 @@ def test_hostile_folder_is_checked_first(random_folder: Path, tmp_path: Path, nu
     before = psutil.Process().memory_info().rss
     with pytest.raises(ModelError, match=message) as caught:
         registry.load(str(folder), device="cpu")
-    assert "hostile" in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert "hostile" in str(caught.value) and "\n" not in str(caught.value)
     assert psutil.Process().memory_info().rss - before < 500 << 20
 
 
@@ -184,10 +180,9 @@ def test_a_name_that_is_no_model_is_refused(model: str) -> None:
 
 
 def test_a_hub_model_that_is_not_here_is_not_fetched_unasked() -> None:
-    with pytest.raises(
-        ModelError, match="not on this machine.*infill-ls models pull google/no-such-diffusion-checkpoint"
-    ):
-        registry.find("google/no-such-diffusion-checkpoint")
+    name = "google/no-such-diffusion-checkpoint"
+    with pytest.raises(ModelError, match=f"not on this machine.*infill-ls models pull {name}"):
+        registry.find(name)
 
 
 @pytest.mark.parametrize("name", ["owner/name", "name"])
@@ -212,16 +207,13 @@ def test_progress_runs_from_0_to_1(random_folder: Path) -> None:
     told: list[float] = []
     registry.load(str(random_folder), device="cpu", on_progress=lambda fraction, _: told.append(fraction))
     assert told == sorted(told)
-    assert told[0] == 0.0
-    assert told[-1] == 1.0
+    assert (told[0], told[-1]) == (0.0, 1.0)
 
 
 def test_folder_without_infill_json_is_a_released_one(random_folder: Path) -> None:
     properties = registry.find(str(random_folder)).properties
-    assert properties.corruption == "uniform"
-    assert properties.slack_token_id is None
-    assert properties.prompt == "chat"
-    assert properties.canvas_tokens == 64
+    assert properties.corruption == "uniform" and properties.slack_token_id is None
+    assert (properties.prompt, properties.canvas_tokens) == ("chat", 64)
 
 
 def test_the_embedded_checkpoint_is_small() -> None:

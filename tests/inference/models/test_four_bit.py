@@ -70,8 +70,7 @@ def test_encoder_and_decoder_share_weights(four_bit_engine: Engine) -> None:
         shared = dict(theirs.named_parameters())
         assert all(parameter is shared[name] for name, parameter in ours.named_parameters())
         assert ours.layer_scalar is not theirs.layer_scalar
-    names = [name for name, _ in model.named_parameters()]
-    assert not [name for name in names if "vision" in name]
+    assert not [name for name, _ in model.named_parameters() if "vision" in name]
     assert all(not tensor.is_meta for tensor in [*model.parameters(), *model.buffers()])
 
 
@@ -111,9 +110,7 @@ def changed_shape(folder: Path, name: str, drop: bool) -> None:
 @pytest.mark.parametrize(
     ("name", "drop"), [("layers.1.experts.down_proj", False), ("layers.0.layer_scalar", True), ("norm.weight", False)]
 )
-def test_a_weight_that_is_not_as_the_configuration_says_is_named(
-    random_folder: Path, tmp_path: Path, name: str, drop: bool
-) -> None:
+def test_a_missing_or_misshapen_weight_is_named(random_folder: Path, tmp_path: Path, name: str, drop: bool) -> None:
     folder = tmp_path / "broken"
     shutil.copytree(random_folder, folder)
     changed_shape(folder, f"model.decoder.{name}", drop)
@@ -156,10 +153,8 @@ def test_loading_takes_no_more_than_the_result_and_one_layer(random_folder: Path
 
 def test_four_bits_are_chosen_where_nothing_else_fits(random_folder: Path) -> None:
     found = registry.find(str(random_folder))
-    needed = {
-        name: devices.needed_bytes(weights.weight_bytes(found, devices.PRECISIONS[name]))
-        for name in ("float32", "bfloat16", "4bit")
-    }
+    sizes = {name: weights.weight_bytes(found, devices.PRECISIONS[name]) for name in ("float32", "bfloat16", "4bit")}
+    needed = {name: devices.needed_bytes(size) for name, size in sizes.items()}
     assert needed["4bit"] < needed["bfloat16"] < needed["float32"]
     for name, free_bytes in needed.items():
         assert weights.choose_precision(found, CPU, None, free_bytes).name == name
@@ -185,9 +180,8 @@ def test_a_missing_package_is_named_with_what_brings_it(random_folder: Path) -> 
         "from inference.models import registry\n"
         "registry.load(sys.argv[1], device='cpu', dtype='4bit')\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(random_folder)], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-c", program, str(random_folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode
     assert '-m pip install "infill-ls[4bit]"' in done.stderr.splitlines()[-1]
 

@@ -14,8 +14,7 @@ def test_each_token_is_the_likeliest_after_those_before_it(embedded: Engine, rel
         network = gemma(engine).network
         ids = engine.loaded.vocabulary.encode(PREFIX)
         written = list(left_to_right.tokens(gemma(engine).prefixes, ids, 12))
-        whole = [*ids, *written]
-        predicted = causal_logits(network, whole).argmax(-1).tolist()
+        predicted = causal_logits(network, [*ids, *written]).argmax(-1).tolist()
         assert predicted[len(ids) - 1 : -1] == written
 
 

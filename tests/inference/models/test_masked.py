@@ -50,8 +50,7 @@ def predicted(family: Family, ids: torch.Tensor, prefix: int = PREFIX, **other: 
 @torch.inference_mode()
 def stock_logits(model: Any, ids: torch.Tensor) -> torch.Tensor:
     """(n, V) logits of transformers' own Qwen2, told with a whole mask that every row sees every row."""
-    everything = torch.ones(1, 1, len(ids), len(ids), dtype=torch.bool)
-    return model(ids[None], attention_mask=everything).logits[0]
+    return model(ids[None], attention_mask=torch.ones(1, 1, len(ids), len(ids), dtype=torch.bool)).logits[0]
 
 
 def test_logits_equal_the_stock_layers(published: tuple[str, Path]) -> None:
@@ -70,14 +69,11 @@ def test_what_a_checkpoint_says_of_itself_is_read(published: tuple[str, Path]) -
     assert (family.traits.can_score, family.traits.continuable_tokens) == (False, 0)
     assert family.traits.vocabulary_size == VOCABULARY_SIZE
     properties, dream = family.properties, name.startswith("dream")
-    assert properties.mask_token_id == MASK
-    assert properties.shifted_logits == (name != "mdlm")
-    assert (properties.expand_token_id, properties.delete_token_id) == (
-        (EXPAND, EOS) if name == "dreamon" else (None,) * 2
-    )
+    assert (properties.mask_token_id, properties.shifted_logits) == (MASK, name != "mdlm")
+    resizing = (EXPAND, EOS) if name == "dreamon" else (None, None)
+    assert (properties.expand_token_id, properties.delete_token_id) == resizing
     assert (properties.bos_token_id, properties.eos_token_id) == ((BOS, EOS) if dream else (None, None))
-    signal = LengthSignal.EXPAND_DELETE if name == "dreamon" else LengthSignal.NONE
-    assert family.traits.length_signal is signal
+    assert family.traits.length_signal is (LengthSignal.EXPAND_DELETE if name == "dreamon" else LengthSignal.NONE)
     text = "def f(x):\n    return 'é' <|mask|>"
     assert bytes(family.tokenizer.decode(family.tokenizer.encode(text).ids), "utf-8").startswith(b"def f(x):\n")
 
@@ -86,10 +82,8 @@ def test_padding_beside_longer_canvases_changes_nothing(published: tuple[str, Pa
     family = loaded(published[1])
     context, short = family.open(IDS[:PREFIX].tolist()), IDS[PREFIX : PREFIX + 8]
     alone = context.predict(short[None], torch.arange(8))
-    both, valid = (
-        torch.stack([torch.cat([short, torch.full((6,), 5)]), IDS[PREFIX:]]),
-        torch.ones(2, 14, dtype=torch.bool),
-    )
+    both = torch.stack([torch.cat([short, torch.full((6,), 5)]), IDS[PREFIX:]])
+    valid = torch.ones(2, 14, dtype=torch.bool)
     valid[0, 8:] = False
     torch.testing.assert_close(context.predict(both, torch.arange(8), valid=valid), alone, atol=2e-4, rtol=1e-4)
 

@@ -63,8 +63,7 @@ def opened(families: tuple[Family, Family], prefix: list[int]) -> tuple[Context,
 
 @pytest.mark.parametrize("prefix", [PREFIX, [], PREFIX[:1]], ids=["prefix", "no prefix", "one token"])
 def test_of_one_layer_all_that_is_kept_is_exact(one_layer: Path, prefix: list[int]) -> None:
-    families = both(one_layer)
-    contexts = opened(families, prefix)
+    contexts = opened(both(one_layer), prefix)
     check(contexts, canvas(5))
     check(contexts, canvas(3, written=(9, 8)))  # two rows written
     check(contexts, canvas(4, written=(9, 8)))  # one expands

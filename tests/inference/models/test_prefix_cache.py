@@ -36,13 +36,15 @@ def decoded(network: Network, view: PrefixView) -> torch.Tensor:
     return network.decode(torch.arange(8)[None], None, view)
 
 
+def check_alike(network: Network, one: EncodedPrefix, other: EncodedPrefix) -> None:
+    torch.testing.assert_close(decoded(network, one.view()), decoded(network, other.view()), rtol=1e-4, atol=1e-4)
+
+
 def check_equals_fresh(cache: PrefixCache, ids: Sequence[int], *, reused: int) -> None:
     prefix = encoded(cache, ids)
     fresh = encoded(PrefixCache(cache.network, 1 << 30), ids)
     assert prefix.reused == reused
-    torch.testing.assert_close(
-        decoded(cache.network, prefix.view()), decoded(cache.network, fresh.view()), rtol=1e-4, atol=1e-4
-    )
+    check_alike(cache.network, prefix, fresh)
     prefix.release()
     cache.check_integrity()
 
@@ -77,9 +79,7 @@ def test_many_edits_in_a_row_keep_equal_to_fresh(network: Network) -> None:
         ids = ids[:cut] + tokens(9, seed=100 + number)
         prefix = encoded(cache, ids, chunk=5)
         fresh = encoded(PrefixCache(network, 1 << 30), ids)
-        torch.testing.assert_close(
-            decoded(network, prefix.view()), decoded(network, fresh.view()), rtol=1e-4, atol=1e-4
-        )
+        check_alike(network, prefix, fresh)
         prefix.release()
         cache.check_integrity()
 
@@ -114,7 +114,7 @@ def test_two_writers_never_share_rows(network: Network) -> None:
     network.encode(torch.tensor([ids[30:]]), writing)
     writing.commit(ids[30:])
     fresh = encoded(PrefixCache(network, 1 << 30), ids)
-    torch.testing.assert_close(decoded(network, writing.view()), decoded(network, fresh.view()), rtol=1e-4, atol=1e-4)
+    check_alike(network, writing, fresh)
     other.release()
 
 

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from tests.workers import PATIENCE_S
 TWIN = Path(__file__).parents[2] / "data" / "twin"
 NAME, REPO = "open-dcoder-0.5b", "fredzzp/open-dcoder-0.5B"
 WEIGHTS = f"model{LARGE}"
+COMMAND = [sys.executable, "-m", "lsp_server.cli"]
 
 Pull = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -40,14 +42,11 @@ def hub(tmp_path: Path) -> Iterator[Hub]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """The folder of the hub's client, which holds nothing yet."""
     return tmp_path / "home"
 
 
 @pytest.fixture
 def pull(hub: Hub, home: Path) -> Pull:
-    """Runs the command and returns how it ended."""
-
     def run(*words: str, status: int = 0, **variables: str) -> "subprocess.CompletedProcess[str]":
         done = run_cli("models", "pull", *(words or (NAME,)), **{**environment(hub, home), **variables})
         assert done.returncode == status, done.stderr + done.stdout
@@ -64,20 +63,15 @@ def run_cli(
     *words: str, stdin: int = subprocess.DEVNULL, before: Callable[[], None] | None = None, **variables: str
 ) -> "subprocess.CompletedProcess[str]":
     """Runs `infill-ls` with more variables in its environment; `before`: what its process does first."""
-    command = [sys.executable, "-m", "lsp_server.cli", *words]
-    everything = {**os.environ, "HF_HUB_OFFLINE": "0", **variables}
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=PATIENCE_S, env=everything, stdin=stdin, preexec_fn=before
-    )
+    more = {"stdin": stdin, "env": {**os.environ, "HF_HUB_OFFLINE": "0", **variables}, "preexec_fn": before}
+    return subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=PATIENCE_S, **more)
 
 
 def test_a_pull_ends_with_its_command(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
         everything = {**os.environ, "HF_HUB_OFFLINE": "0", "HF_ENDPOINT": endpoint, "HF_HOME": str(home)}
-        with subprocess.Popen(
-            [sys.executable, "-m", "lsp_server.cli", "models", "pull", NAME], env=everything
-        ) as command:
+        with subprocess.Popen([*COMMAND, "models", "pull", NAME], env=everything) as command:
             silent.settimeout(PATIENCE_S)
             asking, _ = silent.accept()
             command.terminate()
@@ -98,13 +92,8 @@ def fetched(hub: Hub) -> list[str]:
 
 def test_a_model_is_pulled_checked_and_its_revision_written_down(hub: Hub, home: Path, pull: Pull) -> None:
     said = pull().stdout
-    for words in (
-        "licence   apache-2.0",
-        f"revision  {REVISION}",
-        "files     5, 9.1 MB",
-        str(folder_in(home)),
-        f"--model {NAME}",
-    ):
+    about = ("licence   apache-2.0", f"revision  {REVISION}", "files     5, 9.1 MB")
+    for words in (*about, str(folder_in(home)), f"--model {NAME}"):
         assert words in said
     wanted = {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", WEIGHTS}
     assert set(fetched(hub)) == wanted
@@ -121,8 +110,7 @@ def test_a_pulled_model_is_known_by_its_name_and_its_hub_id(
     pull()
     (tmp_path / "checkout" / NAME).mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "checkout")  # a folder of a checkout must not take the name's place
-    found = names_found(home, NAME, NAME.upper(), REPO)
-    assert found == [str(folder_in(home))] * 3
+    assert names_found(home, NAME, NAME.upper(), REPO) == [str(folder_in(home))] * 3
 
 
 def names_found(home: Path, *names: str) -> list[str]:
@@ -138,10 +126,8 @@ def names_found(home: Path, *names: str) -> list[str]:
         "        print(error)\n"
     )
     environment = {**os.environ, "HF_HOME": str(home), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(
-        [sys.executable, "-c", program, *names], capture_output=True, text=True, env=environment, check=True
-    )
-    return done.stdout.splitlines()
+    command = [sys.executable, "-c", program, *names]
+    return subprocess.check_output(command, text=True, env=environment).splitlines()
 
 
 def test_a_transfer_that_broke_off_goes_on_where_it_was(hub: Hub, home: Path, pull: Pull) -> None:
@@ -241,18 +227,11 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize(("status", "code", "said"), REFUSALS.values(), ids=REFUSALS)
-def test_a_refusal_says_what_to_do_by_hand(
-    hub: Hub, home: Path, pull: Pull, status: HTTPStatus, code: str, said: str
-) -> None:
+def test_a_refusal_says_what_to_do(hub: Hub, home: Path, pull: Pull, status: HTTPStatus, code: str, said: str) -> None:
     hub.statuses = [("/api/models/", status, code)] * 9
     error = pull(status=1, HF_TOKEN="hf_very_secret").stderr
-    for words in (
-        said.replace("{hub}", hub.url),
-        f"{hub.url}/{REPO}/tree/main",
-        "*.safetensors",
-        str(folder_in(home)),
-        f"--model {NAME}",
-    ):
+    told = (said.replace("{hub}", hub.url), f"{hub.url}/{REPO}/tree/main", "*.safetensors")
+    for words in (*told, str(folder_in(home)), f"--model {NAME}"):
         assert words in error
     assert "secret" not in error
     assert "Bearer hf_very_secret" in hub.tokens
@@ -260,8 +239,7 @@ def test_a_refusal_says_what_to_do_by_hand(
 
 def test_without_a_network_files_may_be_put_there_by_hand(home: Path, pull: Pull) -> None:
     error = pull(status=1, HF_ENDPOINT="http://127.0.0.1:9").stderr
-    assert f"put them into {folder_in(home)}" in error
-    assert "Traceback" not in error
+    assert f"put them into {folder_in(home)}" in error and "Traceback" not in error
     shutil.copytree(TWIN, folder_in(home), dirs_exist_ok=True)
     assert names_found(home, NAME) == [str(folder_in(home))]
 
@@ -283,14 +261,8 @@ def test_small_and_full_disks_are_reported(hub: Hub, home: Path, pull: Pull) -> 
     assert fetched(hub) == []
     shutil.rmtree(home)
     hub.claims = {}
-    limit = (4_000_000, 4_000_000)
-    done = run_cli(
-        "models",
-        "pull",
-        NAME,
-        before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
-        **environment(hub, home),
-    )
+    limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (4_000_000, 4_000_000))
+    done = run_cli("models", "pull", NAME, before=limit, **environment(hub, home))
     assert "the disk is full at" in done.stderr
 
 
@@ -298,16 +270,11 @@ def test_small_and_full_disks_are_reported(hub: Hub, home: Path, pull: Pull) -> 
 def test_a_size_that_no_file_has_is_one_clear_error(hub: Hub, home: Path, pull: Pull, size: float) -> None:
     hub.claims = {"config.json": size}
     error = pull(status=1).stderr
-    assert "config.json" in error
-    assert "Traceback" not in error
+    assert "config.json" in error and "Traceback" not in error
     assert "000000000" not in error
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("size", -5), ("revision", "\x1b]0;x\x07"), ("", "{")],
-    ids=["negative size", "no revision", "no JSON"],
-)
+@pytest.mark.parametrize(("field", "value"), [("size", -5), ("revision", "\x1b]0;x\x07"), ("", "{")])
 def test_a_damaged_record_counts_as_nothing_pulled(hub: Hub, home: Path, pull: Pull, field: str, value: object) -> None:
     pull()
     file = folder_in(home) / "pulled.json"
@@ -325,8 +292,7 @@ def test_a_damaged_record_counts_as_nothing_pulled(hub: Hub, home: Path, pull: P
 def test_a_revision_that_is_none_is_one_clear_error(hub: Hub, home: Path, pull: Pull) -> None:
     hub.newest = "../\x1b]0;x\x07"
     error = pull(status=1).stderr
-    assert "names no revision" in error
-    assert "\x1b" not in error
+    assert "names no revision" in error and "\x1b" not in error
     assert not (folder_in(home) / "pulled.json").exists()
 
 
@@ -386,22 +352,19 @@ def test_the_users_own_linked_home_works(hub: Hub, home: Path, pull: Pull, tmp_p
 @pytest.mark.parametrize("endpoint", ["127.0.0.1:9", "ftp://me:secret@127.0.0.1", ""])
 def test_an_endpoint_that_is_no_url_names_the_variable(pull: Pull, endpoint: str) -> None:
     error = pull(status=1, HF_ENDPOINT=endpoint).stderr
-    assert "HF_ENDPOINT" in error
-    assert "secret" not in error
+    assert "HF_ENDPOINT" in error and "secret" not in error
     assert error.count("\n") == 1
 
 
 def test_a_very_long_name_is_one_clear_error(pull: Pull) -> None:
     error = pull(f"owner/{'a' * 300}", status=2).stderr
-    assert "no model" in error
-    assert "Traceback" not in error
+    assert "no model" in error and "Traceback" not in error
 
 
 def test_by_hand_names_the_hub_that_was_asked(hub: Hub, home: Path, pull: Pull) -> None:
     hub.statuses = [("/api/models/", HTTPStatus.BAD_GATEWAY, "")] * 9
     error = pull(status=1, HF_ENDPOINT=hub.url.replace("//", "//me:secret@")).stderr
-    assert f"{hub.url}/{REPO}/tree/main" in error
-    assert "secret" not in error
+    assert f"{hub.url}/{REPO}/tree/main" in error and "secret" not in error
 
 
 def test_a_checkpoint_without_safetensors_is_refused(hub: Hub, pull: Pull) -> None:
@@ -513,6 +476,5 @@ def test_a_network_that_is_switched_off_asks_no_index(home: Path, pull: Pull) ->
 
 
 def test_a_licence_that_is_not_free_is_asked_for_before_a_byte(hub: Hub, pull: Pull) -> None:
-    done = pull("qwen2.5-coder-3b", status=1)
-    assert "Qwen Research: no commercial use" in done.stderr
+    assert "Qwen Research: no commercial use" in pull("qwen2.5-coder-3b", status=1).stderr
     assert hub.requests == []

@@ -25,6 +25,7 @@ def machine(device: str, gigabytes: float, *, free: float | None = None, **more:
 LAPTOP, BUSY_LAPTOP = machine("cpu", 16), machine("cpu", 16, free=1)
 BIG_SERVER, FAST = machine("cpu", 512), machine("cpu", 16, reads_bytes_per_s=40e9)
 OLD_GPU, GPU, BIG_GPU = machine("cuda:0", 4), machine("cuda:0", 8), machine("cuda:0", 80)
+SHARED_GPU = machine("cuda:0", 24, free=10)
 MAC, BIG_MAC = machine("mps", 16, apple=True), machine("mps", 64, apple=True)
 
 
@@ -54,12 +55,7 @@ def test_the_best_model_that_a_machine_can_run_is_recommended(place: Machine, na
     ("name", "place", "verdict", "words"),
     [
         ("dreamon-7b", BIG_GPU, Verdict.RUNS, "runs here in bfloat16"),
-        (
-            "dreamon-7b",
-            machine("cuda:0", 24, free=10),
-            Verdict.RUNS,
-            "runs here in bfloat16, once 7.5 GB more are free",
-        ),
+        ("dreamon-7b", SHARED_GPU, Verdict.RUNS, "runs here in bfloat16, once 7.5 GB more are free"),
         ("dreamon-7b", OLD_GPU, Verdict.MEMORY, "needs 6.7 GB in 4bit; cuda:0 has 4.0 GB"),
         ("dreamon-7b", BIG_SERVER, Verdict.SLOW, "runs here in float32, but far too slowly to type with: no GPU"),
         ("diffusiongemma-26b-mlx-4bit", BIG_GPU, Verdict.MAC, "needs a Mac with Apple silicon"),
@@ -80,10 +76,8 @@ def test_a_family_may_have_dtypes_of_its_own() -> None:
 
 def test_a_package_that_is_missing_is_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     place = machine("cuda:0", 8, four_bit=False)
-    assert steps_to(recommended(place), place) == [
-        extras.install("4bit"),
-        ["infill-ls", "models", "pull", "dreamon-7b"],
-    ]
+    pull = ["infill-ls", "models", "pull", "dreamon-7b"]
+    assert steps_to(recommended(place), place) == [extras.install("4bit"), pull]
     assert steps_to(catalogue.known(EMBEDDED), place) == []
     mac = machine("mps", 32, apple=True, families=frozenset({"diffusion_gemma", "mlx"}))
     assert steps_to(recommended(mac), mac)[0] == extras.install("mlx")
@@ -113,8 +107,7 @@ def test_scores_of_different_protocols_are_not_compared() -> None:
     assert large.quality and small.quality
     assert large.quality.protocol != small.quality.protocol
     for percent in (1.0, 99.0):
-        scored = replace(small, quality=replace(small.quality, percent=percent))
-        assert best([scored, large]) is large
+        assert best([replace(small, quality=replace(small.quality, percent=percent)), large]) is large
         same = replace(small, quality=replace(large.quality, percent=percent))
         assert best([same, large]) is (same if percent > large.quality.percent else large)
 

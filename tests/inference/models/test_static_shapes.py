@@ -121,8 +121,7 @@ class OneBuffer:
             result = run()
             if self.memory.numel() < result.numel():
                 self.memory = result.new_empty(result.numel())
-            shared = self.memory[: result.numel()].view_as(result)
-            return shared.copy_(result)
+            return self.memory[: result.numel()].view_as(result).copy_(result)
 
         self.recorded.append(replay)
         return replay
@@ -168,9 +167,8 @@ def engine(tmp_path: Path, recorder: Counting) -> Engine:
 
 def in_place_of(request: InfillRequest, lines: int) -> InfillRequest:
     _, hole, after = request.segments
-    return msgspec.structs.replace(
-        request, segments=(Text("value = 1\n" * lines + "    x = "), hole, after), seed=lines
-    )
+    before = Text("value = 1\n" * lines + "    x = ")
+    return msgspec.structs.replace(request, segments=(before, hole, after), seed=lines)
 
 
 def test_after_the_warm_up_usual_requests_record_nothing(engine: Engine, recorder: Counting) -> None:

@@ -21,7 +21,6 @@ def masked() -> Engine:
 
 
 def test_the_twin_is_read_as_a_released_checkpoint() -> None:
-    """Nothing in its folder is ours."""
     properties = registry.find(str(TWIN)).properties
     assert not (TWIN / "infill.json").exists()
     assert (properties.corruption, properties.prompt, properties.canvas_tokens) == ("uniform", "chat", 256)
@@ -44,10 +43,7 @@ def test_the_twin_is_read_as_a_released_checkpoint() -> None:
 def test_it_fills_what_both_sides_tell(
     request: pytest.FixtureRequest, name: str, before: str, tokens: int, after: str, expected: str
 ) -> None:
-    """Given the right number of tokens, that of the text in front which the hole takes over included.
-
-    With the published stop: ours ends `json.loads` at `json._result`, where the answer has stood for two steps.
-    """
+    """Given the number of tokens, the healed one included, and the published stop: ours ends too early at one."""
     engine: Engine = request.getfixturevalue(name)
     properties = engine.loaded.properties
     stop = msgspec.structs.replace(properties.sampler, total_entropy=0.0, still_steps=0)

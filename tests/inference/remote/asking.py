@@ -21,9 +21,8 @@ async def infiller_at(
     url: str, tokenizer: Path | None = EMBEDDED, *, limit_s: float = MEETING_S, **options: str
 ) -> AsyncIterator[RemoteInfiller]:
     """An infiller that asks the server at `url`, which says within `limit_s` what it serves."""
-    arguments = WorkerArguments(
-        url, socket=Path("w.sock"), log=Path("w.log"), server_tokenizer=str(tokenizer) if tokenizer else None, **options
-    )
+    files = {"socket": Path("w.sock"), "log": Path("w.log")}
+    arguments = WorkerArguments(url, **files, server_tokenizer=str(tokenizer) if tokenizer else None, **options)
     found = await connect(arguments, lambda _share, _what: None, limit_s=limit_s)
     try:
         yield found

@@ -79,10 +79,8 @@ async def port(faulty: Faulty) -> AsyncIterator[int]:
     with short_folder() as folder:
         words = ["--model", faulty.server.url, "--server-tokenizer", str(EMBEDDED)]
         command = [sys.executable, "-P", "-m", "lsp_server.cli", "serve", "--tcp", "127.0.0.1:0", *words]
-        process = await asyncio.create_subprocess_exec(
-            *command, stdout=asyncio.subprocess.PIPE, env=environment(Path(folder))
-        )
-        assert process.stdout is not None
+        variables = environment(Path(folder))
+        process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, env=variables)
         try:
             yield int((await process.stdout.readline()).decode().strip().rpartition(":")[2])
         finally:
@@ -162,8 +160,7 @@ async def test_outage_is_reported_once_and_recovers(faulty: Faulty, port: int, f
         count, at = len(faulty.server.asked) - asked_before, list(faulty.asked)
         faulty.end()
         await editor.gets_text()
-        typed = editor.asked[before : before + KEYS]
-        assert [editor.client.counts[key] for key in typed] == [1] * KEYS
+        assert [editor.client.counts[key] for key in editor.asked[before : before + KEYS]] == [1] * KEYS
         said = [message for message in editor.told if (words or "server") in message]
         assert len(said) == (1 if words else 0), editor.told
         assert all(editor.told[message] == 1 for message in editor.told)

@@ -7,7 +7,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from inference.engine import Engine, RequestError
 from inference.messages import Candidate, Draft, Outcome
@@ -22,7 +21,7 @@ _CANVAS = {"diffusion_canvas_length": 1, "diffusion_seed_canvas": [1], "diffusio
 ONE_ROW = json.dumps({"prompt": [1], "max_tokens": 1, "temperature": 1.0, "vllm_xargs": _CANVAS}).encode()
 
 
-@pytest_asyncio.fixture
+@pytest.fixture
 async def server(embedded: Engine) -> AsyncIterator[CanvasServer]:
     async with canvas_server(embedded) as found:
         yield found
@@ -159,8 +158,7 @@ async def test_what_takes_long_runs_in_threads(server: CanvasServer) -> None:
     asyncio.get_running_loop().set_default_executor(threads)
     async with infiller_at(server.url) as infiller:
         await answered(infiller, one_hole())
-        assert "begin" in threads.names
-        assert "canvas_answer" not in threads.names
+        assert "begin" in threads.names and "canvas_answer" not in threads.names
         server.instead = lambda body: canvas(body, 300, more=" " * (64 << 10))
         await answered(infiller, one_hole())
         assert "canvas_answer" in threads.names

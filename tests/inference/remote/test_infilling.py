@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from inference.engine import Engine, RequestError
 from inference.messages import Candidate, Done, ErrorCode, Hole, Outcome, Text
@@ -16,9 +15,10 @@ from inference.remote.vllm.served import CanvasModel, load
 from tests.canvas_server import CanvasServer, canvas_server
 from tests.inference.loaded import TWIN
 from tests.inference.remote.asking import BEFORE, EMBEDDED, answered, infiller_at, one_hole, request
+from tests.workers import until
 
 
-@pytest_asyncio.fixture
+@pytest.fixture
 async def server(embedded: Engine) -> AsyncIterator[CanvasServer]:
     async with canvas_server(embedded) as found:
         yield found
@@ -297,12 +297,9 @@ async def test_another_server_behind_the_url_is_met_after_it_refused(server: Can
         before = len(server.heads)
         with pytest.raises(RequestError, match="refused"):
             await answered(infiller, one_hole())
-        async with asyncio.timeout(60):
-            while infiller.model != "other":
-                await asyncio.sleep(0.01)
+        await until(lambda: infiller.model == "other")
         assert (await answered(infiller, one_hole()))[1]
-        listed = [head for head in server.heads[before:] if head.startswith("GET /v1/models ")]
-        assert len(listed) == 1
+        assert len([head for head in server.heads[before:] if head.startswith("GET /v1/models ")]) == 1
     assert server.asked[-1]["vllm_xargs"]["diffusion_canvas_length"] <= 32
 
 

@@ -111,14 +111,10 @@ async def test_plain_http_goes_by_no_proxy(start_worker: StartWorker) -> None:
 
 async def test_a_worker_for_a_server_or_partner_loads_no_torch(start_worker: StartWorker) -> None:
     async with recording_server() as server, partner_server() as partner:
-        for words in (
-            ("--model", server.url, "--server-tokenizer", str(TWIN)),
-            ("--model", partner.url, "--partner", "auto"),
-        ):
-            process = start_worker(*words, PYTHONPROFILEIMPORTTIME="1")
+        for url, *words in ((server.url, "--server-tokenizer", str(TWIN)), (partner.url, "--partner", "auto")):
+            process = start_worker("--model", url, *words, PYTHONPROFILEIMPORTTIME="1")
             client = await process.connect()
-            status = await client.becomes(is_idle)
-            assert status.memory_bytes < 120e6
+            assert (await client.becomes(is_idle)).memory_bytes < 120e6
             client.send(fill("r"))
             await client.final("r")
             lines = [line for line in process.stderr.splitlines() if line.startswith("import time:")]

@@ -9,25 +9,15 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from inference.messages import (
-    Amend,
-    Candidate,
-    Done,
-    ErrorCode,
-    Failed,
-    Hole,
-    InfillRequest,
-    NextEditRequest,
-    Outcome,
-    Text,
-)
+from inference import messages
+from inference.messages import Amend, Candidate, Done, ErrorCode, Failed, Hole, InfillRequest, Outcome, Text
 from inference.serving.infiller import JobEvent
 from inference.serving.logs import log
 from inference.serving.remote_jobs import MAX_RUNNING, RemoteJobs
 from inference.serving.turns import Job
 from tests.remote_infiller import TextInfiller
 from tests.text_server import TextServer, text_server
-from tests.workers import PATIENCE_S
+from tests.workers import PATIENCE_S, until
 
 SECRET = "the_users_text"
 SEGMENTS = (Text(f"{SECRET} = "), Hole(), Text("\n"))
@@ -42,7 +32,7 @@ class Client:
     def ask(self, name: str, document: str = "a", **other: object) -> Job:
         return self.submit(InfillRequest(name, **{"segments": SEGMENTS, **other}), document)
 
-    def submit(self, request: InfillRequest | NextEditRequest, document: str = "a") -> Job:
+    def submit(self, request: InfillRequest | messages.NextEditRequest, document: str = "a") -> Job:
         name = request.id
         job = Job(request, lambda job, event: self.heard[job.request.id].append(event), document)
         self.heard[name] = []
@@ -50,14 +40,11 @@ class Client:
         return job
 
     async def reply(self, name: str) -> JobEvent:
-        async with asyncio.timeout(PATIENCE_S):
-            while not (self.heard[name] and isinstance(self.heard[name][-1], Done | Failed)):
-                await asyncio.sleep(0.005)
+        await until(lambda: self.heard[name] and isinstance(self.heard[name][-1], Done | Failed))
         return self.heard[name][-1]
 
     async def code(self, name: str) -> Outcome | ErrorCode:
         reply = await self.reply(name)
-        assert isinstance(reply, Done | Failed)
         return reply.outcome if isinstance(reply, Done) else reply.code
 
     @property
@@ -252,7 +239,7 @@ async def test_everybody_gets_exactly_one_reply_whatever_happens() -> None:
 
 async def test_what_cannot_be_asked_of_a_server_is_refused_alone() -> None:
     async with served() as (_, client):
-        client.submit(NextEditRequest("s", "x = 1\n", ()))
+        client.submit(messages.NextEditRequest("s", "x = 1\n", ()))
         reply = await client.reply("s")
         assert (reply.code, "no longer fit" in reply.message) == (ErrorCode.BAD_REQUEST, True)
         client.ask("f")

@@ -18,19 +18,16 @@ _MODULES = (json.decoder, json.encoder, textwrap, json)
 
 @pytest.fixture(scope="session")
 def texts() -> list[str]:
-    """Sources of a few modules of the standard library."""
     return [inspect.getsource(module) for module in _MODULES]
 
 
 @pytest.fixture(scope="session")
 def small_tokenizer(texts: list[str]) -> Tokenizer:
-    """600 entries."""
     return tokenizer.train(texts, 600)
 
 
 @pytest.fixture(scope="session")
 def documents(texts: list[str]) -> list[TrainingDocument]:
-    """The texts with their spans."""
     return [TrainingDocument.of(text) for text in texts]
 
 

@@ -8,7 +8,6 @@ _CODE = "\n".join(f"def function_{i}(value):\n    return value + other_{i}\n" fo
 
 
 def test_the_licences_are_permissive() -> None:
-    """No copyleft by name."""
     assert all("GPL" not in source.licence and "MPL" not in source.licence for source in corpus.SOURCES)
     assert len({source.name for source in corpus.SOURCES}) == len(corpus.SOURCES)
 
@@ -40,7 +39,6 @@ def test_a_near_duplicate_is_left_out() -> None:
     ],
 )
 def test_unwanted_files_are_left_out(text: str) -> None:
-    """By what stands in them."""
     assert corpus.is_clean(_CODE)
     assert not corpus.is_clean(text)
 

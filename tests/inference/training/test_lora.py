@@ -36,7 +36,6 @@ def base(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> Path:
 
 @pytest.fixture
 def config(base: Path) -> RunConfig:
-    """A short run over it."""
     return RunConfig(
         data=DataConfig(prefix_tokens=40, canvas_tokens=32, source_mb=0.05, sources=("attrs", "click")),
         training=TrainingConfig(streams=2, autocast=False, compile=False, warmup_steps=1, other_lr=0.01),
@@ -45,7 +44,6 @@ def config(base: Path) -> RunConfig:
 
 
 def weights(folder: Path) -> dict[str, Any]:
-    """All weights of a checkpoint folder, loaded as the engine loads them."""
     return DiffusionGemmaForBlockDiffusion.from_pretrained(folder, dtype=torch.float32).state_dict()
 
 
@@ -83,7 +81,6 @@ def test_a_tuned_checkpoint_is_prompted_and_sampled_as_its_base(tmp_path: Path) 
 
 
 def test_fresh_adapters_change_nothing(base: Path) -> None:
-    """So tuning starts from the released model."""
     loaded = DiffusionGemmaForBlockDiffusion.from_pretrained(base, dtype=torch.float32).eval()
     ids, canvas = torch.randint(5, VOCABULARY_SIZE, (1, 12)), torch.randint(5, VOCABULARY_SIZE, (1, 16))
     with torch.no_grad():
@@ -94,7 +91,6 @@ def test_fresh_adapters_change_nothing(base: Path) -> None:
 
 
 def test_a_slack_token_that_is_none_is_an_error(config: RunConfig, small_tokenizer: Tokenizer) -> None:
-    """It says which token is missing."""
     with pytest.raises(ConfigError, match="<unused0>"):
         lora.tokens_of(small_tokenizer, "<unused0>", Properties())
     with pytest.raises(ConfigError, match="nothing is fetched unasked; run: infill-ls models pull no-such/model"):
@@ -102,7 +98,5 @@ def test_a_slack_token_that_is_none_is_an_error(config: RunConfig, small_tokeniz
 
 
 def test_without_a_mask_token_all_noise_is_random_tokens(small_tokenizer: Tokenizer) -> None:
-    """As in DiffusionGemma's own training."""
     tokens = lora.tokens_of(small_tokenizer, "<slack>", Properties(prompt="chat"))
-    assert tokens.mask is None
-    assert tokens.slack == tokenizer.SLACK
+    assert tokens.mask is None and tokens.slack == tokenizer.SLACK

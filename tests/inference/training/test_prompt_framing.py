@@ -27,7 +27,6 @@ _SHAPE = BatchShape(streams=6, prefix_tokens=224, canvases=2, canvas_tokens=64)
 
 
 def test_a_conversation_is_the_engines_own_prompt() -> None:
-    """With and without the path."""
     document = TrainingDocument.of("x = 1\n" * 3000, "pkg/module.py")
     conversation, rng = chat_framing(_TOKENIZER), np.random.default_rng(0)
     seen = {conversation(document, 0, rng) for _ in range(200)}
@@ -40,7 +39,6 @@ def test_a_conversation_is_the_engines_own_prompt() -> None:
 
 
 def test_plain_file_begins_with_bos() -> None:
-    """As small checkpoints of our own are prompted."""
     document, rng = TrainingDocument.of("x = 1\n"), np.random.default_rng(0)
     assert plain(BOS, document, 0, rng) == (BOS,)
     assert plain(BOS, document, 5, rng) == ()
@@ -48,9 +46,7 @@ def test_plain_file_begins_with_bos() -> None:
 
 @pytest.fixture(scope="module")
 def batches(documents: Sequence[TrainingDocument]) -> Batches:
-    """Batches in conversations."""
-    framing = chat_framing(_TOKENIZER)
-    return Batches(documents, tokenizer.load(_TOKENIZER), _TOKENS, _SHAPE, 0, framing)
+    return Batches(documents, tokenizer.load(_TOKENIZER), _TOKENS, _SHAPE, 0, chat_framing(_TOKENIZER))
 
 
 def test_losses_begin_with_the_file(batches: Batches) -> None:
@@ -64,7 +60,6 @@ def test_losses_begin_with_the_file(batches: Batches) -> None:
 
 
 def test_prefix_and_canvas_together_are_the_document(batches: Batches, documents: Sequence[TrainingDocument]) -> None:
-    """The end of the turn follows the end of the file."""
     read = tokenizer.load(_TOKENIZER)
     for step in range(5):
         batch = batches.draw(step)

@@ -20,7 +20,6 @@ MINIATURE = Path(run.__file__).parent / "configs" / "miniature.toml"
 
 @pytest.fixture(scope="module")
 def config() -> RunConfig:
-    """The miniature configuration that comes with the package."""
     return read(MINIATURE)
 
 
@@ -34,7 +33,6 @@ def test_a_finished_run_states_how_it_is_sampled(finished: Path) -> None:
 
 
 def test_only_the_newest_checkpoints_are_kept(config: RunConfig, finished: Path) -> None:
-    """And no half-written folder is left."""
     trainer = run.prepare(config, finished)
     for _ in range(4):
         trainer.train(TrainingPhase(steps=1), lambda: False)
@@ -44,17 +42,13 @@ def test_only_the_newest_checkpoints_are_kept(config: RunConfig, finished: Path)
 
 
 def test_a_request_to_stop_saves_first(config: RunConfig, tmp_path: Path) -> None:
-    """SIGTERM ends the run after the step it is in."""
     threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGTERM)).start()
     run.run(config, tmp_path, minutes=None, decay_minutes=1)
     assert trainer.latest(tmp_path / "checkpoints") is not None
     assert not (tmp_path / "final").exists()
 
 
-def test_the_command_says_what_is_wrong_with_a_configuration(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A key nobody knows is not ignored."""
+def test_the_command_says_what_is_wrong_with_a_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "mine.toml"
     file.write_text(MINIATURE.read_text().replace("hidden_size", "hiden_size"))
     assert run.main(["--config", str(file), "--out", str(tmp_path)]) == 2
@@ -69,9 +63,7 @@ def test_every_configuration_that_ships_can_be_read(config: RunConfig) -> None:
     assert msgspec.structs.replace(config) == shipped["miniature"]
 
 
-def test_a_new_run_can_go_on_from_a_checkpoint_that_was_shipped(
-    config: RunConfig, finished: Path, tmp_path: Path
-) -> None:
+def test_a_new_run_can_go_on_from_a_shipped_checkpoint(config: RunConfig, finished: Path, tmp_path: Path) -> None:
     """Its tokenizer and weights are the folder's, in what bfloat16 keeps of them; another shape is refused."""
     trainer = run.prepare(config, tmp_path / "next", finished / "final")
     assert trainer.state.step == 0
@@ -79,7 +71,6 @@ def test_a_new_run_can_go_on_from_a_checkpoint_that_was_shipped(
     shipped = load_file(finished / "final" / "model.safetensors")
     text = {name: weight.float() for name, weight in shipped.items() if "vision" not in name and "scalar" not in name}
     assert all(torch.equal(trainer.model.get_parameter(name), weight) for name, weight in text.items())
-    assert config.model is not None
     other = msgspec.structs.replace(config, model=msgspec.structs.replace(config.model, layers=config.model.layers + 1))
     with pytest.raises(ConfigError, match="no checkpoint of the shape"):
         run.prepare(other, tmp_path / "other", finished / "final")

@@ -24,21 +24,17 @@ def test_every_text_comes_back_as_it_was(small_tokenizer: Tokenizer) -> None:
 
 
 def test_special_tokens_have_the_ids_the_engine_is_told(small_tokenizer: Tokenizer) -> None:
-    """They come first, in a fixed order."""
     assert [small_tokenizer.token_to_id(name) for name in SPECIAL_TOKENS] == list(range(FIRST_TEXT_TOKEN))
 
 
 def test_a_line_break_and_its_indentation_are_one_token(small_tokenizer: Tokenizer) -> None:
-    """And a space belongs to the word after it."""
     tokens = small_tokenizer.encode("def f(self):\n        return self", add_special_tokens=False).ids
     pieces = [small_tokenizer.decode([id_]) for id_ in tokens]
-    assert "\n        " in pieces
-    assert pieces[-2:] == ["return", " self"]
+    assert "\n        " in pieces and pieces[-2:] == ["return", " self"]
 
 
 def test_a_saved_tokenizer_still_takes_special_names_for_text(small_tokenizer: Tokenizer, tmp_path) -> None:  # type: ignore[no-untyped-def]
     """The switch for it is not part of the file, so loading sets it."""
     file = tmp_path / "tokenizer.json"
     small_tokenizer.save(str(file))
-    ids = tokenizer.load(file).encode("<slack>", add_special_tokens=False).ids
-    assert len(ids) > 1
+    assert len(tokenizer.load(file).encode("<slack>", add_special_tokens=False).ids) > 1

@@ -22,9 +22,8 @@ def test_canvas_sees_what_the_decoder_sees() -> None:
     for b in range(2):
         for k in range(2):
             rows = slice(k * CANVAS_TOKENS, k * CANVAS_TOKENS + int(lengths[b, k]))
-            wanted = _two_passes(
-                model, stream[b : b + 1, : splits[b, k]], canvas[b : b + 1, rows], logits[b : b + 1, rows]
-            )
+            prefix = stream[b : b + 1, : splits[b, k]]
+            wanted = _two_passes(model, prefix, canvas[b : b + 1, rows], logits[b : b + 1, rows])
             found = model.lm_head(hidden[b, PREFIX_TOKENS:][rows])
             capped = torch.tanh(found / model.final_logit_softcapping) * model.final_logit_softcapping
             torch.testing.assert_close(capped, wanted, rtol=1e-4, atol=1e-4)
@@ -56,7 +55,6 @@ def _two_passes(model, prefix, canvas, logits):  # type: ignore[no-untyped-def]
 
 
 def test_the_stream_is_the_encoder() -> None:
-    """The causal rows do not see the canvases."""
     model = with_factors_of_their_own(random_model())
     stream = torch.randint(5, VOCABULARY_SIZE, (1, PREFIX_TOKENS))
     canvas = torch.randint(5, VOCABULARY_SIZE, (1, CANVAS_TOKENS))

@@ -122,8 +122,7 @@ def test_the_message_has_all_that_is_known() -> None:
 
 def test_a_file_with_fences_and_marks_of_its_own_gets_other_ones() -> None:
     said = conversation.message(question('x = "<hole/>"\n````\n', "\n```\n"))
-    assert '"<hole/>"\n````\n<hole1/>' in said
-    assert "between ````` and `````" in said
+    assert '"<hole/>"\n````\n<hole1/>' in said and "between ````` and `````" in said
 
 
 def test_a_name_cannot_break_out_of_its_line() -> None:

@@ -64,14 +64,12 @@ def test_what_nobody_asked_for_is_one_short_answer_or_none(middle: Engine) -> No
 
 
 def test_a_fill_has_no_more_tokens_than_it_may(middle: Engine) -> None:
-    answer = fill(middle, "x = 1\n", Hole(HoleKind.BODY, max_tokens=5), "\n")
-    assert answer.candidates[0].tokens <= 5
+    assert fill(middle, "x = 1\n", Hole(HoleKind.BODY, max_tokens=5), "\n").candidates[0].tokens <= 5
 
 
 def test_a_key_press_reads_a_few_tokens(middle: Engine) -> None:
     for count in range(1, 12):
-        answer = fill(middle, BEFORE + "names.append(name)"[:count], line(), AFTER)
-        stats = answer.done.stats
+        stats = fill(middle, BEFORE + "names.append(name)"[:count], line(), AFTER).done.stats
         assert count == 1 or stats.prefix_tokens - stats.reused_tokens <= 4
 
 
@@ -83,8 +81,7 @@ def test_several_holes_are_filled_each_seeing_the_others(middle: Engine) -> None
     assert all(len(candidate.texts) == 3 and not candidate.unfilled for candidate in answer.candidates)
     one, other = (candidate.texts for candidate in answer.candidates)
     assert sum(a != b for a, b in zip(one, other, strict=True)) == 1
-    first = answer.text
-    alone = fill(middle, f"def area(w, h):\n    total = {first}\n    print(", line(), ")\n    return \n")
+    alone = fill(middle, f"def area(w, h):\n    total = {answer.text}\n    print(", line(), ")\n    return \n")
     assert answer.candidates[0].texts[1] == alone.text
     assert all(len(draft.pieces) == 3 for draft in answer.drafts)
 
@@ -143,5 +140,4 @@ def test_work_that_is_closed_leaves_the_model_as_it_was(middle: Engine) -> None:
         with closing(middle.infill(request(*SEGMENTS))) as work:
             for _ in range(passes):
                 next(work)
-        again = fill(middle, *SEGMENTS).candidates
-        assert [one.texts for one in again] == [one.texts for one in whole]
+        assert [one.texts for one in fill(middle, *SEGMENTS).candidates] == [one.texts for one in whole]

@@ -49,14 +49,11 @@ def written(engine: Engine, one: Asked, lookup: Lookup | None) -> tuple[Branch, 
 
 @pytest.fixture(scope="module")
 def reference() -> torch.nn.Module:
-    found: torch.nn.Module = AutoModelForCausalLM.from_pretrained(FIM, dtype=torch.float32).eval()
-    return found
+    return AutoModelForCausalLM.from_pretrained(FIM, dtype=torch.float32).eval()
 
 
 @pytest.mark.parametrize(("prefix", "suffix"), PROMPTS)
-def test_greedy_text_is_that_of_transformers(
-    middle: Engine, reference: torch.nn.Module, prefix: str, suffix: str
-) -> None:
+def test_greedy_text_equals_transformers(middle: Engine, reference: torch.nn.Module, prefix: str, suffix: str) -> None:
     one, ends = asked(middle, prefix, suffix), family_of(middle).end_ids
     prompt = torch.tensor([one.prompt_ids])
     more = {"max_new_tokens": ROOM, "do_sample": False, "eos_token_id": sorted(ends), "pad_token_id": 6}
@@ -66,9 +63,8 @@ def test_greedy_text_is_that_of_transformers(
     guessed, _ = written(middle, one, Lookup(one.prompt_ids))
     assert plain.ids == wanted
     assert guessed.ids == wanted
-    assert [choice.chance for choice in guessed.choices] == pytest.approx(
-        [choice.chance for choice in plain.choices], abs=1e-3
-    )
+    chances = [choice.chance for choice in plain.choices]
+    assert [choice.chance for choice in guessed.choices] == pytest.approx(chances, abs=1e-3)
 
 
 def test_guesses_save_passes_where_the_text_repeats(middle: Engine) -> None:
@@ -103,8 +99,7 @@ def test_any_cut_of_a_line_goes_on_with_its_tokens(middle: Engine) -> None:
 def test_what_is_typed_stays_byte_for_byte(middle: Engine, typed: str) -> None:
     branch, _ = written(middle, asked(middle, BEFORE, AFTER, typed), None)
     assert branch.data.startswith(typed.encode())
-    answer = fill(middle, "x = 1\n" + typed, line(), "\n")
-    assert "\ufffd" not in answer.text
+    assert "\ufffd" not in fill(middle, "x = 1\n" + typed, line(), "\n").text
 
 
 def test_half_a_character_at_the_end_is_left_out(middle: Engine) -> None:

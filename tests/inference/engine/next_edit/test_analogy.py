@@ -46,17 +46,14 @@ def test_a_change_of_several_lines_moves_with_its_indentation() -> None:
 
 
 def test_a_name_beside_another_is_handed_on_as_that_is() -> None:
-    before = (
-        "def __init__(\n    self,\n    size: int,\n):\n    self.size = size\n    start(\n        size=size,\n    )\n"
-    )
+    before = "def __init__(\n    self,\n    size: int,\n):\n    self.size = size\n    run(\n        size=size,\n    )\n"
     found = proposed(before, 3, "    depth: int,\n", count=0)
     assert "    self.size = size\n    self.depth = depth\n" in found
     assert "        size=size,\n        depth=depth,\n" in found
 
 
 def test_added_lines_are_added_between_the_same_lines() -> None:
-    found = proposed("a = 1\nrun()\nb = 2\nrun()\n", 2, "stop()\n", count=0)
-    assert "run()\nstop()\n" in found
+    assert "run()\nstop()\n" in proposed("a = 1\nrun()\nb = 2\nrun()\n", 2, "stop()\n", count=0)
 
 
 @pytest.mark.parametrize("new", ["a = 1  # two\n", "# one more\na = 1\n", "a = 1\n"])

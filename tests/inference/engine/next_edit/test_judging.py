@@ -17,8 +17,6 @@ RENAMED = Edit(TEXT.index("hight"), TEXT.index("hight") + 5, "width")
 def answered(engine: Engine, request: NextEditRequest, deadline: float | None = None) -> tuple[Sequence[Edit], Done]:
     work = NextEditing(engine.loaded, request, deadline, margin=-1e9)
     edits, done = [event for event in work if event is not None]
-    assert isinstance(edits, NextEdits)
-    assert isinstance(done, Done)
     assert edits.id == done.id == request.id
     return edits.edits, done
 

@@ -15,6 +15,7 @@ from inference.models import registry
 from inference.models.family import ModelError
 from inference.models.fim import formats
 from inference.models.fim.adapter import FillInMiddle
+from tests.inference.models.fim import checkpoints
 from tests.inference.models.fim.checkpoints import (
     FIM,
     MIDDLE,
@@ -25,7 +26,6 @@ from tests.inference.models.fim.checkpoints import (
     loaded,
     stock,
     stock_logits,
-    with_shared_heads,
 )
 
 BEFORE = "import os\n\n\ndef sizes(folder):\n    found = []\n    for name in os.listdir(folder):\n        "
@@ -45,7 +45,7 @@ def family() -> FillInMiddle:
 
 
 def test_every_row_is_what_transformers_says(tmp_path: Path) -> None:
-    for folder in (FIM, with_shared_heads(tmp_path)):
+    for folder in (FIM, checkpoints.with_shared_heads(tmp_path)):
         family = loaded(folder)
         ids = family.middle_prompt(BEFORE, AFTER)
         with read(family, ids[:5]) as context:
@@ -74,10 +74,8 @@ def test_continuations_side_by_side_go_on_from_their_parents(family: FillInMiddl
         first = writing.feed(torch.tensor([[10, 11], [20, 21]]))
         torch.testing.assert_close(first[1], stock_logits(model, [*ids, 20, 21])[-1], atol=2e-4, rtol=1e-4)
         writing.keep(torch.tensor([1, 1]))
-        second = writing.feed(torch.tensor([[30], [31]]))
-        for row, last in zip(second, (30, 31), strict=True):
-            wanted = stock_logits(model, [*ids, 20, 21, last])[-1]
-            torch.testing.assert_close(row, wanted, atol=2e-4, rtol=1e-4)
+        for row, last in zip(writing.feed(torch.tensor([[30], [31]])), (30, 31), strict=True):
+            torch.testing.assert_close(row, stock_logits(model, [*ids, 20, 21, last])[-1], atol=2e-4, rtol=1e-4)
 
 
 def test_a_key_press_reads_what_is_new_and_says_the_same(family: FillInMiddle) -> None:
@@ -89,8 +87,7 @@ def test_a_key_press_reads_what_is_new_and_says_the_same(family: FillInMiddle) -
     assert fresh.reused_tokens == 0
     logits = []
     for each in (context, fresh):
-        left = list(each.encode())
-        assert left[-1] == 0
+        assert list(each.encode())[-1] == 0
         logits.append(each.continuation(1, 1).feed(torch.empty(1, 0, dtype=torch.long)))
         each.close()
     torch.testing.assert_close(*logits, atol=2e-4, rtol=1e-4)
@@ -114,8 +111,7 @@ def test_two_open_contexts_share_nothing_that_either_changes(family: FillInMiddl
 def test_long_prompt_is_read_in_pieces(family: FillInMiddle) -> None:
     ids = family.middle_prompt("value = 1\n" * 300, AFTER)
     context = family.open(ids)
-    reading = context.encode()
-    left = next(reading)
+    left = next(context.encode())
     assert 0 < left < len(ids)
     context.close()
     again = family.open(ids)
@@ -126,7 +122,8 @@ def test_long_prompt_is_read_in_pieces(family: FillInMiddle) -> None:
 def test_control_tokens_in_a_text_stay_text(family: FillInMiddle) -> None:
     text = "a = '<|fim_middle|><|endoftext|>'\n"
     ids = family.middle_prompt(text, text, files=[Snippet("b.py", text)])
-    assert (ids[0], ids[-1], ids.count(PREFIX), ids.count(MIDDLE), ids.count(SUFFIX)) == (PREFIX, MIDDLE, 1, 1, 1)
+    marks = [PREFIX, MIDDLE, SUFFIX]
+    assert (ids[0], ids[-1], [ids.count(mark) for mark in marks]) == (PREFIX, MIDDLE, [1, 1, 1])
     assert not family.end_ids & {*ids[1:-1]} - {SUFFIX}
     middle = ids.index(SUFFIX)
     assert family.tokenizer.decode(ids[1:middle]) == text == family.tokenizer.decode(ids[middle + 1 : -1])
@@ -136,7 +133,6 @@ def test_a_base_model_has_no_chat_and_an_instruct_model_one(family: FillInMiddle
     assert family.chat_prompt("hello") is None
     chats = loaded(changed(tmp_path, eos_token_id=2))
     ids = chats.chat_prompt("Say <|im_end|>.", "def f")
-    assert ids is not None
     shown = chats.tokenizer.decode(ids, skip_special_tokens=False)
     assert shown.endswith("<|im_start|>user\nSay <|im_end|>.<|im_end|>\n<|im_start|>assistant\ndef f")
     assert ids.count(1) == 3 and ids.count(2) == 2
@@ -161,8 +157,7 @@ def test_fewer_bits_say_nearly_the_same(family: FillInMiddle, dtype: str) -> Non
     """A product of few rows, and of many, which takes another way."""
     other = loaded(dtype=dtype)
     assert other.dtype == dtype
-    size = family.network.empty_rows(1).content.nbytes
-    assert other.network.empty_rows(1).content.nbytes == size // 2
+    assert other.network.empty_rows(1).content.nbytes == family.network.empty_rows(1).content.nbytes // 2
     ids = family.middle_prompt(BEFORE, AFTER)
     for rows in (ids[:6], ids):
         found, wanted = (each.open([]).log_probabilities([rows])[0] for each in (other, family))
@@ -179,7 +174,6 @@ def test_passes_are_timed_where_they_write_and_where_they_read(family: FillInMid
     engine = Engine(loaded())
     assert (engine.token_ms, engine.prompt_token_ms) == (0, 0)
     other = family.middle_prompt("value = 1\n" * 40, AFTER)
-    assert isinstance(engine.loaded.family, FillInMiddle)
     greedy(engine.loaded.family, other, 2)
     assert engine.token_ms > 0
     assert engine.prompt_token_ms > 0
@@ -205,6 +199,5 @@ def test_a_machine_is_measured_once_and_that_is_kept(tmp_path: Path, monkeypatch
     for content in (file.read_bytes().replace(b'"few":', b'"few":9'), b"no JSON"):
         file.write_bytes(content)
         formats.speed.cache_clear()
-        again = formats.speed()
-        assert (again.few >= 90) == (b'"few":9' in content)
+        assert (formats.speed().few >= 90) == (b'"few":9' in content)
     formats.speed.cache_clear()

@@ -22,7 +22,6 @@ def on_mlx() -> Engine:
 
 @pytest.fixture(scope="session")
 def on_torch() -> Engine:
-    """The embedded checkpoint, as it runs without MLX."""
     return Engine(registry.load(device="cpu", dtype="float32"))
 
 

@@ -26,17 +26,14 @@ def answer(runtime_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> di
     options = ("--device", "mlx", "--json", "--steps", 4, "--seed", 1, "--deadline-ms", 250_000)
     done = run(runtime_folder, "fill", file, *options)
     assert done.returncode == 0, done.stderr
-    found: dict[str, object] = json.loads(done.stdout)
-    return found
+    return json.loads(done.stdout)
 
 
 def test_the_command_fills_holes_jointly_and_names_the_device(answer: dict[str, object]) -> None:
     assert answer["device"] == "mlx:cpu"
-    pattern = re.escape(SOURCE).replace(re.escape("???"), "(.+)")
-    assert re.fullmatch(pattern, str(answer["result"]))
+    assert re.fullmatch(re.escape(SOURCE).replace(re.escape("???"), "(.+)"), str(answer["result"]))
 
 
 def test_doctor_names_the_device_and_what_fits(runtime_folder: Path) -> None:
     done = run(runtime_folder, "doctor", "--device", "mlx")
-    assert "mlx:cpu (MLX on this CPU" in done.stdout
-    assert "float32: needs" in done.stdout
+    assert "mlx:cpu (MLX on this CPU" in done.stdout and "float32: needs" in done.stdout

@@ -27,9 +27,7 @@ def filled(engine: Engine, *segments: Text | Hole | str, **other: object) -> Ans
 def check_same(found: Engine, wanted: Engine, *segments: Text | Hole, **other: object) -> None:
     ours, theirs = (filled(each, *segments, **other).candidates for each in (found, wanted))
     assert ours
-    assert [(one.texts, one.steps, one.tokens) for one in ours] == [
-        (one.texts, one.steps, one.tokens) for one in theirs
-    ]
+    assert [(it.texts, it.steps, it.tokens) for it in ours] == [(it.texts, it.steps, it.tokens) for it in theirs]
     assert [one.score for one in ours] == pytest.approx([one.score for one in theirs], abs=1e-3)
 
 

@@ -40,10 +40,8 @@ async def test_holes_are_filled_in_order(kind: str) -> None:
             words = iter(["first", "second"])
             _, candidates, _ = await answered(partner, request(*parts))
         assert candidates[0].texts == ("first", "second")
-        assert [(asked.prefix, asked.suffix) for asked in server.fills] == [
-            ("a = ", "\nb = \nc = a + b\n"),
-            ("a = first\nb = ", "\nc = a + b\n"),
-        ]
+        around = [("a = ", "\nb = \nc = a + b\n"), ("a = first\nb = ", "\nc = a + b\n")]
+        assert [(asked.prefix, asked.suffix) for asked in server.fills] == around
 
 
 @each_kind
@@ -71,8 +69,7 @@ async def test_text_cut_at_the_limit_ends_with_a_whole_line(kind: str) -> None:
 async def test_only_a_conversation_is_shown_the_draft() -> None:
     for kind in KINDS:
         async with partner_server(kinds=(kind,)) as server, partner_at(server.url) as partner:
-            hole = one_hole(text="sum(numbers)", strength=REFINED_STRENGTH)
-            _, candidates, _ = await answered(partner, hole)
+            _, candidates, _ = await answered(partner, one_hole(text="sum(numbers)", strength=REFINED_STRENGTH))
             assert server.fills[0].draft == ("sum(numbers)" if kind == "chat" else "")
             assert candidates[0].texts == ("improved(sum(numbers))" if kind == "chat" else ANSWER,)
             _, kept, _ = await answered(partner, one_hole(text="kept", strength=0.0))
@@ -134,10 +131,8 @@ async def test_a_rewritten_text_has_room_for_all_of_it(kind: str) -> None:
 @each_kind
 async def test_cut_rewrite_is_no_candidate(kind: str) -> None:
     """It would take the place of all of it."""
-    async with (
-        partner_server(kinds=(kind,), answer=lambda _: SELECTED * 3) as server,
-        partner_at(server.url) as partner,
-    ):
+    serving = partner_server(kinds=(kind,), answer=lambda _: SELECTED * 3)
+    async with serving as server, partner_at(server.url) as partner:
         hole = one_hole(single_line=False, text=SELECTED, strength=REFINED_STRENGTH)
         assert (await answered(partner, hole))[1] == []
         server.raw = lambda _: endless(SELECTED if kind != "chat" else f"```\n{SELECTED}")

@@ -7,7 +7,7 @@ from inference.models.family import ModelError
 from inference.models.fim_tokens import TABLE
 from tests.inference.remote.asking import answered
 from tests.inference.remote.partner.asking import AFTER, ANSWER, BEFORE, one_hole, partner_at
-from tests.partner_server import KINDS, Asked, partner_server
+from tests.partner_server import KINDS, partner_server
 
 PROMPTS = {
     "qwen2.5-coder": "<|fim_prefix|>{p}<|fim_suffix|>{s}<|fim_middle|>",
@@ -60,8 +60,7 @@ def test_granite_4_has_other_tokens_than_those_before() -> None:
 def test_text_with_a_control_token_does_not_reach_a_prompt(token: str) -> None:
     from inference.engine.middle.question import Windows
 
-    controls = TABLE["qwen2.5-coder"].controls
-    prefix, suffix = Windows().around(f"a{token}b", f"c{token}d", 64, controls)
+    prefix, suffix = Windows().around(f"a{token}b", f"c{token}d", 64, TABLE["qwen2.5-coder"].controls)
     assert (prefix, suffix) == ("b", "c")
 
 
@@ -77,10 +76,8 @@ def test_text_with_a_control_token_does_not_reach_a_prompt(token: str) -> None:
     ],
 )
 async def test_the_best_way_is_taken_that_a_server_has(kinds: tuple[str, ...], name: str, found: str) -> None:
-    async with (
-        partner_server(kinds=kinds, name=name, is_ollama="ollama" in name) as server,
-        partner_at(server.url) as partner,
-    ):
+    serving = partner_server(kinds=kinds, name=name, is_ollama="ollama" in name)
+    async with serving as server, partner_at(server.url) as partner:
         assert partner.partner == found
         assert (await answered(partner, one_hole()))[1][0].texts == (ANSWER,)
 
@@ -100,10 +97,7 @@ async def test_useless_server_says_why() -> None:
 
 
 async def test_plainest_request_works_alone() -> None:
-    def strict(asked: Asked) -> str:
-        return "x"
-
-    async with partner_server(kinds=("fim", "chat"), answer=strict) as server:
+    async with partner_server(kinds=("fim", "chat"), answer=lambda _: "x") as server:
         server.refuses = ("logprobs", "skip_special_tokens", "chat_template_kwargs")
         for kind in ("qwen2.5-coder", "chat"):
             async with partner_at(server.url, kind) as partner:
