@@ -105,10 +105,11 @@ async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
         scene.service.forget(URI)
 
 
-async def test_the_newer_request_is_answered_and_the_older_one_stopped(scene: Scene) -> None:
+@pytest.mark.parametrize(("cursor", "invoked"), [(9, False), (4, True)], ids=["elsewhere", "asked for by the user"])
+async def test_the_newer_request_stops_the_older_one(scene: Scene, cursor: int, invoked: bool) -> None:
     older = scene.ask(4)
     await asyncio.sleep(SETTLED_S)
-    newer = scene.ask(9)
+    newer = scene.ask(cursor, invoked=invoked)
     await asyncio.sleep(SETTLED_S)
     assert not (await older).found
     assert not newer.done()
@@ -142,17 +143,6 @@ async def test_late_automatic_request_waits_for_no_computation(scene: Scene, inv
         assert not (await typed).found
     assert scene.begun == 1 and scene.stopped == 0
     assert asked is None or not asked.done()
-
-
-async def test_what_the_user_asks_for_stops_what_appears_while_typing(scene: Scene) -> None:
-    """Also at the same position: it is worth more effort."""
-    typed = scene.ask()
-    await asyncio.sleep(SETTLED_S)
-    asked = scene.ask(invoked=True)
-    await asyncio.sleep(SETTLED_S)
-    assert not (await typed).found
-    assert not asked.done()
-    assert (scene.begun, scene.stopped) == (2, 1)
 
 
 @pytest.mark.parametrize("invoked", [False, True])

@@ -85,18 +85,12 @@ async def test_an_alternative_that_is_taken_is_the_offer_taken(scene: Scene) -> 
     assert scene.decided[-1] == ("whole", 9)
 
 
-async def test_typing_along_neither_takes_nor_rejects(scene: Scene) -> None:
+@pytest.mark.parametrize(("typed", "decided"), [("foo(bar)", []), ("~~~~~", [("rejected", 0)])])
+async def test_typing_over_rejects_once_typing_along_never(scene: Scene, typed: str, decided: list[object]) -> None:
     await scene.ask()
-    for number, letter in enumerate("foo(bar)"):
+    for number, letter in enumerate(typed):
         scene.type(4 + number, letter)
-    assert scene.decided == []
-
-
-async def test_what_is_typed_over_is_rejected_once(scene: Scene) -> None:
-    await scene.ask()
-    for number, letter in enumerate("~~~~~"):
-        scene.type(4 + number, letter)
-    assert scene.decided == [("rejected", 0)]
+    assert scene.decided == decided
 
 
 async def test_what_is_remembered_is_told_from_what_is_computed(scene: Scene) -> None:

@@ -24,6 +24,11 @@ CASES = [
 ]
 
 
+def at_marker(text: str, fill: str) -> str | None:
+    source = ParsedText.parse("python", text)
+    return fitting.Fitter(source).fit(carve.markers(source)[0], fill)
+
+
 @pytest.mark.parametrize(("language_id", "case"), CASES)
 def test_what_is_shown(language_id: str, case: Case) -> None:
     """The fill of a case (`+`) in the hole at its cursor becomes what is to be shown (`=`)."""
@@ -35,13 +40,11 @@ def test_what_is_shown(language_id: str, case: Case) -> None:
 
 @pytest.mark.parametrize("marker_fill", ["???", "", "  \n ", "\ufffd1"])
 def test_a_fill_that_says_nothing_new_is_not_shown(marker_fill: str) -> None:
-    source = ParsedText.parse("python", "x = ???\n")
-    assert fitting.Fitter(source).fit(carve.markers(source)[0], marker_fill) is None
+    assert at_marker("x = ???\n", marker_fill) is None
 
 
 def test_marker_within_a_line_does_not_repeat_the_rest() -> None:
-    source = ParsedText.parse("python", "x = f(???, b)\n")
-    assert fitting.Fitter(source).fit(carve.markers(source)[0], "a, b)") == "a"
+    assert at_marker("x = f(???, b)\n", "a, b)") == "a"
 
 
 UNSEEN = (
@@ -55,18 +58,14 @@ UNSEEN = (
 
 @pytest.mark.parametrize("character", UNSEEN, ids=ascii)
 def test_no_fill_brings_what_cannot_be_seen(character: str) -> None:
-    source = ParsedText.parse("python", "x = ???\n")
-    for fill in (f'"a{character}b"', f"a{character}", f"{character}a"):
-        fitted = fitting.Fitter(source).fit(carve.markers(source)[0], fill)
-        assert fitted is None or character not in fitted
-    used = ParsedText.parse("python", f'y = "{character}"\nx = ???\n')
-    (hole,) = carve.markers(used)
-    assert fitting.Fitter(used).fit(hole, f'"a{character}b"') == f'"a{character}b"', "the document uses it"
+    fill = f'"a{character}b"'
+    for unused in (fill, f"a{character}", f"{character}a"):
+        assert character not in (at_marker("x = ???\n", unused) or "")
+    assert at_marker(f'y = "{character}"\nx = ???\n', fill) == fill, "the document uses it"
 
 
 def test_byte_order_mark_in_front_is_no_use_of_it() -> None:
-    source = ParsedText.parse("python", "\ufeffx = ???\n")
-    assert fitting.Fitter(source).fit(carve.markers(source)[0], '"a\ufeffb"') is None
+    assert at_marker("\ufeffx = ???\n", '"a\ufeffb"') is None
 
 
 VISIBLE = (
@@ -79,8 +78,7 @@ VISIBLE = (
 @pytest.mark.parametrize("text", VISIBLE, ids=ascii)
 def test_fills_bring_emoji_and_letters_of_any_script(text: str) -> None:
     """Joiners and selectors in an emoji are part of what is seen."""
-    source = ParsedText.parse("python", "x = ???\n")
-    assert fitting.Fitter(source).fit(carve.markers(source)[0], f'"{text}"') == f'"{text}"'
+    assert at_marker("x = ???\n", f'"{text}"') == f'"{text}"'
 
 
 @pytest.mark.parametrize(
@@ -93,8 +91,7 @@ def test_fills_bring_emoji_and_letters_of_any_script(text: str) -> None:
     ids=ascii,
 )
 def test_no_fill_brings_more_joiners_than_an_emoji_has(text: str) -> None:
-    source = ParsedText.parse("python", "x = ???\n")
-    assert fitting.Fitter(source).fit(carve.markers(source)[0], f'"{text}"') is None
+    assert at_marker("x = ???\n", f'"{text}"') is None
 
 
 @given(
