@@ -17,6 +17,8 @@ NO_SETTINGS = frozenset(
     f"{PREFIX}{name}" for name in ("RUNTIME_DIR", "STATE_DIR", "TRANSPORT", "SERVER_TOKEN", "PARTNER_TOKEN")
 )
 """Our variables that are not settings."""
+_REMOVED = {"CANDIDATES_AUTOMATIC", "CONTEXT_MAX_MS", "REFINE_BELOW", "SHADOW_TEXTS", "START_WORKER"}
+"""Settings of earlier versions."""
 
 
 class _Variable(NamedTuple):
@@ -36,8 +38,11 @@ def environment_layers(environment: Mapping[str, str]) -> tuple[list[Layer], lis
         if not name.startswith(PREFIX) or name in NO_SETTINGS or not text:
             continue
         if name not in known:
-            near = nearest(name.removeprefix(PREFIX), [each.removeprefix(PREFIX) for each in known], PREFIX)
-            problems.append(f"environment variable {name}: no such setting{near}; ignored")
+            word = name.removeprefix(PREFIX)
+            said = f"no such setting{nearest(word, [each.removeprefix(PREFIX) for each in known], PREFIX)}"
+            problems.append(
+                f"environment variable {name}: {'no longer a setting' if word in _REMOVED else said}; ignored"
+            )
             continue
         try:
             value = _value(text, known[name])

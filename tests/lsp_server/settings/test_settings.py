@@ -178,6 +178,7 @@ def test_the_environment_sets_what_the_settings_do(variable: str, text: str, rea
         ("INFILL_LS_MAX_STEPS", "many", "Expected int"),
         ("INFILL_LS_CONFIDENCE_FLOOR", "nan", "Expected float"),
         ("INFILL_LS_COLOUR", "red", "no such setting; ignored"),
+        ("INFILL_LS_START_WORKER", "0", "no longer a setting; ignored"),
         ("INFILL_LS_MARKER", "\udcff", "half a surrogate pair; ignored"),
         ("INFILL_LS_DTYPE", "\udcff", "half a surrogate pair; ignored"),
     ],
