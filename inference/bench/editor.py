@@ -22,6 +22,7 @@ from typing import Any
 
 from inference.bench import editor_nvim
 from inference.bench.editor_nvim import CannotRunError
+from inference.models.catalogue import names_no_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 VSCODE = ROOT / "tests" / "editors" / "vscode" / "bench.py"
@@ -32,9 +33,11 @@ INSTALLED = ROOT / ".editors" / "bin"
 def main(argv: Sequence[str] | None = None) -> int:
     """Measures and prints; returns the exit status, 1 if no editor could be measured."""
     args = argument_parser().parse_args(argv)
+    is_path = Path(args.model).exists() and not names_no_folder(args.model)
+    model = str(Path(args.model).resolve()) if is_path else args.model
     wanted: dict[str, Callable[[], dict[str, Any]]] = {
-        "neovim": lambda: neovim(args.nvim, args.keystrokes, args.model),
-        "vscode": lambda: vscode(args.keystrokes, args.model),
+        "neovim": lambda: neovim(args.nvim, args.keystrokes, model),
+        "vscode": lambda: vscode(args.keystrokes, model),
     }
     found: dict[str, Any] = {}
     for name, measure in wanted.items():

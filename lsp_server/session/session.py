@@ -274,8 +274,8 @@ class Session:
         self, uri: str, handle: Callable[[], _T | Awaitable[_T]], otherwise: Callable[[], _T]
     ) -> _T | Awaitable[_T]:
         """The result of `handle` once there is a tree for it, or of `otherwise` if the document is edited first."""
-        document = self.documents.get(uri)
-        job = document.parse_job() if document else None
+        document = None if self.why_off(uri) else self.documents.get(uri)
+        job = None if document is None else document.parse_job()
         return handle() if document is None or job is None else self._parsing.parsed(document, job, handle, otherwise)
 
     def mark_used(self, uri: str) -> None:

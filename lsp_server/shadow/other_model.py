@@ -8,12 +8,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from inference.messages import Snippet, Status
 from inference.models.catalogue import AUTO, EMBEDDED, names_no_folder
 from inference.remote import address
 from lsp_server.fill.answered import AnsweredRequest
 from lsp_server.fill.pipeline import fill
-from lsp_server.settings.launch import partner_options
+from lsp_server.settings.launch import partner_options, worker_options
 from lsp_server.settings.schema import PARTNER, Settings
 from lsp_server.usage.events import PairOutcome, Side
 from lsp_server.worker import WorkerClient, WorkerOptions, alive
@@ -88,7 +90,7 @@ class OtherModel:
 def other_options(settings: Settings, *, sends_token: bool) -> WorkerOptions | None:
     """The model to compare with: the partner or, if that is the main model, the embedded one. None: there is none."""
     if settings.model == PARTNER:
-        return WorkerOptions(EMBEDDED, settings.device, settings.dtype, settings.idle_seconds)
+        return worker_options(msgspec.structs.replace(settings, model=EMBEDDED))
     return None if settings.partner.url is None else partner_options(settings, sends_token=sends_token)
 
 

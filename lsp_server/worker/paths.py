@@ -6,6 +6,7 @@ import stat
 import tempfile
 import warnings
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -78,8 +79,13 @@ def paths_at(socket: Path) -> WorkerPaths:
 
 def runtime_folder() -> Path:
     """The folder of the sockets: `INFILL_LS_RUNTIME_DIR`, otherwise the system's runtime folder for this user."""
-    if chosen := os.environ.get(FOLDER_VARIABLE):
-        return Path(chosen).expanduser().absolute()
+    chosen = os.environ.get(FOLDER_VARIABLE)
+    return Path(chosen).expanduser().absolute() if chosen else _systems_folder()
+
+
+@cache
+def _systems_folder() -> Path:
+    """The same without the variable. Cached, because platformdirs warns only once that it has to guess."""
     with warnings.catch_warnings(record=True) as guesses:
         warnings.simplefilter("always")
         folder = platformdirs.user_runtime_path(APP, appauthor=False)

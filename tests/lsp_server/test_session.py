@@ -120,6 +120,14 @@ async def test_edit_ends_a_request_that_waits_for_a_parse() -> None:
     assert (await waiting).items == []
 
 
+async def test_a_document_that_is_off_is_not_parsed() -> None:
+    session = InfillServer({}).session
+    session.start(ClientFeatures(inline_completion=True), {"disabledLanguages": ["python"]})
+    session.open(URI, "python", 1, "y = f(a, b)\n" * 30_000)
+    assert session.when_parsed(URI, lambda: "at once", lambda: "") == "at once"
+    assert session.documents[URI].parse_job() is not None, "no earlier parse has been started or done"
+
+
 async def test_of_a_client_that_has_gone_no_document_is_kept() -> None:
     """Not even until garbage is collected: a server that listens has many clients, and documents are large."""
     server = InfillServer({})

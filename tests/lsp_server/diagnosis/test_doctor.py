@@ -160,7 +160,9 @@ def test_the_command_fails_where_a_file_gets_nothing(project: Path) -> None:
 def test_a_place_needs_a_file_and_the_schema_is_one_object() -> None:
     done = infill_ls("doctor", "--at", "1:1")
     assert (done.returncode, done.stderr) == (2, "infill-ls: --at LINE:COL needs a FILE\n")
-    assert "debounceMs" in json.loads(infill_ls("doctor", "--schema").stdout)["properties"]
+    schema = infill_ls("doctor", "--schema")
+    assert schema.returncode == 0
+    assert "debounceMs" in json.loads(schema.stdout)["properties"]
 
 
 GB = 10**9

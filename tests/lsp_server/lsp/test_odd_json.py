@@ -100,7 +100,7 @@ async def test_unreadable_edit_loses_all_documents(params: bytes) -> None:
         for number, uri in enumerate(uris):
             ask = {"id": number, "method": "infill/status", "params": {"textDocument": {"uri": uri}}}
             talk.say(json.dumps(ask).encode())
-        await until(lambda: len(talk.output.replies) == len(uris))  # other messages may come between them
+        await until(lambda: len(talk.output.replies) >= len(uris))  # other messages may come between them
         replies = {reply["id"]: reply["result"]["off"] for reply in talk.output.replies}
         return [replies[number] for number in range(len(uris))]
 

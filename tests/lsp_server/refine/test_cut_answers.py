@@ -104,10 +104,11 @@ async def test_a_suggestion_stays_where_the_partners_text_was_cut_off(monkeypatc
         assert [each.id for each in here.found()] == [draft]
 
 
-async def test_a_sure_model_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("confidence", "asked"), [(0.79, 1), (0.8, 0)])
+async def test_only_an_unsure_model_asks(monkeypatch: pytest.MonkeyPatch, confidence: float, asked: int) -> None:
     async with scene(monkeypatch, **UNSURE) as here:
-        await here.suggestion(here.model, "first(1)", confidence=0.9)
-        assert refines() == []
+        await here.suggestion(here.model, "first(1)", confidence=confidence)
+        assert len(refines()) == asked
 
 
 async def test_cut_text_is_not_offered_for_a_broken_draft(monkeypatch: pytest.MonkeyPatch) -> None:

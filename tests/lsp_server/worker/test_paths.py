@@ -71,6 +71,15 @@ def test_long_socket_path_goes_to_a_short_folder(monkeypatch: pytest.MonkeyPatch
     assert len(sockets) == 2, "different folders keep different workers"
 
 
+def test_every_client_of_a_process_looks_in_one_folder() -> None:
+    """Also where the system names no runtime folder, which platformdirs says only once."""
+    code = "from lsp_server.worker.paths import runtime_folder; print(runtime_folder(), runtime_folder())"
+    unset = {"XDG_RUNTIME_DIR", FOLDER_VARIABLE}
+    environment = {name: value for name, value in os.environ.items() if name not in unset}
+    first, second = subprocess.check_output([sys.executable, "-c", code], text=True, env=environment).split()
+    assert first == second
+
+
 def test_a_folder_must_be_private(tmp_path: Path) -> None:
     (tmp_path / "private").mkdir(mode=0o700)
     (tmp_path / "open").mkdir(mode=0o755)
