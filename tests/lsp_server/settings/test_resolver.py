@@ -83,7 +83,7 @@ def test_the_readmes_settings_file_is_one(tmp_path: Path) -> None:
     (text,) = [block for block in readme.split("```") if block.startswith("toml\n# infill-ls.toml")]
     configuration = started(folder(tmp_path, "a", text.removeprefix("toml\n")))
     settings = configuration.settings
-    assert (configuration.problems, settings.deadline_ms.automatic) == ([], 1_500)
+    assert (configuration.problems, settings.deadline_ms.automatic) == ([], 4_000)
     assert "vendor/*" in settings.disabled_globs
 
 
