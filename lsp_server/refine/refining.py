@@ -30,8 +30,8 @@ GONE = "the suggestion is gone, or other text was typed in its place"
 SUPERSEDED = "the partner was asked again meanwhile"
 UNWANTED = "the setting `refine` is off"
 UNSURE_BELOW = 0.8
-"""Below this mean confidence the model is unsure of its text. Of 40 tuning lines that the 0.5B wrote, none of the 17
-below it was exact, and 10 of the other 23 were. At 0.5, only one of the 40 would have gone to the partner.
+"""Below this mean confidence the model is unsure of its text. Of 40 tuning holes of one line, the 0.5B filled none of
+the 17 below it exactly, and 10 of the other 23. At 0.5, only one of the 40 would have gone to the partner.
 """
 
 

@@ -74,7 +74,7 @@ async def test_an_item_is_one_exact_edit_of_the_word_at_the_cursor(helix: Editor
     assert item.filter_text == "pri" and item.additional_text_edits is None
 
 
-async def test_an_item_comes_first_shows_all_its_text_and_has_a_command(helix: Editor) -> None:
+async def test_an_item_is_first_shows_all_its_text_and_has_a_command(helix: Editor) -> None:
     _, _, item = await offered(helix, "def area(radius):\n    return ‸\n")
     assert item.preselect
     assert item.sort_text < "0"

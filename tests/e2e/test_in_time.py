@@ -44,7 +44,7 @@ async def fill_action(client: RawClient) -> dict[str, Any]:
     return (await client.reply("offer"))["result"][0]
 
 
-async def test_while_the_model_loads_an_invoked_completion_says_so_once() -> None:
+async def test_an_invoked_completion_says_once_that_the_model_loads() -> None:
     async with cold() as client:
         for number in range(3):
             client.complete(number, URI, 0, 4, invoked=True)

@@ -245,7 +245,7 @@ def test_no_workspace_switches_on_that_text_is_sent_or_kept(origin: Origin, trus
     assert resolve([less, theirs, Layer("mine", ON[said])]) == resolve([Layer("mine", {**OFF, **ON[said]})])
 
 
-def test_a_workspace_may_lower_the_sample_and_later_settings_repeat_what_is_so() -> None:
+def test_a_workspace_may_lower_the_sample_and_repeat_it_later() -> None:
     half = Layer("mine", {"shadow": {"sample": 0.5}})
     less = Layer("theirs", {"shadow": {"sample": 0.25}}, Origin.EDITOR)
     settings, problems = resolve([half, less])
