@@ -65,7 +65,13 @@ class Work(Generator[_Event | None, None, None]):
         return self._deadline is not None and time_s >= started + share * (self._deadline - started)
 
     def _encode(
-        self, context: Context, ids: Sequence[int], *, share: float | None = None, row_s: float = 0.0
+        self,
+        context: Context,
+        ids: Sequence[int],
+        *,
+        share: float | None = None,
+        short_tokens: int = prompt.SHORT_PREFIX_TOKENS,
+        row_s: float = 0.0,
     ) -> Generator[None, None, bool]:
         """Reads a prefix. False: given up, because it is late and more is left to read than a short prefix has.
 
@@ -81,10 +87,10 @@ class Work(Generator[_Event | None, None, None]):
             began = time.monotonic()
             s_per_token = (began - first_s) / max(1, unread - left)
             ends_s = began if share is None else began + left * s_per_token
-            if left > prompt.SHORT_PREFIX_TOKENS and self._is_after(ends_s, share or 1.0):
+            if left > short_tokens and self._is_after(ends_s, share or 1.0):
                 break
         ends_s = time.monotonic() + _LONGER * row_s * unread
-        if not reads and unread > prompt.SHORT_PREFIX_TOKENS and self._is_after(ends_s, 1.0):
+        if not reads and unread > short_tokens and self._is_after(ends_s, 1.0):
             return False  # its canvas would read it, in one piece
         self._counters.prefix_tokens += len(ids) - left
         self._counters.reused_tokens += context.reused_tokens

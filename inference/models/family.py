@@ -119,6 +119,12 @@ class MiddleFamily(Family, Protocol):
     def chat_prompt(self, message: str, answer: str = "") -> list[int] | None:
         """A user's `message` and the model's begun `answer` as tokens; None if it was not trained to chat."""
 
+    def known_tokens(self, ids: Sequence[int]) -> int:
+        """How many tokens of this prefix `open` would not have to read."""
+
+    def read_later(self, ids: Sequence[int]) -> None:
+        """Later prefixes will begin like this one, which `PreparingFamily.prepare` reads; it replaces the last such."""
+
     token_ms: float
     """The recent duration of a pass that writes one token; 0: none yet."""
     prompt_token_ms: float

@@ -20,7 +20,9 @@ MAX_RUNNING = 4
 """How many requests may have a canvas in memory, and as many quick ones; the rest wait."""
 
 _PAUSE_S = 1.0
-"""After this long without a request, return freed memory to the system."""
+"""After this long without a request, prepare for later ones, and return freed memory to the system."""
+_NEXT_PAUSE_S = 0.05
+"""How long to wait for a request between two preparations."""
 
 
 class DeviceLostError(Exception):
@@ -100,7 +102,9 @@ class Scheduler:
                 if job is not None:
                     job.started = True
                     return job
-            if is_idle and not (isinstance(engine, Preparer) and engine.prepare()):  # not under the lock
+            if is_idle and isinstance(engine, Preparer) and engine.prepare():  # not under the lock
+                pause_s = _NEXT_PAUSE_S
+            elif is_idle:
                 pause_s = None
                 return_memory()
 

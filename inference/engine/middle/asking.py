@@ -22,8 +22,6 @@ _decoder = codecs.getincrementaldecoder("utf-8")
 _MOST_GIVEN_CHARACTERS = 400
 """The start of a longer line belongs to the prompt."""
 _LEAST_SHARE = 1 / 64
-SHORT_SHARE = 1 / 8
-"""How much of the usual text to keep around a hole when the deadline leaves no time to read more."""
 _QUICK_TOKENS = 32
 """The most tokens of an automatic line; several lines get this many times as many."""
 _QUICK_LINES = 3
@@ -31,6 +29,20 @@ _CONTEXT_SHARE = 4
 """Other files get one part in this many of the prompt."""
 _REPEATED_LINES = 2
 """A text is over when it continues with this many of the lines that follow the hole."""
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Which share of the usual text before and behind a hole the model sees."""
+
+    prefix: float = 1.0
+    suffix: float = 1.0
+
+
+REACHES = (Reach(), Reach(suffix=1 / 4), Reach(1 / 8, 1 / 8))
+"""The most first. When the deadline leaves no time to read it all: what precedes is often known from the request before
+it, what follows comes after it in the prompt and never is.
+"""
 
 
 @dataclass(frozen=True)
@@ -117,26 +129,40 @@ class Asking:
         self._chats = bool(request.instruction) and family.chat_prompt("") is not None
         self._files = _fitting(request.context, context_tokens(model, family))
 
-    def of(self, parts: TextAndHoles, fills: Sequence[str], number: int, *, short: bool = False) -> Asked:
+    def of(self, parts: TextAndHoles, fills: Sequence[str], number: int, reach: Reach = REACHES[0]) -> Asked:
         """Hole `number` between the `fills` of all others. Raises RequestError if no prompt is short enough."""
-        hole, share = parts.holes[number], SHORT_SHARE if short else 1.0
+        hole = parts.holes[number]
         before = "".join(text + fill for text, fill in zip(parts.texts[:number], fills, strict=False))
         before += parts.texts[number]
         after = "".join(fill + text for fill, text in zip(fills[number + 1 :], parts.texts[number + 2 :], strict=True))
         after = parts.texts[number + 1] + after
         most = self._model.traits.continuable_tokens
-        while share >= _LEAST_SHARE:
-            asked = (self._chat if self._chats else self._middle)(hole, before, after, share)
+        while reach.prefix >= _LEAST_SHARE:
+            asked = (self._chat if self._chats else self._middle)(hole, before, after, reach)
             if len(asked.prompt_ids) + len(asked.given) + asked.room <= most:
                 return asked
-            share /= 2
+            reach = Reach(reach.prefix / 2, reach.suffix / 2)
         raise RequestError("the hole, or the instruction, is too long for this model; select less, or say it shorter")
 
-    def _middle(self, hole: Hole, before: str, after: str, share: float) -> Asked:
+    @property
+    def short_tokens(self) -> int:
+        """About how many tokens the shortest prompt has."""
+        properties, least = self._model.properties, REACHES[-1]
+        return int(properties.max_prefix_tokens * least.prefix + properties.suffix_tokens * least.suffix)
+
+    def ahead(self, parts: TextAndHoles, number: int) -> list[int]:
+        """The prompt of a hole further on with the same start: holes elsewhere will begin with most of its tokens."""
+        before, after = "".join(parts.texts[: number + 1]), "".join(parts.texts[number + 1 :])
+        most = self._model.properties.max_prefix_tokens * CHARACTERS_PER_TOKEN
+        start = cutting.window_start(before, most)
+        text = (before + after)[start : start + most]
+        return self._family.middle_prompt(text, "", path=self._request.path, files=self._files)
+
+    def _middle(self, hole: Hole, before: str, after: str, reach: Reach) -> Asked:
         whole = before + hole.starts_with
         base = _base(before, whole)
-        prefix, suffix = self._around(whole[:base], after, share)
-        files = self._files if share == 1.0 else ()
+        prefix, suffix = self._around(whole[:base], after, reach)
+        files = self._files if reach.prefix == 1.0 else ()
         ids = self._family.middle_prompt(prefix, suffix, path=self._request.path, files=files)
         skip = len(whole[base : max(base, len(before))].encode())
         return Asked(
@@ -151,11 +177,11 @@ class Asking:
             after.partition("\n")[0].rstrip("\r"),
         )
 
-    def _chat(self, hole: Hole, before: str, after: str, share: float) -> Asked:
+    def _chat(self, hole: Hole, before: str, after: str, reach: Reach) -> Asked:
         """A chat turn; its answer begins with the opening fence."""
-        prefix, suffix = self._around(before + hole.starts_with, after, share)
+        prefix, suffix = self._around(before + hole.starts_with, after, reach)
         request, draft = self._request, hole.text if question.is_rewritten(hole) else ""
-        files, room = self._files if share == 1.0 else (), question.room(hole)
+        files, room = self._files if reach.prefix == 1.0 else (), question.room(hole)
         asked = Question(
             prefix, suffix, hole.single_line, room, request.path, request.language, files, request.instruction, draft
         )
@@ -163,12 +189,12 @@ class Asking:
         room += question.tokens(prefix.rpartition("\n")[2]) + 8
         return Asked(tuple(ids), b"", 0, hole.starts_with, 1, room, hole.single_line, (), "", asked)
 
-    def _around(self, before: str, after: str, share: float) -> tuple[str, str]:
+    def _around(self, before: str, after: str, reach: Reach) -> tuple[str, str]:
         """The visible part of the file. Its start stays fixed while a long prefix grows by some lines."""
         properties = self._model.properties
-        most = int(properties.max_prefix_tokens * share) * CHARACTERS_PER_TOKEN
+        most = int(properties.max_prefix_tokens * reach.prefix) * CHARACTERS_PER_TOKEN
         start = cutting.window_start(before, max(1, most))
-        end = int(properties.suffix_tokens * share) * CHARACTERS_PER_TOKEN
+        end = int(properties.suffix_tokens * reach.suffix) * CHARACTERS_PER_TOKEN
         return before[start:], after if len(after) <= end else after[: after.rfind("\n", 0, end) + 1 or end]
 
     def _room(self, hole: Hole) -> int:

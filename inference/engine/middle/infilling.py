@@ -4,6 +4,7 @@ Each step makes at most one forward pass. Between two steps the worker can turn 
 stop it.
 """
 
+import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -16,7 +17,7 @@ from inference.engine.canvas.plan import Group
 from inference.engine.canvas.segments import text_and_holes
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.middle import question
-from inference.engine.middle.asking import Asked, Asking
+from inference.engine.middle.asking import REACHES, Asked, Asking, Reach
 from inference.engine.middle.branch import Branch, End
 from inference.engine.middle.branches import Branches
 from inference.engine.middle.writer import Lookup, Writer
@@ -133,22 +134,32 @@ class MiddleInfilling(Work[MiddleEvent]):
         return 0 if self._request.quick or not repetition.repeats(branch.text) else _SPARE
 
     def _read(self, number: int, stack: ExitStack) -> Generator[None, None, tuple[Branch, list[int] | None, Context]]:
-        """Reads the prompt of a hole and its given text; a short prompt once reading the whole takes too long.
+        """Reads the prompt of a hole and its given text; a shorter one where reading the whole would take too long.
 
         Returns the text as far as it is given, and the tokens of the hole's current text if it is reworked.
         """
-        for short in (False, True):
-            branch, text = self._begun(number, short=short)
+        for reach in REACHES:
+            branch, text = self._begun(number, reach)
             ids = [*branch.asked.prompt_ids, *branch.ids]
-            context = stack.enter_context(closing(self._model.family.open(ids)))
-            if (yield from self._encode(context, ids, share=None if short else _READING_SHARE)):
-                break
-            stack.pop_all().close()
+            if self._request.quick and reach is REACHES[0] and not self._can_read(len(ids)):
+                self._family.read_later(self._asking.ahead(self._parts, number))
+            is_last = reach is REACHES[-1]
+            if is_last or self._can_read(len(ids) - self._family.known_tokens(ids)):
+                context = stack.enter_context(closing(self._family.open(ids)))
+                share, short = (None, len(ids)) if is_last else (_READING_SHARE, self._asking.short_tokens)
+                if (yield from self._encode(context, ids, share=share, short_tokens=short)):
+                    break
+                stack.pop_all().close()
         return branch, text, context
 
-    def _begun(self, number: int, *, short: bool) -> tuple[Branch, list[int] | None]:
+    def _can_read(self, tokens: int) -> bool:
+        """Whether reading this many tokens would leave time to write, as far as the model's speed is known."""
+        ends_s = time.monotonic() + tokens * self._family.prompt_token_ms / 1000
+        return not self._is_after(ends_s, _READING_SHARE)
+
+    def _begun(self, number: int, reach: Reach) -> tuple[Branch, list[int] | None]:
         hole = self._parts.holes[number]
-        asked = self._asking.of(self._parts, self._texts(), number, short=short)
+        asked = self._asking.of(self._parts, self._texts(), number, reach)
         if question.is_rewritten(hole) and asked.question is None:
             return standing(self._model, asked, hole.text)
         return Branch.given(self._model.vocabulary, asked), None

@@ -19,6 +19,8 @@ _TURN, _END_OF_TURN = "<|im_start|>", "<|im_end|>"
 _SYSTEM = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
 """The system message that the model's own template uses by default."""
 _KEPT_TEXTS = 16
+_AHEAD_TOKENS = 32
+"""How many tokens to read ahead in one pass: a request that comes meanwhile waits for that long."""
 _NEW_SHARE = 0.2
 """The weight of the latest pass in the mean of all."""
 _FEW_ROWS, _MANY_ROWS = 4, 64
@@ -26,7 +28,7 @@ _FEW_ROWS, _MANY_ROWS = 4, 64
 
 
 class FillInMiddle:
-    """A loaded model (`Family`, `MiddleFamily`). Only its kept prompts change."""
+    """A loaded model (`Family`, `MiddleFamily`, `PreparingFamily`). Only its kept prompts change."""
 
     def __init__(self, found: Checkpoint, tokenizer: Tokenizer, network: Network, dtype: str) -> None:
         """Raises ModelError if the tokenizer has no tokens for filling the middle."""
@@ -48,6 +50,7 @@ class FillInMiddle:
         }
         self._chats = _TURN in special and special.get(_END_OF_TURN) in stated
         self._encoded: dict[str, list[int]] = {}
+        self._ahead: list[int] = []
         self.token_ms = self.prompt_token_ms = 0.0
         self.traits = Traits(
             noise=NoiseKind.UNIFORM,
@@ -74,6 +77,22 @@ class FillInMiddle:
 
     def open(self, prefix_ids: Sequence[int]) -> PromptContext:
         return PromptContext(self.network, self.prompts, prefix_ids, self._passed)
+
+    def known_tokens(self, ids: Sequence[int]) -> int:
+        return self.prompts.known(ids[:-1])
+
+    def read_later(self, ids: Sequence[int]) -> None:
+        self._ahead = list(ids)
+
+    def prepare(self) -> bool:
+        """Reads some more tokens of what `read_later` named."""
+        known, ids = self.known_tokens(self._ahead), self._ahead
+        if known < len(ids) - 1:
+            context = PromptContext(self.network, self.prompts, ids[: known + _AHEAD_TOKENS], self._passed, ahead=True)
+            for _ in context.encode():
+                pass
+            context.close()
+        return self.known_tokens(ids) < len(ids) - 1
 
     def middle_prompt(self, prefix: str, suffix: str, *, path: str = "", files: Sequence[Snippet] = ()) -> list[int]:
         return self._ids(self._tokens.parts(prefix, suffix, path, files))

@@ -21,10 +21,12 @@ OnPass = Callable[[int, float], None]
 class PromptContext:
     """A `Context`: the rows of a prompt, except the last token's, which is fed with the tokens that follow."""
 
-    def __init__(self, network: Network, prompts: Prompts, ids: Sequence[int], on_pass: OnPass) -> None:
+    def __init__(
+        self, network: Network, prompts: Prompts, ids: Sequence[int], on_pass: OnPass, *, ahead: bool = False
+    ) -> None:
         self._network, self._prompts, self._on_pass = network, prompts, on_pass
         self._before, self._last = list(ids[:-1]), list(ids[-1:])
-        self._prompt: Prompt | None = prompts.take(self._before)
+        self._prompt: Prompt | None = prompts.take(self._before, ahead=ahead)
         self.reused_tokens = len(self._prompt.ids)
         self._writer: PromptContinuation | None = None
 

@@ -61,11 +61,15 @@ class PrefixRows:
 
 @dataclass(eq=False)
 class Prompt:
-    """The rows of one sequence, and their tokens. One context at a time reads and extends it."""
+    """The rows of one sequence, and their tokens. One context at a time reads and extends it.
+
+    What was read ahead, for prompts to come, they copy: each would cut it where it ends itself.
+    """
 
     rows: PrefixRows
     ids: list[int]
     is_open: bool = True
+    is_ahead: bool = False
 
     def cut(self, length: int) -> None:
         """Forgets all tokens but the first `length`."""
@@ -74,7 +78,10 @@ class Prompt:
 
 
 class Prompts:
-    """The latest prompts with what was written behind them: at most eight, and 32 MB beside what is being read."""
+    """The latest prompts with what was written behind them: at most eight, and 32 MB beside what is being read.
+
+    One more has been read ahead.
+    """
 
     def __init__(self, empty: PrefixRows) -> None:
         """`empty`: rows of the network's shape, without room."""
@@ -82,13 +89,22 @@ class Prompts:
         self._kept: list[Prompt] = []
         """The least recently used first."""
 
-    def take(self, ids: Sequence[int]) -> Prompt:
-        """The known part of `ids`, all of it their beginning, with room for the rest. The caller must give it back."""
-        best = max(self._kept, key=lambda each: common_start(each.ids, ids), default=None)
+    def known(self, ids: Sequence[int]) -> int:
+        """How many of the first `ids` are known."""
+        return max((common_start(each.ids, ids) for each in self._kept), default=0)
+
+    def take(self, ids: Sequence[int], *, ahead: bool = False) -> Prompt:
+        """The known part of `ids`, all of it their beginning, with room for the rest. The caller must give it back.
+
+        `ahead`: it takes the place of what was read ahead until now.
+        """
+        best = max(self._kept, key=lambda each: (common_start(each.ids, ids), each.is_ahead == ahead), default=None)
         shared = 0 if best is None else common_start(best.ids, ids)
-        if best is None or best.is_open or shared < _SAME_TEXT * len(best.ids):
+        if best is None or best.is_open or best.is_ahead != ahead or shared < _SAME_TEXT * len(best.ids):
             source = self._empty if best is None else best.rows
-            best = Prompt(source.copied(shared, len(ids) + _SPARE_TOKENS), list(ids[:shared]))
+            best = Prompt(source.copied(shared, len(ids) + _SPARE_TOKENS), list(ids[:shared]), is_ahead=ahead)
+            if ahead:
+                self._kept = [each for each in self._kept if not each.is_ahead]
         else:
             self._kept.remove(best)
             best.is_open = True
@@ -100,7 +116,7 @@ class Prompts:
     def give_back(self, prompt: Prompt) -> None:
         """The prompt is no longer being read."""
         prompt.is_open = False
-        idle = [each for each in self._kept if not each.is_open]
+        idle = [each for each in self._kept if not each.is_open and not each.is_ahead]
         while len(idle) > 1 and (len(idle) > _KEPT_PROMPTS or self.size_bytes() > _KEPT_BYTES):
             self._kept.remove(idle.pop(0))
 
