@@ -13,10 +13,10 @@ export OMP_WAIT_POLICY := PASSIVE
 demo: $(VENV)/.ready
 	$(BIN)/python examples/demo.py
 
-# Four parts, three beside each other: most tests wait for a worker, a child process or the disk more than they compute.
+# Four parts beside each other: most tests wait for a worker, a child process or the disk more than they compute.
 # You watch the server's; what the others print follows when they have ended.
 test: $(VENV)/.ready
-	$(MAKE) --no-print-directory --jobs=3 --keep-going test-e2e test-engine test-units test-worker AT_THE_END=yes
+	$(MAKE) --no-print-directory --jobs=4 --keep-going test-e2e test-engine test-units test-worker AT_THE_END=yes
 
 at_the_end = $(if $(AT_THE_END),> .$@.log 2>&1; status=$$?; cat .$@.log; exit $$status)
 

@@ -25,7 +25,7 @@ from inference.models.diffusion_gemma.prefix_cache import PrefixCache
 from inference.models.family import ModelError
 from inference.models.properties import SamplerSettings
 
-_PREFIXES = (1024, 8192)
+PREFIXES = (1024, 8192)
 _FLOOR_CANVAS = 256
 STEPS = 8
 LINE_TOKENS, SUFFIX_TOKENS = 8, 16
@@ -52,12 +52,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def measure(bench: "LatencyBench", *, quiet: bool = False) -> dict[str, Any]:
     """The results of all sections. Prints each when done, unless `quiet`."""
     longest = bench.measured.properties.max_prefix_tokens
-    usual = min(longest, _PREFIXES[0])
+    usual = min(longest, PREFIXES[0])
     result: dict[str, Any] = _about(bench)
     sections: dict[str, Callable[[], Any]] = {
         "against_generate": lambda: against_generate(bench, usual),
         "against_left_to_right": lambda: against_left_to_right(bench, usual),
-        "prefixes": lambda: prefixes(bench, sorted({min(longest, length) for length in _PREFIXES})),
+        "prefixes": lambda: prefixes(bench, sorted({min(longest, length) for length in PREFIXES})),
         "batches": lambda: batches(bench, usual),
         "floor": lambda: _floor(bench, usual),
     }

@@ -2,7 +2,7 @@
 
 The document with the least engine time goes first, and in it the request with the least; on a tie the newest. A
 newcomer starts level with the least served. The time of automatic requests counts little: they are short, and useless
-if late.
+if late. Next edits wait for them.
 """
 
 import time
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Protocol
 
-from inference.messages import Amend, Done, ErrorCode, InfillRequest, Outcome, Request, Stats
+from inference.messages import Amend, Done, ErrorCode, InfillRequest, NextEditRequest, Outcome, Request, Stats
 from inference.serving.infiller import JobEvent, Steps
 
 STOPPED = "The worker is ending; the next request starts a new one"
@@ -54,6 +54,11 @@ class Job:
     def is_background(self) -> bool:
         """Whether nobody waits for it: it runs while there is nothing else to do, and ends when there is."""
         return isinstance(self.request, InfillRequest) and self.request.background
+
+    @property
+    def is_next_edit(self) -> bool:
+        """Whether it looks for next edits. It goes on only while no automatic request does: an editor sends both."""
+        return isinstance(self.request, NextEditRequest)
 
     def ended(self, outcome: Outcome) -> Done:
         """The final reply if it ends here and not in the engine."""
@@ -117,7 +122,10 @@ class Turns:
 
     def next(self, jobs: Iterable[Job]) -> Job | None:
         """The job whose step is next; None if there are none."""
-        return min(jobs, key=self._rank, default=None)
+        among = list(jobs)
+        if any(job.is_quick for job in among):
+            among = [job for job in among if not job.is_next_edit]
+        return min(among, key=self._rank, default=None)
 
     def _rank(self, job: Job) -> tuple[float, float, int]:
         return self._used_s.get(job.document, 0.0), job.used_s, -job.arrival

@@ -1,22 +1,20 @@
 """The latency benchmark runs on any machine and prints one JSON object last."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from inference.bench import latency
 
 
-def test_it_measures_every_section() -> None:
-    command = [sys.executable, "-m", "lsp_server.cli", "bench", "latency", "--random", "small", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    result = json.loads(done.stdout.splitlines()[-1])
+def test_it_measures_every_section(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(latency, "PREFIXES", (64, 256))
+    assert latency.main(["--random", "small", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
     line = result["against_generate"]
     assert line["same_canvas_cold_times_faster"] == round_like(line["generate_ms"] / line["same_canvas_cold_ms"])
     assert [row["hole_tokens"] for row in result["against_left_to_right"]] == [8, 32, 64, 128]
-    assert [row["prefix_tokens"] for row in result["prefixes"]] == [1024, 8192]
+    assert [row["prefix_tokens"] for row in result["prefixes"]] == [64, 256]
     assert [row["lengths"] for row in result["batches"]] == [1, 4, 8]
     floor = result["floor"]
     assert floor["times_floor"] == round_like(floor["ms_per_step"] / floor["floor_ms"])

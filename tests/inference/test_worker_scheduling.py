@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from inference.engine import RequestError
-from inference.messages import Done, ErrorCode, Failed, InfillRequest, Outcome
+from inference.messages import Done, ErrorCode, Failed, InfillRequest, NextEditRequest, Outcome
 from inference.serving.infiller import JobEvent, Steps
 from inference.serving.scheduler import MAX_RUNNING, DeviceLostError, Scheduler
 from inference.serving.turns import Job, Turns
@@ -73,6 +73,14 @@ def test_what_appears_hardly_waits_for_what_was_asked_for() -> None:
     order = order_of_turns(turns, [*asked, quick], 44)
     assert order.count("q") == 32, "eight steps for each of another"
     assert [order.count(name) for name in "123"] == [4, 4, 4], "which go on all the same"
+
+
+def test_next_edits_wait_for_what_appears() -> None:
+    turns = Turns()
+    looking = Job(NextEditRequest("n", "", ()), lambda *_: None, "a")
+    jobs = joined(turns, looking, job("1", "b"), job("q", "a"))
+    assert set(order_of_turns(turns, jobs, 20)) == {"1", "q"}
+    assert set(order_of_turns(turns, jobs[:2], 20)) == {"1", "n"}
 
 
 ERRORS: dict[str, Exception] = {
