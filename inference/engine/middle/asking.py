@@ -39,7 +39,7 @@ class Reach:
     suffix: float = 1.0
 
 
-REACHES = (Reach(), Reach(suffix=1 / 4), Reach(1 / 8, 1 / 8))
+REACHES = (Reach(), Reach(suffix=1 / 4), Reach(suffix=1 / 16), Reach(1 / 8, 1 / 8))
 """The most first. When the deadline leaves no time to read it all: what precedes is often known from the request before
 it, what follows comes after it in the prompt and never is.
 """
@@ -155,7 +155,7 @@ class Asking:
         before, after = "".join(parts.texts[: number + 1]), "".join(parts.texts[number + 1 :])
         most = self._model.properties.max_prefix_tokens * CHARACTERS_PER_TOKEN
         start = cutting.window_start(before, most)
-        text = (before + after)[start : start + most]
+        text = (before + parts.holes[number].starts_with + after)[start : start + most]
         return self._family.middle_prompt(text, "", path=self._request.path, files=self._files)
 
     def _middle(self, hole: Hole, before: str, after: str, reach: Reach) -> Asked:

@@ -138,22 +138,31 @@ class MiddleInfilling(Work[MiddleEvent]):
 
         Returns the text as far as it is given, and the tokens of the hole's current text if it is reworked.
         """
-        for reach in REACHES:
+        for reach in dict.fromkeys((self._reach(number), REACHES[-1])):
             branch, text = self._begun(number, reach)
             ids = [*branch.asked.prompt_ids, *branch.ids]
-            if self._request.quick and reach is REACHES[0] and not self._can_read(len(ids)):
-                self._family.read_later(self._asking.ahead(self._parts, number))
-            is_last = reach is REACHES[-1]
-            if is_last or self._can_read(len(ids) - self._family.known_tokens(ids)):
-                context = stack.enter_context(closing(self._family.open(ids)))
-                share, short = (None, len(ids)) if is_last else (_READING_SHARE, self._asking.short_tokens)
-                if (yield from self._encode(context, ids, share=share, short_tokens=short)):
-                    break
-                stack.pop_all().close()
+            context = stack.enter_context(closing(self._family.open(ids)))
+            share, short = (None, len(ids)) if reach is REACHES[-1] else (_READING_SHARE, self._asking.short_tokens)
+            if (yield from self._encode(context, ids, share=share, short_tokens=short)):
+                break
+            stack.pop_all().close()
         return branch, text, context
 
+    def _reach(self, number: int) -> Reach:
+        """The most that can be read in time, as far as the model's speed is known; else what is read the soonest."""
+        unread: dict[Reach, int] = {}
+        for reach in REACHES:
+            begun = self._begun(number, reach)[0]
+            ids = [*begun.asked.prompt_ids, *begun.ids]
+            if self._request.quick and not unread and not self._can_read(len(ids)):
+                self._family.read_later(self._asking.ahead(self._parts, number))
+            unread[reach] = len(ids) - self._family.known_tokens(ids)
+            if self._can_read(unread[reach]):
+                return reach
+        return min(unread, key=unread.__getitem__)
+
     def _can_read(self, tokens: int) -> bool:
-        """Whether reading this many tokens would leave time to write, as far as the model's speed is known."""
+        """Whether reading this many tokens would leave time to write."""
         ends_s = time.monotonic() + tokens * self._family.prompt_token_ms / 1000
         return not self._is_after(ends_s, _READING_SHARE)
 
