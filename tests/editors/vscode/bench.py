@@ -39,7 +39,7 @@ def name_{0}(first, second):
     total = first + {0}
     for value in second:
         total += value
-    return\u0020
+    return total
 
 
 '''
@@ -126,6 +126,7 @@ def _presses(window: Window, keystrokes: int) -> Iterator[tuple[float, float]]:
     window.page.evaluate((HERE / "bench.js").read_text())
     for number in range(keystrokes + 1):
         window.go_to(number * _HEIGHT + _LINE, _COLUMN)
+        window.press("Shift+End")
         window.press("t")
         with suppress(TimeoutError):  # not every place gets a suggestion
             window.page.wait_for_function("window.timed.painted", timeout=PATIENCE_MS)
@@ -133,6 +134,7 @@ def _presses(window: Window, keystrokes: int) -> Iterator[tuple[float, float]]:
         if number > 0 and timed["painted"]:  # the first warms up what is computed once
             yield timed["key"], timed["painted"]
         window.press("Escape")
+        window.press("Control+z")  # what a user leaves behind is not cut off
 
 
 def _engine_ends(runtime: Path) -> Iterator[tuple[float, float]]:
