@@ -13,6 +13,13 @@ SEGMENTS = (BEFORE, line(), AFTER)
 LONG = "".join(f"value_{number} = {number}\n" for number in range(3_000))
 
 
+def slow_fill(engine: Engine, *segments: Text | Hole | str) -> Answer:
+    """The automatic answer of a machine that reads a hundred tokens within the deadline."""
+    engine.loaded.family.prompt_token_ms = 400.0
+    with closing(engine.infill(request(*segments, quick=True), deadline=time.monotonic() + 60)) as work:
+        return Answer(work)
+
+
 def test_candidates_differ_and_the_likeliest_comes_first(middle: Engine) -> None:
     answer = fill(middle, *SEGMENTS, candidates=5)
     texts = [candidate.texts for candidate in answer.candidates]
@@ -141,3 +148,24 @@ def test_work_that_is_closed_leaves_the_model_as_it_was(middle: Engine) -> None:
             for _ in range(passes):
                 next(work)
         assert [one.texts for one in fill(middle, *SEGMENTS).candidates] == [one.texts for one in whole]
+
+
+def test_a_slow_machine_shows_less_of_what_follows_first(middle: Engine) -> None:
+    before, after = LONG[-2000:] + "value_x = ", "\n" + LONG[-2000:]
+    whole = fill(middle, before, line(), after).done.stats
+    late = slow_fill(middle, before + "1\nvalue_y = ", line(), after).done.stats
+    assert whole.prefix_tokens / 2 < late.prefix_tokens < whole.prefix_tokens - 200
+    assert late.prefix_tokens - late.reused_tokens < 100, "what precedes was known"
+
+
+def test_the_rest_of_the_file_is_read_ahead_while_idle(middle: Engine) -> None:
+    lines = LONG.splitlines(keepends=True)[:130]
+    near, far = ("".join(lines[:30]) + "value_y = ", "".join(lines[:90]) + "value_z = ")
+    slow_fill(middle, near, line(), "\n" + "".join(lines[30:]))
+    typed = near + "1\n" + far[len("".join(lines[:30])) :]
+    slow_fill(middle, near + "1", line(), "\n" + "".join(lines[30:]))
+    while middle.prepare():
+        pass
+    answer = slow_fill(middle, typed, line(), "\n" + "".join(lines[90:])).done.stats
+    assert answer.prefix_tokens > 500
+    assert answer.prefix_tokens - answer.reused_tokens < 40, "all that precedes was known"
