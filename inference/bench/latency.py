@@ -25,15 +25,15 @@ from inference.models.diffusion_gemma.prefix_cache import PrefixCache
 from inference.models.family import ModelError
 from inference.models.properties import SamplerSettings
 
-PREFIXES = (1024, 8192)
+_PREFIXES = (1024, 8192)
 _FLOOR_CANVAS = 256
 STEPS = 8
 LINE_TOKENS, SUFFIX_TOKENS = 8, 16
 _NEVER_STOP = {"stability": 1, "confidence": 1e-30}
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Measures and prints; returns the exit status."""
+def main(argv: Sequence[str] | None = None, lengths: Sequence[int] = _PREFIXES) -> int:
+    """Measures with prefixes of these numbers of tokens, and prints; returns the exit status."""
     args = argument_parser().parse_args(argv)
     try:
         measured = (
@@ -44,20 +44,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ModelError as error:
         print(f"infill-ls: {error}", file=sys.stderr)
         return 2
-    result = measure(LatencyBench(measured), quiet=args.json)
+    result = measure(LatencyBench(measured), lengths, quiet=args.json)
     print(json.dumps(result))
     return 0
 
 
-def measure(bench: "LatencyBench", *, quiet: bool = False) -> dict[str, Any]:
+def measure(bench: "LatencyBench", lengths: Sequence[int] = _PREFIXES, *, quiet: bool = False) -> dict[str, Any]:
     """The results of all sections. Prints each when done, unless `quiet`."""
     longest = bench.measured.properties.max_prefix_tokens
-    usual = min(longest, PREFIXES[0])
+    usual = min(longest, lengths[0])
     result: dict[str, Any] = _about(bench)
     sections: dict[str, Callable[[], Any]] = {
         "against_generate": lambda: against_generate(bench, usual),
         "against_left_to_right": lambda: against_left_to_right(bench, usual),
-        "prefixes": lambda: prefixes(bench, sorted({min(longest, length) for length in PREFIXES})),
+        "prefixes": lambda: prefixes(bench, sorted({min(longest, length) for length in lengths})),
         "batches": lambda: batches(bench, usual),
         "floor": lambda: _floor(bench, usual),
     }

@@ -64,7 +64,7 @@ class Engine:
             pass
 
     def prepare(self) -> bool:
-        """Sets up a pass that earlier requests could have used, which takes long; returns whether there may be more."""
+        """Does one piece of what later requests can use; returns whether there may be more."""
         family = self.loaded.family
         return family.prepare() if isinstance(family, PreparingFamily) else False
 

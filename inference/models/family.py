@@ -85,10 +85,10 @@ class Family(Protocol):
 
 @runtime_checkable
 class PreparingFamily(Protocol):
-    """A family that can set up passes in advance, for example by recording them for a GPU."""
+    """A family that can work ahead while nobody waits: it records passes for a GPU, or reads text in advance."""
 
     def prepare(self) -> bool:
-        """Sets up a pass that earlier requests could have used, which takes long; returns whether there may be more."""
+        """Does one piece of what later requests can use; returns whether there may be more."""
 
 
 @runtime_checkable

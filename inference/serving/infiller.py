@@ -47,10 +47,10 @@ class NextEditor(Protocol):
 
 @runtime_checkable
 class Preparer(Protocol):
-    """An infiller that can set up passes before they are needed."""
+    """An infiller that can work ahead while nobody waits."""
 
     def prepare(self) -> bool:
-        """Sets up one of those that earlier requests could have used; returns whether there may be more. Takes long."""
+        """Does one piece of what later requests can use; returns whether there may be more."""
 
 
 class RemoteSteps(Protocol):

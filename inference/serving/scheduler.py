@@ -102,11 +102,20 @@ class Scheduler:
                 if job is not None:
                     job.started = True
                     return job
-            if is_idle and isinstance(engine, Preparer) and engine.prepare():  # not under the lock
+            if is_idle and self._prepare(engine):  # not under the lock
                 pause_s = _NEXT_PAUSE_S
             elif is_idle:
                 pause_s = None
                 return_memory()
+
+    def _prepare(self, engine: Infiller) -> bool:
+        """Whether there may be more to prepare. Raises DeviceLostError."""
+        try:
+            return isinstance(engine, Preparer) and engine.prepare()
+        except Exception as error:
+            self._check_device(error)
+            log.error("nothing is prepared for later requests: %s", describe(error))
+            return False
 
     def _next(self) -> Job | None:
         for job in self._jobs:
@@ -141,10 +150,13 @@ class Scheduler:
 
     def _failed(self, job: Job, error: Exception) -> Failed:
         """The reply to a job whose step raised. Raises DeviceLostError if no further step can succeed."""
+        self._check_device(error)
+        return failure_of(error, job.request.id)
+
+    def _check_device(self, error: Exception) -> None:
         if is_device_lost(error):
             log.error("the device is lost: %s", describe(error))
             raise DeviceLostError(f"The device failed ({error}); the worker is restarted") from error
-        return failure_of(error, job.request.id)
 
     def _finish(self, job: Job, reply: Done | Failed) -> None:
         """Frees the resources of `job`, then answers it: a client with the answer may count on the memory."""

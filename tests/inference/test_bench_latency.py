@@ -7,9 +7,8 @@ import pytest
 from inference.bench import latency
 
 
-def test_it_measures_every_section(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(latency, "PREFIXES", (64, 256))
-    assert latency.main(["--random", "small", "--json"]) == 0
+def test_it_measures_every_section(capsys: pytest.CaptureFixture[str]) -> None:
+    assert latency.main(["--random", "small", "--json"], (64, 256)) == 0
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     line = result["against_generate"]
     assert line["same_canvas_cold_times_faster"] == round_like(line["generate_ms"] / line["same_canvas_cold_ms"])

@@ -175,6 +175,22 @@ def test_lost_device_answers_all_requests() -> None:
     assert [len(events) for events in run.answers.values()] == [1, 1, 1]
 
 
+def test_failed_preparation_fails_no_request() -> None:
+    tried = threading.Event()
+
+    class Unprepared(ScriptedInfiller):
+        def prepare(self) -> bool:
+            tried.set()
+            raise MemoryError
+
+    run = SchedulerRun("1")
+    run.infiller = Unprepared()
+    run.run()
+    assert tried.wait(PATIENCE_S)
+    run.submit("2")
+    run.until(lambda: "2" in run.answers)
+
+
 def test_only_so_many_requests_hold_memory_at_once() -> None:
     run = SchedulerRun(*(str(number) for number in range(3 * MAX_RUNNING)))
     run.run()

@@ -1,6 +1,8 @@
 """A model that fills the middle, behind the `MiddleFamily` protocol."""
 
+from collections import deque
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 
 from tokenizers import Tokenizer
 
@@ -88,10 +90,9 @@ class FillInMiddle:
         """Reads some more tokens of what `read_later` named."""
         known, ids = self.known_tokens(self._ahead), self._ahead
         if known < len(ids) - 1:
-            context = PromptContext(self.network, self.prompts, ids[: known + _AHEAD_TOKENS], self._passed, ahead=True)
-            for _ in context.encode():
-                pass
-            context.close()
+            piece = ids[: known + _AHEAD_TOKENS]
+            with closing(PromptContext(self.network, self.prompts, piece, self._passed, ahead=True)) as context:
+                deque(context.encode(), maxlen=0)
         return self.known_tokens(ids) < len(ids) - 1
 
     def middle_prompt(self, prefix: str, suffix: str, *, path: str = "", files: Sequence[Snippet] = ()) -> list[int]:
