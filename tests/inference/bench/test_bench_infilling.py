@@ -13,7 +13,7 @@ from inference.bench.infilling_tasks import InfillingTask, TaskError
 from inference.engine import Engine
 from tests.inference.models import random_masked
 
-HELD_OUT = Path(__file__).parent.parent / "data" / "held_out.jsonl.gz"
+HELD_OUT = Path(__file__).parents[2] / "data" / "held_out.jsonl.gz"
 ADD = InfillingTask(
     "SingleLineInfilling/0",
     prompt='def add(a, b):\n    """The sum."""\n',

@@ -7,7 +7,7 @@ import pytest
 
 from inference.bench import passes
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[2] / "data"
 
 
 def test_reading_writing_and_passes_are_measured(capsys: pytest.CaptureFixture[str]) -> None:

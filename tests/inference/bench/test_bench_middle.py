@@ -7,7 +7,7 @@ import pytest
 
 from inference.bench import infilling_middle, infilling_tasks
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[2] / "data"
 TUNING = DATA / "tuning.jsonl.gz"
 
 

@@ -14,7 +14,7 @@ from inference.bench.infilling import ORACLE, SolveOptions, Solver
 from inference.bench.infilling_tasks import InfillingTask, MeasuredFill
 from inference.engine import Engine
 
-HELD_OUT = Path(__file__).parent.parent / "data" / "held_out.jsonl.gz"
+HELD_OUT = Path(__file__).parents[2] / "data" / "held_out.jsonl.gz"
 TASKS = [task for task in infilling_tasks.read(HELD_OUT) if task.single_line][:40]
 FLOOR = 0.42
 
