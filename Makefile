@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 MLX_VENV := .venv-mlx
 VLLM_VENV := .venv-vllm
 
-.PHONY: demo test test-e2e test-e2e-more test-engine test-worker test-units test-bench test-training test-ci test-real test-editors test-mlx test-served storm dry-run-26b two-layers-26b check format pictures vsix clean
+.PHONY: demo test test-e2e test-engine test-worker test-units test-bench test-training test-ci test-real test-editors test-mlx test-served storm dry-run-26b two-layers-26b check format pictures vsix clean
 
 # Waiting threads sleep instead of spinning: the worker, the tests and an editor share the cores.
 export OMP_WAIT_POLICY := PASSIVE
@@ -13,18 +13,15 @@ export OMP_WAIT_POLICY := PASSIVE
 demo: $(VENV)/.ready
 	$(BIN)/python examples/demo.py
 
-# Five parts beside each other: most tests wait for a worker, a child process or the disk more than they compute. You
+# Four parts beside each other: most tests wait for a worker, a child process or the disk more than they compute. You
 # watch the units; what the others print follows when they have ended.
 test: $(VENV)/.ready
-	$(MAKE) --no-print-directory --jobs=5 --keep-going test-e2e test-e2e-more test-engine test-units test-worker AT_THE_END=yes
+	$(MAKE) --no-print-directory --jobs=4 --keep-going test-e2e test-engine test-units test-worker AT_THE_END=yes
 
 at_the_end = $(if $(AT_THE_END),> .$@.log 2>&1; status=$$?; cat .$@.log; exit $$status)
 
 test-e2e: $(VENV)/.ready
-	@$(BIN)/python -m pytest tests/e2e/test_[a-i]*.py $(at_the_end)
-
-test-e2e-more: $(VENV)/.ready
-	@$(BIN)/python -m pytest tests/e2e/test_[j-z]*.py $(at_the_end)
+	@$(BIN)/python -m pytest tests/e2e $(at_the_end)
 
 test-engine: $(VENV)/.ready
 	@$(BIN)/python -m pytest tests/inference/engine tests/inference/models $(at_the_end)
