@@ -175,7 +175,7 @@ def test_lost_device_answers_all_requests() -> None:
     assert [len(events) for events in run.answers.values()] == [1, 1, 1]
 
 
-def test_failed_preparation_fails_no_request() -> None:
+def test_failed_preparation_fails_no_request(caplog: pytest.LogCaptureFixture) -> None:
     tried = threading.Event()
 
     class Unprepared(ScriptedInfiller):
@@ -189,6 +189,7 @@ def test_failed_preparation_fails_no_request() -> None:
     assert tried.wait(PATIENCE_S)
     run.submit("2")
     run.until(lambda: "2" in run.answers)
+    assert "nothing is prepared for later requests: MemoryError" in caplog.text
 
 
 def test_only_so_many_requests_hold_memory_at_once() -> None:
