@@ -40,8 +40,8 @@ class Reach:
 
 
 REACHES = (Reach(), Reach(suffix=1 / 4), Reach(suffix=1 / 16), Reach(1 / 8, 1 / 8))
-"""The most first. When the deadline leaves no time to read it all: what precedes is often known from the request before
-it, what follows comes after it in the prompt and never is.
+"""The most first. Where the deadline leaves no time to read it all, text behind the hole goes before text in front of
+it: the latter comes first in the prompt and is often known, the former is read again at each new place.
 """
 
 
