@@ -8,8 +8,9 @@ import argparse
 import json
 import sys
 import time
+from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,7 +35,8 @@ class SolveOptions:
     """How to fill. `length` is AUTO, ORACLE or a number of tokens; `steps` None takes the checkpoint's own number.
 
     `continuations` False leaves out the candidates that the encoder writes, so that all come from canvases; `copying`
-    False leaves out the file's n-grams. `quick`: as for an automatic suggestion.
+    False leaves out the file's n-grams. `quick`: as for an automatic suggestion. `typed`: that many characters before
+    the hole are typed first, with an automatic suggestion at each.
     """
 
     length: str | int = AUTO
@@ -43,6 +45,7 @@ class SolveOptions:
     continuations: bool = True
     quick: bool = False
     copying: bool = True
+    typed: int = 0
 
 
 class Solver:
@@ -72,6 +75,8 @@ class Solver:
         true, length = self._true_tokens(task), self._options.length
         tokens = length if isinstance(length, int) else true if length == ORACLE else 0  # 0: the engine chooses
         hole = Hole(_kind(task), max(1, tokens), tokens, single_line=task.single_line)
+        for missing in range(min(self._options.typed, len(task.parts.before)), 0, -1):
+            deque(self._engine.infill(_request(task, hole, replace(self._options, quick=True), missing)), maxlen=0)
         began = time.perf_counter()
         request = _request(task, hole, self._options)
         events = [event for event in self._engine.infill(request) if isinstance(event, Candidate | Done)]
@@ -105,8 +110,12 @@ def _kind(task: InfillingTask) -> HoleKind:
     return HoleKind.LINE if task.single_line else HoleKind.BODY
 
 
-def _request(task: InfillingTask, hole: Hole, options: SolveOptions = SolveOptions()) -> InfillRequest:
-    segments = (Text(task.parts.before), hole, Text(task.parts.after))
+def _request(
+    task: InfillingTask, hole: Hole, options: SolveOptions = SolveOptions(), missing: int = 0
+) -> InfillRequest:
+    """The request, before the last `missing` characters in front of the hole are typed."""
+    before = task.parts.before
+    segments = (Text(before[: len(before) - missing]), hole, Text(task.parts.after))
     return InfillRequest(
         task.task_id, segments, language="python", max_steps=options.steps, seed=options.seed, quick=options.quick
     )
@@ -117,7 +126,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = argument_parser().parse_args(argv)
     try:
         tasks = infilling_tasks.read(args.data, args.limit)
-        options = SolveOptions(args.length, args.steps, args.seed, quick=args.quick)
+        options = SolveOptions(args.length, args.steps, args.seed, quick=args.quick, typed=args.typed)
         results = run(tasks, _peer(args) if args.by else Solver(load_engine(args), options), args)
     except (TaskError, ModelError, RequestError, OSError, ValueError, httpx2.HTTPError) as error:
         print(f"infill-ls: {error}", file=sys.stderr)
@@ -206,6 +215,7 @@ def argument_parser() -> argparse.ArgumentParser:
     parser.add_argument("--length", type=length, default=AUTO, metavar="auto|oracle|N", help="tokens in a hole")
     parser.add_argument("--steps", type=positive, metavar="N", help="take at most N denoising steps")
     parser.add_argument("--quick", action="store_true", help="as for a suggestion that nobody asked for")
+    parser.add_argument("--typed", type=int, default=0, metavar="N", help="type N characters before the hole first")
     parser.add_argument("--by", metavar="transformers|URL", help="who fills instead; a URL: llama.cpp's server")
     parser.add_argument("--json", action="store_true", help="print the JSON object only")
     parser.add_argument("--predictions", type=Path, metavar="FILE", help="write every fill, one JSON object a line")
