@@ -11,7 +11,7 @@ import json
 import random
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache
@@ -24,9 +24,9 @@ from inference.engine.canvas.segments import TextAndHoles
 from inference.engine.middle.asking import Asked, Asking
 from inference.engine.middle.branch import Branch
 from inference.engine.middle.branches import Branches
-from inference.engine.middle.infilling import standing
+from inference.engine.middle.region import Region
 from inference.engine.middle.writer import Lookup, Writer
-from inference.messages import Hole, InfillRequest
+from inference.messages import Candidate, Hole, InfillRequest, Text
 from inference.models.family import MiddleFamily
 
 _SUREST: dict[str, Callable[[Branch], float]] = {
@@ -110,7 +110,7 @@ class Ways:
     """Fills holes in several ways with one loaded model, and counts passes and tokens."""
 
     def __init__(self, engine: Engine) -> None:
-        self._model, self.family = engine.loaded, cast("MiddleFamily", engine.loaded.family)
+        self._engine, self._model, self.family = engine, engine.loaded, cast("MiddleFamily", engine.loaded.family)
         self.passes, self.tokens = 0, 0
 
     def asked(self, texts: Sequence[str], fills: Sequence[str], number: int) -> Asked:
@@ -137,16 +137,18 @@ class Ways:
 
     def region(self, texts: Sequence[str], all_fills: Sequence[Sequence[str]]) -> list[float]:
         """The log-probability of all from the first hole to the last with each of these fills."""
-        asked = self.asked((texts[0], texts[-1]), ("",), 0)
-        with closing(self.family.open(asked.prompt_ids)) as context:
+        region = Region(self._model, Asking(self._model, self.family, InfillRequest("", ())), texts, all_fills[0])
+        with closing(self.family.open(region.asked.prompt_ids)) as context:
             list(context.encode())
-            writer, found = Writer(self._model, self.family, context, 0, None), []
-            for fills in all_fills:
-                inside = "".join(fill + text for fill, text in zip(fills, [*texts[1:-1], ""], strict=True))
-                branch, ids = standing(self._model, replace(asked, single_line=False), inside)
-                list(writer.read(branch, ids))
-                found.append(branch.total + writer.log_end(branch))
-            return found
+            writer = Writer(self._model, self.family, context, 0, None)
+            return [_result(region.log_likelihood(writer, fills)) for fills in all_fills]
+
+    def engine(self, texts: Sequence[str]) -> tuple[str, ...]:
+        """The engine's own answer."""
+        holes = [Hole(single_line=True)] * (len(texts) - 1)
+        rest = [each for pair in zip(holes, map(Text, texts[1:]), strict=True) for each in pair]
+        events = self._engine.infill(InfillRequest("", (Text(texts[0]), *rest), candidates=1))
+        return next(event.texts for event in events if isinstance(event, Candidate))
 
     def last_token(self, text: str) -> str:
         """The last token of a text's last line, where it is whole characters."""
@@ -212,6 +214,16 @@ def _joint(ways: Ways, texts: Sequence[str], count: int) -> Iterator[tuple[str, 
     combinations = list(itertools.product(*choices))
     best = max(zip(ways.region(texts, combinations), combinations, strict=True), key=lambda pair: pair[0])
     yield "likeliest combination", best[1]
+    yield "engine", ways.engine(texts)
+
+
+def _result(steps: Generator[None, None, float | None]) -> float:
+    """What a generator returns; never None here, where nothing is late."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            return float(stop.value)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

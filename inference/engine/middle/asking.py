@@ -126,7 +126,8 @@ class Asking:
 
     def __init__(self, model: LoadedModel, family: MiddleFamily, request: InfillRequest) -> None:
         self._model, self._family, self._request = model, family, request
-        self._chats = bool(request.instruction) and family.chat_prompt("") is not None
+        self.chats = bool(request.instruction) and family.chat_prompt("") is not None
+        """Whether it asks in a chat turn, as the instruction needs it."""
         self._files = _fitting(request.context, context_tokens(model, family))
 
     def of(self, parts: TextAndHoles, fills: Sequence[str], number: int, reach: Reach = REACHES[0]) -> Asked:
@@ -138,7 +139,7 @@ class Asking:
         after = parts.texts[number + 1] + after
         most = self._model.traits.continuable_tokens
         while reach.prefix >= _LEAST_SHARE:
-            asked = (self._chat if self._chats else self._middle)(hole, before, after, reach)
+            asked = (self._chat if self.chats else self._middle)(hole, before, after, reach)
             if len(asked.prompt_ids) + len(asked.given) + asked.room <= most:
                 return asked
             reach = Reach(reach.prefix / 2, reach.suffix / 2)

@@ -54,6 +54,17 @@ class Branch:
             ids.pop()
         return cls(asked, ids, len(ids), data)
 
+    @classmethod
+    def standing(cls, vocabulary: Vocabulary, asked: Asked, text: str) -> tuple["Branch", list[int]]:
+        """Only the text in front of a hole on its line, and the tokens of the hole's current text to read behind it."""
+        line = asked.given[: asked.skip]
+        ids = vocabulary.encode(line.decode() + text)
+        count = len(ids)
+        while len(vocabulary.bytes_of(ids[:count])) > len(line):
+            count -= 1
+        here = replace(asked, given=line, room=max(asked.room, len(ids)))
+        return cls(here, ids[:count], count, vocabulary.bytes_of(ids[:count])), ids[count:]
+
     @property
     def rest(self) -> bytes:
         """The given tokens that are not written yet."""

@@ -4,49 +4,44 @@ Each step makes at most one forward pass. Between two steps the worker can turn 
 stop it.
 """
 
-import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack, closing
-from dataclasses import replace
+from contextlib import ExitStack
 from itertools import compress
 
 from inference.engine.canvas import answered, repetition
 from inference.engine.canvas.answered import Filled, RankedFill
 from inference.engine.canvas.fills import Written
 from inference.engine.canvas.plan import Group
-from inference.engine.canvas.segments import text_and_holes
+from inference.engine.errors import RequestError
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.middle import question
-from inference.engine.middle.asking import REACHES, Asked, Asking, Reach
 from inference.engine.middle.branch import Branch, End
 from inference.engine.middle.branches import Branches
+from inference.engine.middle.reading import MiddleEvent, MiddleReading
+from inference.engine.middle.region import Region
 from inference.engine.middle.writer import Lookup, Writer
-from inference.engine.work import Work
 from inference.messages import MAX_CANDIDATES, Candidate, Done, Draft, InfillRequest, Outcome
-from inference.models.family import Context, MiddleFamily
+from inference.models.family import MiddleFamily
 
-MiddleEvent = Draft | Candidate | Done
-_READING_SHARE = 0.75
-"""The share of the time until the deadline for reading."""
+_OTHERS = 2
+"""How many texts each of several holes gets once it can see those of all others."""
+_REGION_TOKENS = 512
+"""The longest region whose likelihood is worth its time."""
 _SPARE = 3
 """How many alternatives to try if the likeliest text repeats itself."""
 
 
-class MiddleInfilling(Work[MiddleEvent]):
+class MiddleInfilling(MiddleReading):
     """The work on one request: drafts if requested, then the candidates, best first, then Done."""
 
     def __init__(
         self, model: LoadedModel, family: MiddleFamily, request: InfillRequest, deadline: float | None
     ) -> None:
         """`deadline` is in seconds of `time.monotonic()`. Raises RequestError if the request makes no sense."""
-        super().__init__(deadline)
-        self._model, self._family, self._request = model, family, request
-        self._parts = text_and_holes(request)
-        self._asking = Asking(model, family, request)
+        super().__init__(model, family, request, deadline)
         self._wanted = 1 if request.quick else min(max(1, request.candidates), MAX_CANDIDATES)
-        self._filled: dict[int, list[RankedFill]] = {}
-        """The answers of each hole, best first, in filling order."""
         self._cut = False
+        self._wants_drafts = request.drafts
 
     def amend(self, hole: int, text: str) -> None:
         """Pins `text`, the whole text now at the start of a hole, before the next step. Raises RequestError."""
@@ -65,7 +60,7 @@ class MiddleInfilling(Work[MiddleEvent]):
     def _work(self) -> Generator[MiddleEvent | None, None, None]:
         count = len(self._parts.holes)
         yield from self._fill_all()
-        if count > 1 and self._wanted > 1 and len(self._filled) == count and not self._cut and not self._late():
+        if count > 1 and not self._request.quick and self._is_complete():
             yield from self._vary()
             yield from self._fill_all()
         yield from self._candidates()
@@ -79,18 +74,64 @@ class MiddleInfilling(Work[MiddleEvent]):
             hole = next(number for number in range(count) if number not in self._filled)
             yield from self._fill(hole, self._wanted if count == 1 else 1)
 
+    def _is_complete(self) -> bool:
+        """Whether every hole has a text and there is time for more."""
+        return len(self._filled) == len(self._parts.holes) and not self._cut and not self._late()
+
     def _vary(self) -> Iterator[MiddleEvent | None]:
-        """Writes alternatives for the hole where the model is least sure, now that all holes have texts."""
-        open_holes = [number for number, hole in enumerate(self._parts.holes) if hole.strength > 0]
-        number = min(open_holes, key=lambda each: self._filled[each][0].score, default=None)
-        if number is None:
-            return
+        """Writes other texts, now that each hole can see those of all others: the least sure hole comes first.
+
+        Puts the text first that makes the whole region likeliest, hole by hole. Where no region is short enough, only
+        the least sure hole gets other texts, and its first text stays.
+        """
+        holes = self._parts.holes
+        open_holes = [number for number, hole in enumerate(holes) if hole.strength > 0]
+        open_holes.sort(key=lambda each: self._filled[each][0].score)
+        region = self._region() if len(open_holes) > 1 else None
+        self._wants_drafts = False
+        with ExitStack() as stack:
+            writer = None if region is None else (yield from self._region_writer(region, stack))
+            for number in open_holes if writer else open_holes[: self._wanted > 1]:
+                if self._is_complete():
+                    is_first = number == open_holes[0]
+                    yield from self._alternatives(number, max(_OTHERS, self._wanted) if is_first else _OTHERS)
+                    if region and writer and self._is_complete():
+                        yield from self._likeliest(number, region, writer)
+                    del self._filled.get(number, [])[self._wanted if is_first else 1 :]
+        self._wants_drafts = self._request.drafts
+        self._cut = False
+
+    def _alternatives(self, number: int, wanted: int) -> Iterator[MiddleEvent | None]:
+        """Appends different texts to the first one of a hole."""
         before = self._filled.pop(number)
-        yield from self._fill(number, self._wanted)
+        yield from self._fill(number, wanted)
         others = [] if self._cut else self._filled.get(number, [])
         self._filled[number] = [*before, *(each for each in others if each.texts != before[0].texts)]
-        self._cut = False
         self._keep_agreeing()
+
+    def _region(self) -> Region | None:
+        """What the texts of all holes are part of, unless it is too long or only its parts can be asked for."""
+        if self._asking.chats or any(map(question.is_rewritten, self._parts.holes)):
+            return None
+        try:
+            region = Region(self._model, self._asking, self._parts.texts, self._texts())
+        except RequestError:
+            return None
+        return region if region.tokens <= _REGION_TOKENS else None
+
+    def _likeliest(self, number: int, region: Region, writer: Writer) -> Iterator[MiddleEvent | None]:
+        """Sorts the texts of a hole by the likelihood of the whole region with each."""
+        passes, texts, sums = writer.passes, self._texts(), dict[tuple[str, ...], float]()
+        for each in list(self._filled[number]):
+            fills = [*texts[:number], *each.texts, *texts[number + 1 :]]
+            found = yield from region.log_likelihood(writer, fills, self._late)
+            if found is None or not self._is_complete():
+                break
+            sums[each.texts] = found
+        else:
+            self._filled[number].sort(key=lambda each: (answered.flaws(each), -sums[each.texts]))
+            yield self._draft() if self._request.drafts else None
+        self._counters.steps += writer.passes - passes
 
     def _candidates(self) -> Iterator[Candidate]:
         holes, done = self._parts.holes, sorted(self._filled.items())
@@ -133,52 +174,12 @@ class MiddleInfilling(Work[MiddleEvent]):
             return 1
         return 0 if self._request.quick or not repetition.repeats(branch.text) else _SPARE
 
-    def _read(self, number: int, stack: ExitStack) -> Generator[None, None, tuple[Branch, list[int] | None, Context]]:
-        """Reads the prompt of a hole and its given text; a shorter one where reading the whole would take too long.
-
-        Returns the text as far as it is given, and the tokens of the hole's current text if it is reworked.
-        """
-        for reach in dict.fromkeys((self._reach(number), REACHES[-1])):
-            branch, text = self._begun(number, reach)
-            ids = [*branch.asked.prompt_ids, *branch.ids]
-            context = stack.enter_context(closing(self._family.open(ids)))
-            share, short = (None, len(ids)) if reach is REACHES[-1] else (_READING_SHARE, self._asking.short_tokens)
-            if (yield from self._encode(context, ids, share=share, short_tokens=short)):
-                break
-            stack.pop_all().close()
-        return branch, text, context
-
-    def _reach(self, number: int) -> Reach:
-        """The most that can be read in time, as far as the model's speed is known; else what is read the soonest."""
-        unread: dict[Reach, int] = {}
-        for reach in REACHES:
-            begun = self._begun(number, reach)[0]
-            ids = [*begun.asked.prompt_ids, *begun.ids]
-            if self._request.quick and not unread and not self._can_read(len(ids)):
-                self._family.read_later(self._asking.ahead(self._parts, number))
-            unread[reach] = len(ids) - self._family.known_tokens(ids)
-            if self._can_read(unread[reach]):
-                return reach
-        return min(unread, key=unread.__getitem__)
-
-    def _can_read(self, tokens: int) -> bool:
-        """Whether reading this many tokens would leave time to write."""
-        ends_s = time.monotonic() + tokens * self._family.prompt_token_ms / 1000
-        return not self._is_after(ends_s, _READING_SHARE)
-
-    def _begun(self, number: int, reach: Reach) -> tuple[Branch, list[int] | None]:
-        hole = self._parts.holes[number]
-        asked = self._asking.of(self._parts, self._texts(), number, reach)
-        if question.is_rewritten(hole) and asked.question is None:
-            return standing(self._model, asked, hole.text)
-        return Branch.given(self._model.vocabulary, asked), None
-
     def _write(self, number: int, branch: Branch, writer: Writer) -> Generator[MiddleEvent | None, None, int]:
         """The likeliest text; follows what is typed meanwhile. Left without an end if it disagrees."""
         typed = self._typed(number)
         while branch.end is None:
             writer.step(branch)
-            yield self._draft(number, branch) if self._request.drafts else None
+            yield self._draft(number, branch) if self._wants_drafts else None
             if typed != self._typed(number):
                 typed = self._typed(number)
                 if not branch.typed(typed):
@@ -212,19 +213,14 @@ class MiddleInfilling(Work[MiddleEvent]):
     def _typed(self, number: int) -> str:
         return self._parts.holes[number].starts_with
 
-    def _texts(self) -> list[str]:
-        """The text of each hole as far as known."""
-        filled = self._filled
-        return [filled[number][0].texts[0] if number in filled else "" for number in range(len(self._parts.holes))]
-
-    def _draft(self, number: int, branch: Branch) -> Draft:
+    def _draft(self, number: int | None = None, branch: Branch | None = None) -> Draft:
         """The current state of the hole in progress, the texts of filled holes, and nothing in the others."""
         known = {other: ((found[0].texts[0],), (found[0].written.confidence,)) for other, found in self._filled.items()}
         nothing: tuple[tuple[str, ...], tuple[float, ...]] = ((), ())
-        here = branch.pieces(self._model.vocabulary)
+        here = branch.pieces(self._model.vocabulary) if branch else nothing
         parts = [here if hole == number else known.get(hole, nothing) for hole in range(len(self._parts.holes))]
         most = sum(map(question.room, self._parts.holes))
-        done = len(branch.choices) + sum(found[0].tokens for found in self._filled.values())
+        done = (len(branch.choices) if branch else 0) + sum(found[0].tokens for found in self._filled.values())
         return Draft(
             self._request.id,
             min(done, most),
@@ -232,14 +228,3 @@ class MiddleInfilling(Work[MiddleEvent]):
             tuple(texts for texts, _ in parts),
             tuple(sure for _, sure in parts),
         )
-
-
-def standing(model: LoadedModel, asked: Asked, text: str) -> tuple[Branch, list[int]]:
-    """A hole with a current text: the branch before it, and the tokens to read behind that."""
-    line = asked.given[: asked.skip]
-    ids = model.vocabulary.encode(line.decode() + text)
-    count = len(ids)
-    while len(model.vocabulary.bytes_of(ids[:count])) > len(line):
-        count -= 1
-    here = replace(asked, given=line, room=max(asked.room, len(ids)))
-    return Branch(here, ids[:count], count, model.vocabulary.bytes_of(ids[:count])), ids[count:]

@@ -2,9 +2,11 @@
 
 import time
 from contextlib import closing
+from itertools import islice
 
 import pytest
 
+from inference.bench.infilling_middle import Ways
 from inference.engine import Engine, RequestError
 from inference.messages import Hole, HoleKind, Outcome, Text
 from tests.inference.engine.filling import AFTER, BEFORE, Answer, fill, line, request
@@ -83,14 +85,34 @@ def test_a_key_press_reads_a_few_tokens(middle: Engine) -> None:
 def test_several_holes_are_filled_each_seeing_the_others(middle: Engine) -> None:
     segments = ("def area(w, h):\n    total = ", line(), "\n    print(", line(), ")\n    return ", line(), "\n")
     answer = fill(middle, *segments, drafts=True, candidates=2)
-    assert answer.done.stats.canvases == 4  # one of them once more, for another text
+    assert answer.done.stats.canvases == 6  # each once more, when it can see all others
     assert len(answer.candidates) == 2
     assert all(len(candidate.texts) == 3 and not candidate.unfilled for candidate in answer.candidates)
     one, other = (candidate.texts for candidate in answer.candidates)
     assert sum(a != b for a, b in zip(one, other, strict=True)) == 1
-    alone = fill(middle, f"def area(w, h):\n    total = {answer.text}\n    print(", line(), ")\n    return \n")
-    assert answer.candidates[0].texts[1] == alone.text
     assert all(len(draft.pieces) == 3 for draft in answer.drafts)
+    assert answer.drafts[-1].texts == answer.candidates[0].texts
+
+
+def test_several_texts_are_those_that_make_the_whole_likeliest(middle: Engine) -> None:
+    gains = []
+    for name in ("area", "names", "path"):
+        texts = (
+            f"def {name}(w, h):\n    {name} = ",
+            f"\n    print({name}",
+            f")\n    return {name}",
+            "\n\n\ndef main():\n",
+        )
+        asked = [each for text in texts[:-1] for each in (text, line(max_tokens=6))]
+        in_order: list[str] = []
+        for number in range(3):
+            before = "".join(map("".join, zip(texts, in_order, strict=False))) + texts[number]
+            in_order.append(fill(middle, before, line(max_tokens=6), "".join(texts[number + 1 :])).text)
+        both = [in_order, fill(middle, *asked, texts[-1]).candidates[0].texts]
+        one, other = Ways(middle).region(texts, both)
+        gains.append(other - one)
+    assert min(gains) > -1e-3
+    assert max(gains) > 1e-3, "other texts were never likelier"
 
 
 def test_rework_keeps_the_start_and_offers_other_texts(middle: Engine) -> None:
@@ -118,10 +140,11 @@ def test_only_agreeing_typing_goes_on(middle: Engine) -> None:
 
 
 def test_typing_into_one_of_several_holes_is_kept(middle: Engine) -> None:
-    segments = ("a = f(", line(), ")\nb = g(", line(), ")\nc = h(", line(), ")\n")
-    for passes in range(1, 30, 8):
+    hole = line(max_tokens=6)
+    segments = ("a = f(", hole, ")\nb = g(", hole, ")\nc = h(", hole, ")\n")
+    for passes in range(1, 200, 7):
         with closing(middle.infill(request(*segments, candidates=3))) as work:
-            events = [next(work) for _ in range(passes)]
+            events = list(islice(work, passes))
             if any(events):
                 break
             work.amend(passes % 3, "zq")

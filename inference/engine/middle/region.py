@@ -1,0 +1,46 @@
+"""The likelihood of everything from a request's first hole to its last, which decides between texts of its holes."""
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
+
+from inference.engine.canvas.segments import TextAndHoles
+from inference.engine.loaded_model import LoadedModel
+from inference.engine.middle.asking import Asking
+from inference.engine.middle.branch import Branch
+from inference.engine.middle.writer import Writer
+from inference.messages import Hole
+from inference.models.family import common_start
+
+
+class Region:
+    """All that as one long fill, between the text in front of the first hole and the text behind the last."""
+
+    def __init__(self, model: LoadedModel, asking: Asking, texts: Sequence[str], fills: Sequence[str]) -> None:
+        """`texts` as in `TextAndHoles`, and usual fills. Raises RequestError if the model cannot read all of it."""
+        self._vocabulary, self._inner = model.vocabulary, [*texts[1:-1], ""]
+        self.tokens = len(self._vocabulary.encode(self._inside(fills)))
+        around = TextAndHoles((texts[0], texts[-1]), (Hole(max_tokens=self.tokens + 1),))
+        self.asked = asking.of(around, ("",), 0)
+        self._last: Branch | None = None
+
+    def log_likelihood(
+        self, writer: Writer, fills: Sequence[str], is_late: Callable[[], bool] = lambda: False
+    ) -> Generator[None, None, float | None]:
+        """The log-probability of the region with these fills, and of its end; None: it is late before it is known.
+
+        Each `next` is a forward pass. `writer` has read the prompt of `asked`. What the region has in common with the
+        start of the last one is not read again.
+        """
+        branch, ids = Branch.standing(self._vocabulary, self.asked, self._inside(fills))
+        if self._last is not None:
+            shared = common_start(self._last.ids[branch.forced :], ids)
+            branch, ids = replace(self._last.until(shared), data=branch.data), ids[shared:]
+        for _ in writer.read(branch, ids):
+            yield
+            if is_late():
+                return None
+        self._last = branch
+        return branch.total + writer.log_end(branch)
+
+    def _inside(self, fills: Sequence[str]) -> str:
+        return "".join(fill + text for fill, text in zip(fills, self._inner, strict=True))
