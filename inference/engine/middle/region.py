@@ -1,7 +1,6 @@
 """The likelihood of everything from a request's first hole to its last, which decides between texts of its holes."""
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import replace
 
 from inference.engine.canvas.segments import TextAndHoles
 from inference.engine.loaded_model import LoadedModel
@@ -34,7 +33,8 @@ class Region:
         branch, ids = Branch.standing(self._vocabulary, self.asked, self._inside(fills))
         if self._last is not None:
             shared = common_start(self._last.ids[branch.forced :], ids)
-            branch, ids = replace(self._last.until(shared), data=branch.data), ids[shared:]
+            branch, ids = self._last.until(shared), ids[shared:]
+            branch.data = self._vocabulary.bytes_of(branch.ids)
         for _ in writer.read(branch, ids):
             yield
             if is_late():

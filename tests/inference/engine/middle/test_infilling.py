@@ -95,24 +95,27 @@ def test_several_holes_are_filled_each_seeing_the_others(middle: Engine) -> None
 
 
 def test_several_texts_are_those_that_make_the_whole_likeliest(middle: Engine) -> None:
-    gains = []
+    gains, ways = [], Ways(middle)
     for name in ("area", "names", "path"):
-        texts = (
-            f"def {name}(w, h):\n    {name} = ",
-            f"\n    print({name}",
-            f")\n    return {name}",
-            "\n\n\ndef main():\n",
-        )
+        end = "\n\n\ndef main():\n"
+        texts = (f"def {name}(w, h):\n    {name} = ", f"\n    print({name}", f")\n    return {name}", end)
         asked = [each for text in texts[:-1] for each in (text, line(max_tokens=6))]
         in_order: list[str] = []
         for number in range(3):
             before = "".join(map("".join, zip(texts, in_order, strict=False))) + texts[number]
             in_order.append(fill(middle, before, line(max_tokens=6), "".join(texts[number + 1 :])).text)
         both = [in_order, fill(middle, *asked, texts[-1]).candidates[0].texts]
-        one, other = Ways(middle).region(texts, both)
+        one, other = ways.region(texts, both)
         gains.append(other - one)
     assert min(gains) > -1e-3
     assert max(gains) > 1e-3, "other texts were never likelier"
+
+
+def test_a_region_that_is_partly_known_is_as_likely_as_a_new_one(middle: Engine) -> None:
+    texts = ("def area(w, h):\n        total", "\n        print(", ")\n        return total\n")
+    fills = [(" = w * h", "total"), (" = w * h", "total, w"), (" = w * h", "total"), ("", "x"), (" = w", "x")]
+    ways = Ways(middle)
+    assert ways.region(texts, fills) == pytest.approx([ways.region(texts, [each])[0] for each in fills], abs=1e-3)
 
 
 def test_rework_keeps_the_start_and_offers_other_texts(middle: Engine) -> None:
