@@ -11,7 +11,7 @@ import json
 import random
 import re
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache
@@ -29,11 +29,6 @@ from inference.engine.middle.writer import Lookup, Writer
 from inference.messages import Candidate, Hole, InfillRequest, Text
 from inference.models.family import MiddleFamily
 
-_SUREST: dict[str, Callable[[Branch], float]] = {
-    "surest first, mean": lambda branch: branch.score,
-    "surest first, sum": lambda branch: branch.total,
-    "surest first, least": lambda branch: min(choice.chance for choice in branch.choices),
-}
 _FUNCTION = re.compile(r"^([ \t]*)(?:async )?def \w+", re.MULTILINE)
 _LINES = range(5, 41)
 """The required number of non-blank lines in a function."""
@@ -137,7 +132,8 @@ class Ways:
 
     def region(self, texts: Sequence[str], all_fills: Sequence[Sequence[str]]) -> list[float]:
         """The log-probability of all from the first hole to the last with each of these fills."""
-        region = Region(self._model, Asking(self._model, self.family, InfillRequest("", ())), texts, all_fills[0])
+        parts = TextAndHoles(tuple(texts), (Hole(single_line=True),) * (len(texts) - 1))
+        region = Region(self._model, Asking(self._model, self.family, InfillRequest("", ())), parts)
         with closing(self.family.open(region.asked.prompt_ids)) as context:
             list(context.encode())
             writer = Writer(self._model, self.family, context, 0, None)
@@ -201,13 +197,12 @@ def _joint(ways: Ways, texts: Sequence[str], count: int) -> Iterator[tuple[str, 
     for number in range(count):
         ordered = put(ordered, number, fill(number, ordered).text)
     yield "in order", ordered
-    for name, sureness in _SUREST.items():
-        fills, left = empty, set(range(count))
-        while left:
-            number = max(left, key=lambda each: sureness(fill(each, fills)))
-            fills = put(fills, number, fill(number, fills).text)
-            left.remove(number)
-        yield name, fills
+    surest, left = empty, set(range(count))
+    while left:
+        number = max(left, key=lambda each: fill(each, surest).score)
+        surest = put(surest, number, fill(number, surest).text)
+        left.remove(number)
+    yield "surest first", surest
     seen = [put(ordered, number, "") for number in range(count)]
     several = [ways.write(ways.asked(texts, each, number), candidates=2) for number, each in enumerate(seen)]
     choices = [dict.fromkeys([ordered[n], *(branch.text for branch in found)]) for n, found in enumerate(several)]

@@ -4,6 +4,7 @@ Each step makes at most one forward pass. Between two steps the worker can turn 
 stop it.
 """
 
+import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import compress
@@ -23,10 +24,14 @@ from inference.engine.middle.writer import Lookup, Writer
 from inference.messages import MAX_CANDIDATES, Candidate, Done, Draft, InfillRequest, Outcome
 from inference.models.family import MiddleFamily
 
-_OTHERS = 2
-"""How many texts each of several holes gets once it can see those of all others."""
+_TEXTS = 3
+"""How many texts to choose from for each of several holes."""
+_TEXTS_SHARE = 0.5
+"""The share of the time until the deadline, in equal parts for the holes, in which to write them."""
 _REGION_TOKENS = 512
-"""The longest region whose likelihood is worth its time."""
+"""The most pinned text between several holes whose likelihood is worth its time."""
+_MARGIN = 1.0
+"""How much likelier another text must make the region, in nats; less is chance."""
 _SPARE = 3
 """How many alternatives to try if the likeliest text repeats itself."""
 
@@ -40,8 +45,8 @@ class MiddleInfilling(MiddleReading):
         """`deadline` is in seconds of `time.monotonic()`. Raises RequestError if the request makes no sense."""
         super().__init__(model, family, request, deadline)
         self._wanted = 1 if request.quick else min(max(1, request.candidates), MAX_CANDIDATES)
+        self._region = None if request.quick else self._common_region()
         self._cut = False
-        self._wants_drafts = request.drafts
 
     def amend(self, hole: int, text: str) -> None:
         """Pins `text`, the whole text now at the start of a hole, before the next step. Raises RequestError."""
@@ -60,8 +65,8 @@ class MiddleInfilling(MiddleReading):
     def _work(self) -> Generator[MiddleEvent | None, None, None]:
         count = len(self._parts.holes)
         yield from self._fill_all()
-        if count > 1 and not self._request.quick and self._is_complete():
-            yield from self._vary()
+        if count > 1 and self._is_complete():
+            yield from self._choose(self._region) if self._region else self._vary()
             yield from self._fill_all()
         yield from self._candidates()
         outcome = Outcome.DEADLINE if self._cut or len(self._filled) < count else Outcome.COMPLETE
@@ -70,71 +75,69 @@ class MiddleInfilling(MiddleReading):
     def _fill_all(self) -> Iterator[MiddleEvent | None]:
         """Fills the open holes in order. The first one gets at least one pass, however late it is."""
         count = len(self._parts.holes)
+        wanted = self._wanted if count == 1 else max(_TEXTS, self._wanted) if self._region else 1
         while len(self._filled) < count and not self._cut and not (self._filled and self._late()):
             hole = next(number for number in range(count) if number not in self._filled)
-            yield from self._fill(hole, self._wanted if count == 1 else 1)
+            yield from self._fill(hole, wanted)
 
     def _is_complete(self) -> bool:
         """Whether every hole has a text and there is time for more."""
         return len(self._filled) == len(self._parts.holes) and not self._cut and not self._late()
 
-    def _vary(self) -> Iterator[MiddleEvent | None]:
-        """Writes other texts, now that each hole can see those of all others: the least sure hole comes first.
-
-        Puts the text first that makes the whole region likeliest, hole by hole. Where no region is short enough, only
-        the least sure hole gets other texts, and its first text stays.
-        """
+    def _common_region(self) -> Region | None:
+        """What several holes are part of; None if it is long, or if the model is asked for something else than that."""
         holes = self._parts.holes
-        open_holes = [number for number, hole in enumerate(holes) if hole.strength > 0]
-        open_holes.sort(key=lambda each: self._filled[each][0].score)
-        region = self._region() if len(open_holes) > 1 else None
-        self._wants_drafts = False
-        with ExitStack() as stack:
-            writer = None if region is None else (yield from self._region_writer(region, stack))
-            for number in open_holes if writer else open_holes[: self._wanted > 1]:
-                if self._is_complete():
-                    is_first = number == open_holes[0]
-                    yield from self._alternatives(number, max(_OTHERS, self._wanted) if is_first else _OTHERS)
-                    if region and writer and self._is_complete():
-                        yield from self._likeliest(number, region, writer)
-                    del self._filled.get(number, [])[self._wanted if is_first else 1 :]
-        self._wants_drafts = self._request.drafts
-        self._cut = False
-
-    def _alternatives(self, number: int, wanted: int) -> Iterator[MiddleEvent | None]:
-        """Appends different texts to the first one of a hole."""
-        before = self._filled.pop(number)
-        yield from self._fill(number, wanted)
-        others = [] if self._cut else self._filled.get(number, [])
-        self._filled[number] = [*before, *(each for each in others if each.texts != before[0].texts)]
-        self._keep_agreeing()
-
-    def _region(self) -> Region | None:
-        """What the texts of all holes are part of, unless it is too long or only its parts can be asked for."""
-        if self._asking.chats or any(map(question.is_rewritten, self._parts.holes)):
+        if len(holes) == 1 or self._asking.chats or any(map(question.is_rewritten, holes)):
             return None
         try:
-            region = Region(self._model, self._asking, self._parts.texts, self._texts())
+            region = Region(self._model, self._asking, self._parts)
         except RequestError:
             return None
-        return region if region.tokens <= _REGION_TOKENS else None
+        return region if region.pinned_tokens <= _REGION_TOKENS else None
+
+    def _by_sureness(self) -> list[int]:
+        """The open holes, all filled, the least sure first."""
+        open_holes = [number for number, hole in enumerate(self._parts.holes) if hole.strength > 0]
+        return sorted(open_holes, key=lambda number: self._filled[number][0].score)
+
+    def _choose(self, region: Region) -> Iterator[MiddleEvent | None]:
+        """Puts those texts first that make the region likeliest, hole by hole, the least sure first."""
+        with ExitStack() as stack:
+            writer = yield from self._region_writer(region, stack)
+            for number in self._by_sureness() if writer else ():
+                if writer and self._is_complete() and self._filled[number][1:]:
+                    yield from self._likeliest(number, region, writer)
+            self._counters.steps += writer.passes if writer else 0
 
     def _likeliest(self, number: int, region: Region, writer: Writer) -> Iterator[MiddleEvent | None]:
-        """Sorts the texts of a hole by the likelihood of the whole region with each."""
-        passes, texts, sums = writer.passes, self._texts(), dict[tuple[str, ...], float]()
+        """Sorts the texts of a hole by the likelihood of the region with each; the first stays unless it is clear."""
+        texts, sums = self._texts(), dict[tuple[str, ...], float]()
         for each in list(self._filled[number]):
             fills = [*texts[:number], *each.texts, *texts[number + 1 :]]
             found = yield from region.log_likelihood(writer, fills, self._late)
             if found is None or not self._is_complete():
-                break
-            sums[each.texts] = found
-        else:
-            self._filled[number].sort(key=lambda each: (answered.flaws(each), -sums[each.texts]))
-            yield self._draft() if self._request.drafts else None
-        self._counters.steps += writer.passes - passes
+                return
+            sums[each.texts] = found if sums else found + _MARGIN
+        self._filled[number].sort(key=lambda each: (answered.flaws(each), -sums[each.texts]))
+        yield self._draft() if self._request.drafts else None
+
+    def _vary(self) -> Iterator[MiddleEvent | None]:
+        """Writes alternatives for the hole where the model is least sure, now that all holes have texts."""
+        number = next(iter(self._by_sureness()), None)
+        if number is None or self._wanted == 1:
+            return
+        before = self._filled.pop(number)
+        yield from self._fill(number, self._wanted)
+        others = [] if self._cut else self._filled.get(number, [])
+        self._filled[number] = [*before, *(each for each in others if each.texts != before[0].texts)]
+        self._cut = False
+        self._keep_agreeing()
 
     def _candidates(self) -> Iterator[Candidate]:
         holes, done = self._parts.holes, sorted(self._filled.items())
+        if len(holes) > 1 and len(done) == len(holes):
+            for number in self._by_sureness()[1:]:  # combined with each other, other texts need not fit together
+                del self._filled[number][1:]
         canvases = [Filled(Group(number, number + 1), found) for number, found in done if any(found[0].texts)]
         if canvases:
             complete = not self._cut and len(done) == len(holes)
@@ -179,7 +182,7 @@ class MiddleInfilling(MiddleReading):
         typed = self._typed(number)
         while branch.end is None:
             writer.step(branch)
-            yield self._draft(number, branch) if self._wants_drafts else None
+            yield self._draft(number, branch) if self._request.drafts else None
             if typed != self._typed(number):
                 typed = self._typed(number)
                 if not branch.typed(typed):
@@ -205,9 +208,10 @@ class MiddleInfilling(MiddleReading):
         """Appends alternatives, while there is time and the first is still right."""
         if self._cut:
             return
+        share = _TEXTS_SHARE * (len(self._filled) + 1) / len(self._parts.holes) if self._region else 1.0
         for _ in branches.further(found, wanted):
             yield None
-            if self._late() or not found[0].text.startswith(self._typed(number)):
+            if self._is_after(time.monotonic(), share) or not found[0].text.startswith(self._typed(number)):
                 break
 
     def _typed(self, number: int) -> str:

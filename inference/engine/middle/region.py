@@ -4,6 +4,7 @@ from collections.abc import Callable, Generator, Sequence
 
 from inference.engine.canvas.segments import TextAndHoles
 from inference.engine.loaded_model import LoadedModel
+from inference.engine.middle import question
 from inference.engine.middle.asking import Asking
 from inference.engine.middle.branch import Branch
 from inference.engine.middle.writer import Writer
@@ -14,11 +15,12 @@ from inference.models.family import common_start
 class Region:
     """All that as one long fill, between the text in front of the first hole and the text behind the last."""
 
-    def __init__(self, model: LoadedModel, asking: Asking, texts: Sequence[str], fills: Sequence[str]) -> None:
-        """`texts` as in `TextAndHoles`, and usual fills. Raises RequestError if the model cannot read all of it."""
-        self._vocabulary, self._inner = model.vocabulary, [*texts[1:-1], ""]
-        self.tokens = len(self._vocabulary.encode(self._inside(fills)))
-        around = TextAndHoles((texts[0], texts[-1]), (Hole(max_tokens=self.tokens + 1),))
+    def __init__(self, model: LoadedModel, asking: Asking, parts: TextAndHoles) -> None:
+        """Raises RequestError if the model cannot read all of it."""
+        self._vocabulary, self._inner = model.vocabulary, [*parts.texts[1:-1], ""]
+        self.pinned_tokens = len(self._vocabulary.encode("".join(self._inner)))
+        most = self.pinned_tokens + sum(map(question.room, parts.holes)) + 1
+        around = TextAndHoles((parts.texts[0], parts.texts[-1]), (Hole(max_tokens=most),))
         self.asked = asking.of(around, ("",), 0)
         self._last: Branch | None = None
 
@@ -43,4 +45,5 @@ class Region:
         return branch.total + writer.log_end(branch)
 
     def _inside(self, fills: Sequence[str]) -> str:
+        """The fills with the pinned text between them."""
         return "".join(fill + text for fill, text in zip(fills, self._inner, strict=True))

@@ -25,7 +25,7 @@ def test_joint_tasks_are_ends_of_lines_of_one_text() -> None:
     assert found == infilling_middle.joint_tasks(tasks, 40, 1)
 
 
-@pytest.mark.parametrize(("what", "ways"), [("cut", 4), ("joint", 7)])
+@pytest.mark.parametrize(("what", "ways"), [("cut", 4), ("joint", 5)])
 def test_every_way_is_measured(what: str, ways: int, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--what", what, "--data", str(TUNING), "--limit", "2", "--model", str(DATA / "fim")]
     assert infilling_middle.main(arguments) == 0
