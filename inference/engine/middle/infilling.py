@@ -6,7 +6,7 @@ stop it.
 
 import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import compress
 
 from inference.engine.canvas import answered, repetition
@@ -28,7 +28,7 @@ _TEXTS = 3
 """How many texts to choose from for each of several holes."""
 _TEXTS_SHARE = 0.5
 """The share of the time until the deadline, in equal parts for the holes, in which to write them."""
-_REGION_TOKENS = 512
+_REGION_CHARACTERS = 2_000
 """The most pinned text between several holes whose likelihood is worth its time."""
 _MARGIN = 1.0
 """How much likelier another text must make the region, in nats; less is chance."""
@@ -86,14 +86,14 @@ class MiddleInfilling(MiddleReading):
 
     def _common_region(self) -> Region | None:
         """What several holes are part of; None if it is long, or if the model is asked for something else than that."""
-        holes = self._parts.holes
+        texts, holes = self._parts.texts, self._parts.holes
         if len(holes) == 1 or self._asking.chats or any(map(question.is_rewritten, holes)):
             return None
-        try:
-            region = Region(self._model, self._asking, self._parts)
-        except RequestError:
+        if sum(map(len, texts[1:-1])) > _REGION_CHARACTERS:
             return None
-        return region if region.pinned_tokens <= _REGION_TOKENS else None
+        with suppress(RequestError):
+            return Region(self._model, self._asking, self._parts)
+        return None
 
     def _by_sureness(self) -> list[int]:
         """The open holes, all filled, the least sure first."""
@@ -104,10 +104,12 @@ class MiddleInfilling(MiddleReading):
         """Puts those texts first that make the region likeliest, hole by hole, the least sure first."""
         with ExitStack() as stack:
             writer = yield from self._region_writer(region, stack)
-            for number in self._by_sureness() if writer else ():
-                if writer and self._is_complete() and self._filled[number][1:]:
+            if writer is None:
+                return
+            for number in self._by_sureness() if self._is_complete() else ():
+                if self._is_complete() and self._filled[number][1:]:
                     yield from self._likeliest(number, region, writer)
-            self._counters.steps += writer.passes if writer else 0
+            self._counters.steps += writer.passes
 
     def _likeliest(self, number: int, region: Region, writer: Writer) -> Iterator[MiddleEvent | None]:
         """Sorts the texts of a hole by the likelihood of the region with each; the first stays unless it is clear."""

@@ -18,8 +18,7 @@ class Region:
     def __init__(self, model: LoadedModel, asking: Asking, parts: TextAndHoles) -> None:
         """Raises RequestError if the model cannot read all of it."""
         self._vocabulary, self._inner = model.vocabulary, [*parts.texts[1:-1], ""]
-        self.pinned_tokens = len(self._vocabulary.encode("".join(self._inner)))
-        most = self.pinned_tokens + sum(map(question.room, parts.holes)) + 1
+        most = question.tokens("".join(self._inner)) + sum(map(question.room, parts.holes))
         around = TextAndHoles((parts.texts[0], parts.texts[-1]), (Hole(max_tokens=most),))
         self.asked = asking.of(around, ("",), 0)
         self._last: Branch | None = None
