@@ -144,8 +144,8 @@ def test_only_agreeing_typing_goes_on(middle: Engine) -> None:
 
 def test_typing_into_one_of_several_holes_is_kept(middle: Engine) -> None:
     hole = line(max_tokens=6)
-    segments = ("a = f(", hole, ")\nb = g(", hole, ")\nc = h(", hole, ")\nprint(a, b, c)\n")
     for passes in range(1, 200):
+        segments = ("a = f(", hole, ")\nb = g(", hole, ")\nc = h(", hole, f")\n# {passes}: not read before\n")
         with closing(middle.infill(request(*segments, candidates=3))) as work:
             events = list(islice(work, passes))
             if any(events):
