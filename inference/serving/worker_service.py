@@ -158,7 +158,7 @@ class WorkerService:
             self._refresh()
 
     def failed(self, code: ErrorCode, message: str) -> None:
-        """There is no engine any more: tells clients `message`, then ends, so that the next start can try again."""
+        """There is no engine, or none any more: tells users `message` and ends, so that the next start can retry."""
         self._failure = code, message
         self._enter(WorkerState.FAILED, detail=message)
         self.jobs.fail(code, message, waiting_only=False)
