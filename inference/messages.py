@@ -10,6 +10,7 @@ default, so that a client and a worker of different releases understand each oth
 start at 0, `_ms` and `_s` are durations, and lengths in tokens are in the loaded model's own tokens.
 """
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Literal, get_args
 
@@ -414,8 +415,6 @@ WorkerMessage = Welcome | Status | Draft | Candidate | NextEdits | Done | Failed
 # --- Framing --------------------------------------------------------------------------------------------------------
 
 _encoder = msgspec.msgpack.Encoder()
-_client_decoder: msgspec.msgpack.Decoder[ClientMessage] = msgspec.msgpack.Decoder(ClientMessage)
-_worker_decoder: msgspec.msgpack.Decoder[WorkerMessage] = msgspec.msgpack.Decoder(WorkerMessage)
 
 
 def frame(message: ClientMessage | WorkerMessage) -> bytes:
@@ -426,11 +425,6 @@ def frame(message: ClientMessage | WorkerMessage) -> bytes:
     return len(payload).to_bytes(LENGTH_BYTES, "big") + payload
 
 
-def decode_client_message(payload: bytes) -> ClientMessage:
-    """Decodes a client's message. Raises msgspec.DecodeError (or ValidationError, its subclass) for anything else."""
-    return _client_decoder.decode(payload)
-
-
-def decode_worker_message(payload: bytes) -> WorkerMessage:
-    """Decodes a worker's message. Raises msgspec.DecodeError (or ValidationError, its subclass) for anything else."""
-    return _worker_decoder.decode(payload)
+decode_client_message: Callable[[bytes], ClientMessage] = msgspec.msgpack.Decoder(ClientMessage).decode
+decode_worker_message: Callable[[bytes], WorkerMessage] = msgspec.msgpack.Decoder(WorkerMessage).decode
+"""Decode one side's message. Both raise msgspec.DecodeError (or ValidationError, its subclass) for anything else."""

@@ -12,7 +12,6 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from functools import partial
 
 from inference.remote import address, registry
 from inference.remote.address import AddressError
@@ -77,7 +76,7 @@ async def _serve(
     """Listens, then does the work, which begins on entering `work` and ends on leaving it."""
     sys.setswitchinterval(SWITCH_S)
     _on_signals(service.shut_down)
-    opened = Listener(arguments.socket, arguments.transport, partial(_greet, service))
+    opened = Listener(arguments.socket, arguments.transport, lambda *pair: ClientConnection(service, *pair).serve())
     await opened.open()
     service.token = opened.token
     logs.log.info("listening at %s for %s", arguments.socket, arguments.model)
@@ -88,10 +87,6 @@ async def _serve(
         opened.close()
     await _flush(service.connections)
     return service.exit_code
-
-
-async def _greet(service: WorkerService, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    await ClientConnection(service, reader, writer).serve()
 
 
 def _on_signals(stop: Callable[[], None]) -> None:

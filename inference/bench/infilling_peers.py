@@ -8,11 +8,10 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from inference.bench.infilling_tasks import InfillingTask, MeasuredFill
+from inference.bench.infilling_tasks import InfillingTask, MeasuredFill, llama_fill
 from inference.models.fim_tokens import TABLE
 
 _LINE_TOKENS, _LINES_TOKENS = 64, 128
@@ -72,16 +71,7 @@ class LlamaServer(_Peer):
         self._url = url.rstrip("/")
 
     def _write(self, task: InfillingTask) -> str:
-        body = {
-            "input_prefix": task.parts.before,
-            "input_suffix": task.parts.after,
-            "prompt": "",
-            "n_predict": _most_tokens(task),
-            "temperature": 0,
-            "stop": ["\n"] if task.single_line else [],
-        }
-        answer = httpx2.post(f"{self._url}/infill", json=body, timeout=_TIMEOUT_S, trust_env=False)
-        return str(answer.raise_for_status().json()["content"])
+        return str(llama_fill(self._url, task, _most_tokens(task), _TIMEOUT_S)["content"])
 
 
 def _most_tokens(task: InfillingTask) -> int:

@@ -100,10 +100,8 @@ def _row(results: Sequence[TaskResult], true: Sequence[TaskResult], files: Seque
 
 
 def _difference(ours: Sequence[TaskResult], first: Sequence[TaskResult], files: Sequence[str]) -> dict[str, Any]:
-    def differences(figure: str) -> list[float]:
-        return [one - two for one, two in zip(_values(ours, figure), _values(first, figure), strict=True)]
-
-    return {figure: mean(differences(figure), files) for figure in _FIGURES}
+    pairs = {figure: zip(_values(ours, figure), _values(first, figure), strict=True) for figure in _FIGURES}
+    return {figure: mean([one - two for one, two in each], files) for figure, each in pairs.items()}
 
 
 def _values(results: Sequence[TaskResult], figure: str) -> list[float]:

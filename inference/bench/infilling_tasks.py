@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import httpx2
 import msgspec
 
 _LINE_BREAKS = "\r\n"
@@ -92,10 +93,28 @@ def read(file: Path, limit: int | None = None) -> list[InfillingTask]:
     return tasks
 
 
-def write(file: Path, tasks: Iterable[InfillingTask]) -> None:
-    """Writes tasks, gzipped if the name ends in `.gz`. The same tasks give the same bytes."""
+def write(file: Path, tasks: Iterable[msgspec.Struct]) -> None:
+    """Writes tasks or other cases, gzipped if the name ends in `.gz`. The same ones give the same bytes."""
+    file.parent.mkdir(parents=True, exist_ok=True)
     data = b"".join(msgspec.json.encode(task) + b"\n" for task in tasks)
     file.write_bytes(gzip.compress(data, mtime=0) if file.suffix == ".gz" else data)
+
+
+def llama_fill(
+    server: str, task: InfillingTask, most_tokens: int, timeout_s: float, *, typed: int = 0, **more: bool
+) -> dict[str, Any]:
+    """The answer of llama.cpp's `/infill`, once so many characters are typed. Raises httpx2.HTTPError."""
+    body = {
+        "input_prefix": task.parts.before,
+        "input_suffix": task.parts.after,
+        "prompt": task.parts.solution[:typed],
+        "n_predict": most_tokens,
+        "temperature": 0,
+        "stop": ["\n"] if task.single_line else [],
+        **more,
+    }
+    answer = httpx2.post(f"{server}/infill", json=body, timeout=timeout_s, trust_env=False)
+    return answer.raise_for_status().json()  # type: ignore[no-any-return]
 
 
 def _task(file: Path, number: int, line: bytes) -> InfillingTask:

@@ -19,7 +19,6 @@ from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.layout import OPEN, Row
 from inference.engine.search.denoise import Denoising
 from inference.engine.search.sampler import MaskNoise, Noise, UniformNoise
-from inference.models.diffusion_gemma import left_to_right
 from inference.models.diffusion_gemma.adapter import EncodedContext
 from inference.models.diffusion_gemma.prefix_cache import PrefixCache
 from inference.models.family import ModelError
@@ -156,7 +155,7 @@ def against_left_to_right(bench: LatencyBench, prefix: int) -> list[dict[str, An
     ids, cache, found = bench.ids(prefix), bench.cache(), []
     context = bench.encoded(cache, ids)
     for hole in (8, 32, 64, 128):
-        one_by_one = bench.ms(lambda: list(left_to_right.tokens(cache, ids, hole)), 3)  # noqa: B023
+        one_by_one = bench.ms(lambda: list(latency_network.left_to_right(cache, ids, hole)), 3)  # noqa: B023
         canvas = bench.ms(partial(bench.denoise, context, hole, SUFFIX_TOKENS), 3)
         times = {"canvas_ms": canvas, "left_to_right_ms": one_by_one, "times_faster": one_by_one / canvas}
         speeds = {"canvas_tokens_per_s": hole / canvas * 1000, "left_to_right_tokens_per_s": hole / one_by_one * 1000}

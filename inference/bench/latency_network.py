@@ -1,20 +1,22 @@
 """The network for `infill-ls bench latency`: a checkpoint's, or random weights of a given shape.
 
-And the limits of a pass through it: time, memory, and the bytes it must read.
+And the limits of a pass through it: time, memory, and the bytes it must read; and writing with it from left to right.
 """
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import psutil
 import torch
 
 from inference.models import devices, registry
-from inference.models.diffusion_gemma import fast_passes, weights
+from inference.models.diffusion_gemma import fast_passes
+from inference.models.diffusion_gemma.adapter import DiffusionGemma
 from inference.models.diffusion_gemma.network import Network
+from inference.models.diffusion_gemma.prefix_cache import PrefixCache
 from inference.models.diffusion_gemma.stated import NO_VISION
 from inference.models.family import ModelError
 from inference.models.properties import Properties
@@ -67,12 +69,8 @@ class MeasuredNetwork:
 
 def from_checkpoint(model: str, device: str | None, dtype: str | None) -> MeasuredNetwork:
     """The network of a checkpoint. Raises ModelError."""
-    found = registry.find(model)
-    place = devices.choose_device(device)
-    precision = weights.choose_precision(found, place, dtype, devices.free_bytes(place))
-    loaded = weights.read(found, place, precision, lambda _fraction, _what: None)
-    network = fast_passes.fastest(loaded, exact=dtype is not None)
-    return MeasuredNetwork(model, network, found.properties)
+    family = DiffusionGemma.load(registry.find(model), device, dtype, lambda _fraction, _what: None)
+    return MeasuredNetwork(model, cast("Network", family.network), family.properties)
 
 
 def random(shape: str, device: str | None, dtype: str | None) -> MeasuredNetwork:
@@ -97,6 +95,28 @@ def random(shape: str, device: str | None, dtype: str | None) -> MeasuredNetwork
     model.eval()
     model.set_attn_implementation("sdpa")
     return MeasuredNetwork(f"random-{shape}", fast_passes.fastest(model), Properties())
+
+
+def left_to_right(prefixes: PrefixCache, prefix_ids: Sequence[int], count: int) -> Iterator[int]:
+    """The likeliest next token, `count` times; each `next` is one forward pass, the first also encodes the prefix.
+
+    The encoder is causal and lm_head is tied, so a DiffusionGemma can also write like this. It is the honest baseline
+    for the canvas: same weights, same prefix, no view of the text behind. Closing it frees its memory.
+
+    Raises ValueError without a prefix.
+    """
+    network, (*known, last) = prefixes.network, prefix_ids
+    prefix = prefixes.acquire(known)
+    try:
+        for _ in prefix.encode(known, seal=False):
+            pass
+        for _ in range(count):
+            hidden = network.encode(torch.tensor([[last]], device=network.device), prefix)
+            prefix.commit([last])
+            last = int(network.logits(hidden[0, -1]).argmax())
+            yield last
+    finally:
+        prefix.release()
 
 
 def milliseconds(work: Callable[[], object], device: torch.device, repeats: int = 5) -> float:

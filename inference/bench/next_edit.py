@@ -27,7 +27,7 @@ from inference.bench.server_editor import PATIENCE_S, ScriptedEditor, Unexpected
 from inference.engine import Engine
 from inference.messages import Edit, Hunk, NextEditRequest, NextEdits
 from inference.models.catalogue import EMBEDDED
-from inference.models.family import MiddleFamily, common_start
+from inference.models.family import MiddleFamily, common_ends
 
 _MORE_OFFERS = 2
 """A case ends after this many more offers than places, in case one is split."""
@@ -105,15 +105,14 @@ class ServerOffers:
 
     def _change(self, text: str) -> None:
         """Tells the server about the change, as one minimal edit."""
-        old, new = self._text, text
-        if old == new:
+        old = self._text
+        if old == text:
             return
-        first = common_start(old, new)
-        same = common_start(old[first:][::-1], new[first:][::-1])
+        first, same = common_ends(old, text)
         self._version += 1
         places = {"start": _position(old, first), "end": _position(old, len(old) - same)}
         document = {"uri": self._uri, "version": self._version}
-        change = {"range": places, "text": new[first : len(new) - same]}
+        change = {"range": places, "text": text[first : len(text) - same]}
         self._editor.tell("textDocument/didChange", {"textDocument": document, "contentChanges": [change]})
         self._text = text
 
@@ -268,9 +267,9 @@ def _chosen(cases: Sequence[EditCase], limit: int | None) -> list[EditCase]:
 
 
 def _end_of_edit(case: EditCase) -> int:
-    if not case.changes:
-        return len("".join(case.text.splitlines(keepends=True)[: case.cursor]))
     lines = case.text.splitlines(keepends=True)
+    if not case.changes:
+        return len("".join(lines[: case.cursor]))
     return len("".join(lines[: case.changes[0].line])) + max(0, len(case.changes[0].new) - 1)
 
 
@@ -287,7 +286,7 @@ def _offers(ask: str, model: str | None, dtype: str | None) -> Iterator[Offers]:
     else:
         from inference.models import registry
 
-        engine = Engine(registry.load(model, dtype=dtype) if model else registry.load(dtype=dtype))
+        engine = Engine(registry.load(model or EMBEDDED, dtype=dtype))
         yield model_offers(engine) if ask == "model" else chat_offers(engine)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from inference.models.family import common_start
+from inference.models.family import common_ends
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 LANGUAGES = {".py": "python", ".js": "javascript", ".mjs": "javascript", ".ts": "typescript"}
@@ -87,13 +87,6 @@ def read(file: Path) -> Iterator[EditCase]:
         yield from map(decoder.decode, lines)
 
 
-def write(file: Path, cases: Sequence[EditCase]) -> None:
-    """Writes a file of cases; the same cases give the same bytes."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    payload = b"".join(msgspec.json.encode(case) + b"\n" for case in cases)
-    file.write_bytes(gzip.compress(payload, mtime=0) if file.suffix == ".gz" else payload)
-
-
 @dataclass
 class CaseResult:
     """The result of one case: its offers in order, each exact or not, and the final text."""
@@ -149,8 +142,8 @@ def _gram_changes(start: Counter[str], end: Counter[str]) -> Counter[tuple[str, 
 def _changed_lines(before: str, after: str) -> tuple[int, int]:
     """The first line of `after` that is not in `before`, and the line after the last one."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
-    first = common_start(old, new)
-    return first, len(new) - common_start(old[first:][::-1], new[first:][::-1])
+    first, same = common_ends(old, new)
+    return first, len(new) - same
 
 
 def _distance(one: str, other: str) -> int:

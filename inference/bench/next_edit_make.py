@@ -22,7 +22,7 @@ from pathlib import Path, PurePosixPath
 
 from packaging.version import InvalidVersion, Version
 
-from inference.bench import next_edit_cases
+from inference.bench import infilling_tasks
 from inference.bench.next_edit_cases import LANGUAGES, EditCase, LineChange, changes
 from inference.bench.next_edit_diff import is_alone, is_of_code, related_groups
 
@@ -70,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if (not packages or package in packages) and package not in held_out:
             cases += _of_package(package, releases, args.edits, args.quiet)
             print(package, len(releases), "releases;", len(cases), "cases", file=sys.stderr)
-    next_edit_cases.write(args.out, sorted(cases, key=_shuffled))
+    infilling_tasks.write(args.out, sorted(cases, key=_shuffled))
     kinds = Counter(case.kind for case in cases)
     print(json.dumps({"out": args.out.name, "cases": len(cases), "kinds": kinds}))
     return 0

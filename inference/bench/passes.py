@@ -116,18 +116,9 @@ def _of_engine(engine: Engine, task: InfillingTask, times: Times) -> None:
 
 def _of_server(server: str, task: InfillingTask, times: Times) -> None:
     for typed in (0, _TYPED):
-        body = {
-            "input_prefix": task.parts.before,
-            "input_suffix": task.parts.after,
-            "prompt": task.parts.solution[:typed],
-            "n_predict": _MOST_TOKENS,
-            "temperature": 0,
-            "stop": ["\n"],
-            "cache_prompt": True,
-        }
         began = time.perf_counter()
-        answer = httpx2.post(f"{server}/infill", json=body, timeout=_TIMEOUT_S, trust_env=False)
-        found = answer.raise_for_status().json()["timings"]
+        answer = infilling_tasks.llama_fill(server, task, _MOST_TOKENS, _TIMEOUT_S, typed=typed, cache_prompt=True)
+        found = answer["timings"]
         read, written = ((found[f"{part}_n"], found[f"{part}_ms"]) for part in ("prompt", "predicted"))
         _add(times, time.perf_counter() - began, read, written, typed)
 

@@ -148,19 +148,14 @@ class Typist:
         self._line += _HEIGHT + 1
         self._editor.type(self._line, 0, f"{text}\n")
         self._section, self._column = section, len(text)
-        self._shown = self._ask()
+        self._shown = self._editor.complete(self._line, self._column)
 
     def _key(self, character: str) -> float:
         began = time.perf_counter()
         self._editor.type(self._line, self._column, character)
         self._column += 1
-        self._shown = self._ask()
+        self._shown = self._editor.complete(self._line, self._column)
         return (time.perf_counter() - began) * 1000
-
-    def _ask(self) -> str:
-        """The text shown after the cursor: a suggestion also includes the text before it from its start column on."""
-        item = self._editor.complete(self._line, self._column)
-        return item.text[self._column - item.start :] if item else ""
 
 
 def _timed(editor: ScriptedEditor, keystroke: Callable[[], float], count: int) -> dict[str, float]:

@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, Queue
 from typing import IO, Any
@@ -20,14 +19,6 @@ import psutil
 URI = "file:///project/big.py"
 SERVER = (sys.executable, "-P", "-m", "lsp_server.cli")
 PATIENCE_S = 60.0
-
-
-@dataclass(frozen=True)
-class ShownCompletion:
-    """An inline completion: `text` replaces at least the range between the column `start` and the cursor."""
-
-    text: str
-    start: int
 
 
 class UnexpectedAnswer(Exception):
@@ -77,29 +68,28 @@ class ScriptedEditor:
         change = {"range": {"start": position, "end": position}, "text": text}
         self.tell("textDocument/didChange", {"textDocument": document, "contentChanges": [change]})
 
-    def complete(self, line: int, character: int) -> ShownCompletion | None:
-        """The first inline completion, as for an automatic trigger at a position; None if there is none."""
+    def complete(self, line: int, character: int) -> str:
+        """The text that the first inline completion shows after the cursor, as for an automatic trigger; "": none.
+
+        A completion also includes the text before the cursor from its start column on.
+        """
         params = {
             "textDocument": {"uri": URI},
             "position": {"line": line, "character": character},
             "context": {"triggerKind": 2},
         }
         items = self.ask("textDocument/inlineCompletion", params)["items"]
-        return ShownCompletion(items[0]["insertText"], items[0]["range"]["start"]["character"]) if items else None
+        return items[0]["insertText"][character - items[0]["range"]["start"]["character"] :] if items else ""
 
     def no_op(self) -> None:
         """Sends a request that the server refuses without doing anything, and waits for the answer."""
         self._ask("no/such/method", None)
 
-    def status(self) -> dict[str, Any]:
-        """The state of the server's worker."""
-        result: dict[str, Any] = self.ask("infill/status", None)
-        return result
-
     def wait_until_ready(self, patience_s: float = PATIENCE_S) -> dict[str, Any]:
         """The state of the worker once it has its model. Raises UnexpectedAnswer if it does not get it in time."""
+        status: dict[str, Any]
         give_up = time.monotonic() + patience_s
-        while (status := self.status())["state"] not in ("ready", "busy"):
+        while (status := self.ask("infill/status", None))["state"] not in ("ready", "busy"):
             if status["state"] == "failed" or time.monotonic() > give_up:
                 raise UnexpectedAnswer(f"the worker is {status['state']}: {status.get('detail', '')}")
             time.sleep(0.05)

@@ -9,7 +9,7 @@ from inference.engine.middle import asking
 from inference.engine.middle.infilling import MiddleInfilling
 from inference.engine.next_edit.judging import NextEditing
 from inference.messages import Hole, HoleKind, InfillRequest, NextEditRequest, Text
-from inference.models.family import Family, MiddleFamily, PreparingFamily
+from inference.models.family import Family, MiddleFamily, Preparer
 from inference.models.properties import Properties
 
 
@@ -66,7 +66,7 @@ class Engine:
     def prepare(self) -> bool:
         """Does one piece of what later requests can use; returns whether there may be more."""
         family = self.loaded.family
-        return family.prepare() if isinstance(family, PreparingFamily) else False
+        return family.prepare() if isinstance(family, Preparer) else False
 
     def _fill(self, request: InfillRequest) -> None:
         for _ in self.infill(request):

@@ -85,6 +85,14 @@ def read_json(file: Path, limit_bytes: int = JSON_LIMIT_BYTES) -> dict[str, Any]
     return value
 
 
+def read_json_if_any(file: Path, limit_bytes: int = JSON_LIMIT_BYTES) -> dict[str, Any]:
+    """The same; empty if there is no such file."""
+    try:
+        return read_json(file, limit_bytes)
+    except FileNotFoundError:
+        return {}
+
+
 def converted(file: Path, content: Mapping[str, Any], kind: type[_Kind]) -> _Kind:
     """The content of a file as a struct. Raises ModelError if a value makes no sense: "FILE: a.b: Expected `int`"."""
     try:

@@ -84,8 +84,8 @@ class Family(Protocol):
 
 
 @runtime_checkable
-class PreparingFamily(Protocol):
-    """A family that can work ahead while nobody waits: it records passes for a GPU, or reads text in advance."""
+class Preparer(Protocol):
+    """A family or an infiller that can work ahead while nobody waits: it records passes, or reads text in advance."""
 
     def prepare(self) -> bool:
         """Does one piece of what later requests can use; returns whether there may be more."""
@@ -123,7 +123,7 @@ class MiddleFamily(Family, Protocol):
         """How many tokens of this prefix `open` would not have to read."""
 
     def read_later(self, ids: Sequence[int]) -> None:
-        """Later prefixes will begin like this one, which `PreparingFamily.prepare` reads; it replaces the last such."""
+        """Later prefixes will begin like this one, which `Preparer.prepare` reads; it replaces the last such."""
 
     token_ms: float
     """The recent duration of a pass that writes one token; 0: none yet."""
@@ -201,3 +201,9 @@ def common_start(one: Sequence[object], other: Sequence[object]) -> int:
     if list(one[:limit]) == list(other[:limit]):
         return limit
     return next(n for n in range(limit) if one[n] != other[n])
+
+
+def common_ends(one: Sequence[object], other: Sequence[object]) -> tuple[int, int]:
+    """The lengths of the common prefix, and of the common suffix of the rest."""
+    lead = common_start(one, other)
+    return lead, common_start(one[lead:][::-1], other[lead:][::-1])

@@ -119,15 +119,11 @@ class ClientConnection:
             try:
                 message = wire.decode(payload)
             except RefusedError as refusal:
-                self._refuse_request(wire.id_of_bad_request(payload), refusal)
+                if not (request_id := wire.id_of_bad_request(payload)):
+                    raise
+                self.send(Failed(request_id, ErrorCode.BAD_REQUEST, str(refusal)))  # and keep the connection
             else:
                 self._handle(message, len(payload))
-
-    def _refuse_request(self, request_id: str, refusal: RefusedError) -> None:
-        """Fails a malformed request that has an id, and keeps the connection. Raises RefusedError without an id."""
-        if not request_id:
-            raise refusal
-        self.send(Failed(request_id, ErrorCode.BAD_REQUEST, str(refusal)))
 
     def _handle(self, message: messages.ClientMessage, size_bytes: int) -> None:
         match message:

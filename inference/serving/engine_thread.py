@@ -1,6 +1,6 @@
 """The engine's thread: loads a model, then runs requests. The only place where the worker imports torch.
 
-It reports to its observer on the event loop. Knows nothing about sockets or clients.
+It reports to the worker's service on the event loop.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -21,10 +21,11 @@ from inference.models import auto
 from inference.models.catalogue import AUTO, EMBEDDED
 from inference.models.family import ModelError, OnProgress
 from inference.serving.faults import is_out_of_memory, release_memory
-from inference.serving.infiller import Filler, Infiller
+from inference.serving.infiller import Infiller
 from inference.serving.logs import describe, log
 from inference.serving.scheduler import DeviceLostError, Scheduler
 from inference.serving.startup import WorkerArguments
+from inference.serving.worker_service import WorkerService
 
 PROGRESS_EVERY_S = 0.1
 _SHAPES_KEPT = "64"
@@ -33,25 +34,9 @@ LoadInfiller = Callable[[WorkerArguments, OnProgress], Infiller]
 """Loads an infiller; takes seconds to minutes. Raises ModelError if it is unusable."""
 
 
-class LoadObserver(Protocol):
-    """Hears how loading goes, on the event loop."""
-
-    def progress(self, fraction: float, detail: str) -> None:
-        """Loading has progressed, 0 to 1."""
-
-    def chosen(self, model: str, why: str) -> None:
-        """The model and the reason for choosing it, if nobody named one."""
-
-    def ready(self, infiller: Filler) -> None:
-        """The model is loaded."""
-
-    def failed(self, code: ErrorCode, message: str) -> None:
-        """There is no engine, or none any more; the message is fit for the user."""
-
-
 @asynccontextmanager
 async def engine_thread(
-    arguments: WorkerArguments, load: LoadInfiller, scheduler: Scheduler, observer: LoadObserver
+    arguments: WorkerArguments, load: LoadInfiller, scheduler: Scheduler, observer: WorkerService
 ) -> AsyncIterator[None]:
     """Loads and runs in its own thread. A daemon, so that a process told to stop does not wait for a load."""
     tell = asyncio.get_running_loop().call_soon_threadsafe
@@ -64,7 +49,7 @@ def _work(
     arguments: WorkerArguments,
     load: LoadInfiller,
     scheduler: Scheduler,
-    observer: LoadObserver,
+    observer: WorkerService,
     tell: Callable[..., Any],
 ) -> None:
     try:

@@ -45,14 +45,6 @@ class NextEditor(Protocol):
         """Starts on a request, as `Infiller.infill` does."""
 
 
-@runtime_checkable
-class Preparer(Protocol):
-    """An infiller that can work ahead while nobody waits."""
-
-    def prepare(self) -> bool:
-        """Does one piece of what later requests can use; returns whether there may be more."""
-
-
 class RemoteSteps(Protocol):
     """A server's work on a request, `Done` last, for one event loop. Cancelling or `aclose` aborts it."""
 

@@ -16,12 +16,13 @@ from typing import Any
 from inference.engine.errors import CANNOT_JUDGE, RequestError
 from inference.messages import Amend, Done, ErrorCode, Failed, InfillRequest, Outcome
 from inference.models.family import OnProgress
-from inference.serving.engine_thread import LoadObserver, load_failure, throttled
+from inference.serving.engine_thread import load_failure, throttled
 from inference.serving.faults import failure_of, release_memory
 from inference.serving.infiller import RemoteInfiller, RemoteSteps
 from inference.serving.logs import describe, log
 from inference.serving.startup import WorkerArguments
 from inference.serving.turns import STOPPED, Job, Turns
+from inference.serving.worker_service import WorkerService
 
 MAX_RUNNING = 8
 """How many concurrent requests the server gets from this worker; the rest wait here, where order can be kept."""
@@ -192,7 +193,7 @@ async def _closed(closing: Coroutine[Any, Any, None]) -> None:
 
 @asynccontextmanager
 async def connection(
-    arguments: WorkerArguments, connect: ConnectInfiller, jobs: RemoteJobs, observer: LoadObserver
+    arguments: WorkerArguments, connect: ConnectInfiller, jobs: RemoteJobs, observer: WorkerService
 ) -> AsyncIterator[None]:
     """Connects in the background while `jobs` run. On exit, fails open requests and disconnects."""
     connecting = asyncio.create_task(_connect(arguments, connect, jobs, observer))
@@ -204,7 +205,7 @@ async def connection(
 
 
 async def _connect(
-    arguments: WorkerArguments, connect: ConnectInfiller, jobs: RemoteJobs, observer: LoadObserver
+    arguments: WorkerArguments, connect: ConnectInfiller, jobs: RemoteJobs, observer: WorkerService
 ) -> None:
     """Reports to `observer`; never raises an Exception."""
     observer.progress(0.0, "starting")

@@ -11,8 +11,9 @@ from collections.abc import Generator
 
 from inference.engine.errors import CANNOT_JUDGE, RequestError
 from inference.messages import Amend, Done, ErrorCode, Failed, InfillRequest, NextEditRequest, Outcome
+from inference.models.family import Preparer
 from inference.serving.faults import failure_of, is_device_lost, release_memory, return_memory
-from inference.serving.infiller import Amendable, Infiller, JobEvent, NextEditor, Preparer, Steps
+from inference.serving.infiller import Amendable, Infiller, JobEvent, NextEditor, Steps
 from inference.serving.logs import describe, log
 from inference.serving.turns import Job, Turns
 

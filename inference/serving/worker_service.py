@@ -29,7 +29,7 @@ MIN_STARTUP_S = 10.0
 
 
 class WorkerService:
-    """Serves connections and hears how loading goes (see `LoadObserver`), on the event loop."""
+    """Serves connections and hears how loading goes, on the event loop."""
 
     def __init__(self, arguments: WorkerArguments, jobs: Jobs) -> None:
         self.token = ""
@@ -136,15 +136,18 @@ class WorkerService:
     # --- How loading goes, on the loop ---
 
     def progress(self, fraction: float, detail: str) -> None:
+        """Loading has progressed, 0 to 1."""
         if self._state.state is WorkerState.LOADING:
             self._enter(WorkerState.LOADING, progress=fraction, detail=detail)
 
     def chosen(self, model: str, why: str) -> None:
+        """The model and the reason for choosing it, if nobody named one."""
         log.info("%s: %s", model, why)
         self._state = msgspec.structs.replace(self._state, model=model, choice=why)
         self._tell_all()
 
     def ready(self, infiller: Filler) -> None:
+        """The model is loaded."""
         if self._state.state is WorkerState.LOADING:
             self._server.answered()
             self._filler = infiller
@@ -155,7 +158,7 @@ class WorkerService:
             self._refresh()
 
     def failed(self, code: ErrorCode, message: str) -> None:
-        """There is no engine: tells every client, then ends, so that the next start can try again."""
+        """There is no engine, or none any more: tells users `message` and ends, so that the next start can retry."""
         self._failure = code, message
         self._enter(WorkerState.FAILED, detail=message)
         self.jobs.fail(code, message, waiting_only=False)

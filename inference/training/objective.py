@@ -97,10 +97,10 @@ class InfillingObjective:
     def _soft(self, inputs: TrainingInputs, *, conditioned: bool) -> Tensor:
         """The self-conditioning signal (B, K * C, d) as in the engine: zero, or from the output of a first pass."""
         embedding = self._decoder.embed_tokens
+        zero = torch.zeros(*inputs.canvas.shape, embedding.weight.shape[1], device=self._device)
         if not conditioned:
-            return torch.zeros(*inputs.canvas.shape, embedding.weight.shape[1], device=self._device)
+            return zero
         with torch.no_grad(), self._casting():
-            zero = torch.zeros(*inputs.canvas.shape, embedding.weight.shape[1], device=self._device)
             rows = self._soft_rows(inputs, zero).float()
             index = inputs.rows[..., None].expand_as(rows)
             return embedding(inputs.canvas).float().scatter(1, index, rows)  # type: ignore[no-any-return]

@@ -13,9 +13,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - torch's own name for it
 from torch import Tensor
 
-from inference.models.diffusion_gemma.fused import Rotary, rotated
-
-"""Cosine and sine, each (B, L, head size)."""
+from inference.models.diffusion_gemma.fused import Rotary, only_expert, rotated
 
 
 def positions(splits: Tensor, prefix_rows: int, canvas_rows: int) -> Tensor:
@@ -124,6 +122,4 @@ def _experts(layer: Any, hidden: Tensor) -> Tensor:
         flat = hidden.flatten(0, 1)
         _, weights, chosen = layer.router(flat)
         return experts(prepared.flatten(0, 1), chosen, weights).view_as(hidden)  # type: ignore[no-any-return]
-    gate, up = F.linear(prepared, experts.gate_up_proj[0]).chunk(2, -1)  # the only expert: no routing to do
-    output = F.linear(experts.act_fn(gate) * up, experts.down_proj[0])
-    return output * layer.router.per_expert_scale[0]  # type: ignore[no-any-return]
+    return only_expert(layer, prepared)

@@ -36,7 +36,7 @@ def cache_budget(network: Passes, properties: Properties, free_bytes: int, *, on
 
 
 class DiffusionGemma:
-    """A loaded DiffusionGemma (`Family`, `PreparingFamily`). Only its prefix cache changes."""
+    """A loaded DiffusionGemma (`Family`, `Preparer`). Only its prefix cache changes."""
 
     def __init__(
         self, found: Checkpoint, tokenizer: Tokenizer, network: Passes, dtype: str, cache_bytes: int, runs_on: str = ""

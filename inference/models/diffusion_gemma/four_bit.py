@@ -90,9 +90,15 @@ def _load(module: nn.Module, prefix: str, shards: Shards, device: torch.device, 
     for path, owner in list(module.named_modules()):
         below = f"{prefix}{path}." if path else prefix
         for name, parameter in list(owner.named_parameters(recurse=False)):
-            full = _decoder_name(shards, below + name)
-            if name in _EXPERTS:
-                _load_packed(owner, name, full, shards, device, dtype)
+            full = _DECODER + below + name
+            if full not in shards.shapes:  # the encoder's is the same one, and a file may name either
+                full = _ENCODER + below + name
+            if name in _EXPERTS:  # read one by one and kept in 4 bits; they are unpacked when the layer is run
+                pieces = (piece.to(device, dtype) for piece in shards.pieces(full, parameter.shape))
+                packed, state = quantised(pieces, parameter.shape, device, dtype)
+                setattr(owner, name, nn.Parameter(packed, requires_grad=False))
+                replace = quantiser().nn.parametrize.replace_parameter_4bit_prequantized
+                replace(owner, name, state.as_dict(packed=True), device)
             else:
                 value = shards.tensor(full, parameter.shape, device, dtype)
                 setattr(owner, name, nn.Parameter(value, requires_grad=False))
@@ -101,23 +107,6 @@ def _load(module: nn.Module, prefix: str, shards: Shards, device: torch.device, 
                 setattr(owner, name, torch.tensor(owner.scalar_embed_scale, device=device))
             elif name == "layer_scalar":
                 setattr(owner, name, shards.tensor(f"model.decoder.{below}{name}", buffer.shape, device, dtype))
-
-
-def _decoder_name(shards: Shards, part: str) -> str:
-    """The full name of a decoder's weight. The encoder's is the same one, and a file may name either."""
-    name = _DECODER + part
-    return name if name in shards.shapes else _ENCODER + part
-
-
-def _load_packed(
-    owner: nn.Module, name: str, full: str, shards: Shards, device: torch.device, dtype: torch.dtype
-) -> None:
-    """Reads the experts of a layer one by one and keeps them in 4 bits; they are unpacked when the layer is run."""
-    shape = getattr(owner, name).shape
-    pieces = (piece.to(device, dtype) for piece in shards.pieces(full, shape))
-    packed, state = quantised(pieces, shape, device, dtype)
-    setattr(owner, name, nn.Parameter(packed, requires_grad=False))
-    quantiser().nn.parametrize.replace_parameter_4bit_prequantized(owner, name, state.as_dict(packed=True), device)
 
 
 def quantised(

@@ -5,6 +5,7 @@ batch, W rows of each, d hidden size, H query heads, G key heads, D head size.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from inference.models.diffusion_gemma.network import MaskOf, Network
-from inference.models.diffusion_gemma.passes import EncoderCache, PrefixView
+from inference.models.diffusion_gemma.passes import PrefixView
 
 Seen = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """Maps a layer's new keys and values (B, G, W, D) to everything its rows may attend to."""
@@ -35,7 +36,7 @@ class FusedNetwork(Network):
     def _run(self, stack: Any, hidden: Tensor, positions: Tensor, mask_of: MaskOf, cache: Any) -> Tensor:
         rotary = {kind: stack.rotary_emb(hidden, positions, kind) for kind in set(self.layer_types)}
         for number, (layer, kind) in enumerate(zip(stack.layers, self.layer_types, strict=True)):
-            seen = _behind(cache, number) if stack is self._decoder else _remembered(cache, number)
+            seen = _behind(cache, number) if stack is self._decoder else partial(cache.update, layer_index=number)
             hidden = _layer(layer, hidden, rotary[kind], mask_of(kind), seen)
         return rms_norm(stack.norm, hidden)
 
@@ -51,11 +52,6 @@ def rotated(heads: Tensor, rotary: Rotary) -> Tensor:
     cosine, sine = (part[:, :, None] for part in rotary)
     first, second = heads.chunk(2, -1)
     return heads * cosine + torch.cat([-second, first], -1) * sine
-
-
-def _remembered(cache: EncoderCache, number: int) -> Seen:
-    """The encoder appends to its cache."""
-    return lambda keys, values: cache.update(keys, values, number)
 
 
 def _behind(prefix: PrefixView, number: int) -> Seen:
@@ -108,13 +104,17 @@ def stacked_heads(queries: Tensor, key_heads: int, mask: Tensor | None) -> tuple
 
 def _routed(layer: Any, rows: Tensor) -> Tensor:
     """The experts' output for rows (B * W, d)."""
-    router, experts = layer.router, layer.experts
     normed = rms_norm(layer.pre_feedforward_layernorm_2, rows)
-    if experts.num_experts > 1:
-        return experts(normed, *_route(router, rows))  # type: ignore[no-any-return]
-    gate, up = functional.linear(normed, experts.gate_up_proj[0]).chunk(2, dim=-1)
-    only = functional.linear(experts.act_fn(gate) * up, experts.down_proj[0])
-    return only * router.per_expert_scale[0]  # type: ignore[no-any-return]
+    if layer.experts.num_experts > 1:
+        return layer.experts(normed, *_route(layer.router, rows))  # type: ignore[no-any-return]
+    return only_expert(layer, normed)
+
+
+def only_expert(layer: Any, normed: Tensor) -> Tensor:
+    """The output of a layer's single expert for normed rows: no routing to do."""
+    gate, up = functional.linear(normed, layer.experts.gate_up_proj[0]).chunk(2, -1)
+    output = functional.linear(layer.experts.act_fn(gate) * up, layer.experts.down_proj[0])
+    return output * layer.router.per_expert_scale[0]  # type: ignore[no-any-return]
 
 
 def _route(router: Any, rows: Tensor) -> tuple[Tensor, Tensor]:

@@ -99,7 +99,7 @@ class Passes(Protocol):
         """
 
     def prepare(self) -> bool:
-        """See `PreparingFamily`."""
+        """See `Preparer`."""
 
     def logits(self, hidden: Tensor) -> Tensor:
         """(..., d) -> (..., V) in float32, soft-capped as the model was trained."""

@@ -138,10 +138,7 @@ def check(found: Checkpoint) -> None:
 
 def _generation(folder: Path) -> _Generation:
     file = folder / "generation_config.json"
-    try:
-        return checkpoint_files.converted(file, checkpoint_files.read_json(file), _Generation)
-    except FileNotFoundError:
-        return _Generation()
+    return checkpoint_files.converted(file, checkpoint_files.read_json_if_any(file), _Generation)
 
 
 def _config(folder: Path, config: dict[str, Any]) -> _Config:

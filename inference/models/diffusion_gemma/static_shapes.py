@@ -84,14 +84,14 @@ class RecordedNetwork(FusedNetwork):
 
     @property
     def prefix_sizes(self) -> tuple[int, ...]:
-        """The rows of the kept prefix buffers; drops those that no kept shape uses."""
+        """The rows of the kept prefix buffers, which are those that a kept shape uses; ascending."""
         return tuple(sorted(self._rows))
 
     @torch.inference_mode()
     def decode(self, canvas: Tensor, soft: Tensor | None, prefix: PrefixView, valid: Tensor | None = None) -> Tensor:
         """The same as `Network.decode`. Computes a shape that is not recorded yet directly."""
         batch, width = canvas.shape
-        shape = (batch, _up(width, CANVAS_MULTIPLE), _doubled(prefix.length))
+        shape = (batch, -(-width // CANVAS_MULTIPLE) * CANVAS_MULTIPLE, _doubled(prefix.length))
         program = self._programs.get(shape)
         if program is None and self._records:
             self._want(shape)
@@ -200,11 +200,6 @@ class _Program:
     def _pass(self) -> Tensor:
         masks = self._masks.__getitem__
         return self._network.decode_rows(self._canvas, self._soft, self._positions, masks, self._prefix)
-
-
-def _up(number: int, multiple: int) -> int:
-    """The next multiple, 0 for 0."""
-    return -(-number // multiple) * multiple
 
 
 def _doubled(rows: int) -> int:

@@ -30,7 +30,7 @@ _FEW_ROWS, _MANY_ROWS = 4, 64
 
 
 class FillInMiddle:
-    """A loaded model (`Family`, `MiddleFamily`, `PreparingFamily`). Only its kept prompts change."""
+    """A loaded model (`Family`, `MiddleFamily`, `Preparer`). Only its kept prompts change."""
 
     def __init__(self, found: Checkpoint, tokenizer: Tokenizer, network: Network, dtype: str) -> None:
         """Raises ModelError if the tokenizer has no tokens for filling the middle."""

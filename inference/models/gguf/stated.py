@@ -45,14 +45,9 @@ _OPTIONAL = {"rope_theta": "rope.freq_base", "head_dim": "attention.key_length"}
 _TOKENS = {"bos_token_id": "bos", "eos_token_id": "eos", "pad_token_id": "padding", "mask_token_id": "mask"}
 
 
-def architecture(file: GgufFile) -> str:
-    """The file's name for its architecture; "" if it gives none."""
-    return str(file.metadata.get(header.ARCHITECTURE, ""))
-
-
 def config(file: GgufFile) -> dict[str, Any]:
     """The equivalent of config.json. The family checks the ranges. Raises ModelError if something is missing."""
-    kind = architecture(file)
+    kind = str(file.metadata.get(header.ARCHITECTURE, ""))
     if kind not in ARCHITECTURES:
         known = " or ".join(ARCHITECTURES)
         raise ModelError(f"{file.path}: a GGUF file of architecture {kind[:40]!r} cannot fill holes; {known} can")

@@ -32,12 +32,9 @@ class Memory:
 
     def best(self, prefix_ids: Sequence[int]) -> Known | None:
         """The one that shares most with a prefix, at least half of it."""
-
-        def common(known: Known) -> int:
-            return sum(row >= 0 for row in sources(known.ids[: len(prefix_ids)], prefix_ids))
-
-        usable = [known for known in self._known if known.uses < _MOST_USES and 2 * common(known) > len(prefix_ids)]
-        return max(usable, key=common, default=None)
+        recent = [known for known in self._known if known.uses < _MOST_USES]
+        best = max(recent, key=lambda known: known.shared(prefix_ids), default=None)
+        return best if best and 2 * best.shared(prefix_ids) > len(prefix_ids) else None
 
     def add(self, known: Known, instead_of: Known | None) -> None:
         """Stores one, replacing the one it was made from, if any; drops the oldest."""
@@ -87,10 +84,7 @@ class CachedContext(CanvasesAlone):
 
     @property
     def reused_tokens(self) -> int:
-        if self._known is None:
-            return 0
-        known = sources(self._known.ids[: len(self._prefix_ids)], self._prefix_ids)
-        return sum(row >= 0 for row in known)
+        return self._known.shared(self._prefix_ids) if self._known else 0
 
     def encode(self) -> Iterator[int]:
         """See `Context`. The prefix is read together with its first canvas, which it sees."""

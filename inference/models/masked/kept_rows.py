@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from inference.models.family import common_start
+from inference.models.family import common_ends
 from inference.models.masked.network import Qwen2, turned
 
 _NEIGHBOURS = 8
@@ -65,16 +65,14 @@ class Known:
     uses: int = 0
     """How many sequences in a row were derived from it since all its rows were computed."""
 
+    def shared(self, prefix_ids: Sequence[int]) -> int:
+        """How many rows of a prefix may take its keys and values."""
+        return sum(row >= 0 for row in sources(self.ids[: len(prefix_ids)], prefix_ids))
+
     @property
     def count_bytes(self) -> int:
         """How much memory it takes."""
         return sum(one.nbytes for one in (*self.rows.keys, *self.rows.values))
-
-
-def common_ends(one: Sequence[int], other: Sequence[int]) -> tuple[int, int]:
-    """The lengths of the common prefix, and of the common suffix of the rest."""
-    lead = common_start(one, other)
-    return lead, common_start(one[lead:][::-1], other[lead:][::-1])
 
 
 def sources(known: Sequence[int], wanted: Sequence[int], *, neighbours: int = _NEIGHBOURS) -> list[int]:

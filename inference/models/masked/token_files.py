@@ -14,6 +14,7 @@ from tokenizers import AddedToken, Tokenizer
 
 from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
+from inference.models.checkpoint_files import read_json_if_any
 from inference.models.family import ModelError
 from inference.models.gguf.stated import qwen2_tokenizer
 
@@ -34,7 +35,7 @@ class NamedTokens:
 
 def named_tokens(folder: Path, config: Mapping[str, Any]) -> NamedTokens:
     """The contents of the tokenizer's files and config.json. Raises ModelError if one cannot be read."""
-    stated, added = _json(folder / "tokenizer_config.json"), dict(_added(folder))
+    stated, added = read_json_if_any(folder / "tokenizer_config.json"), dict(_added(folder))
 
     def named(key: str) -> int | None:
         value = stated.get(key)
@@ -78,11 +79,11 @@ def _from_words(folder: Path) -> Tokenizer:
 
 def _added(folder: Path) -> Iterator[tuple[str, int]]:
     """The tokens outside the vocabulary, with their ids, wherever a checkpoint states them."""
-    tokens = _json(folder / "tokenizer.json", checkpoint_files.TOKENIZER_LIMIT_BYTES).get("added_tokens")
+    tokens = read_json_if_any(folder / "tokenizer.json", checkpoint_files.TOKENIZER_LIMIT_BYTES).get("added_tokens")
     for token in tokens if isinstance(tokens, list) else ():
         if isinstance(token, dict) and isinstance(token.get("content"), str) and _is_id(token.get("id")):
             yield token["content"], token["id"]
-    tokens = _json(folder / "tokenizer_config.json").get("added_tokens_decoder")
+    tokens = read_json_if_any(folder / "tokenizer_config.json").get("added_tokens_decoder")
     for id_, token in tokens.items() if isinstance(tokens, dict) else ():
         if isinstance(token, dict) and isinstance(token.get("content"), str) and _ID.fullmatch(id_):
             yield token["content"], int(id_)
@@ -90,11 +91,3 @@ def _added(folder: Path) -> Iterator[tuple[str, int]]:
 
 def _is_id(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _json(file: Path, limit_bytes: int = checkpoint_files.JSON_LIMIT_BYTES) -> dict[str, Any]:
-    """The content of a file; empty if there is none."""
-    try:
-        return checkpoint_files.read_json(file, limit_bytes)
-    except FileNotFoundError:
-        return {}

@@ -12,8 +12,8 @@ from inference.models.checkpoint import Checkpoint
 from inference.models.devices import EIGHT_BIT, FOUR_BIT, Precision, quantiser
 from inference.models.family import ModelError, OnProgress
 from inference.models.masked.network import Qwen2
-from inference.models.qwen2 import Qwen2Config, qwen2_config, weight_shapes
-from inference.models.shards import Weights, opened
+from inference.models.qwen2 import qwen2_config, weight_shapes
+from inference.models.shards import opened
 
 _EMBEDDING, _HEAD = "model.embed_tokens.weight", "lm_head.weight"
 _BY_ITSELF = {
@@ -47,39 +47,32 @@ def weight_bytes(found: Checkpoint, precision: Precision) -> float:
 def read(found: Checkpoint, device: torch.device, precision: Precision, progress: OnProgress) -> Qwen2:
     """The network of a checkpoint, on its device. Raises ModelError if its weights contradict its description."""
     config, shards = qwen2_config(found), opened(found)
+    shapes = weight_shapes(config)
     with torch.device("meta"):
         network = Qwen2(config).requires_grad_(False).eval()
+
+    def give(module: Any, name: str, full: str) -> None:
+        """Gives a weight its memory and its values."""
+        value = shards.tensor(full, shapes[full], device, precision.dtype)
+        if not bool(value.isfinite().all()):
+            raise ModelError(f"{shards.name}: {full} holds NaN or infinity; download the checkpoint again")
+        setattr(module, name, nn.Parameter(value, requires_grad=False))
+
     for number, layer in enumerate(network.layers):
         share = number / len(network.layers)
         progress(_LOADED_AT + (_LAYERS_DONE_AT - _LOADED_AT) * share, f"layer {number + 1} of {len(network.layers)}")
-        _load(layer, f"model.layers.{number}.", shards, config, device, precision)
+        for path, module in layer.named_modules():
+            for name, _ in list(module.named_parameters(recurse=False)):
+                give(module, name, f"model.layers.{number}.{path}.{name}")
         if precision.name in BITS:
             pack(layer, precision)
-    for module, name in ((network.embed_tokens, _EMBEDDING), (network.norm, "model.norm.weight")):
-        _give(module, "weight", name, shards, config, device, precision)
+    give(network.embed_tokens, "weight", _EMBEDDING)
+    give(network.norm, "weight", "model.norm.weight")
     if _HEAD in shards.shapes:  # some conversions say that it is tied and have one of its own
-        _give(network.lm_head, "weight", _HEAD, shards, config, device, precision)
+        give(network.lm_head, "weight", _HEAD)
     else:
         network.lm_head.weight = network.embed_tokens.weight
     return network
-
-
-def _load(
-    layer: nn.Module, prefix: str, shards: Weights, config: Qwen2Config, device: torch.device, precision: Precision
-) -> None:
-    """Gives every weight of a layer its memory and its values."""
-    for path, module in layer.named_modules():
-        for name, _ in list(module.named_parameters(recurse=False)):
-            _give(module, name, f"{prefix}{path}.{name}", shards, config, device, precision)
-
-
-def _give(
-    module: Any, name: str, full: str, shards: Weights, config: Qwen2Config, device: torch.device, precision: Precision
-) -> None:
-    value = shards.tensor(full, weight_shapes(config)[full], device, precision.dtype)
-    if not bool(value.isfinite().all()):
-        raise ModelError(f"{shards.name}: {full} holds NaN or infinity; download the checkpoint again")
-    setattr(module, name, nn.Parameter(value, requires_grad=False))
 
 
 BITS = {EIGHT_BIT: 8, FOUR_BIT: 4}

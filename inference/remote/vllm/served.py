@@ -93,7 +93,7 @@ class _Config(msgspec.Struct):
 def load(served: CanvasModel, wanted: str | None, url: str) -> Model:
     """The tokens and settings of a served model, from the folder or hub id `wanted`, or its own. Raises ModelError."""
     folder = _folder(served, wanted, url)
-    config = _config(folder)
+    config = checkpoint_files.read_json_if_any(folder / "config.json")  # a tokenizer is enough
     properties = checkpoint.stated_properties(folder, str(folder)) or _assumed(config)
     properties = _within(properties, served, url)
     control = (properties.mask_token_id, properties.slack_token_id)
@@ -118,14 +118,6 @@ def _folder(served: CanvasModel, wanted: str | None, url: str) -> Path:
             f"{error}. {url} serves {served.name}; its tokenizer has to be here as well: set server.tokenizer or "
             "--server-tokenizer to a folder with its tokenizer.json (and infill.json, where it has one)"
         ) from error
-
-
-def _config(folder: Path) -> dict[str, Any]:
-    """The content of config.json; empty if there is none, because a tokenizer is enough."""
-    try:
-        return checkpoint_files.read_json(folder / "config.json")
-    except FileNotFoundError:
-        return {}
 
 
 def _assumed(config: dict[str, Any]) -> Properties:

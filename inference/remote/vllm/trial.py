@@ -48,15 +48,6 @@ class TextRules:
         return sorted(some, key=lambda each: (-each[1], each[0]))
 
 
-def open_rows(row: Row, holes: Sequence[Slots]) -> dict[int, tuple[Slots, bool]]:
-    """For each open row of a canvas its hole, and whether it is the first one after the hole's given start."""
-    return {
-        number: (hole, number == first)
-        for (_, first, end), hole in zip(row.spans, holes, strict=True)
-        for number in range(first, end)
-    }
-
-
 class SeededNoise:
     """The content of unknown rows. Seeded, because vLLM takes no seed: the first step is repeatable."""
 
@@ -75,7 +66,12 @@ class Trial:
 
     def __init__(self, row: Row, holes: Sequence[Slots], rules: TextRules, noise: SeededNoise) -> None:
         self.row, self.holes = row, holes
-        self.open = open_rows(row, holes)
+        self._open = {
+            number: (hole, number == first)
+            for (_, first, end), hole in zip(row.spans, holes, strict=True)
+            for number in range(first, end)
+        }
+        """For each open row its hole, and whether it is the first one after the hole's given start."""
         self.steps = 0
         self._rules, self._noise = rules, noise
         self._wrong: set[int] = set()
@@ -121,7 +117,7 @@ class Trial:
         unsure: it gets the server's own token, or the given one at the start of the hole; `is_text` tells if it may.
         """
         for number in self.left:
-            hole, is_start = self.open[number]
+            hole, is_start = self._open[number]
             choices = self._rules.choices(known[number], hole, is_start=is_start)
             if choices:
                 token, value = choices[0] if heat <= 0 else self._drawn(choices, heat)
@@ -140,26 +136,22 @@ class Trial:
         for number in numbers:
             self._ids[number] = self._guesses[number]
 
-    def surest(self) -> list[int]:
-        """The unwritten rows, surest first."""
-        return sorted(self.left, key=lambda number: (-self._sure[number], number))
-
-    def confidence(self, number: int) -> float:
-        """The model's confidence in a row's guess, 0 to 1."""
-        return self._sure[number]
+    def surest(self) -> list[tuple[int, float]]:
+        """The unwritten rows, surest first, and the model's confidence in the guess for each, 0 to 1."""
+        return sorted(((number, self._sure[number]) for number in self.left), key=lambda each: (-each[1], each[0]))
 
     def _drawn(self, choices: Sequence[tuple[int, float]], heat: float) -> tuple[int, float]:
         weights = [math.exp((value - choices[0][1]) / heat) for _, value in choices]
         return self._noise.random.choices(choices, weights)[0]
 
     def _check(self, number: int) -> None:
-        hole, is_start = self.open[number]
+        hole, is_start = self._open[number]
         may = self._rules.may_stand(self._guesses[number], hole, is_start=is_start)
         (self._wrong.discard if may else self._wrong.add)(number)
 
     def _given_start(self, number: int, token: int) -> int:
         """The token of the first row of a hole with a given start that no likely token matches: the given one."""
-        hole, is_start = self.open[number]
+        hole, is_start = self._open[number]
         return hole.allowed[0] if is_start and hole.allowed else token
 
 
@@ -204,5 +196,5 @@ async def _unmask(reader: CanvasReader, trial: Trial, steps: int, on_step: Calla
         trial.learn(answer.ids, answer.log_probabilities, heat=heat)
         order = trial.surest()
         least = math.ceil(len(order) / (steps - step))
-        trial.write([number for place, number in enumerate(order) if place < least or trial.confidence(number) >= SURE])
+        trial.write([number for place, (number, sure) in enumerate(order) if place < least or sure >= SURE])
         on_step()

@@ -4,7 +4,11 @@ import json
 
 import pytest
 
-from inference.bench import latency
+from inference.bench import latency, latency_network
+from inference.engine import Engine
+from tests.inference.loaded import causal_logits, gemma
+
+PREFIX = "import os\n\n\ndef size(path):\n    return"
 
 
 def test_it_measures_every_section(capsys: pytest.CaptureFixture[str]) -> None:
@@ -23,6 +27,15 @@ def test_it_measures_every_section(capsys: pytest.CaptureFixture[str]) -> None:
 def round_like(value: float) -> object:
     """Ratios are rounded after they are taken, so they agree to three digits with those of rounded figures."""
     return pytest.approx(value, rel=5e-3)
+
+
+def test_each_token_is_the_likeliest_after_those_before_it(embedded: Engine, released: Engine) -> None:
+    """Writing from left to right gives the predictions of one whole causal pass."""
+    for engine in (embedded, released):
+        ids = engine.loaded.vocabulary.encode(PREFIX)
+        written = list(latency_network.left_to_right(gemma(engine).prefixes, ids, 12))
+        predicted = causal_logits(gemma(engine).network, [*ids, *written]).argmax(-1).tolist()
+        assert predicted[len(ids) - 1 : -1] == written
 
 
 def test_the_released_shape_needs_a_gpu_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:

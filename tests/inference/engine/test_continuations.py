@@ -13,7 +13,6 @@ from inference.engine.canvas.fills import Written
 from inference.engine.canvas.plan import Plan
 from inference.engine.search import continuations, rank
 from inference.messages import Candidate, Draft, Hole, InfillRequest, Text
-from inference.models.diffusion_gemma import left_to_right
 from inference.models.family import Context
 from tests.inference.engine.filling import fill
 from tests.inference.loaded import causal_logits, check_nothing_is_open, gemma, opened, planned
@@ -79,15 +78,16 @@ def test_they_stand_on_the_canvas_as_fills_and_pins_are_held(embedded: Engine) -
 
 
 def test_the_first_is_the_likeliest(embedded: Engine) -> None:
-    """One continuation alone is what the greedy baseline writes, up to each of its ends."""
+    """One continuation alone is what whole passes write greedily, up to each of its ends."""
     engine = without_file_text(embedded)
     with case(engine, Text(SOURCE + "urn "), LINE, Text(REST)) as one:
         found = [one.open_ids(written) for written in one.write(1)]
         (hole,) = one.plan.layout.holes
         first, other = continuations.row_biases(engine.loaded, one.plan)
-        prefix, count = [*one.plan.prefix_ids, *hole.forced], max(map(len, found)) - 1
-        greedy = list(left_to_right.tokens(gemma(engine).prefixes, prefix, 1, first))
-        greedy += left_to_right.tokens(gemma(engine).prefixes, [*prefix, *greedy], count, other)
+        prefix, greedy = [*one.plan.prefix_ids, *hole.forced], list[int]()
+        for _ in range(max(map(len, found))):
+            logits = causal_logits(gemma(engine).network, [*prefix, *greedy])[-1]
+            greedy.append(int((logits + (other if greedy else first)).argmax()))
         assert len(found) > 1
         assert all(ids == greedy[: len(ids)] for ids in found)
 
