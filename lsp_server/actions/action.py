@@ -59,7 +59,17 @@ class Action:
             budget = dataclasses.replace(budget, candidates=1)
         best: Candidate | None = None
         for strength in await self._strengths():
-            result = await self._fill(worker, budget, strength, on_draft, context)
+            replaces = strength < 1 and worker.options.partner is not None
+            result = await fill(
+                worker,
+                self.snapshot,
+                self.holes,
+                budget,
+                options=FillOptions(strength, self.instruction, only_whole=replaces),
+                on_draft=on_draft,
+                context=context,
+                marker=self.marker,
+            )
             found = self._best(result)
             best = best or found
             if found is not None and not (self.kind is ActionKind.REPAIR and await self._breaks_parse(found.texts)):
@@ -69,27 +79,6 @@ class Action:
         if best is None:
             raise NotDone(result.why_empty(budget))
         return best
-
-    async def _fill(
-        self,
-        worker: WorkerClient,
-        budget: Budget,
-        strength: float,
-        on_draft: OnDraft | None,
-        context: tuple[Snippet, ...],
-    ) -> FillResult:
-        replaces = strength < 1 and worker.options.partner is not None
-        options = FillOptions(strength, self.instruction, only_whole=replaces)
-        return await fill(
-            worker,
-            self.snapshot,
-            self.holes,
-            budget,
-            options=options,
-            on_draft=on_draft,
-            context=context,
-            marker=self.marker,
-        )
 
     async def _strengths(self) -> tuple[float, ...]:
         """How much to noise in each attempt. By default, a repair starts with as little as possible."""
