@@ -4,16 +4,14 @@ import asyncio
 import dataclasses
 from dataclasses import dataclass
 
-from msgspec.structs import replace
-
 from inference.messages import Candidate, Snippet
 from lsp_server import carve
 from lsp_server.actions.kinds import ActionKind, NotDone, strength_of
 from lsp_server.carve import Span
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill import fitting
-from lsp_server.fill.candidates import current_texts, without_new_markers
-from lsp_server.fill.pipeline import Budget, FillOptions, FillResult, fill
+from lsp_server.fill.candidates import current_texts, without_new_holes
+from lsp_server.fill.pipeline import Budget, FillOptions, fill
 from lsp_server.worker import WorkerClient
 from lsp_server.worker.exchange import OnDraft
 
@@ -70,7 +68,8 @@ class Action:
                 context=context,
                 marker=self.marker,
             )
-            found = self._best(result)
+            usable = without_new_holes(result.candidates, current_texts(self.snapshot, self.holes), self.marker)
+            found = next(usable, None)
             best = best or found
             if found is not None and not (self.kind is ActionKind.REPAIR and await self._breaks_parse(found.texts)):
                 return found
@@ -89,12 +88,3 @@ class Action:
 
     async def _breaks_parse(self, texts: tuple[str, ...]) -> bool:
         return await asyncio.to_thread(fitting.breaks_parse, self.snapshot, self.holes, texts)
-
-    def _best(self, result: FillResult) -> Candidate | None:
-        """The first answer that changes something and opens no new hole."""
-        current = current_texts(self.snapshot, self.holes)
-        kept = (
-            replace(candidate, texts=without_new_markers(candidate.texts, current, self.marker))
-            for candidate in result.candidates
-        )
-        return next((found for found in kept if found.texts != current), None)
