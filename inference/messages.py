@@ -12,7 +12,7 @@ start at 0, `_ms` and `_s` are durations, and lengths in tokens are in the loade
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Literal, get_args
+from typing import Literal
 
 import msgspec
 
@@ -46,7 +46,6 @@ PartnerKind = Literal[
 `auto` finds out. `suffix` is /v1/completions with a suffix, `infill` llama.cpp's /infill, `chat` /v1/chat/completions.
 A model family is /v1/completions with that family's fill-in-the-middle tokens.
 """
-PARTNER_KINDS: tuple[str, ...] = get_args(PartnerKind)
 
 LENGTH_BYTES = 4
 """Each message is preceded by its length as an unsigned big-endian integer of this many bytes."""
@@ -273,7 +272,7 @@ class Status(_Message, frozen=True, tag="status"):
     of minutes never ends. `note` is a message about the model for the user; empty: nothing. `server` is the URL that
     receives text; empty: text stays in the worker. `server_up_s` is how long the server has answered without failing, 0
     while it does not, and `server_problem` why it last failed, until it answers again. `partner` is how to ask an
-    autoregressive server (see `PARTNER_KINDS`); empty: the model is none. `sees_drafts` tells whether it sees a hole's
+    autoregressive server (see `PartnerKind`); empty: the model is none. `sees_drafts` tells whether it sees a hole's
     draft (see `REFINED_STRENGTH`). `choice` is why the worker chose this model for `auto`; empty: the model was named.
     `token_ms` is the recent duration of a pass that writes one token, `prompt_token_ms` of one token of a prompt; 0:
     not known.

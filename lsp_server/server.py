@@ -17,7 +17,7 @@ from lsp_server.handlers.execute_command import execute_command
 from lsp_server.handlers.inline_completion import DID_ACCEPT, DID_REJECT, did_accept, did_reject, inline_completion
 from lsp_server.handlers.inline_edit import DID_FOCUS, DID_SHOW, did_focus, did_show_inline_edit, inline_edit
 from lsp_server.handlers.inline_edit import METHOD as INLINE_EDIT
-from lsp_server.handlers.lifecycle import LIMIT_S, initialize, initialized, leave, shutdown
+from lsp_server.handlers.lifecycle import initialize, initialized, shutdown
 from lsp_server.handlers.status import MODEL_OFFER, model_offer, status
 from lsp_server.lsp.completion_items import documented
 from lsp_server.lsp.dispatch import InfillProtocol
@@ -85,8 +85,7 @@ class InfillServer(LanguageServer):
 
     async def leave(self) -> None:
         """The client is gone: stops its requests, and leaves the worker to others."""
-        await self.protocol.drain(LIMIT_S)
-        await leave(self.session)
+        await shutdown(self.session, self.protocol)
 
     def _lose(self, method: str, params: Any) -> None:
         """A notification could not be parsed: after a lost edit, our text no longer matches the editor's."""

@@ -73,7 +73,7 @@ class Autoregressive(Protocol):
     """Further information about an autoregressive server that fills holes."""
 
     partner: str
-    """How to ask it, one of `inference.messages.PARTNER_KINDS`."""
+    """How to ask it, one of `inference.messages.PartnerKind`."""
     sees_drafts: bool
     """Whether it sees a hole's draft."""
 

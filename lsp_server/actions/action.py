@@ -4,16 +4,14 @@ import asyncio
 import dataclasses
 from dataclasses import dataclass
 
-from msgspec.structs import replace
-
 from inference.messages import Candidate, Snippet
 from lsp_server import carve
 from lsp_server.actions.kinds import ActionKind, NotDone, strength_of
 from lsp_server.carve import Span
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill import fitting
-from lsp_server.fill.candidates import current_texts, without_new_markers
-from lsp_server.fill.pipeline import Budget, FillOptions, FillResult, fill
+from lsp_server.fill.candidates import current_texts, without_new_holes
+from lsp_server.fill.pipeline import Budget, FillOptions, fill
 from lsp_server.worker import WorkerClient
 from lsp_server.worker.exchange import OnDraft
 
@@ -59,8 +57,19 @@ class Action:
             budget = dataclasses.replace(budget, candidates=1)
         best: Candidate | None = None
         for strength in await self._strengths():
-            result = await self._fill(worker, budget, strength, on_draft, context)
-            found = self._best(result)
+            replaces = strength < 1 and worker.options.partner is not None
+            result = await fill(
+                worker,
+                self.snapshot,
+                self.holes,
+                budget,
+                options=FillOptions(strength, self.instruction, only_whole=replaces),
+                on_draft=on_draft,
+                context=context,
+                marker=self.marker,
+            )
+            usable = without_new_holes(result.candidates, current_texts(self.snapshot, self.holes), self.marker)
+            found = next(usable, None)
             best = best or found
             if found is not None and not (self.kind is ActionKind.REPAIR and await self._breaks_parse(found.texts)):
                 return found
@@ -69,27 +78,6 @@ class Action:
         if best is None:
             raise NotDone(result.why_empty(budget))
         return best
-
-    async def _fill(
-        self,
-        worker: WorkerClient,
-        budget: Budget,
-        strength: float,
-        on_draft: OnDraft | None,
-        context: tuple[Snippet, ...],
-    ) -> FillResult:
-        replaces = strength < 1 and worker.options.partner is not None
-        options = FillOptions(strength, self.instruction, only_whole=replaces)
-        return await fill(
-            worker,
-            self.snapshot,
-            self.holes,
-            budget,
-            options=options,
-            on_draft=on_draft,
-            context=context,
-            marker=self.marker,
-        )
 
     async def _strengths(self) -> tuple[float, ...]:
         """How much to noise in each attempt. By default, a repair starts with as little as possible."""
@@ -100,12 +88,3 @@ class Action:
 
     async def _breaks_parse(self, texts: tuple[str, ...]) -> bool:
         return await asyncio.to_thread(fitting.breaks_parse, self.snapshot, self.holes, texts)
-
-    def _best(self, result: FillResult) -> Candidate | None:
-        """The first answer that changes something and opens no new hole."""
-        current = current_texts(self.snapshot, self.holes)
-        kept = (
-            replace(candidate, texts=without_new_markers(candidate.texts, current, self.marker))
-            for candidate in result.candidates
-        )
-        return next((found for found in kept if found.texts != current), None)

@@ -7,12 +7,11 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import msgspec
-
-from inference.messages import MAX_STEPS, Candidate, ErrorCode, Snippet
+from inference.messages import MAX_STEPS, ErrorCode, Snippet
 from lsp_server import carve
 from lsp_server.commands import output
 from lsp_server.commands.arguments import (
@@ -27,9 +26,8 @@ from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.links import names_of
 from lsp_server.documents.reading import BadInput, offset_at_line_col, read_named_file, read_standard_input
 from lsp_server.documents.writing import replace_text
-from lsp_server.fill.candidates import current_texts, without_new_markers
-from lsp_server.fill.other_files import other_files
-from lsp_server.fill.pipeline import Budget, FillOptions, FillResult, fill, left_as_they_are
+from lsp_server.fill.candidates import current_texts, without_new_holes
+from lsp_server.fill.pipeline import Budget, FillOptions, fill, left_as_they_are
 from lsp_server.settings.launch import worker_options
 from lsp_server.settings.layers import Layer, resolve
 from lsp_server.settings.privacy import why_off
@@ -170,8 +168,8 @@ async def _fill(file: FileToFill, args: argparse.Namespace) -> output.FillReport
     began_s = time.monotonic()
     with output.progress(file.snapshot, file.spans, args) as shown:
         options = worker_options(file.settings, sends_token=file.configuration.sends_token)
-        client = WorkerClient(options, name="infill-ls fill", on_status=shown.status if shown else None)
-        try:
+        on_status = shown.status if shown else None
+        async with WorkerClient(options, name="infill-ls fill", on_status=on_status) as client:
             budget = await _budget_once_loaded(client, file, args)
             asked = replace(budget, candidates=max(budget.candidates, _SPARE_CANDIDATES))
             result = await fill(
@@ -185,19 +183,26 @@ async def _fill(file: FileToFill, args: argparse.Namespace) -> output.FillReport
                 marker=file.settings.marker,
             )
             status = await alive.while_alive(client, client.status(), alive.GRACE_S)
-        finally:
-            await client.close()
-    candidates = _usable(result, file)[: budget.candidates]
+    current, marker = current_texts(file.snapshot, file.spans), file.settings.marker
+    candidates = tuple(itertools.islice(without_new_holes(result.candidates, current, marker), budget.candidates))
     if not candidates:
         raise NothingFound(result.why_empty(budget))
     model, device = (status.model, status.device) if status else (file.settings.model, "")
     ms = (time.monotonic() - began_s) * 1000
-    return output.FillReport(file.snapshot, file.spans, tuple(candidates), model, device, ms)
+    return output.FillReport(file.snapshot, file.spans, candidates, model, device, ms)
 
 
 async def _budget_once_loaded(client: WorkerClient, file: FileToFill, args: argparse.Namespace) -> Budget:
-    """The budget, once there is a model. Only a deadline from the user includes loading it. Raises WorkerFailure."""
-    budget = _budget(file.settings, args)
+    """The settings' budget, overridden by the command line, once there is a model. Only a deadline from the user
+    includes loading it. Raises WorkerFailure.
+    """
+    budget = Budget.of(file.settings, invoked=True)
+    budget = replace(
+        budget,
+        candidates=args.candidates or budget.candidates,
+        deadline_ms=args.deadline_ms or budget.deadline_ms,
+        max_steps=args.steps or budget.max_steps,
+    )
     is_set = args.deadline_ms or budget.deadline_ms != Settings().deadline_ms.invoked
     try:
         await alive.in_time(client, alive.loaded(client), budget.left_ms, budget.deadline_ms)
@@ -209,30 +214,9 @@ async def _budget_once_loaded(client: WorkerClient, file: FileToFill, args: argp
 
 
 async def _context(client: WorkerClient, file: FileToFill) -> tuple[Snippet, ...]:
-    source, offset, wanted = ContextSource(), file.spans[0].start, file.settings.context
-    folders = file.configuration.readable_folders
-    try:
-        return await other_files(source, file.snapshot, offset, wanted, client.last_status, folders=folders)
-    finally:
-        source.close()
-
-
-def _budget(settings: Settings, args: argparse.Namespace) -> Budget:
-    """The settings, overridden by the command line."""
-    budget = Budget.of(settings, invoked=True)
-    return replace(
-        budget,
-        candidates=args.candidates or budget.candidates,
-        deadline_ms=args.deadline_ms or budget.deadline_ms,
-        max_steps=args.steps or budget.max_steps,
-    )
-
-
-def _usable(result: FillResult, file: FileToFill) -> list[Candidate]:
-    """The candidates that change something and open no new hole."""
-    current, marker = current_texts(file.snapshot, file.spans), file.settings.marker
-    kept = ((candidate, without_new_markers(candidate.texts, current, marker)) for candidate in result.candidates)
-    return [msgspec.structs.replace(candidate, texts=texts) for candidate, texts in kept if texts != current]
+    offset, wanted, folders = file.spans[0].start, file.settings.context, file.configuration.readable_folders
+    with closing(ContextSource()) as source:
+        return await source.for_hole(file.snapshot, offset, wanted, client.last_status, folders=folders)
 
 
 def _number(least: int, most: int) -> Callable[[str], int]:

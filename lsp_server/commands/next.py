@@ -81,20 +81,18 @@ async def _edits_with_model(
             say("no edits from the model: only a model on this machine finds any")
         return await all_edits(now, old)
     with output.progress(now, (), args) as shown:
-        client = WorkerClient(options, name="infill-ls next", on_status=shown.status if shown else None)
+        on_status = shown.status if shown else None
+        async with WorkerClient(options, name="infill-ls next", on_status=on_status) as client:
 
-        async def propose(snapshot: Snapshot, earlier: Sequence[str]) -> Sequence[NextEdit]:
-            try:
-                await alive.loaded(client)
-                return await model.ask(client, snapshot, earlier)
-            except WorkerFailure as failure:
-                say(f"no edits from the model: {failure}")
-                return ()
+            async def propose(snapshot: Snapshot, earlier: Sequence[str]) -> Sequence[NextEdit]:
+                try:
+                    await alive.loaded(client)
+                    return await model.ask(client, snapshot, earlier)
+                except WorkerFailure as failure:
+                    say(f"no edits from the model: {failure}")
+                    return ()
 
-        try:
             return await all_edits(now, old, propose)
-        finally:
-            await client.close()
 
 
 def _has_model(options: WorkerOptions) -> bool:

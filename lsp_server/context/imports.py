@@ -33,7 +33,7 @@ def imports(language_id: str, tree: Tree | None) -> list[Import]:
     """The imports of a document, in order, each module once."""
     found: dict[str, list[str]] = {}
     for module, nodes in imported_names(language_id, tree):
-        found.setdefault(module, []).extend(map(_text, nodes))
+        found.setdefault(module, []).extend(map(text_of, nodes))
     return [Import(module, tuple(dict.fromkeys(names))) for module, names in list(found.items())[:MAX_IMPORTS]]
 
 
@@ -45,10 +45,11 @@ def imported_names(language_id: str, tree: Tree | None) -> Iterator[tuple[str, S
     cursor = QueryCursor(query)
     cursor.set_max_start_depth(_MAX_DEPTH)
     for _, captures in cursor.matches(tree.root_node):
-        yield _text(captures["module"][0]), captures.get("name", ())
+        yield text_of(captures["module"][0]), captures.get("name", ())
 
 
-def _text(node: Node) -> str:
+def text_of(node: Node) -> str:
+    """The text of a node."""
     return (node.text or b"").decode("utf-8", "replace")
 
 

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from tree_sitter import Node
 
+from lsp_server.context.imports import text_of
 from lsp_server.syntax.languages import LanguageTable, table_of
 from lsp_server.syntax.parsing import parse
 
@@ -47,7 +48,7 @@ def _definitions(root: Node, table: LanguageTable) -> Iterator[Definition]:
         inner = _unwrapped(node)
         if names := tuple(_names(inner)):
             body = inner.child_by_field_name("body")
-            yield Definition(names, _head(node, body, table), tuple(_members(body, table)), _text(node))
+            yield Definition(names, _head(node, body, table), tuple(_members(body, table)), text_of(node))
 
 
 def outline(found: Sequence[Definition], names: Sequence[str]) -> str:
@@ -71,7 +72,7 @@ def _unwrapped(node: Node) -> Node:
 def _names(node: Node) -> Iterator[str]:
     named = _name(node)
     for candidate in [named] if named is not None else [_name(child) for child in node.named_children]:
-        if candidate is not None and len(text := _text(candidate)) < 100:
+        if candidate is not None and len(text := text_of(candidate)) < 100:
             yield text
 
 
@@ -102,7 +103,3 @@ def _members(body: Node | None, table: LanguageTable) -> Iterator[str]:
         inner = _unwrapped(node)
         if (inside := inner.child_by_field_name("body")) is not None and inner.child_by_field_name("name"):
             yield " " * node.start_point.column + _head(node, inside, table)
-
-
-def _text(node: Node) -> str:
-    return (node.text or b"").decode("utf-8", "replace")

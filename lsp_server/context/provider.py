@@ -3,12 +3,16 @@
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from inference.messages import Snippet
+from inference.messages import Snippet, Status
 from lsp_server.context.file_cache import FileCache, TooLate
-from lsp_server.context.gather import ContextQuery, gather
+from lsp_server.context.gather import Buffer, ContextQuery, gather
+from lsp_server.documents.document import Document, Snapshot
+from lsp_server.documents.uris import local_path
+from lsp_server.settings.privacy import ReadableFolder
+from lsp_server.settings.schema import ContextSettings
 
 log = logging.getLogger(__name__)
 SPARE_S = 1.0
@@ -30,16 +34,33 @@ class ContextSource:
     def __init__(self, threads: ThreadPoolExecutor | None = None) -> None:
         self._threads = threads or ThreadPoolExecutor(max_workers=1, thread_name_prefix="context")
         self._cache = FileCache()
-        self._unfinished = 0
-
-    @property
-    def unfinished(self) -> int:
+        self.unfinished = 0
         """How many queries the thread has not finished, including those whose requests have stopped waiting."""
-        return self._unfinished
+
+    async def for_hole(
+        self,
+        snapshot: Snapshot,
+        offset: int,
+        settings: ContextSettings,
+        status: Status | None,
+        *,
+        folders: Sequence[ReadableFolder],
+        opened: Iterable[Document] = (),
+        max_ms: int = ASKED_MS,
+    ) -> tuple[Snippet, ...]:
+        """The parts of other files that help at `offset`, from `folders` and `opened`; none if the model uses none."""
+        max_tokens = min(settings.max_tokens, status.context_tokens if status else 0)
+        document = _buffer_of(snapshot)
+        if not settings.enabled or not max_tokens or document is None:
+            return ()
+        buffers = tuple(buffer for other in opened if (buffer := _buffer_of(other)) is not None)
+        line = snapshot.lines.line_of(offset)
+        query = ContextQuery(document, snapshot.tree, line, buffers, tuple(folders))
+        return await self.gather(query, max_tokens, max_ms)
 
     async def gather(self, query: ContextQuery, max_tokens: int, max_ms: int) -> tuple[Snippet, ...]:
         """Snippets of at most `max_tokens` in all, most useful first, found within `max_ms`. Never raises."""
-        if self._unfinished >= MAX_UNFINISHED:
+        if self.unfinished >= MAX_UNFINISHED:
             log.info("no context: files for earlier requests are still being read")
             return ()
         found: list[Snippet] = []
@@ -47,7 +68,7 @@ class ContextSource:
         working = asyncio.get_running_loop().run_in_executor(
             self._threads, self._collect, query, max_tokens, found, give_up
         )
-        self._unfinished += 1
+        self.unfinished += 1
         working.add_done_callback(self._finished)
         await asyncio.wait({working}, timeout=max_ms / 1000)
         return tuple(found)
@@ -57,7 +78,7 @@ class ContextSource:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _finished(self, _: "asyncio.Future[None]") -> None:
-        self._unfinished -= 1
+        self.unfinished -= 1
 
     def _collect(self, query: ContextQuery, max_tokens: int, found: list[Snippet], give_up: float) -> None:
         self._cache.until = give_up
@@ -68,6 +89,12 @@ class ContextSource:
             log.info("context took too long")
         except Exception as error:  # context is optional: a fill continues without it
             log.warning("context was not gathered: %s", type(error).__name__)
+
+
+def _buffer_of(document: Document | Snapshot) -> Buffer | None:
+    """None if the document is not a file on this machine."""
+    path = local_path(document.uri)
+    return Buffer(path, document.language_id, document.version, document.text) if path else None
 
 
 def estimated_tokens(text: str) -> int:

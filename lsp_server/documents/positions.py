@@ -82,10 +82,7 @@ class LineIndex:
 
 def first_units(text: str, units: int, encoding: Encoding) -> str:
     """The start of `text` that takes `units` of `encoding`; drops a code point that would be split."""
-    if text.isascii() or encoding is Encoding.UTF32:
-        return text[: max(units, 0)]
-    codec, width = ("utf-8", 1) if encoding is Encoding.UTF8 else ("utf-16-le", 2)
-    return text.encode(codec, "surrogatepass")[: max(units, 0) * width].decode(codec, "ignore")
+    return text[: _code_points(text, max(units, 0), encoding)]
 
 
 def _units(text: str, encoding: Encoding) -> int:

@@ -1,7 +1,7 @@
 """Turns the worker's candidates into answers ready to insert. A hole for which one has nothing keeps its text."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -40,10 +40,13 @@ def fitted(
     return sorted(ordered, key=lambda candidate: count_unfilled(candidate.texts, current)), drops
 
 
-def without_new_markers(texts: Sequence[str], current: Sequence[str], marker: str) -> tuple[str, ...]:
-    """`texts`, keeping a hole's current text where the fill would add another `marker`, which is a new hole."""
-    pairs = zip(texts, current, strict=True)
-    return tuple(old if new.count(marker) > old.count(marker) else new for new, old in pairs)
+def without_new_holes(candidates: Sequence[Candidate], current: tuple[str, ...], marker: str) -> Iterator[Candidate]:
+    """The candidates that change something. A hole keeps its current text where a fill would add another `marker`."""
+    for candidate in candidates:
+        pairs = zip(candidate.texts, current, strict=True)
+        texts = tuple(old if new.count(marker) > old.count(marker) else new for new, old in pairs)
+        if texts != current:
+            yield replace(candidate, texts=texts)
 
 
 def count_unfilled(texts: Sequence[str], current: Sequence[str]) -> int:

@@ -1,7 +1,8 @@
 """Maps a draft to its holes, fits each part like an answer, and reports progress. Knows no LSP types."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from inference.messages import Draft
 from lsp_server import carve
@@ -86,18 +87,10 @@ def _by_token(text: str, pieces: Sequence[str], confidences: Sequence[float]) ->
 
 
 def _within(first: int, end: int, pieces: Sequence[str], confidences: Sequence[float]) -> tuple[_Pieces, _Confidences]:
-    kept = list(_parts(first, end, pieces, confidences))
-    return tuple(piece for piece, _ in kept), tuple(confidence for _, confidence in kept)
-
-
-def _parts(first: int, end: int, pieces: Sequence[str], confidences: Sequence[float]) -> Iterator[tuple[str, float]]:
     """The pieces, or parts of pieces, within [first, end) of their joined text."""
-    at = 0
-    for piece, confidence in zip(pieces, confidences, strict=True):
-        part = piece[max(first - at, 0) : max(end - at, 0)]
-        if part:
-            yield part, confidence
-        at += len(piece)
+    starts = accumulate(map(len, pieces), initial=0)
+    parts = [piece[max(first - at, 0) : max(end - at, 0)] for piece, at in zip(pieces, starts, strict=False)]
+    return tuple(filter(None, parts)), tuple(kept for part, kept in zip(parts, confidences, strict=True) if part)
 
 
 def _numbers(first: int, last: int) -> str:

@@ -8,7 +8,6 @@ from inference.messages import Candidate, Draft
 from lsp_server.actions.action import Action
 from lsp_server.actions.kinds import STALE, ActionKind, Cancelled, NotDone, strength_of
 from lsp_server.documents.tracking import TextRange
-from lsp_server.fill.answered import AnsweredRequest
 from lsp_server.fill.candidates import current_texts
 from lsp_server.fill.drafts import DraftProgress, DraftReader
 from lsp_server.fill.pipeline import Budget, FillOptions, left_as_they_are
@@ -18,6 +17,7 @@ from lsp_server.lsp.progress import Report, StoppedByUser
 from lsp_server.lsp.worker_connection import WorkerConnection
 from lsp_server.refine.refining import NO_PARTNER
 from lsp_server.session import Session
+from lsp_server.shadow.other_model import AnsweredRequest
 from lsp_server.usage.document_usage import Timing
 from lsp_server.worker import WorkerFailure, alive
 from lsp_server.worker.exchange import OnDraft
@@ -75,11 +75,27 @@ class _Asking:
         session.shadow.asked()
         at = action.holes[0].start if action.holes else 0
         context = await session.context_for(action.snapshot, at, worker.last_status)
-        on_draft = _on_draft(session, action, self._token, report, self._drafted_s)
+        on_draft = self._on_draft(report)
         self._sent_s = time.monotonic()
         budget = self._budget.from_now() if self.is_refined else self._budget  # measured by the partner
         with connection.asked():
             return await action.filled(worker, budget, on_draft, context)
+
+    def _on_draft(self, report: Report) -> OnDraft | None:
+        """The callback for each draft, which notes the time of one that is shown; None if nobody would see drafts."""
+        session, snapshot, features = self._session, self._action.snapshot, self._session.features
+        if self._token is None and not (features.progress or features.drafts):
+            return None
+        progress, reader = DraftProgress(), DraftReader(snapshot, self._action.holes)
+        drafts = DraftSender(session.editor.notify, kind="action", encoding=features.encoding, token=self._token)
+
+        def on_draft(draft: Draft) -> None:
+            report(*progress.after(draft))
+            if features.drafts:
+                self._drafted_s.append(time.monotonic())
+                drafts.send(draft, snapshot if session.is_current(snapshot) else None, lambda: reader.read(draft))
+
+        return on_draft
 
     @property
     def timing(self) -> Timing:
@@ -109,32 +125,3 @@ def _connection(session: Session, action: Action) -> WorkerConnection:
     if session.partner_connection is None:
         raise NotDone(NO_PARTNER)
     return session.partner_connection
-
-
-def _on_draft(
-    session: Session, action: Action, token: types.ProgressToken | None, report: Report, drafted_s: list[float]
-) -> OnDraft | None:
-    """The callback for each draft, which notes the time in `drafted_s`; None if nobody would see drafts."""
-    if token is None and not (session.features.progress or session.features.drafts):
-        return None
-    progress, show = DraftProgress(), _show_drafts(session, action, token)
-
-    def on_draft(draft: Draft) -> None:
-        report(*progress.after(draft))
-        if show is not None:
-            drafted_s.append(time.monotonic())
-            show(draft)
-
-    return on_draft
-
-
-def _show_drafts(session: Session, action: Action, token: types.ProgressToken | None) -> OnDraft | None:
-    if not session.features.drafts:
-        return None
-    snapshot, reader = action.snapshot, DraftReader(action.snapshot, action.holes)
-    drafts = DraftSender(session.editor.notify, kind="action", encoding=session.features.encoding, token=token)
-
-    def show(draft: Draft) -> None:
-        drafts.send(draft, snapshot if session.is_current(snapshot) else None, lambda: reader.read(draft))
-
-    return show

@@ -97,13 +97,6 @@ def _place(session: Session, kind: ActionKind, given: FillArgument, snapshot: Sn
     return (session.refining.fill_at(given.uri, start) if wants_made else None) or (start, end)
 
 
-def _action(kind: ActionKind, given: FillArgument, snapshot: Snapshot, marker: str, place: tuple[int, int]) -> Action:
-    start, end = place
-    return Action(
-        kind, snapshot, holes_of(kind, snapshot, marker, start, end), given.strength, given.instruction, marker
-    )
-
-
 async def _filled(
     kind: ActionKind,
     session: Session,
@@ -118,7 +111,8 @@ async def _filled(
             raise snapshot
         marker = session.settings_of(given.uri).marker  # not in the thread, where settings may change
         place = _place(session, kind, given, snapshot)
-        action = await asyncio.to_thread(_action, kind, given, snapshot, marker, place)
+        holes = await asyncio.to_thread(holes_of, kind, snapshot, marker, *place)
+        action = Action(kind, snapshot, holes, given.strength, given.instruction, marker)
         edit, left = await perform(session, action, budget, params.work_done_token)
         applied, reason = await session.editor.apply_edit(edit, f"infill: {action.title}")
         if not applied:

@@ -115,10 +115,8 @@ def did_accept(session: Session, params: Any) -> None:
 def accept(session: Session, uri: str, suggestion_id: str, units: int | None = None) -> None:
     """Prefetches what follows, unless the user has switched off prefetching or fills for this document."""
     session.next_edits.accepted(uri, suggestion_id)
-    service = next(
-        (service for service in session.inline_services if service.shown(uri, suggestion_id) is not None), None
-    )
-    shown = service.shown(uri, suggestion_id) if service else None
+    found = ((service, service.shown(uri, suggestion_id)) for service in session.inline_services)
+    service, shown = next((pair for pair in found if pair[1] is not None), (None, None))
     if service is None or shown is None or units == 0:
         return
     taken = shown if units is None else first_units(shown, units, session.features.encoding)

@@ -42,7 +42,9 @@ class ComputationRunner:
     async def run(self, computation: Computation, pause_s: float, *, drafts: bool) -> FillResult:
         """The worker's results, requested after a pause; empty if it fails. Cancelling this cancels the request."""
         try:
-            client = await self._client(computation)
+            client, budget = self._connection.client, computation.budget
+            if computation.invoked:
+                client = await alive.in_time(client, self._connection.loaded(), budget.left_ms, budget.deadline_ms)
             gathering = self._gather_context(computation.snapshot, computation.hole.start, computation.invoked)
             allowing = self._may_send(computation.snapshot)
             context, may_send, _ = await asyncio.gather(gathering, allowing, asyncio.sleep(pause_s))  # together
@@ -68,13 +70,6 @@ class ComputationRunner:
             return FillResult([], late=False)
         self._failing = False
         return filled
-
-    async def _client(self, computation: Computation) -> WorkerClient:
-        """The client; for an explicit request, once it has a model. Raises WorkerFailure."""
-        client, budget = self._connection.client, computation.budget
-        if not computation.invoked:
-            return client
-        return await alive.in_time(client, self._connection.loaded(), budget.left_ms, budget.deadline_ms)
 
     def amend(self, computation: Computation) -> None:
         """Tells the worker what was typed into the hole."""

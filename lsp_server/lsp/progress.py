@@ -71,14 +71,12 @@ class LoadProgress:
 
     def update(self, *, loading: bool, message: str, fraction: float) -> None:
         """Shows the load's progress, `fraction` from 0 to 1; the display ends when `loading` is False."""
-        if loading and self._display is None:
-            self._display = ProgressDisplay(self._server, "loading the model", cancellable=False)
-            self._display.create_after(0)
-        if self._display is None:
-            return
         if loading:
+            if self._display is None:
+                self._display = ProgressDisplay(self._server, "loading the model", cancellable=False)
+                self._display.create_after(0)
             self._display.report(message, int(fraction * 100))
-        else:
+        elif self._display is not None:
             self._display.end()
             self._display = None
 

@@ -61,12 +61,12 @@ def reordered(names: Names, call: Call, order: Sequence[int]) -> Iterator[NextEd
 def extended(names: Names, call: Call, index: int, parameter: Name) -> Iterator[NextEdit]:
     """The call with an argument for a new parameter: a variable of its name that is visible there."""
     view, arguments, word = names.view, call.arguments, parameter.text
-    declared = _declaration(names, parameter)
+    declared = view.code(declaration(names, parameter))
     first_by_name = next((at for at, each in enumerate(arguments) if _keyword_of(names, each)), len(arguments))
     if re.search(r"[=?]", declared) or index > first_by_name or any(MANY.search(each.type) for each in arguments):
         return
     variables = [name for name in names.definitions(word, call.name) if _is_variable(names, name, call)]
-    types = {_declaration(names, name) for name in variables if name.role is Role.PARAMETER}
+    types = {view.code(declaration(names, name)) for name in variables if name.role is Role.PARAMETER}
     if not variables or not types <= {declared, word}:
         return
     why = f"{call.name.text} takes {word} now"
@@ -86,12 +86,11 @@ def _is_variable(names: Names, name: Name, call: Call) -> bool:
     return not is_type and (name.role is Role.PARAMETER or name.start < call.name.start)
 
 
-def _declaration(names: Names, parameter: Name) -> str:
-    """A parameter as it is declared, with its type."""
+def declaration(names: Names, parameter: Name) -> Node:
+    """A whole parameter, with its type."""
     lists = names.view.table.argument_lists
     nodes = [parameter.node, *parameter.above]
-    inner = next((node for node, around in pairwise(nodes) if around.type in lists), parameter.node)
-    return names.view.code(inner)
+    return next((node for node, around in pairwise(nodes) if around.type in lists), parameter.node)
 
 
 def _keyword_of(names: Names, argument: Node) -> str:

@@ -2,10 +2,8 @@
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 
-from tree_sitter import Node
-
+from lsp_server.next_edit.arguments import declaration
 from lsp_server.next_edit.fields import Field, field_in
 from lsp_server.next_edit.names import Name, Names, Role
 from lsp_server.next_edit.renames import Compared, NextEdit
@@ -59,7 +57,7 @@ def _stored(compared: Compared, old: Field, new: Field) -> Iterator[NextEdit]:
         for name in names.all(other):
             if name.role is not Role.PARAMETER or name.binder is None or not _is_stored(names, name, new):
                 continue
-            around = _parameter(names, name)
+            around = declaration(names, name)
             code = " ".join(names.view.code(around).split())
             if code == declared and not compared.texts.is_new(names.view.start(around), names.view.end(around)):
                 start, text = names.view.start(around), re.sub(rf"\b{re.escape(word)}\b", other, new.declared)
@@ -77,13 +75,6 @@ def _is_stored(names: Names, parameter: Name, field: Field) -> bool:
         re.search(rf"(?:this|self)\.{word} *= *{other}\b(?! *[.(\[*/+-])|\b{word}: *{other} *[,}}\n]{shorthand}", code)
         is not None
     )
-
-
-def _parameter(names: Names, name: Name) -> Node:
-    """A whole parameter, with its type."""
-    lists = names.view.table.argument_lists
-    nodes = [name.node, *name.above]
-    return next((node for node, around in pairwise(nodes) if around.type in lists), name.node)
 
 
 def _returned(compared: Compared, old: Field, new: Field) -> Iterator[NextEdit]:

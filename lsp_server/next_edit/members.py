@@ -5,19 +5,11 @@ from collections.abc import Collection, Iterator
 from itertools import takewhile
 
 from lsp_server.next_edit.names import Name, Names, Role
+from lsp_server.syntax.languages.table import kinds
 
 _DISTINCT = re.compile(r"\w_\w|[a-z][A-Z]|^_\w{3}")
 """A name of several words, or a private one, hardly belongs to an unrelated member."""
-_TARGETS = frozenset(
-    {
-        "expression_list",
-        "pattern_list",
-        "tuple_pattern",
-        "pointer_declarator",
-        "reference_declarator",
-        "array_declarator",
-    }
-)
+_TARGETS = kinds("expression_list pattern_list tuple_pattern pointer_declarator reference_declarator array_declarator")
 """Kinds of nodes between names and the statement that defines them."""
 _ATTRIBUTES = frozenset({"jsx_attribute"})
 _NAMESAKE = 3

@@ -27,8 +27,8 @@ WHY = "the model expects it after your last edits"
 
 async def propose(host: Host, snapshot: Snapshot, earlier: Sequence[str]) -> Sequence[NextEdit]:
     """The model's edits for a document, best first; `earlier` are its texts before each recent edit, newest first."""
-    settings, client, status = host.settings_of(snapshot.uri), host.model_client, host.model_status
-    is_local = status is not None and not status.server
+    settings, client = host.settings_of(snapshot.uri), host.model_client
+    is_local = client.last_status is not None and not client.last_status.server
     if settings.model == EMBEDDED or not is_local or client.state not in (ClientState.READY, ClientState.BUSY):
         return ()
     if not await host.may_send(snapshot):
@@ -51,8 +51,8 @@ async def ask(
     request = NextEditRequest(
         f"next-{next(_ids)}", well_formed(snapshot.text), hunks, snapshot.language_id, name, deadline_ms=deadline_ms
     )
-    found = await alive.while_alive(client, client.next_edits(request), (deadline_ms or 0) / 1000 + alive.GRACE_S)
-    edits = [NextEdit(edit.start, edit.end, edit.text, WHY) for edit in found]
+    found = await alive.while_alive(client, client.infill(request), (deadline_ms or 0) / 1000 + alive.GRACE_S)
+    edits = [NextEdit(edit.start, edit.end, edit.text, WHY) for edit in found.edits]
     return await asyncio.to_thread(offerable, snapshot, edits)
 
 

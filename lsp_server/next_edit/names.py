@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from tree_sitter import Node
 
@@ -66,12 +66,10 @@ class Names:
         self._owners, self._fields, self._joints = dict(rules.owners), dict(rules.fields), dict(rules.shorthand)
         self._calls = {kind: called for kind, called, _ in rules.calls} | dict.fromkeys(rules.elements, "name")
         self._foreign = {place.rpartition("/")[2] for place in rules.foreign}
-        groups = (rules.binds, rules.passes, rules.outside, rules.members, rules.assigned, rules.keywords)
-        places = [
-            place
-            for group in (*groups, self._foreign, rules.cases, rules.keys, self._fields, self._joints)
-            for place in group
-        ]
+        places = chain(
+            *(rules.binds, rules.parameters, rules.passes, rules.outside, rules.members, rules.assigned),
+            *(rules.keywords, self._foreign, rules.cases, rules.keys, self._fields, self._joints),
+        )
         self._kinds = frozenset(place.partition(".")[0] for place in places)
 
     @classmethod
@@ -158,7 +156,7 @@ class Names:
             owner = self.owner(above) if role is Role.MEMBER else ""
         elif place in rules.keywords or (len(above) > 1 and self.place(above[0], above[1]) in rules.keywords):
             role, receiver = Role.KEYWORD, self.called(above)
-        elif (of := self._receiver(above[0], place)) is not None:
+        elif place in self._fields and (of := above[0].child_by_field_name(self._fields[place])):
             receiver = view.code(of)
             if not rules.typed or receiver != view.code(node):  # otherwise a constructor, whose name is its class's
                 role, owner = self._role_of_member(above, receiver)
@@ -192,9 +190,10 @@ class Names:
         )
         place, height = next((each for each in places if each[0] not in rules.passes), ("", 0))
         parent = above[height]
-        if place not in rules.binds or (parent.type in rules.typed and parent.child_by_field_name("type") is None):
-            return None
         is_parameter = place in rules.parameters
+        is_constructor = parent.type in rules.typed and parent.child_by_field_name("type") is None
+        if is_constructor or not (is_parameter or place in rules.binds):
+            return None
         names_scope = parent.type in rules.scopes and not is_parameter and place.endswith((".name", ".declarator"))
         around = [each for each in above[height + names_scope :] if each.type in rules.scopes]
         if any(each.type in rules.hoisted for each in above):  # `var`
@@ -220,10 +219,6 @@ class Names:
             if not skipped and not hidden:
                 yield parent.id
             skipped, inside = False, True
-
-    def _receiver(self, parent: Node, place: str) -> Node | None:
-        """The object that the name at `place` is a member of."""
-        return parent.child_by_field_name(self._fields[place]) if place in self._fields else None
 
     def _role_of_member(self, above: Sequence[Node], receiver: str) -> tuple[Role, str]:
         """The role of a name behind an object, and its class if the object is the one around it."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
+from itertools import accumulate
 
 from lsp_server.documents.change import Change, difference
 from lsp_server.syntax.lines import line_end, line_start
@@ -134,7 +135,7 @@ class Comparison:
         to_line_end = (self.old.find("\n", change.end) + 1 or len(self.old)) - change.end
         old_lines = LINE.findall(self.old[first : change.end + to_line_end])
         new_lines = LINE.findall(self.new[first : len(self.new) - tail + to_line_end])
-        at, new_at = _starts(old_lines, first), _starts(new_lines, first)
+        at, new_at = ([*accumulate(map(len, lines), initial=first)] for lines in (old_lines, new_lines))
         for tag, i, j, k, m in SequenceMatcher(None, old_lines, new_lines).get_opcodes():
             if tag != "equal":
                 yield from self._within(Hunk(at[i], at[j], new_at[k], new_at[m]))
@@ -165,13 +166,6 @@ class Comparison:
         for old, new in zip(olds, news, strict=True):
             if old[0] != new[0] and old[0].isidentifier() and new[0].isidentifier():
                 yield old.start(), new.start()
-
-
-def _starts(lines: Sequence[str], first: int) -> list[int]:
-    starts = [first]
-    for line in lines:
-        starts.append(starts[-1] + len(line))
-    return starts
 
 
 def _shape(token: str) -> str:

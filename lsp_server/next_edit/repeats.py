@@ -21,7 +21,6 @@ _REPLACED_CONTEXT = (2, 1)
 _SINGLE_CONTEXT = ((3, 3), (2, 1), (2, 1), (1, 1), (0, 0))
 """The same after a single edit, by the number of tokens that it replaced: the more, the less matters around them."""
 _LEAST_TOKENS = {1: 4, 2: 3}
-_LEAST_WORDS = {1: 1, 2: 1}
 """The required size of a pattern, by the number of edits; shorter ones match unrelated lines."""
 _MOST_SITES = 12
 _MOST_REPEATS = 40
@@ -172,11 +171,10 @@ def _escaped(text: str) -> str:
 
 
 def _is_telling(change: _Change, before: Sequence[str], after: Sequence[str], edits: int) -> bool:
-    """Whether the pattern is specific enough: several tokens, with words, on both sides of the insertion."""
+    """Whether the pattern is specific enough: several tokens, with a word, on both sides of the insertion."""
     around = [token for token in (*before, *after) if token not in (_ANY_WORD, _ANY_STRING)]
     sought = (*around, *change.literal)
-    words = sum(token.startswith(r"\b") for token in sought)
-    enough = len(sought) >= _LEAST_TOKENS[edits] and words >= _LEAST_WORDS[edits]
+    enough = len(sought) >= _LEAST_TOKENS[edits] and any(token.startswith(r"\b") for token in sought)
     return enough and bool(change.removed or (before and after))
 
 

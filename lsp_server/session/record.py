@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from lsp_server.documents.document import Document
 from lsp_server.documents.tracking import TextRange
-from lsp_server.fill.answered import AnsweredRequest
 from lsp_server.inline.computation import AnswerShown
 from lsp_server.inline.suggestion import Suggestion
 from lsp_server.refine.refining import Refining
+from lsp_server.shadow.other_model import AnsweredRequest
 from lsp_server.usage.document_usage import Offer, Timing
 from lsp_server.usage.events import Trigger
 from lsp_server.usage.usage import Usage

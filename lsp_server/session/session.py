@@ -17,7 +17,6 @@ from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.notebooks import Notebooks
 from lsp_server.documents.tracking import TextRange
 from lsp_server.documents.uris import path_of
-from lsp_server.fill.other_files import other_files
 from lsp_server.inline import InlineService
 from lsp_server.inline.suggestion import computation_of
 from lsp_server.lsp.capabilities import ClientFeatures
@@ -114,11 +113,6 @@ class Session:
     def model_client(self) -> WorkerClient:
         """The client of the model's worker."""
         return self.worker.client
-
-    @property
-    def model_status(self) -> Status | None:
-        """The last status of the model's worker."""
-        return self.worker.client.last_status
 
     @property
     def settings(self) -> Settings:
@@ -287,7 +281,7 @@ class Session:
     async def gather_context(self, snapshot: Snapshot, offset: int, invoked: bool) -> tuple[Snippet, ...]:
         """The parts of other files that help to fill a hole at `offset`; none if the model cannot use them."""
         patience_ms = ASKED_MS if invoked else TYPING_MS
-        return await self.context_for(snapshot, offset, self.model_status, patience_ms)
+        return await self.context_for(snapshot, offset, self.model_client.last_status, patience_ms)
 
     async def context_for(
         self, snapshot: Snapshot, offset: int, status: Status | None, max_ms: int = ASKED_MS
@@ -298,8 +292,8 @@ class Session:
             return ()
         wanted, folders = self.settings_of(snapshot.uri).context, self.configuration.readable_folders
         opened = [other for uri, other in reversed(self.documents.items()) if uri != snapshot.uri]
-        return await other_files(
-            self._context, snapshot, offset, wanted, status, folders=folders, opened=opened, max_ms=max_ms
+        return await self._context.for_hole(
+            snapshot, offset, wanted, status, folders=folders, opened=opened, max_ms=max_ms
         )
 
     def is_current(self, snapshot: Snapshot) -> bool:

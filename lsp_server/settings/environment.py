@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -19,14 +19,8 @@ NO_SETTINGS = frozenset(
 """Our variables that are not settings."""
 _REMOVED = {"CANDIDATES_AUTOMATIC", "CONTEXT_MAX_MS", "REFINE_BELOW", "SHADOW_TEXTS", "START_WORKER"}
 """Settings of earlier versions."""
-
-
-class _Variable(NamedTuple):
-    """The setting of one variable: the keys that lead to it, its type, and whether it is a list."""
-
-    keys: tuple[str, ...]
-    type: Any
-    is_list: bool
+_Variable = tuple[tuple[str, ...], Any, bool]
+"""The setting of one variable: the keys that lead to it, its type, and whether it is a list."""
 
 
 def environment_layers(environment: Mapping[str, str]) -> tuple[list[Layer], list[str]]:
@@ -45,11 +39,9 @@ def environment_layers(environment: Mapping[str, str]) -> tuple[list[Layer], lis
             )
             continue
         try:
-            value = _value(text, known[name])
+            layers.append(Layer(f"environment variable {name}", _layer(text, *known[name])))
         except msgspec.ValidationError as error:
             problems.append(f"environment variable {name}: {plain(error)}; ignored")
-        else:
-            layers.append(Layer(f"environment variable {name}", _nested(known[name].keys, value)))
     return layers, problems
 
 
@@ -60,16 +52,13 @@ def _variables(group: Struct, prefix: str, keys: tuple[str, ...]) -> Iterator[tu
         if isinstance(value, Struct):
             yield from _variables(value, f"{name}_", (*keys, field.encode_name))
         else:
-            yield name, _Variable((*keys, field.encode_name), field.type, isinstance(value, tuple))
+            yield name, ((*keys, field.encode_name), field.type, isinstance(value, tuple))
 
 
-def _value(text: str, variable: _Variable) -> Any:
-    """The value of a variable's text. Raises msgspec.ValidationError."""
+def _layer(text: str, keys: tuple[str, ...], kind: Any, is_list: bool) -> Any:
+    """The raw settings with the value of a variable's text. Raises msgspec.ValidationError."""
     items = [item.strip() for item in text.split(",") if item.strip()]
-    return converted(items if variable.is_list else text.strip(), variable.type, strict=False)
-
-
-def _nested(keys: tuple[str, ...], value: Any) -> Any:
+    value = converted(items if is_list else text.strip(), kind, strict=False)
     for key in reversed(keys):
         value = {key: value}
     return value

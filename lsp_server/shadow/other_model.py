@@ -5,7 +5,7 @@ import dataclasses
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -13,17 +13,42 @@ import msgspec
 from inference.messages import Snippet, Status
 from inference.models.catalogue import AUTO, EMBEDDED, names_no_folder
 from inference.remote import address
-from lsp_server.fill.answered import AnsweredRequest
-from lsp_server.fill.pipeline import fill
+from lsp_server.carve import Span
+from lsp_server.documents.document import Snapshot
+from lsp_server.documents.tracking import TextRange
+from lsp_server.fill.pipeline import FROM_SCRATCH, Budget, FillOptions, fill
 from lsp_server.settings.launch import partner_options, worker_options
 from lsp_server.settings.schema import PARTNER, Settings
-from lsp_server.usage.events import PairOutcome, Side
+from lsp_server.usage.events import PairOutcome, Side, Trigger
 from lsp_server.worker import WorkerClient, WorkerOptions, alive
 from lsp_server.worker.options import is_remote, resolved
 
 CLIENT_NAME = "infill-ls serve (shadow)"
 CLOSE_S = 2.0
 _LONGEST_NAME = 100
+
+
+@dataclass(frozen=True)
+class AnsweredRequest:
+    """An answer the user got: the other model can be asked the same. `texts` fill the holes `spans` of `snapshot`,
+    which are now at `places`.
+
+    `whole_ms` counts from the request to the model. `suggestions` are keys in the statistics; None: that text is
+    unchanged.
+    """
+
+    snapshot: Snapshot
+    spans: Sequence[Span]
+    places: Sequence[TextRange]
+    texts: Sequence[str]
+    trigger: Trigger
+    budget: Budget
+    marker: str
+    whole_ms: float
+    options: FillOptions = FROM_SCRATCH
+    suggestions: Sequence[int | None] = ()
+    computation: str = ""
+    at_s: float = field(default_factory=time.time)
 
 
 @dataclass(frozen=True)

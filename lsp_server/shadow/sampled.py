@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document
 from lsp_server.documents.tracking import ExpectedEdit, TextRange, smallest
-from lsp_server.fill.answered import AnsweredRequest
-from lsp_server.shadow.other_model import OtherAnswer
+from lsp_server.shadow.other_model import AnsweredRequest, OtherAnswer
 from lsp_server.usage.document_usage import language_of
 from lsp_server.usage.events import Event, Pair, PairHole, PairLook, Side, When
 

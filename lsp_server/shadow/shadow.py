@@ -12,9 +12,8 @@ from functools import partial
 from inference.messages import ErrorCode
 from lsp_server.documents.change import Change
 from lsp_server.documents.tracking import TextRange
-from lsp_server.fill.answered import AnsweredRequest
 from lsp_server.fill.host import Host
-from lsp_server.shadow.other_model import OtherModel, model_name
+from lsp_server.shadow.other_model import AnsweredRequest, OtherModel, model_name
 from lsp_server.shadow.sampled import Sampled
 from lsp_server.usage.events import Event
 from lsp_server.usage.taken import LATER_S
@@ -68,7 +67,7 @@ class Shadow:
         if self._chance.random() >= settings.shadow.sample:
             return
         number = self._numbers.setdefault(uri, secrets.randbits(62))
-        name = model_name(self._main, self._host.model_status)
+        name = model_name(self._main, self._host.model_client.last_status)
         sampled = Sampled(request, document, number, name, partial(self._tell, uri))
         sampled.look_later(self._later_s)
         self._followed.append(sampled)

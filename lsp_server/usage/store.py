@@ -3,7 +3,7 @@
 import sqlite3
 import time
 from collections.abc import Iterable
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -126,11 +126,20 @@ def forget_pairs(connection: sqlite3.Connection) -> int:
 
 
 def _delete(connection: sqlite3.Connection, *statements: Statement) -> int:
-    """Carries out the statements and erases what they delete. Returns the number of rows of the first."""
+    """Carries out the statements, and erases every byte of what they delete, in the file and in its log. Returns the
+    number of rows of the first. Raises UsageFileError if some bytes may remain.
+    """
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         count, *_ = [connection.execute(*statement).rowcount for statement in statements]
-    _overwrite(connection)
+    connection.execute("VACUUM")
+    is_busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if is_busy:
+        (file,) = connection.execute("SELECT file FROM pragma_database_list WHERE name = 'main'").fetchone()
+        raise UsageFileError(
+            f"it is deleted, but another program reads {file} just now, and its bytes may still be in {file}-wal; "
+            "close that program, and run this again"
+        )
     return count
 
 
@@ -183,20 +192,18 @@ def _opened(file: Path) -> tuple[sqlite3.Connection, str]:
     trouble = NOT_PLAIN if not is_plain(file) else ""
     if not trouble:
         make_file(file)
-        connection = sqlite3.connect(file, timeout=_PATIENCE_S, isolation_level=None)
-        try:
-            trouble = _prepared(connection, file)
-        except sqlite3.DatabaseError as error:
-            connection.close()
-            if not is_damaged(error):
-                raise
-            trouble = f"it is damaged ({error})"
-        except BaseException:
-            connection.close()
-            raise
-        if not trouble:
-            return connection, ""
-        connection.close()
+        with ExitStack() as unless_usable:
+            connection = sqlite3.connect(file, timeout=_PATIENCE_S, isolation_level=None)
+            unless_usable.callback(connection.close)
+            try:
+                trouble = _prepared(connection, file)
+            except sqlite3.DatabaseError as error:
+                if not is_damaged(error):
+                    raise
+                trouble = f"it is damaged ({error})"
+            if not trouble:
+                unless_usable.pop_all()
+                return connection, ""
     moved = move_aside(file)
     connection, _ = _opened(file)
     return connection, f"{file} could not be used: {trouble}; it is now {moved.name}, and a new one was begun"
@@ -229,18 +236,6 @@ def _prepared(connection: sqlite3.Connection, file: Path) -> str:
     for table in ("suggestion", "pair", "lost"):
         connection.execute(f"DELETE FROM {table} WHERE at_s < ?", (oldest_s,))  # noqa: S608 - these three names
     return ""
-
-
-def _overwrite(connection: sqlite3.Connection) -> None:
-    """Erases every byte of deleted data, in the file and in its log. Raises UsageFileError if some may remain."""
-    connection.execute("VACUUM")
-    is_busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    if is_busy:
-        (file,) = connection.execute("SELECT file FROM pragma_database_list WHERE name = 'main'").fetchone()
-        raise UsageFileError(
-            f"it is deleted, but another program reads {file} just now, and its bytes may still be in {file}-wal; "
-            "close that program, and run this again"
-        )
 
 
 def _in_words(file: Path, error: Exception) -> str:

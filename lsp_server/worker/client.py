@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Self
 
-from inference.messages import Edit, ErrorCode, NextEditRequest, Request, Status, WorkerOptions, WorkerState
+from inference.messages import ErrorCode, Request, Status, WorkerOptions, WorkerState
 from lsp_server.worker.connect import STATUS_S, Attached, NotListeningError, join
 from lsp_server.worker.exchange import Exchange, OnDraft, WorkerAnswer
 from lsp_server.worker.failure import WorkerFailure
@@ -75,10 +75,6 @@ class WorkerClient:
     def pid(self) -> int | None:
         """The process of the worker that this client is connected to."""
         return self._exchange.pid if self._exchange else None
-
-    async def next_edits(self, request: NextEditRequest) -> tuple[Edit, ...]:
-        """The model's proposed edits to follow those of `request`, best first. Otherwise like `infill`."""
-        return (await self.infill(request)).edits
 
     async def infill(self, request: Request, on_draft: OnDraft | None = None) -> WorkerAnswer:
         """The answer to `request`, whose id may repeat. Starts the worker if needed and waits for its model.

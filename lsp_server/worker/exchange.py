@@ -91,7 +91,8 @@ class Exchange:
         try:
             return await pending.reply
         except asyncio.CancelledError:
-            self._cancel(wire_id)
+            if wire_id in self._pending and not self.closed.is_set():
+                self._send(Cancel(wire_id))
             raise
 
     def amend(self, caller_id: str, hole: int, text: str) -> None:
@@ -136,10 +137,6 @@ class Exchange:
             self._stream.send(message)
         except ValueError as error:  # too long, or a str that is not valid Unicode
             raise WorkerFailure(ErrorCode.BAD_REQUEST, f"The request cannot be sent: {error}") from error
-
-    def _cancel(self, wire_id: str) -> None:
-        if wire_id in self._pending and not self.closed.is_set():
-            self._send(Cancel(wire_id))
 
     async def _read(self) -> None:
         try:

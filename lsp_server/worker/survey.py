@@ -1,12 +1,13 @@
 """Finds the user's running workers, of any model. Starts none."""
 
 import asyncio
+from contextlib import closing
 from dataclasses import dataclass
 
 import msgspec
 
 from inference.messages import Status
-from lsp_server.worker.connect import STATUS_S, Attached, NotListeningError, join
+from lsp_server.worker.connect import STATUS_S, NotListeningError, join
 from lsp_server.worker.failure import SilentError, WorkerFailure
 from lsp_server.worker.paths import WorkerPaths, paths_at, socket_folders
 from lsp_server.worker.processes import worker_processes
@@ -45,11 +46,10 @@ async def survey(name: str) -> Survey:
 async def _ask(paths: WorkerPaths, name: str) -> RunningWorker | SilentError | None:
     try:
         attached = await join(paths, name, STATUS_S)
-        try:
+        with closing(attached.stream) as stream:
             async with asyncio.timeout(STATUS_S):
-                status = await _first_status(attached)
-        finally:
-            attached.stream.close()
+                while not isinstance(status := await stream.receive(), Status):
+                    pass
     except SilentError as silent:
         return silent
     except TimeoutError:
@@ -57,9 +57,3 @@ async def _ask(paths: WorkerPaths, name: str) -> RunningWorker | SilentError | N
     except (NotListeningError, WorkerFailure, OSError, EOFError, ValueError):
         return None
     return RunningWorker(paths, attached.welcome.version, msgspec.structs.replace(status, clients=status.clients - 1))
-
-
-async def _first_status(attached: Attached) -> Status:
-    while not isinstance(message := await attached.stream.receive(), Status):
-        pass
-    return message

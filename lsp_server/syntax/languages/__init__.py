@@ -6,19 +6,7 @@ from pathlib import PurePath
 
 from tree_sitter import Language
 
-from lsp_server.syntax.languages import (
-    c,
-    csharp,
-    data_formats,
-    go,
-    java,
-    javascript,
-    markup,
-    php,
-    python,
-    rust,
-    scripts,
-)
+from lsp_server.syntax.languages import c, csharp, formats, go, java, javascript, php, python, rust, scripts
 from lsp_server.syntax.languages.table import CLOSERS, ImportRules, LanguageTable
 
 __all__ = ["CLOSERS", "PLAIN", "TABLES", "ImportRules", "LanguageTable", "grammar_of", "language_of", "table_of"]
@@ -31,7 +19,7 @@ TABLES = (
     *(javascript.JAVASCRIPT, javascript.TYPESCRIPT, javascript.TSX),
     *(rust.RUST, go.GO, c.C, c.CPP, java.JAVA, csharp.CSHARP),
     *(php.PHP, scripts.RUBY, scripts.LUA, scripts.BASH),
-    *(data_formats.JSON, data_formats.YAML, data_formats.TOML, markup.HTML, markup.CSS, markup.MARKDOWN),
+    *(formats.JSON, formats.YAML, formats.TOML, formats.HTML, formats.CSS, formats.MARKDOWN),
 )
 _BY_ID = {name: table for table in TABLES for name in table.ids}
 _BY_EXTENSION = {extension: table.ids[0] for table in TABLES for extension in table.extensions}

@@ -17,7 +17,6 @@ from lsp_server.syntax.languages.table import (
 
 _WORDS = "struct union enum extern if else for while do switch"
 
-_PARAMETERS = kinds("parameter_declaration.declarator optional_parameter_declaration.declarator")
 _CLASSES = ("struct_specifier", "union_specifier", "class_specifier")
 _BINDING = BindingRules(
     names=kinds("identifier field_identifier type_identifier namespace_identifier"),
@@ -26,15 +25,14 @@ _BINDING = BindingRules(
         "namespace_definition lambda_expression catch_clause template_declaration",
         *_CLASSES,
     ),
-    binds=_PARAMETERS
-    | kinds(
+    binds=kinds(
         "declaration.declarator init_declarator.declarator function_definition.declarator",
         "field_declaration.declarator type_definition.declarator enumerator.name enum_specifier.name",
         "preproc_def.name preproc_function_def.name alias_declaration.name for_range_loop.declarator",
         "structured_binding_declarator. type_parameter_declaration. namespace_definition.name",
         *(f"{kind}.name" for kind in _CLASSES),
     ),
-    parameters=_PARAMETERS,
+    parameters=kinds("parameter_declaration.declarator optional_parameter_declaration.declarator"),
     passes=kinds(
         "pointer_declarator.declarator array_declarator.declarator function_declarator.declarator",
         "parenthesized_declarator. reference_declarator.",

@@ -15,7 +15,6 @@ _SPECIAL = kinds(
     "anonymous_method_expression",
 )
 
-_PARAMETERS = kinds("parameter.name lambda_expression.parameters implicit_parameter_list.")
 _TYPES = ("class_declaration", "struct_declaration", "interface_declaration", "record_declaration", "enum_declaration")
 _BINDING = BindingRules(
     names=kinds("identifier implicit_parameter"),
@@ -25,15 +24,14 @@ _BINDING = BindingRules(
         "property_declaration accessor_declaration using_statement query_expression",
         *_TYPES,
     ),
-    binds=_PARAMETERS
-    | kinds(
+    binds=kinds(
         "variable_declarator.name foreach_statement.left catch_declaration.name property_declaration.name",
         "method_declaration.name local_function_statement.name enum_member_declaration.name",
         "declaration_pattern.name declaration_expression.name type_parameter.name event_declaration.name",
         "tuple_pattern.name from_clause.name",
         *(f"{kind}.name" for kind in _TYPES),
     ),
-    parameters=_PARAMETERS,
+    parameters=kinds("parameter.name lambda_expression.parameters implicit_parameter_list."),
     paths=kinds("using_directive"),
     fields=(("member_access_expression.name", "expression"), ("conditional_access_expression.", "condition")),
     owners=tuple((kind, "name") for kind in _TYPES),

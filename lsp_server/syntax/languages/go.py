@@ -2,7 +2,6 @@
 
 from lsp_server.syntax.languages.table import TODO, UNWRITTEN, BindingRules, braces, kinds, with_braces
 
-_PARAMETERS = kinds("parameter_declaration.name variadic_parameter_declaration.name")
 _BINDING = BindingRules(
     names=kinds("identifier type_identifier field_identifier package_identifier"),
     scopes=kinds(
@@ -10,13 +9,12 @@ _BINDING = BindingRules(
         "expression_case type_case communication_case type_switch_statement expression_switch_statement",
         "default_case type_spec function_type method_elem",
     ),
-    binds=_PARAMETERS
-    | kinds(
+    binds=kinds(
         "short_var_declaration.left var_spec.name const_spec.name function_declaration.name type_spec.name",
         "type_alias.name range_clause.left import_spec.name type_switch_statement.alias",
         "type_parameter_declaration.name receive_statement.left",
     ),
-    parameters=_PARAMETERS,
+    parameters=kinds("parameter_declaration.name variadic_parameter_declaration.name"),
     passes=kinds("expression_list."),
     paths=kinds("import_spec package_clause"),
     fields=(("selector_expression.field", "operand"),),

@@ -17,7 +17,6 @@ from lsp_server.syntax.languages.table import (
 
 _CONSTRUCTORS = kinds("constructor_declaration compact_constructor_declaration")
 
-_PARAMETERS = kinds("formal_parameter.name lambda_expression.parameters inferred_parameters. spread_parameter.")
 _TYPES = kinds("class_declaration interface_declaration enum_declaration record_declaration")
 _BINDING = BindingRules(
     names=kinds("identifier type_identifier"),
@@ -27,13 +26,12 @@ _BINDING = BindingRules(
         "program method_declaration block constructor_body for_statement enhanced_for_statement lambda_expression",
         "catch_clause try_with_resources_statement switch_block_statement_group",
     ),
-    binds=_PARAMETERS
-    | {f"{kind}.name" for kind in _TYPES}
-    | kinds(
+    binds=kinds(
         "variable_declarator.name catch_formal_parameter.name enhanced_for_statement.name resource.name",
         "instanceof_expression.name method_declaration.name enum_constant.name import_declaration. type_parameter.",
+        *(f"{kind}.name" for kind in _TYPES),
     ),
-    parameters=_PARAMETERS,
+    parameters=kinds("formal_parameter.name lambda_expression.parameters inferred_parameters. spread_parameter."),
     passes=kinds("scoped_identifier.name"),
     paths=kinds("import_declaration package_declaration"),
     fields=(("field_access.field", "object"), ("method_invocation.name", "object")),

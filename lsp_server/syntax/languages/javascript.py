@@ -36,9 +36,6 @@ _IMPORTS = ImportRules(
     folders=("", "src", "node_modules", "packages"),
 )
 
-_JS_PARAMETERS = kinds(
-    "formal_parameters. required_parameter.pattern optional_parameter.pattern arrow_function.parameter"
-)
 _BINDING = BindingRules(
     names=kinds(
         "identifier type_identifier property_identifier private_property_identifier shorthand_property_identifier",
@@ -50,14 +47,15 @@ _BINDING = BindingRules(
         "for_in_statement abstract_class_declaration type_alias_declaration interface_declaration",
         "function_signature method_signature",
     ),
-    binds=_JS_PARAMETERS
-    | kinds(
+    binds=kinds(
         "function_declaration.name generator_function_declaration.name class_declaration.name",
         "variable_declarator.name catch_clause.parameter for_in_statement.left import_clause. namespace_import.",
         "import_specifier.name import_specifier.alias enum_declaration.name interface_declaration.name",
         "type_alias_declaration.name type_parameter.name abstract_class_declaration.name function_signature.name",
     ),
-    parameters=_JS_PARAMETERS,
+    parameters=kinds(
+        "formal_parameters. required_parameter.pattern optional_parameter.pattern arrow_function.parameter"
+    ),
     passes=kinds(
         "object_pattern. array_pattern. pair_pattern.value rest_pattern. assignment_pattern.left",
         "object_assignment_pattern.left",

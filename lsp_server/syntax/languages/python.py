@@ -4,20 +4,18 @@ import builtins
 
 from lsp_server.syntax.languages.table import NOT_FOR_OTHERS, BindingRules, ImportRules, LanguageTable, kinds
 
-_PARAMETERS = kinds("parameters. lambda_parameters.")
 _BINDING = BindingRules(
     names=kinds("identifier"),
     scopes=kinds(
         "module function_definition class_definition lambda",
         "list_comprehension set_comprehension dictionary_comprehension generator_expression",
     ),
-    binds=_PARAMETERS
-    | kinds(
+    binds=kinds(
         "function_definition.name class_definition.name assignment.left for_statement.left for_in_clause.left",
         "named_expression.name as_pattern.alias import_statement.name import_from_statement.name",
         "aliased_import.alias case_pattern. splat_pattern. keyword_pattern.",
     ),
-    parameters=_PARAMETERS,
+    parameters=kinds("parameters. lambda_parameters."),
     passes=kinds(
         "default_parameter.name typed_parameter. typed_default_parameter.name list_splat_pattern.",
         "dictionary_splat_pattern. pattern_list. tuple_pattern. list_pattern. as_pattern_target. tuple.",
@@ -45,7 +43,6 @@ PYTHON = LanguageTable(
     ids=("python",),
     extensions=(".py", ".pyi", ".pyw"),
     grammar="tree_sitter_python:language",
-    comments=kinds("comment"),
     line_comment="#",
     ignored=kinds("line_continuation"),
     strings=kinds("string"),

@@ -11,21 +11,19 @@ from lsp_server.syntax.languages.table import (
     with_braces,
 )
 
-_PARAMETERS = kinds("parameter.pattern closure_parameters.")
 _BINDING = BindingRules(
     names=kinds("identifier type_identifier field_identifier shorthand_field_identifier"),
     scopes=kinds(
         "source_file function_item closure_expression block match_arm for_expression declaration_list",
         "if_expression while_expression impl_item trait_item struct_item function_signature_item enum_item",
     ),
-    binds=_PARAMETERS
-    | kinds(
+    binds=kinds(
         "let_declaration.pattern let_condition.pattern for_expression.pattern match_pattern. function_item.name",
         "struct_item.name enum_item.name const_item.name static_item.name mod_item.name type_item.name",
         "trait_item.name use_declaration.argument use_as_clause.alias use_list. scoped_use_list.list",
         "type_parameter.name union_item.name macro_definition.name",
     ),
-    parameters=_PARAMETERS,
+    parameters=kinds("parameter.pattern closure_parameters."),
     passes=kinds(
         "tuple_pattern. mut_pattern. ref_pattern. reference_pattern. tuple_struct_pattern. slice_pattern.",
         "field_pattern.pattern captured_pattern. or_pattern. struct_pattern. scoped_identifier.name",

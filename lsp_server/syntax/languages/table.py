@@ -6,7 +6,6 @@ from functools import partial
 CLOSERS = {"(": ")", "[": "]", "{": "}"}
 """The brackets that carving and balancing know, opening to closing."""
 
-BRACES = r"\{\s*\}"
 TODO = r"(?:TODO|FIXME)\b"
 UNWRITTEN = r"(?i:not (?:yet )?(?:implemented|supported yet)|unimplemented|to be implemented)"
 NOT_FOR_OTHERS = r"(?!.{0,400}(?i:subclass|derived|extending|overrid|abstract|must implement))"
@@ -46,15 +45,15 @@ class ImportRules:
 class BindingRules:
     """Where names are bound and used. A place is `kind.field`, or `kind.` for a child without a field.
 
-    A name is a definition if the way up from it leads through `passes` to one of `binds`. It is bound in the nearest
-    enclosing scope, or in the next one out if it is a field of the scope's own node.
+    A name is a definition if the way up from it leads through `passes` to one of `binds` or `parameters`. It is bound
+    in the nearest enclosing scope, or in the next one out if it is a field of the scope's own node.
     """
 
     names: frozenset[str]  # kinds of tokens
     scopes: frozenset[str]
     binds: frozenset[str]  # places
     passes: frozenset[str] = frozenset()  # places inside patterns
-    parameters: frozenset[str] = frozenset()  # those of `binds` that are parameters
+    parameters: frozenset[str] = frozenset()  # places of parameters, which are bound as well
     redeclared: frozenset[str] = frozenset()  # kinds of nodes with a name that may be declared several times
     typed: frozenset[str] = frozenset()  # kinds of definitions that without a type are constructors
     hoisted: frozenset[str] = frozenset()  # those of `binds` that bind in the nearest function or file
@@ -94,7 +93,7 @@ class LanguageTable:
     grammar: str = ""
 
     # words, strings and comments
-    comments: frozenset[str] = frozenset()
+    comments: frozenset[str] = frozenset({"comment"})
     block_comments: tuple[tuple[str, str], ...] = ()  # start and end of comments that may span lines
     line_comment: str = ""
     not_before_comment: str = ""  # characters after which `line_comment` starts no comment
@@ -147,13 +146,12 @@ class LanguageTable:
 
 with_braces = partial(
     LanguageTable,
-    comments=frozenset({"comment"}),
     block_comments=(("/*", "*/"),),
     line_comment="//",
     openers=frozenset({"{"}),
     closers=frozenset({"}"}),
     statements=frozenset({"expression_statement"}),
-    empty=BRACES,
+    empty=r"\{\s*\}",
 )
 """The table of a C-like language, which puts its own entries first."""
 

@@ -10,9 +10,9 @@ from lsp_server.actions.action import Action
 from lsp_server.actions.kinds import ActionKind, NotDone, holes_of
 from lsp_server.carve import Span
 from lsp_server.documents.tracking import TextRange
-from lsp_server.fill.answered import AnsweredRequest
 from lsp_server.handlers.action_edit import perform
 from lsp_server.refine.comparison import NotRefined
+from lsp_server.shadow.other_model import AnsweredRequest
 from lsp_server.usage.place import STATE_VARIABLE
 from tests.lsp_server.refine.test_cut_answers import BUDGET, TEXT, UNSURE, URI, Scene, refines, scene
 

@@ -12,12 +12,12 @@ from lsp_server.carve import Span
 from lsp_server.documents.document import Document, Edit, Snapshot
 from lsp_server.documents.positions import Encoding
 from lsp_server.documents.tracking import TextRange
-from lsp_server.fill.answered import AnsweredRequest
 from lsp_server.fill.pipeline import Budget, FillOptions
 from lsp_server.settings.schema import Settings, ShadowSettings
+from lsp_server.shadow.other_model import AnsweredRequest
 from lsp_server.shadow.shadow import Shadow
 from lsp_server.usage.events import Event, Pair, PairLook
-from lsp_server.worker import WorkerOptions
+from lsp_server.worker import WorkerClient, WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_worker
 from tests.workers import short_folder, until
@@ -38,7 +38,7 @@ class Scene:
     seed: int = 1
     may: bool = True
     is_computing: bool = False
-    model_status: Status | None = None
+    model_client: WorkerClient = field(default_factory=lambda: WorkerClient(MAIN, name="main"))
     told: list[Event] = field(default_factory=list)
     statistics: str = "on"
 

@@ -1,12 +1,13 @@
-"""JSON, YAML and TOML."""
+"""JSON, YAML, TOML, HTML, CSS and Markdown. Code embedded in markup is plain text."""
 
 from lsp_server.syntax.languages.table import LanguageTable, kinds
+
+_VOID = "area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr"
 
 JSON = LanguageTable(
     ids=("json", "jsonc", "json5"),
     extensions=(".json", ".jsonc", ".json5", ".webmanifest"),
     grammar="tree_sitter_json:language",
-    comments=kinds("comment"),
     block_comments=(("/*", "*/"),),
     line_comment="//",
     strings=kinds("string"),
@@ -23,7 +24,6 @@ YAML = LanguageTable(
     ids=("yaml", "dockercompose", "github-actions-workflow"),
     extensions=(".yaml", ".yml"),
     grammar="tree_sitter_yaml:language",
-    comments=kinds("comment"),
     line_comment="#",
     strings=kinds("double_quote_scalar single_quote_scalar"),
     word_characters="-",
@@ -39,7 +39,6 @@ TOML = LanguageTable(
     extensions=(".toml",),
     names=("Cargo.lock", "poetry.lock", "uv.lock"),
     grammar="tree_sitter_toml:language",
-    comments=kinds("comment"),
     line_comment="#",
     strings=kinds("string"),
     word_characters="-",
@@ -48,4 +47,44 @@ TOML = LanguageTable(
     data=kinds("array"),
     blocks=kinds("document table table_array_element"),
     closers=kinds("]"),
+)
+
+HTML = LanguageTable(
+    ids=("html", "htm"),
+    extensions=(".html", ".htm", ".xhtml"),
+    grammar="tree_sitter_html:language",
+    block_comments=(("<!--", "-->"),),
+    strings=kinds("quoted_attribute_value"),
+    word_characters="-",
+    blocks=kinds("document element"),
+    opening=rf"(?i:<(?!(?:{_VOID})\b)[a-z][^<>]*(?<!/)>\s*$)",
+    by_indentation=True,
+    indent="  ",
+)
+
+CSS = LanguageTable(
+    ids=("css",),
+    extensions=(".css",),
+    grammar="tree_sitter_css:language",
+    block_comments=(("/*", "*/"),),
+    strings=kinds("string_value"),
+    word_characters="-",
+    argument_lists=kinds("arguments"),
+    operand_ends=kinds(", ; : {"),
+    openers=kinds("{"),
+    blocks=kinds("stylesheet block keyframe_block_list"),
+    opening=r"\{\s*$",
+    closers=kinds("}"),
+    indent="  ",
+)
+
+MARKDOWN = LanguageTable(
+    ids=("markdown",),
+    extensions=(".md", ".markdown"),
+    grammar="tree_sitter_markdown:language",
+    comments=frozenset(),
+    quoted=r"`[^`\n]*`",
+    quotes="",
+    blocks=kinds("document section"),
+    indent="  ",
 )
