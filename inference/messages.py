@@ -424,6 +424,6 @@ def frame(message: ClientMessage | WorkerMessage) -> bytes:
     return len(payload).to_bytes(LENGTH_BYTES, "big") + payload
 
 
+# Both raise msgspec.DecodeError (or ValidationError, its subclass) for anything else.
 decode_client_message: Callable[[bytes], ClientMessage] = msgspec.msgpack.Decoder(ClientMessage).decode
 decode_worker_message: Callable[[bytes], WorkerMessage] = msgspec.msgpack.Decoder(WorkerMessage).decode
-"""Decode one side's message. Both raise msgspec.DecodeError (or ValidationError, its subclass) for anything else."""

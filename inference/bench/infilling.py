@@ -168,7 +168,8 @@ def with_progress(tasks: Sequence[Task]) -> Iterable[Task]:
 
 
 def _show(args: argparse.Namespace, summary: dict[str, Any]) -> None:
-    about = {"model": args.model, "by": args.by, "data": args.data.name, "length": args.length, "steps": args.steps}
+    names = ("model", "by", "length", "steps", "typed")
+    about = {"data": args.data.name, **{name: getattr(args, name) for name in names}}
     if not args.json:
         kinds = summary["kinds"] | {"all": summary}
         for kind, figures in kinds.items():
@@ -215,7 +216,9 @@ def argument_parser() -> argparse.ArgumentParser:
     parser.add_argument("--length", type=length, default=AUTO, metavar="auto|oracle|N", help="tokens in a hole")
     parser.add_argument("--steps", type=positive, metavar="N", help="take at most N denoising steps")
     parser.add_argument("--quick", action="store_true", help="as for a suggestion that nobody asked for")
-    parser.add_argument("--typed", type=int, default=0, metavar="N", help="type N characters before the hole first")
+    parser.add_argument(
+        "--typed", type=positive, default=0, metavar="N", help="type N characters before the hole first"
+    )
     parser.add_argument("--by", metavar="transformers|URL", help="who fills instead; a URL: llama.cpp's server")
     parser.add_argument("--json", action="store_true", help="print the JSON object only")
     parser.add_argument("--predictions", type=Path, metavar="FILE", help="write every fill, one JSON object a line")

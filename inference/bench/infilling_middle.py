@@ -144,7 +144,7 @@ class Ways:
         holes = [Hole(single_line=True)] * (len(texts) - 1)
         rest = [each for pair in zip(holes, map(Text, texts[1:]), strict=True) for each in pair]
         events = self._engine.infill(InfillRequest("", (Text(texts[0]), *rest), candidates=1))
-        return next(event.texts for event in events if isinstance(event, Candidate))
+        return next((event.texts for event in events if isinstance(event, Candidate)), ("",) * len(holes))
 
     def last_token(self, text: str) -> str:
         """The last token of a text's last line, where it is whole characters."""

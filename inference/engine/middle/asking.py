@@ -127,7 +127,7 @@ class Asking:
     def __init__(self, model: LoadedModel, family: MiddleFamily, request: InfillRequest) -> None:
         self._model, self._family, self._request = model, family, request
         self.chats = bool(request.instruction) and family.chat_prompt("") is not None
-        """Whether it asks in a chat turn, as the instruction needs it."""
+        """Whether to ask in a chat turn: there is an instruction, and the model has learnt to chat."""
         self._files = _fitting(request.context, context_tokens(model, family))
 
     def of(self, parts: TextAndHoles, fills: Sequence[str], number: int, reach: Reach = REACHES[0]) -> Asked:

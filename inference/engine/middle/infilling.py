@@ -27,9 +27,9 @@ from inference.models.family import MiddleFamily
 _TEXTS = 3
 """How many texts to choose from for each of several holes."""
 _TEXTS_SHARE = 0.5
-"""The share of the time until the deadline, in equal parts for the holes, in which to write them."""
+"""Writing them may take this share of the time until the deadline, divided equally among the holes."""
 _REGION_CHARACTERS = 2_000
-"""The most pinned text between several holes whose likelihood is worth its time."""
+"""With more pinned text than this between the holes, reading the region takes too long."""
 _MARGIN = 1.0
 """How much likelier another text must make the region, in nats; less is chance."""
 _SPARE = 3
@@ -85,34 +85,37 @@ class MiddleInfilling(MiddleReading):
         return len(self._filled) == len(self._parts.holes) and not self._cut and not self._late()
 
     def _common_region(self) -> Region | None:
-        """What several holes are part of; None if it is long, or if the model is asked for something else than that."""
+        """From the first hole to the last; None if that is too long, or with one hole, an instruction or a rework."""
         texts, holes = self._parts.texts, self._parts.holes
         if len(holes) == 1 or self._asking.chats or any(map(question.is_rewritten, holes)):
             return None
-        if sum(map(len, texts[1:-1])) > _REGION_CHARACTERS:
+        kept = (hole.text for hole in holes if hole.strength == 0)
+        if sum(map(len, (*texts[1:-1], *kept))) > _REGION_CHARACTERS:
             return None
         with suppress(RequestError):
             return Region(self._model, self._asking, self._parts)
         return None
 
-    def _by_sureness(self) -> list[int]:
-        """The open holes, all filled, the least sure first."""
-        open_holes = [number for number, hole in enumerate(self._parts.holes) if hole.strength > 0]
-        return sorted(open_holes, key=lambda number: self._filled[number][0].score)
+    def _with_others(self) -> list[int]:
+        """The holes with several texts, the least sure first."""
+        several = [number for number, found in self._filled.items() if found[1:]]
+        return sorted(several, key=lambda number: self._filled[number][0].score)
 
     def _choose(self, region: Region) -> Iterator[MiddleEvent | None]:
         """Puts those texts first that make the region likeliest, hole by hole, the least sure first."""
         with ExitStack() as stack:
-            writer = yield from self._region_writer(region, stack)
+            writer = (yield from self._region_writer(region, stack)) if self._with_others() else None
             if writer is None:
                 return
-            for number in self._by_sureness() if self._is_complete() else ():
-                if self._is_complete() and self._filled[number][1:]:
+            for number in self._with_others():
+                if self._is_complete():
                     yield from self._likeliest(number, region, writer)
             self._counters.steps += writer.passes
 
     def _likeliest(self, number: int, region: Region, writer: Writer) -> Iterator[MiddleEvent | None]:
-        """Sorts the texts of a hole by the likelihood of the region with each; the first stays unless it is clear."""
+        """Sorts the texts of a hole by the likelihood of the region with each; the first stays unless one is clearly
+        likelier.
+        """
         texts, sums = self._texts(), dict[tuple[str, ...], float]()
         for each in list(self._filled[number]):
             fills = [*texts[:number], *each.texts, *texts[number + 1 :]]
@@ -125,9 +128,10 @@ class MiddleInfilling(MiddleReading):
 
     def _vary(self) -> Iterator[MiddleEvent | None]:
         """Writes alternatives for the hole where the model is least sure, now that all holes have texts."""
-        number = next(iter(self._by_sureness()), None)
-        if number is None or self._wanted == 1:
+        open_holes = [number for number, hole in enumerate(self._parts.holes) if hole.strength > 0]
+        if not open_holes or self._wanted == 1:
             return
+        number = min(open_holes, key=lambda each: self._filled[each][0].score)
         before = self._filled.pop(number)
         yield from self._fill(number, self._wanted)
         others = [] if self._cut else self._filled.get(number, [])
@@ -137,9 +141,8 @@ class MiddleInfilling(MiddleReading):
 
     def _candidates(self) -> Iterator[Candidate]:
         holes, done = self._parts.holes, sorted(self._filled.items())
-        if len(holes) > 1 and len(done) == len(holes):
-            for number in self._by_sureness()[1:]:  # combined with each other, other texts need not fit together
-                del self._filled[number][1:]
+        for number in self._with_others()[1:]:  # combined with each other, other texts need not fit together
+            del self._filled[number][1:]
         canvases = [Filled(Group(number, number + 1), found) for number, found in done if any(found[0].texts)]
         if canvases:
             complete = not self._cut and len(done) == len(holes)

@@ -76,10 +76,12 @@ class MiddleReading(Work[MiddleEvent]):
         return Branch.given(self._model.vocabulary, asked), None
 
     def _region_writer(self, region: Region, stack: ExitStack) -> Generator[None, None, Writer | None]:
-        """A writer that has read what surrounds the region; None: that takes too long."""
+        """A writer that has read what surrounds the region; None if there is no time for that."""
         ids = region.asked.prompt_ids
+        if not self._can_read(len(ids) - self._family.known_tokens(ids)):
+            return None
         context = stack.enter_context(closing(self._family.open(ids)))
-        is_read = yield from self._encode(context, ids, share=_SHARE)
+        is_read = yield from self._encode(context, ids, share=_SHARE, short_tokens=0)
         return Writer(self._model, self._family, context, 0, None) if is_read else None
 
     def _texts(self) -> list[str]:

@@ -1,6 +1,7 @@
 """The likelihood of everything from a request's first hole to its last, which decides between texts of its holes."""
 
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import replace
 
 from inference.engine.canvas.segments import TextAndHoles
 from inference.engine.loaded_model import LoadedModel
@@ -18,30 +19,33 @@ class Region:
     def __init__(self, model: LoadedModel, asking: Asking, parts: TextAndHoles) -> None:
         """Raises RequestError if the model cannot read all of it."""
         self._vocabulary, self._inner = model.vocabulary, [*parts.texts[1:-1], ""]
-        most = question.tokens("".join(self._inner)) + sum(map(question.room, parts.holes))
+        kept = self._inside([hole.text if hole.strength == 0 else "" for hole in parts.holes])
+        most = question.tokens(kept) + sum(map(question.room, parts.holes))
         around = TextAndHoles((parts.texts[0], parts.texts[-1]), (Hole(max_tokens=most),))
         self.asked = asking.of(around, ("",), 0)
-        self._last: Branch | None = None
+        self._last = Branch(self.asked, [], 0, b"")
 
     def log_likelihood(
         self, writer: Writer, fills: Sequence[str], is_late: Callable[[], bool] = lambda: False
     ) -> Generator[None, None, float | None]:
-        """The log-probability of the region with these fills, and of its end; None: it is late before it is known.
+        """The log-probability of the region with these fills, and of its end; None if time runs out first.
 
-        Each `next` is a forward pass. `writer` has read the prompt of `asked`. What the region has in common with the
-        start of the last one is not read again.
+        Each `next` is a forward pass. `writer` has read the prompt of `asked`. The start that the region shares with
+        the last one is not read again. The text in front of the first hole counts, too: how it becomes tokens depends
+        on what follows.
         """
-        branch, ids = Branch.standing(self._vocabulary, self.asked, self._inside(fills))
-        if self._last is not None:
-            shared = common_start(self._last.ids[branch.forced :], ids)
-            branch, ids = self._last.until(shared), ids[shared:]
-            branch.data = self._vocabulary.bytes_of(branch.ids)
-        for _ in writer.read(branch, ids):
+        ids = self._vocabulary.encode(self.asked.given.decode() + self._inside(fills))
+        branch = self._last.until(common_start(self._last.ids, ids))
+        branch.asked = replace(self.asked, room=max(self.asked.room, len(ids)))
+        branch.data = self._vocabulary.bytes_of(branch.ids)
+        for _ in writer.read(branch, ids[len(branch.ids) :]):
             yield
             if is_late():
                 return None
         self._last = branch
-        return branch.total + writer.log_end(branch)
+        end = writer.log_end(branch)
+        yield
+        return branch.total + end
 
     def _inside(self, fills: Sequence[str]) -> str:
         """The fills with the pinned text between them."""

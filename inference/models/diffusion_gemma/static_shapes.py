@@ -84,7 +84,7 @@ class RecordedNetwork(FusedNetwork):
 
     @property
     def prefix_sizes(self) -> tuple[int, ...]:
-        """The rows of the kept prefix buffers, which are those that a kept shape uses; ascending."""
+        """The sizes in rows of the prefix buffers in use, ascending."""
         return tuple(sorted(self._rows))
 
     @torch.inference_mode()

@@ -2,12 +2,16 @@
 
 import time
 from contextlib import closing
-from itertools import islice
+from itertools import islice, pairwise
 
 import pytest
 
 from inference.bench.infilling_middle import Ways
 from inference.engine import Engine, RequestError
+from inference.engine.canvas.segments import TextAndHoles
+from inference.engine.middle.asking import Asking
+from inference.engine.middle.region import Region
+from inference.engine.middle.writer import Writer
 from inference.messages import Hole, HoleKind, Outcome, Text
 from tests.inference.engine.filling import AFTER, BEFORE, Answer, fill, line, request
 
@@ -105,17 +109,44 @@ def test_several_texts_are_those_that_make_the_whole_likeliest(middle: Engine) -
             before = "".join(map("".join, zip(texts, in_order, strict=False))) + texts[number]
             in_order.append(fill(middle, before, line(max_tokens=6), "".join(texts[number + 1 :])).text)
         both = [in_order, fill(middle, *asked, texts[-1]).candidates[0].texts]
-        one, other = ways.region(texts, both)
+        one, other = (ways.region(texts, [each])[0] for each in both)
         gains.append(other - one)
     assert min(gains) > -1e-3
-    assert max(gains) > 1e-3, "other texts were never likelier"
+    assert max(gains) > 1.0, "other texts were never clearly likelier"
 
 
-def test_a_region_that_is_partly_known_is_as_likely_as_a_new_one(middle: Engine) -> None:
-    texts = ("def area(w, h):\n        total", "\n        print(", ")\n        return total\n")
-    fills = [(" = w * h", "total"), (" = w * h", "total, w"), (" = w * h", "total"), ("", "x"), (" = w", "x")]
-    ways = Ways(middle)
+@pytest.mark.parametrize(
+    ("before", "firsts"),
+    [("        total", (" = w * h", "", " = w")), ("    total = ", ("1", "w * h", "'a'")), ("x = foo", ("1", "w * h"))],
+)
+def test_a_region_that_is_partly_known_is_as_likely_as_a_new_one(
+    middle: Engine, before: str, firsts: tuple[str, ...]
+) -> None:
+    texts, ways = ("def area(w, h):\n" + before, "\n        print(", ")\n        return total\n"), Ways(middle)
+    fills = [(first, second) for first in (*firsts, firsts[0]) for second in ("total", "total, w", "total")]
     assert ways.region(texts, fills) == pytest.approx([ways.region(texts, [each])[0] for each in fills], abs=1e-3)
+
+
+def test_each_step_through_a_region_is_one_pass(middle: Engine) -> None:
+    loaded, family = middle.loaded, middle.loaded.family
+    parts = TextAndHoles(("a = ", "\n" * 300 + "b = ", "\n"), (line(), line()))
+    region = Region(loaded, Asking(loaded, family, request()), parts)
+    with closing(family.open(region.asked.prompt_ids)) as context:
+        list(context.encode())
+        writer = Writer(loaded, family, context, 0, None)
+        for fills in (("1", "2"), ("1", "3"), ("x", "3"), ("", "")):
+            passes = [writer.passes, *(writer.passes for _ in region.log_likelihood(writer, fills)), writer.passes]
+            assert max(after - before for before, after in pairwise(passes)) == 1
+
+
+def test_no_region_is_read_for_which_there_is_no_time(middle: Engine) -> None:
+    segments = ("a = f(", line(max_tokens=6), ")\nb = g(", line(max_tokens=6), ")\n" + LONG[-2000:])
+    whole = fill(middle, *segments).done.stats
+    middle.loaded.family.prompt_token_ms = 400.0
+    with closing(middle.infill(request("# new\n", *segments), deadline=time.monotonic() + 60)) as work:
+        answer = Answer(work)
+    assert answer.done.outcome is Outcome.COMPLETE
+    assert answer.done.stats.prefix_tokens < whole.prefix_tokens / 2
 
 
 def test_rework_keeps_the_start_and_offers_other_texts(middle: Engine) -> None:
