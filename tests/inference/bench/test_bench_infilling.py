@@ -11,6 +11,9 @@ from inference.bench import infilling, infilling_table, infilling_tasks
 from inference.bench.infilling import SolveOptions, Solver
 from inference.bench.infilling_tasks import InfillingTask, TaskError
 from inference.engine import Engine
+from inference.engine.infilling import Infilling
+from inference.engine.middle.infilling import MiddleInfilling
+from inference.messages import InfillRequest, Text
 from tests.inference.models import random_masked
 
 HELD_OUT = Path(__file__).parents[2] / "data" / "held_out.jsonl.gz"
@@ -107,6 +110,27 @@ def test_the_canvas_alone_does_without_the_encoder(engine: Engine) -> None:
     tasks = [task for task in infilling_tasks.read(HELD_OUT, 16) if task.single_line]
     assert any(both.fill(task).steps > 1 for task in tasks)
     assert all(alone.fill(task).steps == 1 for task in tasks)
+
+
+class AskedEngine(Engine):
+    """Records the requests."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine.loaded)
+        self.asked: list[InfillRequest] = []
+
+    def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Infilling | MiddleInfilling:
+        self.asked.append(request)
+        return super().infill(request, deadline=deadline)
+
+
+def test_what_is_typed_first_is_asked_at_each_character(middle: Engine) -> None:
+    engine = AskedEngine(middle)
+    typed = Solver(engine, SolveOptions(typed=3)).fill(ADD)
+    before = [request.segments[0] for request in engine.asked]
+    assert before == [Text(ADD.prompt[: len(ADD.prompt) - missing]) for missing in (3, 2, 1, 0)]
+    assert [request.quick for request in engine.asked] == [True, True, True, False]
+    assert typed.text == Solver(middle, SolveOptions()).fill(ADD).text
 
 
 def test_command_writes_predictions_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
