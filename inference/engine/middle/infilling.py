@@ -28,12 +28,16 @@ _TEXTS = 3
 """How many texts to choose from for each of several holes."""
 _TEXTS_SHARE = 0.5
 """Writing them may take this share of the time until the deadline, divided equally among the holes."""
+_CHOICE_TOKENS = 1_000
+"""The most tokens to read in order to choose."""
+_CHOICE_SHARE = 0.9
+"""No pass of the choice begins after this share of the time until the deadline."""
 _REGION_CHARACTERS = 2_000
 """With more pinned text than this between the holes, reading the region takes too long."""
 _MARGIN = 1.0
 """How much likelier another text must make the region, in nats; less is chance."""
 _SPARE = 3
-"""How many alternatives to try if the likeliest text repeats itself."""
+"""How many alternatives to try if the likeliest text is blank or repeats itself."""
 
 
 class MiddleInfilling(MiddleReading):
@@ -107,9 +111,13 @@ class MiddleInfilling(MiddleReading):
             writer = (yield from self._region_writer(region, stack)) if self._with_others() else None
             if writer is None:
                 return
+            left = _CHOICE_TOKENS
             for number in self._with_others():
                 if self._is_complete():
-                    yield from self._likeliest(number, region, writer)
+                    tokens = region.unread_tokens(number, self._texts(), len(self._filled[number]))
+                    if tokens <= left and self._can_read(tokens):
+                        left -= tokens
+                        yield from self._likeliest(number, region, writer)
             self._counters.steps += writer.passes
 
     def _likeliest(self, number: int, region: Region, writer: Writer) -> Iterator[MiddleEvent | None]:
@@ -119,12 +127,16 @@ class MiddleInfilling(MiddleReading):
         texts, sums = self._texts(), dict[tuple[str, ...], float]()
         for each in list(self._filled[number]):
             fills = [*texts[:number], *each.texts, *texts[number + 1 :]]
-            found = yield from region.log_likelihood(writer, fills, self._late)
+            found = yield from region.log_likelihood(writer, fills, self._is_nearly_late)
             if found is None or not self._is_complete():
                 return
             sums[each.texts] = found if sums else found + _MARGIN
         self._filled[number].sort(key=lambda each: (answered.flaws(each), -sums[each.texts]))
         yield self._draft() if self._request.drafts else None
+
+    def _is_nearly_late(self) -> bool:
+        """Whether another pass could miss the deadline."""
+        return self._is_after(time.monotonic(), _CHOICE_SHARE)
 
     def _vary(self) -> Iterator[MiddleEvent | None]:
         """Writes alternatives for the hole where the model is least sure, now that all holes have texts."""
@@ -171,6 +183,7 @@ class MiddleInfilling(MiddleReading):
         if text is not None:
             found = sorted(found[1:], key=lambda each: -each.score) or found
         if found[0].end is not None:
+            found = [each for each in found if each.text.strip()] or found
             ranked = [each.ranked(place, writer.passes) for place, each in enumerate(found)]
             ranked.sort(key=lambda each: (answered.flaws(each), each.number > 0, -each.score))
             self._filled[number] = ranked[:wanted]
@@ -180,7 +193,8 @@ class MiddleInfilling(MiddleReading):
         """How many texts to write beyond the wanted ones, in case one is the current text or useless."""
         if text is not None:
             return 1
-        return 0 if self._request.quick or not repetition.repeats(branch.text) else _SPARE
+        is_useless = not branch.text.strip() or repetition.repeats(branch.text)
+        return _SPARE if is_useless and not self._request.quick else 0
 
     def _write(self, number: int, branch: Branch, writer: Writer) -> Generator[MiddleEvent | None, None, int]:
         """The likeliest text; follows what is typed meanwhile. Left without an end if it disagrees."""
@@ -210,13 +224,16 @@ class MiddleInfilling(MiddleReading):
     def _further(
         self, number: int, branches: Branches, found: list[Branch], wanted: int
     ) -> Iterator[MiddleEvent | None]:
-        """Appends alternatives, while there is time and the first is still right."""
+        """Appends alternatives, while there is time and the first is still right. Several holes share the time, but
+        each gets a text that is not blank.
+        """
         if self._cut:
             return
         share = _TEXTS_SHARE * (len(self._filled) + 1) / len(self._parts.holes) if self._region else 1.0
         for _ in branches.further(found, wanted):
             yield None
-            if self._is_after(time.monotonic(), share) or not found[0].text.startswith(self._typed(number)):
+            is_over = self._is_after(time.monotonic(), share) and any(each.text.strip() for each in found)
+            if is_over or self._late() or not found[0].text.startswith(self._typed(number)):
                 break
 
     def _typed(self, number: int) -> str:

@@ -25,6 +25,11 @@ class Region:
         self.asked = asking.of(around, ("",), 0)
         self._last = Branch(self.asked, [], 0, b"")
 
+    def unread_tokens(self, number: int, fills: Sequence[str], texts: int) -> int:
+        """How many tokens to read in order to know the likelihood with so many texts for one hole."""
+        new = 0 if self._last.ids else len(self._vocabulary.encode(self._inside(fills)))
+        return new + texts * len(self._vocabulary.encode(self._inside(fills, number)))
+
     def log_likelihood(
         self, writer: Writer, fills: Sequence[str], is_late: Callable[[], bool] = lambda: False
     ) -> Generator[None, None, float | None]:
@@ -47,6 +52,6 @@ class Region:
         yield
         return branch.total + end
 
-    def _inside(self, fills: Sequence[str]) -> str:
-        """The fills with the pinned text between them."""
-        return "".join(fill + text for fill, text in zip(fills, self._inner, strict=True))
+    def _inside(self, fills: Sequence[str], first: int = 0) -> str:
+        """The fills from number `first` on, with the pinned text between them."""
+        return "".join(fill + text for fill, text in zip(fills[first:], self._inner[first:], strict=True))

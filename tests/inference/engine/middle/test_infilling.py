@@ -139,6 +139,12 @@ def test_each_step_through_a_region_is_one_pass(middle: Engine) -> None:
     assert all(after - before <= 1 for before, after in pairwise(passes))
 
 
+def test_a_long_region_is_not_read_to_choose_texts(middle: Engine) -> None:
+    hole = line(max_tokens=6)
+    steps = [fill(middle, "a = ", hole, "\n" + "b = 1\n" * lines + "c = ", hole, "\n").done.stats for lines in (3, 300)]
+    assert steps[0].steps > steps[1].steps
+
+
 def test_no_region_is_read_for_which_there_is_no_time(middle: Engine) -> None:
     segments = ("a = f(", line(max_tokens=6), ")\nb = g(", line(max_tokens=6), ")\n" + LONG[-2000:])
     whole = fill(middle, *segments).done.stats
