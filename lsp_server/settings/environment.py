@@ -3,6 +3,7 @@
 `INFILL_LS_MAX_STEPS=8` sets `maxSteps`, `INFILL_LS_DEADLINE_MS_INVOKED=500` sets `deadlineMs.invoked`.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -40,7 +41,7 @@ def environment_layers(environment: Mapping[str, str]) -> tuple[list[Layer], lis
             continue
         try:
             layers.append(Layer(f"environment variable {name}", _layer(text, *known[name])))
-        except msgspec.ValidationError as error:
+        except (msgspec.ValidationError, ValueError) as error:
             problems.append(f"environment variable {name}: {plain(error)}; ignored")
     return layers, problems
 
@@ -56,8 +57,9 @@ def _variables(group: Struct, prefix: str, keys: tuple[str, ...]) -> Iterator[tu
 
 
 def _layer(text: str, keys: tuple[str, ...], kind: Any, is_list: bool) -> Any:
-    """The raw settings with the value of a variable's text. Raises msgspec.ValidationError."""
-    items = [item.strip() for item in text.split(",") if item.strip()]
+    """The raw settings with the value of a variable's text. Raises msgspec.ValidationError or ValueError."""
+    is_array = is_list and text.strip().startswith('["')  # as in the configuration file
+    items = json.loads(text) if is_array else [item.strip() for item in text.split(",") if item.strip()]
     value = converted(items if is_list else text.strip(), kind, strict=False)
     for key in reversed(keys):
         value = {key: value}

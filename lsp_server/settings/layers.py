@@ -86,7 +86,7 @@ def converted(value: object, kind: Any, *, strict: bool = True) -> Any:
     return found
 
 
-def plain(error: msgspec.ValidationError) -> str:
+def plain(error: Exception) -> str:
     """The problem with a value, worded for the user."""
     return str(error).replace("`", "").removesuffix(" - at $")
 

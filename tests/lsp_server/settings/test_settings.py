@@ -158,6 +158,8 @@ def test_what_is_read_at_start_stays_until_the_next_start() -> None:
         ("INFILL_LS_MAX_STEPS", "8", {"maxSteps": 8}),
         ("INFILL_LS_DEADLINE_MS_INVOKED", "500", {"deadlineMs": {"invoked": 500}}),
         ("INFILL_LS_DISABLED_LANGUAGES", "sql, markdown", {"disabledLanguages": ("sql", "markdown")}),
+        ("INFILL_LS_DISABLED_GLOBS", '["*.sql", "a, b.py"]', {"disabledGlobs": ("*.sql", "a, b.py")}),
+        ("INFILL_LS_DISABLED_GLOBS", "[ab]*.py,*.sql", {"disabledGlobs": ("[ab]*.py", "*.sql")}),
         ("INFILL_LS_TRUST_WORKSPACE", "1", {"trustWorkspace": True}),
         ("INFILL_LS_PREFETCH", "false", {"prefetch": False}),
         ("INFILL_LS_COMPLETION", "never", {"completion": "never"}),
@@ -181,6 +183,8 @@ def test_the_environment_sets_what_the_settings_do(variable: str, text: str, rea
         ("INFILL_LS_START_WORKER", "0", "no longer a setting; ignored"),
         ("INFILL_LS_MARKER", "\udcff", "half a surrogate pair; ignored"),
         ("INFILL_LS_DTYPE", "\udcff", "half a surrogate pair; ignored"),
+        ("INFILL_LS_DISABLED_GLOBS", '["*.sql"', "Expecting ',' delimiter"),
+        ("INFILL_LS_DISABLED_GLOBS", '["\udcff"]', "half a surrogate pair; ignored"),
     ],
 )
 def test_a_bad_variable_is_reported_by_name(variable: str, text: str, said: str) -> None:
