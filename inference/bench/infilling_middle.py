@@ -182,7 +182,7 @@ def joint(ways: Ways, tasks: Iterable[JointTask]) -> Iterator[dict[str, list[boo
 
 
 def _joint(ways: Ways, texts: Sequence[str], count: int) -> Iterator[tuple[str, Sequence[str]]]:
-    """Fills each hole with nothing in the others, in order, surest first, and in the likeliest combination."""
+    """Fills each hole with nothing in the others, in order, surest first, in combination, by the engine."""
 
     @cache
     def fill(number: int, fills: tuple[str, ...]) -> Branch:

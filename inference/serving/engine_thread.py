@@ -36,11 +36,11 @@ LoadInfiller = Callable[[WorkerArguments, OnProgress], Infiller]
 
 @asynccontextmanager
 async def engine_thread(
-    arguments: WorkerArguments, load: LoadInfiller, scheduler: Scheduler, observer: WorkerService
+    arguments: WorkerArguments, load: LoadInfiller, scheduler: Scheduler, service: WorkerService
 ) -> AsyncIterator[None]:
     """Loads and runs in its own thread. A daemon, so that a process told to stop does not wait for a load."""
     tell = asyncio.get_running_loop().call_soon_threadsafe
-    work = partial(_work, arguments, load, scheduler, observer, tell)
+    work = partial(_work, arguments, load, scheduler, service, tell)
     threading.Thread(target=work, name="engine", daemon=True).start()
     yield
 
@@ -49,24 +49,24 @@ def _work(
     arguments: WorkerArguments,
     load: LoadInfiller,
     scheduler: Scheduler,
-    observer: WorkerService,
+    service: WorkerService,
     tell: Callable[..., Any],
 ) -> None:
     try:
-        tell(observer.progress, 0.0, "starting")
+        tell(service.progress, 0.0, "starting")
         _share_the_machine()
         _name_a_temporary_folder(arguments.socket.parent)
         if arguments.model == AUTO:
             choice = auto.choose(arguments.device)
-            tell(observer.chosen, *choice)
+            tell(service.chosen, *choice)
             arguments = msgspec.structs.replace(arguments, model=choice.model)
-        engine = load(arguments, throttled(partial(tell, observer.progress)))
-        tell(observer.ready, engine)
+        engine = load(arguments, throttled(partial(tell, service.progress)))
+        tell(service.ready, engine)
         scheduler.run(engine)
     except DeviceLostError as error:
-        tell(observer.failed, ErrorCode.INTERNAL, str(error))
+        tell(service.failed, ErrorCode.INTERNAL, str(error))
     except BaseException as error:
-        tell(observer.failed, *load_failure(error, arguments))
+        tell(service.failed, *load_failure(error, arguments))
 
 
 def load_engine(arguments: WorkerArguments, on_progress: OnProgress) -> Infiller:

@@ -193,10 +193,10 @@ async def _closed(closing: Coroutine[Any, Any, None]) -> None:
 
 @asynccontextmanager
 async def connection(
-    arguments: WorkerArguments, connect: ConnectInfiller, jobs: RemoteJobs, observer: WorkerService
+    arguments: WorkerArguments, connect: ConnectInfiller, jobs: RemoteJobs, service: WorkerService
 ) -> AsyncIterator[None]:
     """Connects in the background while `jobs` run. On exit, fails open requests and disconnects."""
-    connecting = asyncio.create_task(_connect(arguments, connect, jobs, observer))
+    connecting = asyncio.create_task(_connect(arguments, connect, jobs, service))
     try:
         yield
     finally:
@@ -205,15 +205,15 @@ async def connection(
 
 
 async def _connect(
-    arguments: WorkerArguments, connect: ConnectInfiller, jobs: RemoteJobs, observer: WorkerService
+    arguments: WorkerArguments, connect: ConnectInfiller, jobs: RemoteJobs, service: WorkerService
 ) -> None:
-    """Reports to `observer`; never raises an Exception."""
-    observer.progress(0.0, "starting")
+    """Reports to `service`; never raises an Exception."""
+    service.progress(0.0, "starting")
     try:
-        infiller = await connect(arguments, throttled(observer.progress))
+        infiller = await connect(arguments, throttled(service.progress))
     except Exception as error:
-        observer.failed(*load_failure(error, arguments))
+        service.failed(*load_failure(error, arguments))
     else:
         release_memory()  # reading a tokenizer of 262,144 tokens takes 90 MB more than keeping it
         jobs.begin(infiller)
-        observer.ready(infiller)
+        service.ready(infiller)

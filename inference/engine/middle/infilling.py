@@ -1,5 +1,7 @@
 """Works on one request with a causal model: hole after hole, each seeing the text of all others.
 
+Each of several holes gets several texts; then it picks those that make the whole region likeliest.
+
 Each step makes at most one forward pass. Between two steps the worker can turn to another request, amend this one or
 stop it.
 """

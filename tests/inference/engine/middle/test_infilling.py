@@ -119,9 +119,7 @@ def test_several_texts_are_those_that_make_the_whole_likeliest(middle: Engine) -
     ("before", "firsts"),
     [("        total", (" = w * h", "", " = w")), ("    total = ", ("1", "w * h", "'a'")), ("x = foo", ("1", "w * h"))],
 )
-def test_a_region_that_is_partly_known_is_as_likely_as_a_new_one(
-    middle: Engine, before: str, firsts: tuple[str, ...]
-) -> None:
+def test_a_partly_known_region_is_as_likely_as_a_new_one(middle: Engine, before: str, firsts: tuple[str, ...]) -> None:
     texts, ways = ("def area(w, h):\n" + before, "\n        print(", ")\n        return total\n"), Ways(middle)
     fills = [(first, second) for first in (*firsts, firsts[0]) for second in ("total", "total, w", "total")]
     assert ways.region(texts, fills) == pytest.approx([ways.region(texts, [each])[0] for each in fills], abs=1e-3)
