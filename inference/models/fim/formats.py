@@ -25,6 +25,7 @@ _ELSEWHERE = ("bfloat16", "float16", "float32")
 _PROMPT_ROWS, _LINE_PASSES = 256, 12
 """A line costs about this many new prompt rows, and this many passes of few rows."""
 _FEW = (4, 8, 12, 16)
+"""The least of them always takes the way of a single row: a pass that checks guesses must round as one without them."""
 _SHAPE, _COPIES = (3072, 1024), 4
 """Of the measured matrices, which together are larger than most caches."""
 _WORTH_MEMORY = 0.75
@@ -68,7 +69,7 @@ def speed() -> Speed:
     except (OSError, msgspec.DecodeError):
         known = {}
     found = known.get(key)
-    if found is None or {*found.formats} != {*_ON_CPU} or found.unpacked not in PRECISIONS:
+    if found is None or {*found.formats} != {*_ON_CPU} or found.unpacked not in PRECISIONS or found.few < _FEW[0]:
         with _one_thread():
             found = measured()
         _write(file, {**known, key: found})
@@ -110,7 +111,7 @@ def measured() -> Speed:
         "float32": _seconds(wholes, _PROMPT_ROWS) + _LINE_PASSES * _seconds(wholes, 1),
     }
     few = [rows for rows in _FEW if _seconds(kernel, rows) < _seconds(many[unpacked], rows)]
-    return Speed(tuple(sorted(costs, key=lambda name: costs[name])), unpacked, max(few, default=1))
+    return Speed(tuple(sorted(costs, key=lambda name: costs[name])), unpacked, max(few, default=_FEW[0]))
 
 
 def _seconds(matrices: list[Matrix], rows: int) -> float:
