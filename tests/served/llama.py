@@ -1,14 +1,13 @@
 """llama.cpp's own server on the CPU, from the package xllamacpp, which install.sh puts beside vLLM: FOLDER/llama.
 
-It serves the GGUF file that `INFILL_TEST_GGUF` names, else Qwen2.5-Coder 0.5B if it was pulled, else the small
-checkpoint that fills in the middle. `INFILL_TEST_LLAMA` names another environment with the package.
+It serves the GGUF file that `INFILL_TEST_GGUF` names, else Qwen2.5-Coder 0.5B, which `make test-served` pulls.
+`INFILL_TEST_LLAMA` names another environment with the package.
 """
 
 import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +15,6 @@ from urllib.request import urlopen
 
 from inference.models import downloads
 from inference.models.catalogue import FIRST
-from tests.served.vllm import FIM
 
 
 def _pulled() -> str | None:
@@ -31,7 +29,6 @@ PYTHON = FOLDER / "bin" / "python"
 MODEL = os.environ.get("INFILL_TEST_GGUF") or _pulled()
 START_S = 120
 NAME = "small"
-_CONVERT = Path(__file__).with_name("to_gguf.py")
 _SERVE = """
 import sys, threading, xllamacpp
 params = xllamacpp.CommonParams()
@@ -45,14 +42,13 @@ threading.Event().wait()
 
 class Llama:
     def __init__(self, scratch: Path) -> None:
-        file, self.log = MODEL or str(scratch / "fim.gguf"), scratch / "llama.log"
-        if MODEL is None:
-            subprocess.run([sys.executable, str(_CONVERT), str(FIM), file], check=True)
+        """With `MODEL`, which must be here."""
+        self.log = scratch / "llama.log"
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
-        words = [str(PYTHON), "-c", _SERVE, file, str(port), NAME]
+        words = [str(PYTHON), "-c", _SERVE, str(MODEL), str(port), NAME]
         with self.log.open("w") as output:
             self._process = subprocess.Popen(words, stdout=output, stderr=output, start_new_session=True)
 

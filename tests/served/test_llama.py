@@ -6,19 +6,29 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from lsprotocol.types import Position
 
+from inference.bench import infilling_tasks
 from inference.messages import Candidate, Outcome
+from tests.e2e.conftest import PATIENT
+from tests.e2e.editor import Editor, capabilities
+from tests.e2e.workbench import Workbench
 from tests.inference.remote.partner.asking import one_hole, partner_at
 from tests.served.commands import check_fills_alone, with_partner
-from tests.served.llama import NAME, PYTHON, VARIABLE, Llama
+from tests.served.llama import MODEL, NAME, PYTHON, VARIABLE, Llama
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(1500)]
+
+HELD_OUT = Path(__file__).parents[1] / "data" / "held_out.jsonl.gz"
+LINES = 25
 
 
 @pytest.fixture(scope="module")
 def llama(tmp_path_factory: pytest.TempPathFactory, skip_loudly: Callable[[str], NoReturn]) -> Iterator[Llama]:
     if not PYTHON.exists():
         skip_loudly(f"llama.cpp's server is not tested: {VARIABLE} names no environment (see tests/served/llama.py)")
+    if MODEL is None:
+        skip_loudly("llama.cpp's server is not tested: Qwen2.5-Coder 0.5B could not be pulled")
     server = Llama(tmp_path_factory.mktemp("llama"))
     try:
         server.wait()
@@ -47,3 +57,40 @@ async def test_doctor_says_that_it_has_infill(llama: Llama, runtime_folder: Path
 
 async def test_a_file_is_filled_by_it_alone(llama: Llama, runtime_folder: Path, tmp_path: Path) -> None:
     await check_fills_alone(tmp_path, runtime_folder, llama.url, NAME)
+
+
+async def test_together_no_worse_than_the_better_of_two(llama: Llama, runtime_folder: Path) -> None:
+    """Hidden lines: the embedded model's drafts, the partner alone, and the drafts refined by the partner."""
+    tasks = [each for each in infilling_tasks.read(HELD_OUT) if each.kind == "line"]
+    tasks = [each for each in tasks if (each.prompt + each.suffix).isascii()][:LINES]
+    options = {**PATIENT, "device": "cpu", "prefetch": False, "partner": {"url": llama.url, "model": NAME}}
+    own = await Editor.start(runtime_folder, capabilities(), {**options, "model": "embedded"})
+    other = await Editor.start(runtime_folder, capabilities(), {**options, "model": "partner"})
+    exact = {"draft": 0, "partner": 0, "together": 0}
+    for task in tasks:
+        found = {"partner": await _filled(other, task), **await _refined(own, task)}
+        for who, text in found.items():
+            exact[who] += text.strip() == task.parts.solution.strip()
+    print(f"{len(tasks)} lines, exact: {exact}")
+    assert exact["together"] >= max(exact["draft"], exact["partner"]) > 0
+    assert [await own.quit(), await other.quit()] == [0, 0]
+
+
+async def _filled(editor: Editor, task: infilling_tasks.InfillingTask) -> str:
+    uri = Workbench(editor).open(task.parts.before + task.parts.after)
+    items = await editor.complete(uri, _end(task.parts.before))
+    return str(items[0].insert_text) if items else ""
+
+
+async def _refined(editor: Editor, task: infilling_tasks.InfillingTask) -> dict[str, str]:
+    bench, at = Workbench(editor), _end(task.parts.before)
+    uri = bench.open(task.parts.before + task.parts.after)
+    items = await editor.complete(uri, at)
+    draft = str(items[0].insert_text) if items else ""
+    if items and (await bench.command("infill-ls.refineSuggestion", items[0].command.arguments[0], uri))["applied"]:
+        items = await editor.complete(uri, at)
+    return {"draft": draft, "together": str(items[0].insert_text) if items else ""}
+
+
+def _end(text: str) -> Position:
+    return Position(text.count("\n"), len(text.rpartition("\n")[2]))
