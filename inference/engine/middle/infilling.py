@@ -8,41 +8,31 @@ stop it.
 
 import time
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from itertools import compress
 
 from inference.engine.canvas import answered, repetition
 from inference.engine.canvas.answered import Filled, RankedFill
 from inference.engine.canvas.fills import Written
 from inference.engine.canvas.plan import Group
-from inference.engine.errors import RequestError
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.middle import question
 from inference.engine.middle.branch import Branch, End
 from inference.engine.middle.branches import Branches
-from inference.engine.middle.reading import MiddleEvent, MiddleReading
-from inference.engine.middle.region import Region
+from inference.engine.middle.choosing import MiddleChoosing
+from inference.engine.middle.reading import MiddleEvent
 from inference.engine.middle.writer import Lookup, Writer
-from inference.messages import MAX_CANDIDATES, Candidate, Done, Draft, InfillRequest, Outcome
+from inference.messages import MAX_CANDIDATES, Candidate, Done, InfillRequest, Outcome
 from inference.models.family import MiddleFamily
 
 _TEXTS = 3
 """How many texts to choose from for each of several holes."""
 _TEXTS_SHARE = 0.5
 """Writing them may take this share of the time until the deadline, divided equally among the holes."""
-_CHOICE_TOKENS = 1_000
-"""The most tokens to read in order to choose."""
-_CHOICE_SHARE = 0.9
-"""No pass of the choice begins after this share of the time until the deadline."""
-_REGION_CHARACTERS = 2_000
-"""With more pinned text than this between the holes, reading the region takes too long."""
-_MARGIN = 1.0
-"""How much likelier another text must make the region, in nats; less is chance."""
 _SPARE = 3
 """How many alternatives to try if the likeliest text is blank or repeats itself."""
 
 
-class MiddleInfilling(MiddleReading):
+class MiddleInfilling(MiddleChoosing):
     """The work on one request: drafts if requested, then the candidates, best first, then Done."""
 
     def __init__(
@@ -52,7 +42,6 @@ class MiddleInfilling(MiddleReading):
         super().__init__(model, family, request, deadline)
         self._wanted = 1 if request.quick else min(max(1, request.candidates), MAX_CANDIDATES)
         self._region = None if request.quick else self._common_region()
-        self._cut = False
 
     def amend(self, hole: int, text: str) -> None:
         """Pins `text`, the whole text now at the start of a hole, before the next step. Raises RequestError."""
@@ -85,60 +74,6 @@ class MiddleInfilling(MiddleReading):
         while len(self._filled) < count and not self._cut and not (self._filled and self._late()):
             hole = next(number for number in range(count) if number not in self._filled)
             yield from self._fill(hole, wanted)
-
-    def _is_complete(self) -> bool:
-        """Whether every hole has a text and there is time for more."""
-        return len(self._filled) == len(self._parts.holes) and not self._cut and not self._late()
-
-    def _common_region(self) -> Region | None:
-        """From the first hole to the last; None if that is too long, or with one hole, an instruction or a rework."""
-        texts, holes = self._parts.texts, self._parts.holes
-        if len(holes) == 1 or self._asking.chats or any(map(question.is_rewritten, holes)):
-            return None
-        kept = (hole.text for hole in holes if hole.strength == 0)
-        if sum(map(len, (*texts[1:-1], *kept))) > _REGION_CHARACTERS:
-            return None
-        with suppress(RequestError):
-            return Region(self._model, self._asking, self._parts)
-        return None
-
-    def _with_others(self) -> list[int]:
-        """The holes with several texts, the least sure first."""
-        several = [number for number, found in self._filled.items() if found[1:]]
-        return sorted(several, key=lambda number: self._filled[number][0].score)
-
-    def _choose(self, region: Region) -> Iterator[MiddleEvent | None]:
-        """Puts those texts first that make the region likeliest, hole by hole, the least sure first."""
-        with ExitStack() as stack:
-            writer = (yield from self._region_writer(region, stack)) if self._with_others() else None
-            if writer is None:
-                return
-            left = _CHOICE_TOKENS
-            for number in self._with_others():
-                if self._is_complete():
-                    tokens = region.unread_tokens(number, self._texts(), len(self._filled[number]))
-                    if tokens <= left and self._can_read(tokens):
-                        left -= tokens
-                        yield from self._likeliest(number, region, writer)
-            self._counters.steps += writer.passes
-
-    def _likeliest(self, number: int, region: Region, writer: Writer) -> Iterator[MiddleEvent | None]:
-        """Sorts the texts of a hole by the likelihood of the region with each; the first stays unless one is clearly
-        likelier.
-        """
-        texts, sums = self._texts(), dict[tuple[str, ...], float]()
-        for each in list(self._filled[number]):
-            fills = [*texts[:number], *each.texts, *texts[number + 1 :]]
-            found = yield from region.log_likelihood(writer, fills, self._is_nearly_late)
-            if found is None or not self._is_complete():
-                return
-            sums[each.texts] = found if sums else found + _MARGIN
-        self._filled[number].sort(key=lambda each: (answered.flaws(each), -sums[each.texts]))
-        yield self._draft() if self._request.drafts else None
-
-    def _is_nearly_late(self) -> bool:
-        """Whether another pass could miss the deadline."""
-        return self._is_after(time.monotonic(), _CHOICE_SHARE)
 
     def _vary(self) -> Iterator[MiddleEvent | None]:
         """Writes alternatives for the hole where the model is least sure, now that all holes have texts."""
@@ -240,19 +175,3 @@ class MiddleInfilling(MiddleReading):
 
     def _typed(self, number: int) -> str:
         return self._parts.holes[number].starts_with
-
-    def _draft(self, number: int | None = None, branch: Branch | None = None) -> Draft:
-        """The current state of the hole in progress, the texts of filled holes, and nothing in the others."""
-        known = {other: ((found[0].texts[0],), (found[0].written.confidence,)) for other, found in self._filled.items()}
-        nothing: tuple[tuple[str, ...], tuple[float, ...]] = ((), ())
-        here = branch.pieces(self._model.vocabulary) if branch else nothing
-        parts = [here if hole == number else known.get(hole, nothing) for hole in range(len(self._parts.holes))]
-        most = sum(map(question.room, self._parts.holes))
-        done = (len(branch.choices) if branch else 0) + sum(found[0].tokens for found in self._filled.values())
-        return Draft(
-            self._request.id,
-            min(done, most),
-            most,
-            tuple(texts for texts, _ in parts),
-            tuple(sure for _, sure in parts),
-        )

@@ -34,6 +34,8 @@ class MiddleReading(Work[MiddleEvent]):
         self._asking = Asking(model, family, request)
         self._filled: dict[int, list[RankedFill]] = {}
         """The answers of each hole, best first, in filling order."""
+        self._cut = False
+        """Whether the deadline cut a text short."""
 
     def _read(self, number: int, stack: ExitStack) -> Generator[None, None, tuple[Branch, list[int] | None, Context]]:
         """Reads the prompt of a hole and its given text; a shorter one where reading the whole would take too long.
@@ -88,3 +90,23 @@ class MiddleReading(Work[MiddleEvent]):
         """The text of each hole as far as known."""
         filled = self._filled
         return [filled[number][0].texts[0] if number in filled else "" for number in range(len(self._parts.holes))]
+
+    def _is_complete(self) -> bool:
+        """Whether every hole has a text and there is time for more."""
+        return len(self._filled) == len(self._parts.holes) and not self._cut and not self._late()
+
+    def _draft(self, number: int | None = None, branch: Branch | None = None) -> Draft:
+        """The current state of the hole in progress, the texts of filled holes, and nothing in the others."""
+        known = {other: ((found[0].texts[0],), (found[0].written.confidence,)) for other, found in self._filled.items()}
+        nothing: tuple[tuple[str, ...], tuple[float, ...]] = ((), ())
+        here = branch.pieces(self._model.vocabulary) if branch else nothing
+        parts = [here if hole == number else known.get(hole, nothing) for hole in range(len(self._parts.holes))]
+        most = sum(map(question.room, self._parts.holes))
+        done = (len(branch.choices) if branch else 0) + sum(found[0].tokens for found in self._filled.values())
+        return Draft(
+            self._request.id,
+            min(done, most),
+            most,
+            tuple(texts for texts, _ in parts),
+            tuple(sure for _, sure in parts),
+        )
