@@ -24,7 +24,7 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]  # public, tho
     hf_raise_for_status,
 )
 
-from inference.models.downloads import PART, REVISION, FileRecord, Pulled, is_wanted
+from inference.models.downloads import PART, REVISION, FileRecord, Pulled, has_size, is_wanted
 
 _SILENCE_S = 30.0
 """A transfer silent for this long counts as broken."""
@@ -138,7 +138,7 @@ def _empty(stream: BinaryIO) -> None:
 
 def is_intact(path: Path, file: FileRecord) -> bool:
     """Whether a file on disk matches the hub's description."""
-    if not path.is_file() or path.stat().st_size != file.size:  # opening a pipe would block
+    if not has_size(path, file.size):  # opening a pipe would block
         return False
     with path.open("rb") as stream:
         return _digest(stream, file) == file.digest

@@ -162,6 +162,26 @@ def test_nothing_is_fetched_twice(hub: Hub, home: Path, pull: Pull) -> None:
     assert fetched(hub) == [WEIGHTS]
 
 
+@pytest.mark.parametrize("left", [None, 5000])
+def test_weights_that_are_gone_or_cut_off_are_pulled_again(hub: Hub, home: Path, pull: Pull, left: int | None) -> None:
+    pull()
+    weights = folder_in(home) / WEIGHTS
+    weights.unlink() if left is None else os.truncate(weights, left)
+    (found,) = names_found(home, NAME)
+    assert f"{weights} is missing or cut off" in found and f"run: infill-ls models pull {NAME}" in found
+    hub.requests.clear()
+    pull()
+    assert fetched(hub) == [WEIGHTS]
+    assert names_found(home, NAME) == [str(folder_in(home))]
+
+
+def test_a_pinned_file_cut_off_by_hand_is_not_here(home: Path) -> None:
+    file = folder_in(home, CODER) / f"{CODER}-instruct-q4_k_m.gguf"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"GGUF")
+    assert f"{file} is missing or cut off" in names_found(home, CODER)[0]
+
+
 def test_a_file_that_is_not_what_the_hub_promised_is_not_kept(hub: Hub, home: Path, pull: Pull) -> None:
     for damaged in (WEIGHTS, "config.json"):  # known by SHA-256, and by git's hash
         hub.damaged = damaged
