@@ -15,7 +15,7 @@ from typing import Any
 
 from inference.models import checkpoint_files
 from inference.models.family import ModelError
-from inference.models.gguf import header, stated
+from inference.models.gguf import header
 
 _MOST_FILES, _MOST_ENTRIES, _DEPTH = 200, 20_000, 5
 _MANIFEST_LIMIT_BYTES = 1 << 18
@@ -54,7 +54,15 @@ def found(environment: Mapping[str, str] | None = None, home: Path | None = None
     return sorted(files.values(), key=lambda one: (not one.fills, -one.bytes_))
 
 
+def file_of(name: str) -> str:
+    """The path of the first model of this name, as `found` names it; "" if there is none. Reads no header."""
+    files = islice(_files(os.environ, Path.home()), _MOST_FILES)
+    return next((str(path.resolve()) for _, known, path in files if _shown(known) == name and path.is_file()), "")
+
+
 def _described(program: str, name: str, path: Path) -> FoundModel:
+    from inference.models.gguf import stated  # it imports tokenizers
+
     architecture = problem = ""
     try:
         architecture = header.architecture(path)
