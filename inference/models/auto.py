@@ -1,12 +1,15 @@
-"""Resolves the model `auto`: the best downloaded one that runs well here, otherwise the embedded one.
+"""Resolves the model `auto`: the best downloaded one that runs well here, or slowly, otherwise the embedded one.
 
 Runs in the worker, before torch is imported if nothing was downloaded.
 """
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from inference.models import catalogue, downloads
-from inference.models.catalogue import EMBEDDED
+from inference.models.catalogue import EMBEDDED, Published
+
+if TYPE_CHECKING:
+    from inference.models.recommend import Machine
 
 
 class AutoChoice(NamedTuple):
@@ -23,12 +26,24 @@ def choose(device: str | None) -> AutoChoice:
         return AutoChoice(EMBEDDED, "no other model is on this machine")
     from inference.models import recommend  # it imports torch
 
-    machine = recommend.this_machine(device)
+    return among(here, recommend.this_machine(device))
+
+
+def among(here: list[Published], machine: "Machine") -> AutoChoice:
+    """The model for a machine, of those that were pulled; the embedded one only if none of them can be typed with."""
+    from inference.models import recommend
+
     fits = {entry.name: recommend.judge(entry, machine) for entry in here}
-    able = [entry for entry in here if fits[entry.name].verdict is recommend.Verdict.RUNS]
-    if not able:
+    fast, slow = (
+        [entry for entry in here if fits[entry.name].verdict is verdict]
+        for verdict in (recommend.Verdict.RUNS, recommend.Verdict.SLOW)
+    )
+    if not (able := fast or slow):
         reasons = "; ".join(f"{name} {fit.words}" for name, fit in fits.items())
         return AutoChoice(EMBEDDED, f"of what was pulled nothing runs well here: {reasons}")
     best = recommend.best(able)
-    left = "; ".join(f"{entry.name} {fits[entry.name].words}" for entry in here if entry not in able)
-    return AutoChoice(best.name, f"the best of what was pulled: {fits[best.name].words}{left and f'; {left}'}")
+    why = [f"the best of what was pulled: {fits[best.name].words}"]
+    if not fast and (smaller := recommend.recommended(machine)).repo:
+        why.append(f"a smaller model: infill-ls models pull {smaller.name}")
+    why += [f"{entry.name} {fits[entry.name].words}" for entry in here if entry not in able]
+    return AutoChoice(best.name, "; ".join(why))

@@ -34,6 +34,8 @@ class Verdict(StrEnum):
     PACKAGE = "package"
     """It would run with a package that is missing."""
     SLOW = "slow"
+    """Slow to type with, but better than the embedded model."""
+    TOO_SLOW = "too slow"
     MEMORY = "memory"
     MAC = "mac"
     UNKNOWN = "unknown"
@@ -58,7 +60,7 @@ class Machine:
     mlx: bool = False
     dtypes_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     reads_bytes_per_s: float = 0.0
-    """How fast a processor reads its memory, which bounds a token of a large model; 0: not measured."""
+    """How fast a processor reads its memory at its best, which bounds a token of a large model; 0: not measured."""
 
     @property
     def usable_bytes(self) -> float:
@@ -114,9 +116,9 @@ def judge(entry: Published, machine: Machine) -> Fit:
     if package := _package(entry, dtype, machine):
         return Fit(Verdict.PACKAGE, dtype, needs, f"{here}, after: {extras.shown(package)}")
     if machine.device == "cpu" and entry.parameters > _PROCESSOR_PARAMETERS:
-        return Fit(Verdict.SLOW, dtype, needs, f"{here}, but far too slowly to type with: no GPU")
+        return Fit(Verdict.TOO_SLOW, dtype, needs, f"{here}, but far too slowly to type with: no GPU")
     if machine.device == "cpu" and entry.family == "fim" and (slow := _slow(entry, machine)):
-        return Fit(Verdict.SLOW, dtype, needs, f"{here}, but too slowly to type with: {slow}")
+        return Fit(Verdict.SLOW, dtype, needs, f"{here}, slowly: {slow}")
     room = needs[dtype] - machine.free_bytes
     return Fit(Verdict.RUNS, dtype, needs, f"{here}, once {_size(room)} more are free" if room > 0 else here)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from inference.messages import MAX_STEPS, ErrorCode, Snippet
+from inference.models.catalogue import EMBEDDED, FIRST
 from lsp_server import carve
 from lsp_server.commands import output
 from lsp_server.commands.arguments import (
@@ -41,6 +42,10 @@ EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
 _DAY_MS = 24 * 3600 * 1000
 _SPARE_CANDIDATES = 3
 """Ask for at least this many answers, because some are not fit to insert."""
+_MAKES_DO = (
+    "the tiny bundled model filled this, because no model was pulled that runs here; for a real one run: "
+    f"infill-ls models pull {FIRST}"
+)
 
 
 class NothingFound(Exception):
@@ -97,6 +102,8 @@ def run(args: argparse.Namespace) -> int:
     output.show(report, file.file, args)
     if left := left_as_they_are(report.candidates[0].texts, current_texts(file.snapshot, file.spans)):
         say(left)
+    if report.makes_do:
+        say(_MAKES_DO)
     return 0
 
 
@@ -189,7 +196,8 @@ async def _fill(file: FileToFill, args: argparse.Namespace) -> output.FillReport
         raise NothingFound(result.why_empty(budget))
     model, device = (status.model, status.device) if status else (file.settings.model, "")
     ms = (time.monotonic() - began_s) * 1000
-    return output.FillReport(file.snapshot, file.spans, candidates, model, device, ms)
+    makes_do = model == EMBEDDED and bool(status and status.choice)
+    return output.FillReport(file.snapshot, file.spans, candidates, model, device, ms, makes_do)
 
 
 async def _budget_once_loaded(client: WorkerClient, file: FileToFill, args: argparse.Namespace) -> Budget:

@@ -15,7 +15,7 @@ from inference.models.catalogue import EMBEDDED
 from inference.remote import address
 from lsp_server.commands import forward
 from lsp_server.commands.arguments import settings_of
-from lsp_server.diagnosis.models import best_of, next_step
+from lsp_server.diagnosis.models import next_step, setting_of
 from lsp_server.diagnosis.probe import probe
 from lsp_server.diagnosis.workers import size
 from lsp_server.settings.launch import worker_options
@@ -100,7 +100,7 @@ def _show(catalogue: dict[str, Any]) -> None:
     if catalogue["found"]:
         console.print(_found(catalogue["found"]))
         console.print()
-    advice = next_step(best_of(catalogue))
+    advice = next_step(catalogue)
     console.print(f"Best here: {best}. {advice[:1].upper()}{advice[1:]}", style="bold", soft_wrap=True)
 
 
@@ -110,7 +110,7 @@ def _found(found: list[dict[str, Any]]) -> Table:
     for heading in ("name", "from", "size", "to use it"):
         table.add_column(heading, overflow="fold")
     for one in found:
-        use = one["problem"] or f'model = "{one["path"]}"'
+        use = one["problem"] or f'model = "{setting_of(one)}"'
         style = "" if one["fills"] else "dim"
         table.add_row(one["name"], one["program"], size(one["bytes_"]), use, style=style)
     return table

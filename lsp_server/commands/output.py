@@ -29,7 +29,10 @@ _SURE, _LIKELY = 0.9, 0.5
 
 @dataclass(frozen=True)
 class FillReport:
-    """The result of filling a file. `candidates`, best first, are ready to insert; there is at least one."""
+    """The result of filling a file. `candidates`, best first, are ready to insert; there is at least one.
+
+    `makes_do`: whether the embedded model filled it because no better one was pulled.
+    """
 
     snapshot: Snapshot
     spans: tuple[Span, ...]
@@ -37,6 +40,7 @@ class FillReport:
     model: str
     device: str
     ms: float
+    makes_do: bool
 
     @property
     def filled(self) -> int:

@@ -4,10 +4,11 @@ import asyncio
 import json
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from typing import Any
 
-from inference.models import catalogue
+from inference.models import catalogue, discovery
 from inference.models.catalogue import EMBEDDED
 from inference.models.extras import shown
 from lsp_server.diagnosis.workers import size
@@ -25,7 +26,7 @@ def best_of(catalogue: dict[str, Any]) -> dict[str, Any]:
 
 def offer(catalogue: dict[str, Any]) -> dict[str, Any] | None:
     """An editor's one-time message to a new user: a better model than the embedded one; None if none runs here."""
-    best = best_of(catalogue)
+    best, device = best_of(catalogue), catalogue["machine"]["device"]
     if best["name"] == EMBEDDED:
         return None
     where = "is downloaded" if best["is_here"] else f"{size(best['download_bytes'])}, licence: {best['licence']}"
@@ -36,20 +37,43 @@ def offer(catalogue: dict[str, Any]) -> dict[str, Any] | None:
         "shown": [*map(shown, best["steps"])],
         "model": best["name"],
         "use": [
-            {"title": f"Use {one['name']} from {one['program']}", "model": one["path"]}
-            for one in catalogue.get("found", ())
-            if one["fills"] and one["bytes_"] <= _LARGEST_BYTES.get(catalogue["machine"]["device"], math.inf)
-        ][:_MOST_FOUND],
+            {"title": f"Use {one['name']} from {one['program']}", "model": setting_of(one)}
+            for one in _usable(catalogue.get("found", ()), device)
+        ],
     }
 
 
-def next_step(model: dict[str, Any]) -> str:
-    """The user's steps to get a model of the catalogue and to use it."""
+def _usable(found: Iterable[dict[str, Any]], device: str) -> list[dict[str, Any]]:
+    """The largest downloads of other programs that fill well on a device; "" counts as a processor."""
+    most = _LARGEST_BYTES.get(device or "cpu", math.inf)
+    return [one for one in found if one["fills"] and one["bytes_"] <= most][:_MOST_FOUND]
+
+
+def setting_of(one: dict[str, Any]) -> str:
+    """The value of the setting `model` for another program's download: a name of Ollama's, otherwise the path."""
+    return str(one["name"] if one["program"] == "Ollama" else one["path"])
+
+
+def or_use(found: Iterable[dict[str, Any]], device: str) -> str:
+    """How to use what other programs have downloaded, to go on after other advice; "" if nothing here fills."""
+    known = (f'`model = "{setting_of(one)}"` from {one["program"]}' for one in _usable(found, device))
+    return "".join(f"; or set {each}, which is here already" for each in known)
+
+
+def downloads_of_others() -> list[dict[str, Any]]:
+    """What other programs have downloaded. Reads their folders and files: 0.3 s for each model."""
+    return [{**asdict(one), "fills": one.fills} for one in discovery.found()]
+
+
+def next_step(catalogue: dict[str, Any]) -> str:
+    """The user's steps to get the best model and to use it, or to use one that is here."""
+    model = best_of(catalogue)
     use = f'`model = "auto"` uses it, and so does --model {model["name"]}'
     if not model["steps"]:
         return use
     costs = f" ({size(model['download_bytes'])}, licence: {model['licence']})" if not model["is_here"] else ""
-    return f"run: {', then '.join(map(shown, model['steps']))}{costs}; then {use}"
+    others = or_use(catalogue["found"], catalogue["machine"]["device"])
+    return f"run: {', then '.join(map(shown, model['steps']))}{costs}; then {use}{others}"
 
 
 _MODULE = "inference.models.pull"

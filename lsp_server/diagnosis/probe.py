@@ -117,7 +117,7 @@ def runs(needs: dict[str, Any], options: WorkerOptions) -> Check:
 def best_here(catalogue: dict[str, Any], options: WorkerOptions) -> Check:
     """The best model of the catalogue for this machine, and what to do if another one is chosen."""
     best = best_of(catalogue)
-    advice = "" if resolved(options).model == best["name"] else next_step(best)
+    advice = "" if resolved(options).model == best["name"] else next_step(catalogue)
     return Check("best model here", Grade.OK, f"{best['name']}: {best['words']}", advice)
 
 

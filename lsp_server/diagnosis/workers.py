@@ -34,7 +34,9 @@ def describe_status(status: Status) -> str:
     if status.device_memory_bytes:
         words.append(f"{size(status.device_memory_bytes)} on the device")
     if status.token_ms:
-        words.append(f"{status.token_ms:.0f} ms a token, {status.prompt_token_ms:.1f} ms a token of a prompt")
+        words.append(f"{status.token_ms:.0f} ms a token")
+    if status.prompt_token_ms:
+        words.append(f"{status.prompt_token_ms:.1f} ms a token of a prompt")
     if status.step_s >= _LONG_STEP_S:
         words.append(f"{duration(status.step_s)} in one step")
     words += _server(status)

@@ -11,7 +11,7 @@ METHOD = "infill/status"
 CHANGED = "infill/didChangeStatus"
 DOWNLOAD = f"Download the model {FIRST} ({known(FIRST).download_bytes / 1e6:.0f} MB)"
 NO_MODEL = (
-    "the tiny embedded model fills in, because there is no better one on this machine. It knows little, and Python "
+    "the tiny embedded model fills in, because no model was pulled that runs here. It knows little, and Python "
     f"alone. For a real model pick the code action “{DOWNLOAD}”, or run `infill-ls models pull {FIRST}`"
 )
 

@@ -12,6 +12,7 @@ from pygls.lsp.server import LanguageServer
 from inference.messages import Snippet, Status
 from lsp_server.context.provider import ASKED_MS, TYPING_MS, ContextSource
 from lsp_server.diagnosis.model_offer import is_first_time
+from lsp_server.diagnosis.models import downloads_of_others, or_use
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.notebooks import Notebooks
@@ -79,6 +80,7 @@ class Session:
             self.configuration, self.documents, self.notebooks, FileSystem(), self.forget, self.refresh_settings
         )
         self._following: set[asyncio.Task[bool]] = set()
+        self._telling: asyncio.Task[None] | None = None
 
     @property
     def inline_services(self) -> tuple[InlineService, ...]:
@@ -190,6 +192,8 @@ class Session:
         for uri in tuple(self.documents):
             self.forget(uri)
         self._context.close()
+        if self._telling:
+            self._telling.cancel()
 
     def lose(self, uri: str) -> None:
         """An edit could not be parsed, so our text no longer matches the editor's: the document gets no more fills."""
@@ -219,7 +223,12 @@ class Session:
     def _tell_status(self, _report: dict[str, Any]) -> None:
         self.editor.notify(CHANGED, self.status_report())
         if self.worker.status.makes_do and not self.features.plugin and is_first_time():
-            self.editor.show_once(NO_MODEL, types.MessageType.Info)
+            self._telling = asyncio.create_task(self._tell_of_models())
+
+    async def _tell_of_models(self) -> None:
+        found = await asyncio.to_thread(downloads_of_others)
+        device = self.worker.status.report()["device"] or ""
+        self.editor.show_once(NO_MODEL + or_use(found, device), types.MessageType.Info)
 
     def _tell_refined(self, uri: str, what: str | TextRange) -> None:
         """There is something better than a suggestion, or than a recent fill."""

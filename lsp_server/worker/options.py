@@ -5,7 +5,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from inference.messages import WorkerOptions
-from inference.models import catalogue
+from inference.models import catalogue, discovery, downloads
 from inference.remote import address
 
 _DEFAULTS = WorkerOptions()
@@ -58,11 +58,23 @@ def _server_problem(options: WorkerOptions) -> str:
 
 
 def _resolved_model(model: str) -> str:
-    """`model`, as an absolute path if it names a folder. Raises OSError, RuntimeError or ValueError for an odd name."""
+    """`model` as the catalogue names it, otherwise as an absolute path if it names a folder, a file, or another
+    program's model. Raises OSError, RuntimeError or ValueError for an odd name.
+    """
     if entry := catalogue.find(model):
         return entry.name
     if catalogue.names_no_folder(model):
-        return model
-    folder = Path(model).expanduser().resolve()
-    folder.is_dir()  # raises if no folder can have this name
-    return str(folder)
+        return model if model == catalogue.AUTO or "/" in model else discovery.file_of(model) or model
+    path = Path(model).expanduser().resolve()
+    if not path.exists() and ":" in path.name:  # raises if nothing can have this name
+        return discovery.file_of(model) or str(path)
+    return _pulled_to(path) or str(path)
+
+
+def _pulled_to(path: Path) -> str:
+    """The model of the catalogue that a pull puts at this path; "" if there is none."""
+    for folder in (path, path.parent):
+        entry = catalogue.find(folder.name)
+        if entry and folder == downloads.folder_for(entry.name).resolve():
+            return entry.name if folder == path or (entry.file and entry.file.name == path.name) else ""
+    return ""

@@ -15,6 +15,8 @@ from tests.e2e.conftest import PATIENT
 from tests.e2e.editor import Editor, capabilities, environment, here
 from tests.e2e.workbench import Workbench
 from tests.hub_server import Hub, hub_of
+from tests.inference.models.test_gguf import FIM
+from tests.served.to_gguf import main as write_gguf
 from tests.workers import kill
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -36,7 +38,11 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 async def bench(hub: Hub, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Workbench]:
     """A user who has set no model and pulled none, with a worker of their own."""
     home = tmp_path_factory.mktemp("home")
+    (home / "llama").mkdir()
+    write_gguf(FIM, home / "llama" / "coder.gguf")
+    (home / "llama" / "torn-coder.gguf").write_bytes((home / "llama" / "coder.gguf").read_bytes()[:9999])
     more = {"HF_ENDPOINT": hub.url, "HF_HOME": str(home / "models"), "HF_HUB_OFFLINE": "0"}
+    more |= {"HOME": str(home), "LLAMA_CACHE": str(home / "llama")}
     can = capabilities()
     can.experimental = None
     editor = await Editor.start(home / "run", can, {**PATIENT, "device": "cpu"}, **more)
@@ -50,8 +56,10 @@ async def bench(hub: Hub, tmp_path_factory: pytest.TempPathFactory) -> AsyncIter
 async def test_a_user_without_a_model_is_offered_one(bench: Workbench) -> None:
     uri = bench.open("x = \n")
     await bench.editor.complete(uri, Position(0, 4))
+    await bench.until(lambda: bool(bench.editor.client.messages))
     (message,) = bench.editor.client.messages
     assert f"pick the code action “{DOWNLOAD}”" in message.message
+    assert message.message.endswith('/llama/coder.gguf"` from llama.cpp, which is here already')
     *_, action = await bench.editor.actions(uri, here(Position(0, 4)))
     assert (action.title, action.command.command) == (DOWNLOAD, "infill-ls.pullModel")
     assert list(action.command.arguments) == [{"model": "qwen2.5-coder-0.5b"}]

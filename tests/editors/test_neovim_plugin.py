@@ -148,18 +148,31 @@ def test_missing_server_is_reported_also_by_checkhealth(start_neovim: StartNeovi
     until(lambda: "Not enabled" in neovim.text, "the report is there")
 
 
-def test_a_new_user_is_told_once_which_better_model_runs_here(start_neovim: StartNeovim, project: Path) -> None:
+def test_a_new_user_chooses_once_but_not_while_typing(start_neovim: StartNeovim, project: Path) -> None:
     init = project / "first.lua"
     init.write_text(
         f"vim.opt.runtimepath:prepend('{PLUGIN}')\n"
         "require('infill.first_run').wait_ms = 100\n"
         "told_file = vim.fs.joinpath(vim.fn.stdpath('state'), 'infill-told-of-models')\n"
+        "asked, answers = {}, 0\n"
+        "vim.ui.select = function(choices, options, chosen)\n"
+        "  table.insert(asked, { vim.api.nvim_get_mode().mode, options.prompt, choices }); chosen(nil, nil)\n"
+        "end\n"
         "require('infill').setup({})\n"
+        "vim.api.nvim_create_autocmd('LspRequest', { callback = function(event)\n"
+        "  local request = event.data.request\n"
+        "  if request.method == 'infill/modelOffer' and request.type == 'complete' then answers = answers + 1 end\n"
+        "end })\n"
     )
     neovim = start_neovim(LINE, init)
-    until(lambda: neovim.lua("return #said > 0 and vim.uv.fs_stat(told_file) ~= nil"), "it is told and written down")
-    (message,) = neovim.lua("return said")
-    assert "To get it: :Infill pull qwen2.5-coder-" in message
+    neovim.type("A")
+    until(lambda: neovim.lua("return answers > 0"), "the server has looked at this machine")
+    assert neovim.lua("return #asked == 0 and vim.uv.fs_stat(told_file) == nil")
+    neovim.type("<Esc>")
+    until(lambda: neovim.lua("return #asked > 0 and vim.uv.fs_stat(told_file) ~= nil"), "it is asked and written down")
+    ((mode, prompt, choices),) = neovim.lua("return asked")
+    assert (mode, choices[0], choices[-1]) == ("n", "Download it", "Not now")
+    assert "qwen2.5-coder-" in prompt
 
 
 def test_health_status_and_toggle_tell_how_things_are(start_neovim: StartNeovim, plugin_init: Path) -> None:

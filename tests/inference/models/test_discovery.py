@@ -2,15 +2,16 @@
 
 import json
 import os
+import tempfile
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from inference.models import discovery
 from inference.models.discovery import FoundModel
-from tests.inference.models.test_gguf import HOSTILE, QWEN, key, packed, whole
+from tests.inference.models.test_gguf import FIM, HOSTILE, key, packed, whole, write_gguf
 
-GOOD = whole(keys=QWEN, key_count=1)
 OTHER = whole(keys=key("general.architecture", 8, packed("llama\x1b[31m")), key_count=1)
 DIGEST = "ab" * 32
 
@@ -24,9 +25,17 @@ def here(home: Path, **environment: str) -> list[FoundModel]:
     return discovery.found(environment or {"NOTHING": "set"}, home)
 
 
-def put(path: Path, content: bytes = GOOD) -> Path:
+@cache
+def good() -> bytes:
+    """A small model's file."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_gguf(FIM, Path(folder) / "fim.gguf")
+        return (Path(folder) / "fim.gguf").read_bytes()
+
+
+def put(path: Path, content: bytes | None = None) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
+    path.write_bytes(good() if content is None else content)
     return path
 
 
@@ -77,12 +86,13 @@ def test_a_file_that_two_programs_share_is_told_once(home: Path) -> None:
 
 
 def test_a_hostile_file_is_told_with_its_problem(home: Path) -> None:
-    for content, _ in HOSTILE.values():
+    torn = [good()[:1000], good()[: len(good()) // 2], good()[:-1]]
+    for content in [content for content, _ in HOSTILE.values()] + torn:
         put(home / ".cache" / "llama.cpp" / "coder.gguf", content)
-        if b"qwen2" not in content:  # else damaged behind its architecture, which is all that is looked at
-            (one,) = here(home)
-            assert one.problem and one.problem.isprintable()
-            assert not one.fills
+        (one,) = here(home)
+        assert one.problem and one.problem.isprintable()
+        assert not one.fills
+    assert one.problem.startswith("is damaged") and one.problem.endswith("download it again")
 
 
 BAD_LAYERS = {

@@ -1,11 +1,13 @@
 """Which model is recommended on which machine, and why the others are not."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 import pytest
 
-from inference.models import catalogue, extras
+from inference.models import auto, catalogue, devices, extras
 from inference.models.catalogue import EMBEDDED, ENTRIES
 from inference.models.properties import Properties
 from inference.models.recommend import Machine, Verdict, best, judge, recommended, steps_to, this_machine
@@ -24,6 +26,7 @@ def machine(device: str, gigabytes: float, *, free: float | None = None, **more:
 
 LAPTOP, BUSY_LAPTOP = machine("cpu", 16), machine("cpu", 16, free=1)
 BIG_SERVER, FAST = machine("cpu", 512), machine("cpu", 16, reads_bytes_per_s=40e9)
+OLD = machine("cpu", 16, reads_bytes_per_s=14.85e9)
 OLD_GPU, GPU, BIG_GPU = machine("cuda:0", 4), machine("cuda:0", 8), machine("cuda:0", 80)
 SHARED_GPU = machine("cuda:0", 24, free=10)
 MAC, BIG_MAC = machine("mps", 16, apple=True), machine("mps", 64, apple=True)
@@ -57,7 +60,8 @@ def test_the_best_model_that_a_machine_can_run_is_recommended(place: Machine, na
         ("dreamon-7b", BIG_GPU, Verdict.RUNS, "runs here in bfloat16"),
         ("dreamon-7b", SHARED_GPU, Verdict.RUNS, "runs here in bfloat16, once 7.5 GB more are free"),
         ("dreamon-7b", OLD_GPU, Verdict.MEMORY, "needs 6.7 GB in 4bit; cuda:0 has 4.0 GB"),
-        ("dreamon-7b", BIG_SERVER, Verdict.SLOW, "runs here in float32, but far too slowly to type with: no GPU"),
+        ("dreamon-7b", BIG_SERVER, Verdict.TOO_SLOW, "runs here in float32, but far too slowly to type with: no GPU"),
+        ("qwen2.5-coder-1.5b", OLD, Verdict.SLOW, "runs here in 8bit, slowly: about 104 ms a token"),
         ("diffusiongemma-26b-mlx-4bit", BIG_GPU, Verdict.MAC, "needs a Mac with Apple silicon"),
         ("dreamon-7b", machine("cuda:0", 80, families=frozenset()), Verdict.UNKNOWN, "not in this release"),
     ],
@@ -65,6 +69,38 @@ def test_the_best_model_that_a_machine_can_run_is_recommended(place: Machine, na
 def test_how_a_model_fares_is_told(name: str, place: Machine, verdict: Verdict, words: str) -> None:
     fit = judge(catalogue.known(name), place)
     assert (fit.verdict, fit.words) == (verdict, words)
+
+
+@pytest.mark.parametrize(
+    ("pulled", "place", "name", "why"),
+    [
+        ("1.5b", OLD, "1.5b", "104 ms a token; a smaller model: infill-ls models pull qwen2.5-coder-0.5b"),
+        ("1.5b", LAPTOP, "1.5b", "is not known; a smaller model: infill-ls models pull qwen2.5-coder-0.5b"),
+        ("0.5b 1.5b", OLD, "0.5b", "runs here in 8bit; qwen2.5-coder-1.5b runs here in 8bit, slowly: about 104"),
+        ("0.5b 1.5b", FAST, "1.5b", "runs here in 8bit"),
+        ("1.5b 7b", OLD, "1.5b", "7b runs here in 8bit, but far too slowly to type with: no GPU"),
+    ],
+)
+def test_a_slow_model_is_better_than_the_embedded_one(pulled: str, place: Machine, name: str, why: str) -> None:
+    choice = auto.among([catalogue.known(f"qwen2.5-coder-{size}") for size in pulled.split()], place)
+    assert choice.model == f"qwen2.5-coder-{name}"
+    assert why in choice.why
+
+
+def test_the_fastest_reading_of_memory_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    devices.reads_bytes_per_s.cache_clear()
+    try:
+        devices.reads_bytes_per_s()
+        (file,) = tmp_path.rglob("memory.json")
+        (key,) = json.loads(file.read_bytes())
+        for content in (json.dumps({key: 1e15}), json.dumps({key: 1.0}), "no JSON"):
+            file.write_text(content)
+            devices.reads_bytes_per_s.cache_clear()
+            assert (devices.reads_bytes_per_s() == 1e15) == ("000" in content)
+            assert json.loads(file.read_bytes()) == {key: devices.reads_bytes_per_s()}
+    finally:
+        devices.reads_bytes_per_s.cache_clear()
 
 
 def test_a_family_may_have_dtypes_of_its_own() -> None:

@@ -19,6 +19,7 @@ from lsp_server.usage.store import open_store
 from lsp_server.worker import WorkerOptions
 from lsp_server.worker.paths import WorkerPaths
 from tests.inference.models.random_masked import save_open_dcoder
+from tests.inference.models.test_discovery import DIGEST, manifest, put
 from tests.lsp_server.worker.test_commands import checks_of, infill_ls
 
 CODERS = ("qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b")
@@ -191,8 +192,16 @@ def test_chosen_checkpoint_that_cannot_run_fails() -> None:
     assert runs_here(10 * GB, model="embedded").verdict is Grade.OK
 
 
+def ollama_with_coder(folder: Path) -> Path:
+    """Ollama's folder with one small model, coder:1b."""
+    manifest(folder, "registry.ollama.ai", "library", "coder", "1b")
+    put(folder / "blobs" / f"sha256-{DIGEST}")
+    return folder
+
+
 def test_models_lists_what_runs_and_the_best_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HOME", str(tmp_path))
+    monkeypatch.setenv("OLLAMA_MODELS", str(ollama_with_coder(tmp_path / "ollama")))
     checks = checks_of(infill_ls("doctor", "--device", "cpu", "--json"))
     assert checks["runs embedded"]["found"].startswith("float32: needs ")
     best = checks["best model here"]
@@ -201,10 +210,12 @@ def test_models_lists_what_runs_and_the_best_one(tmp_path: Path, monkeypatch: py
     assert best["found"].startswith(f"{name}: runs here in ")
     advice = rf"run: infill-ls models pull {name} \([\d.]+ .B, licence: Apache-2.0\); then `model"
     assert re.search(advice, best["advice"])
+    assert best["advice"].endswith('; or set `model = "coder:1b"` from Ollama, which is here already')
 
 
 def test_the_models_are_shown_as_a_table_and_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HOME", str(tmp_path))
+    monkeypatch.setenv("OLLAMA_MODELS", str(ollama_with_coder(tmp_path / "ollama")))
     shown = infill_ls("models", "--device", "cpu")
     assert shown.returncode == 0
     rows = {line.split()[0]: line for line in shown.stdout.splitlines() if line.strip()}
@@ -213,7 +224,10 @@ def test_the_models_are_shown_as_a_table_and_as_json(tmp_path: Path, monkeypatch
     assert re.search(r"bfloat16 17\.5|float32 35\.0", rows["dreamon-7b"])  # whichever this processor is faster in
     assert "needs a Mac" in rows["diffusiongemma-26b-mlx-4bit"]
     assert "arXiv 2602.01326" in rows["[3]"]
-    assert re.search(r"Best here: (\S+)\. Run: infill-ls models pull \1 ", shown.stdout)
+    assert 'model = "coder:1b"' in rows["coder:1b"]
+    assert re.search(
+        r"Best here: (\S+)\. Run: infill-ls models pull \1 .*; or set `model = \"coder:1b\"`", shown.stdout
+    )
     found = json.loads(infill_ls("models", "--device", "cpu", "--json").stdout)
     assert {model["name"]: model["is_here"] for model in found["models"]}["embedded"]
     assert {model["name"] for model in found["models"]} == {entry.name for entry in ENTRIES}

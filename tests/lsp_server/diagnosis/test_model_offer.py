@@ -14,6 +14,7 @@ from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.server import InfillServer
 from lsp_server.worker import WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE
+from tests.lsp_server.diagnosis.test_doctor import ollama_with_coder
 
 
 @pytest.fixture(autouse=True)
@@ -45,14 +46,16 @@ async def test_a_model_that_is_set_anywhere_is_known(home: Path, monkeypatch: py
     assert await asked() == {"offer": None, "problem": "", "model": "open-dcoder-0.5b"}
 
 
-async def test_best_model_is_offered_with_its_commands() -> None:
+async def test_best_model_is_offered_with_its_commands(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """VS Code sends its default, which is no choice."""
+    monkeypatch.setenv("OLLAMA_MODELS", str(ollama_with_coder(home / "ollama")))
     found = await asked({"model": "auto", "device": "cpu"})
     name = found["offer"]["model"]
     assert name in ("qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b")
     assert found["offer"]["steps"] == [["infill-ls", "models", "pull", name]]
     assert found["offer"]["shown"] == [f"infill-ls models pull {name}"]
     assert "licence: Apache-2.0" in found["offer"]["text"]
+    assert {"title": "Use coder:1b from Ollama", "model": "coder:1b"} in found["offer"]["use"]
 
 
 async def test_failed_probe_is_not_repeated_at_each_start(home: Path) -> None:

@@ -12,16 +12,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import inference
+from inference.messages import Status, WorkerState
 from lsp_server.cli import main
 from lsp_server.commands import worker
+from lsp_server.diagnosis.workers import describe_status
 from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths, paths_of
 from lsp_server.worker.spawn import command
 from tests.inference.loaded import save_with_broken_encoder
 from tests.workers import PATIENCE_S
 
 Result = subprocess.CompletedProcess[str]
+
+
+def test_speeds_that_are_not_known_are_left_out() -> None:
+    status = Status(state=WorkerState.READY, model="m", device="cpu", token_ms=21.0, prompt_token_ms=3.5)
+    assert "21 ms a token, 3.5 ms a token of a prompt, clients" in describe_status(status)
+    assert "21 ms a token, clients" in describe_status(replace(status, prompt_token_ms=0.0))
+    assert "ms a token" not in describe_status(replace(status, token_ms=0.0, prompt_token_ms=0.0))
 
 
 def infill_ls(*arguments: str, folder: Path | None = None) -> Result:

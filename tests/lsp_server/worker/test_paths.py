@@ -1,5 +1,6 @@
 """Where a worker is to be found."""
 
+import json
 import os
 import re
 import shutil
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from inference.models import catalogue, downloads
 from lsp_server.worker import WorkerFailure, WorkerOptions
 from lsp_server.worker.options import problem_of, resolved
 from lsp_server.worker.paths import FOLDER_VARIABLE, MAX_SOCKET_PATH_BYTES, paths_of, socket_folders, why_not_private
@@ -111,6 +113,31 @@ def test_names_of_a_model_share_one_worker(tmp_path: Path, monkeypatch: pytest.M
     assert {resolved(WorkerOptions(model=name)).model for name in names} == {"open-dcoder-0.5b"}
     assert len({paths_of(WorkerOptions(model=name)) for name in names}) == 1
     assert resolved(WorkerOptions(model="./open-dcoder-0.5b")).model == str(tmp_path / "open-dcoder-0.5b")
+
+
+def test_a_pulled_file_is_the_model_of_the_catalogue(tmp_path: Path) -> None:
+    entry = catalogue.known("qwen2.5-coder-0.5b")
+    folder = downloads.folder_for(entry.name)
+    assert entry.file
+    for place in (folder, folder / entry.file.name):
+        assert resolved(WorkerOptions(model=str(place))).model == entry.name
+    for other in (folder / "other.gguf", tmp_path / entry.name, tmp_path / entry.name / entry.file.name):
+        assert resolved(WorkerOptions(model=str(other))).model == str(other)
+
+
+def test_names_of_models_of_other_programs_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path))
+    monkeypatch.setenv("LLAMA_CACHE", str(tmp_path / "cache"))
+    digest = "ab" * 32
+    layer = {"mediaType": "application/vnd.ollama.image.model", "digest": f"sha256:{digest}"}
+    manifest = tmp_path / "manifests" / "registry.ollama.ai" / "someone" / "coder" / "0.5b"
+    blob, cached = tmp_path / "blobs" / f"sha256-{digest}", tmp_path / "cache" / "Some-Coder-Q4_K_M.gguf"
+    for file, content in ((manifest, json.dumps({"layers": [layer]})), (blob, ""), (cached, "")):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(content)
+    assert resolved(WorkerOptions(model="someone/coder:0.5b")).model == str(blob)
+    assert resolved(WorkerOptions(model="Some-Coder-Q4_K_M")).model == str(cached)
+    assert resolved(WorkerOptions(model="someone/coder:7b")).model == str(Path("someone/coder:7b").absolute())
 
 
 def test_spellings_of_a_url_share_one_worker() -> None:

@@ -103,6 +103,13 @@ function M.refine_suggestion(client, buf, id)
   end)
 end
 
+--- Download a model of the catalogue.
+---@param client vim.lsp.Client
+---@param model string
+function M.pull(client, model)
+  execute(client, 'infill-ls.pullModel', { { model = model } })
+end
+
 local refine_fill = fill('infill-ls.refine')
 
 --- The visible suggestion; otherwise the range, or the last fill at the cursor.
@@ -139,7 +146,7 @@ local subcommands = {
     execute(client, 'infill-ls.restartWorker', {})
   end,
   pull = function(client, _, words)
-    execute(client, 'infill-ls.pullModel', { { model = words[1] or 'qwen2.5-coder-0.5b' } })
+    M.pull(client, words[1] or 'qwen2.5-coder-0.5b')
   end,
   cancel = cancel,
   toggle = toggle,

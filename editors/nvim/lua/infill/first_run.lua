@@ -1,4 +1,4 @@
---- Tells a new user once about a better model than the embedded one for this machine.
+--- Asks a new user once about a better model than the embedded one for this machine.
 
 local M = {}
 
@@ -10,19 +10,45 @@ local function told_file()
   return vim.fs.joinpath(vim.fn.stdpath('state'), 'infill-told-of-models')
 end
 
+--- Wait until nothing is being typed or selected.
+---@param run fun()
+local function when_normal(run)
+  if vim.api.nvim_get_mode().mode == 'n' then
+    return run()
+  end
+  local again = vim.schedule_wrap(function()
+    when_normal(run)
+  end)
+  vim.api.nvim_create_autocmd('ModeChanged', { pattern = '*:n', once = true, callback = again })
+end
+
+---@param client vim.lsp.Client
 ---@param offer { text: string, shown: string[], model: string, use?: { title: string, model: string }[] }
-local function tell(offer)
-  local lines = { offer.text }
-  for index = 1, #offer.shown - 1 do
-    table.insert(lines, 'First, in a shell: ' .. offer.shown[index])
+local function ask(client, offer)
+  if vim.uv.fs_stat(told_file()) then
+    return
   end
-  table.insert(lines, 'To get it: :Infill pull ' .. offer.model)
-  for _, other in ipairs(offer.use or {}) do
-    table.insert(lines, ("%s: require('infill').setup({ settings = { model = '%s' } })"):format(other.title, other.model))
-  end
-  require('infill').notify(table.concat(lines, '\n'), vim.log.levels.INFO)
   vim.fn.mkdir(vim.fn.stdpath('state'), 'p')
   vim.fn.writefile({}, told_file())
+  local prompt = { 'infill: ' .. offer.text }
+  for index = 1, #offer.shown - 1 do
+    table.insert(prompt, 'First, in a shell: ' .. offer.shown[index])
+  end
+  local choices = { 'Download it' }
+  for _, other in ipairs(offer.use or {}) do
+    table.insert(choices, other.title)
+  end
+  table.insert(choices, 'Not now')
+  vim.ui.select(choices, { prompt = table.concat(prompt, ' ') }, function(_, index)
+    local other = index and (offer.use or {})[index - 1]
+    if index == 1 then
+      require('infill.commands').pull(client, offer.model)
+    elseif other then
+      local use = 'put this into your configuration, and restart Neovim: '
+      local setup = ("require('infill').setup({ settings = { model = %q } })"):format(other.model)
+      require('infill').notify(use .. setup, vim.log.levels.INFO)
+    end
+  end)
 end
 
 local function look()
@@ -32,13 +58,15 @@ local function look()
   end
   client:request('infill/modelOffer', vim.empty_dict(), function(_, answer)
     local offer = type(answer) == 'table' and answer.offer
-    if type(offer) == 'table' and not vim.uv.fs_stat(told_file()) then
-      tell(offer)
+    if type(offer) == 'table' then
+      when_normal(function()
+        ask(client, offer)
+      end)
     end
   end)
 end
 
---- Show the message some time after the server has started, unless it was shown before. The server knows the settings.
+--- Ask some time after the server has started, unless it was asked before. The server knows the settings.
 ---@param options infill.Resolved
 ---@param group integer
 function M.offer_model(options, group)
