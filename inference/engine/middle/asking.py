@@ -50,7 +50,7 @@ class Asked:
     """One hole for the model. Its fill is `head` plus the model's text after the first `skip` bytes.
 
     The model must begin with `given`. `rest` follows on the hole's line, `behind` below it. `question` is the text of a
-    chat turn; None: the prompt is the model's own for a hole.
+    chat turn; None: the prompt is the model's own for a hole. `has_fences`: the file has Markdown's ``` itself.
     """
 
     prompt_ids: tuple[int, ...]
@@ -63,6 +63,7 @@ class Asked:
     behind: tuple[str, ...]
     rest: str = ""
     question: Question | None = None
+    has_fences: bool = True
 
     def end_in(self, data: bytes, last: bytes) -> int | None:
         """Where in `data`, the model's output ending in the token `last`, the text ends; None: it continues."""
@@ -95,7 +96,7 @@ class Asked:
         """Where a text of several lines leaves its block, runs into the text behind it, or repeats itself."""
         text = data[self.skip :].decode("utf-8", errors="replace")
         lines = text.split("\n")[:-1]
-        if lines[1:] and self._leaves_block(lines):
+        if (lines[1:] and self._leaves_block(lines)) or (lines and self._begins_to_explain(lines)):
             return self.skip + len("\n".join(lines[:-1]).encode())
         found = [line.rstrip() for line in lines if line.strip()]
         if not found:
@@ -108,11 +109,13 @@ class Asked:
 
     def _leaves_block(self, lines: Sequence[str]) -> bool:
         """Whether the last line is indented less than the hole, which begins its line, and ends nothing by that."""
-        indent, inside = self.given[: self.skip].decode(), "\n".join(lines[:-1])
-        last = lines[-1].rstrip()
+        indent, last = self.given[: self.skip].decode(), lines[-1].rstrip()
         is_less = bool(last) and len(last) - len(last.lstrip()) < len(indent)
-        in_string = any(inside.count(quotes) % 2 for quotes in ('"""', "'''", "`"))
-        return is_less and not indent.strip() and not in_string and last.lstrip()[0] not in ")]}#"
+        return is_less and not indent.strip() and not _in_string(lines[:-1]) and last.lstrip()[0] not in ")]}#"
+
+    def _begins_to_explain(self, lines: Sequence[str]) -> bool:
+        """Whether the last line closes the code block of an answer, as models tuned to chat do after a whole file."""
+        return not self.has_fences and lines[-1].startswith("```") and not _in_string(lines[:-1])
 
     def _block(self, data: bytes) -> conversation.Block:
         return conversation.block(self._answer(data.decode("utf-8", errors="replace")), ended=False)
@@ -176,6 +179,7 @@ class Asking:
             hole.single_line,
             _behind(after),
             after.partition("\n")[0].rstrip("\r"),
+            has_fences="\n```" in prefix + suffix or self._request.language == "markdown",
         )
 
     def _chat(self, hole: Hole, before: str, after: str, reach: Reach) -> Asked:
@@ -225,6 +229,12 @@ def _behind(after: str) -> tuple[str, ...]:
     """The first non-blank lines behind the hole's."""
     lines = (line.rstrip() for line in after[: 4 * _MOST_GIVEN_CHARACTERS].split("\n")[1:])
     return tuple([line for line in lines if line][:_REPEATED_LINES])
+
+
+def _in_string(lines: Sequence[str]) -> bool:
+    """Whether a string of several lines is open behind these."""
+    text = "\n".join(lines)
+    return any(text.count(quotes) % 2 for quotes in ('"""', "'''", "`"))
 
 
 def _place(lines: Sequence[str], count: int) -> int:

@@ -1,6 +1,7 @@
 """The question for a hole: a prompt that stays the same while a line is typed, and the end of a text."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -8,9 +9,10 @@ from inference.engine import Engine
 from inference.engine.canvas.segments import text_and_holes
 from inference.engine.middle.asking import Asked, Asking
 from inference.engine.middle.question import Question
-from inference.messages import Hole, HoleKind
+from inference.messages import Hole, HoleKind, Snippet
 from inference.models.family import MiddleFamily
 from tests.inference.engine.filling import AFTER, BEFORE, line, request
+from tests.inference.models.fim.checkpoints import changed, loaded
 
 PLAIN = Asked((1,), b"", 0, "", 0, 40, False, ("def main():", "    pass"))
 
@@ -67,6 +69,21 @@ def test_a_text_ends_where_its_block_does() -> None:
         assert one.end_in(inside.encode(), b"\n") is None
 
 
+def test_a_text_ends_before_an_explanation() -> None:
+    """A model tuned to chat closes the code block that it believes to be in, and explains the code."""
+    one = replace(PLAIN, has_fences=False)
+    text = "x = 1\ny = 2\n```\n"
+    assert text[: one.end_in(text.encode(), b"\n")] == "x = 1\ny = 2"
+    for inside in ("x = 1\n# ```\n", '"""a\n```\n', "x = `\n```\n"):
+        assert one.end_in(inside.encode(), b"\n") is None
+    assert replace(one, has_fences=True).end_in(text.encode(), b"\n") is None
+
+
+def test_a_file_with_code_blocks_may_get_more(middle: Engine) -> None:
+    assert not asked(middle, BEFORE).has_fences
+    assert asked(middle, "# Title\n\n```py\n").has_fences
+
+
 def test_a_line_gives_back_what_it_repeats_of_the_rest() -> None:
     one = replace(PLAIN, single_line=True, rest=")")
     assert one.text(b"name + x)") == "name + x"
@@ -80,3 +97,14 @@ def test_an_answer_of_a_chat_turn_is_the_code_in_it() -> None:
     assert chat.end_in(b"y = 2\nz = 3\n", b"\n") is None
     assert chat.end_in(b"y = 2\nz = 3\n```\n", b"\n") is not None
     assert chat.text(answer) == "y = 2\nz = 3"
+
+
+def test_other_files_come_in_the_form_for_a_repository(tmp_path: Path) -> None:
+    tokenizer = changed(tmp_path) / "tokenizer.json"
+    content = tokenizer.read_text().replace("<|im_start|>", "<|repo_name|>").replace("<|im_end|>", "<|file_sep|>")
+    tokenizer.write_text(content)
+    family = loaded(tmp_path)
+    one = request(BEFORE, line(), AFTER, path="a.py", context=(Snippet("b.py", "x = 1\n"),))
+    found = Asking(Engine(family).loaded, family, one).of(text_and_holes(one), ("",), 0)
+    prompt = family.tokenizer.decode(found.prompt_ids, skip_special_tokens=False)
+    assert prompt.startswith("<|repo_name|>project\n<|file_sep|>b.py\nx = 1\n<|file_sep|>a.py\n<|fim_prefix|>")
