@@ -34,8 +34,10 @@ def load(model: str) -> bool:
     """Loads the model, which for `auto` is the best one here. Whether it is a real one."""
     print("\nLoading the model: a worker that your editors share for as long as it is used.", flush=True)
     command = [*INFILL_LS, "worker", "--model", model, "--background"]
-    loaded = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout
-    is_real = not loaded.startswith(f"{EMBEDDED} on ")
+    loaded = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if loaded.returncode:
+        sys.exit(loaded.returncode)  # its own message has said why
+    is_real = not loaded.stdout.startswith(f"{EMBEDDED} on ")
     if not is_real and model == AUTO:
         print("\nWithout a real one the small embedded model fills the holes: expect less.", flush=True)
     return is_real
@@ -68,9 +70,10 @@ def main() -> int:
     """Exit status 0 if every hole of every run got text."""
     parser = argparse.ArgumentParser(description="Fill the holes of the files beside this one.")
     parser.add_argument("--model", help="fill with this model, and pull none")
-    model = parser.parse_args().model or AUTO
-    if model == AUTO:
+    given = parser.parse_args().model
+    if given is None:
         pull()
+    model = given or AUTO
     runs = RUNS if load(model) else RUNS[:2]  # the embedded one has learnt Python alone
     filled = [show(title, HERE / name, (*options, "--model", model)) for title, name, options in runs]
     if not all(filled):

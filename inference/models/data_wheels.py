@@ -24,7 +24,7 @@ _URL = re.compile(r"\S*://\S*")
 _BLOCK_BYTES = 1 << 20
 _LOOK_EVERY_S = 0.5
 SILENCE_S = 40.0
-"""pip is stopped after so long without a byte."""
+"""pip is stopped after this long without a byte."""
 _PIP = """download --quiet --disable-pip-version-check --no-input --no-cache-dir --timeout 15 --retries 1 --no-deps
 --only-binary :all:"""
 _ENDS_WITH_US = """\

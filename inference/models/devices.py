@@ -8,7 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 import platformdirs
@@ -19,6 +20,7 @@ from inference.models import extras
 from inference.models.family import ModelError
 
 FOUR_BIT, EIGHT_BIT = "4bit", "8bit"
+T = TypeVar("T")
 INSTALL_FOUR_BIT = extras.shown(extras.install("4bit"))
 _TALKERS = ("bitsandbytes.backends.cpu.ops", "bitsandbytes.autograd._functions")
 """The latter warns at each product in 8 bits that its input is not float16."""
@@ -122,19 +124,36 @@ def reads_bytes_per_s() -> float:
         held.sum()
         times.append(time.perf_counter() - began)
     key = f"{torch.cpu.get_capabilities().get('cpu_name', '')}, {torch.get_num_threads()} threads"
-    file = platformdirs.user_cache_path("infill-ls", appauthor=False) / "memory.json"
-    try:
-        known = msgspec.json.decode(file.read_bytes(), type=dict[str, float])
-    except (OSError, msgspec.DecodeError):
-        known = {}
+    known = measurements("memory", float)
     fastest = max(held.nbytes / min(times), known.get(key, 0.0))
     if fastest != known.get(key):
-        with suppress(OSError):
-            file.parent.mkdir(parents=True, exist_ok=True)
-            new = file.with_suffix(f".{time.time_ns()}")
-            new.write_bytes(msgspec.json.encode({**known, key: fastest}))
-            new.replace(file)
+        save_measurements("memory", {**known, key: fastest})
     return fastest
+
+
+def measurements(name: str, kind: type[T]) -> dict[str, T]:
+    """What earlier processes measured on this machine; empty if that is unreadable."""
+    try:
+        return msgspec.json.decode(_measured_file(name).read_bytes(), type=dict[str, kind])  # type: ignore[valid-type]
+    except (OSError, ValueError):
+        return {}
+
+
+def save_measurements(name: str, known: dict[str, Any]) -> None:
+    """Keeps it for later processes, if possible."""
+    file = _measured_file(name)
+    new = file.with_suffix(f".{time.time_ns()}")
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            new.write_bytes(msgspec.json.encode(known))
+            new.replace(file)
+        finally:
+            new.unlink(missing_ok=True)
+
+
+def _measured_file(name: str) -> Path:
+    return platformdirs.user_cache_path("infill-ls", appauthor=False) / f"{name}.json"
 
 
 def has_four_bit() -> bool:

@@ -67,6 +67,9 @@ def _described(program: str, name: str, path: Path) -> FoundModel:
     from inference.models.gguf import stated  # it imports tokenizers
 
     architecture = problem = ""
+    if not str(path).isprintable():
+        problem = "its path has control characters; rename it"
+        return FoundModel(program, _shown(name), _shown(str(path)), path.stat().st_size, "", problem)
     try:
         architecture = header.architecture(path)
         if architecture not in stated.ARCHITECTURES:

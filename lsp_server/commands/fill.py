@@ -43,7 +43,7 @@ _DAY_MS = 24 * 3600 * 1000
 _SPARE_CANDIDATES = 3
 """Ask for at least this many answers, because some are not fit to insert."""
 _MAKES_DO = (
-    "the tiny bundled model filled this, because no model was pulled that runs here; for a real one run: "
+    "the tiny bundled model filled this, because no pulled model runs here; for a real one run: "
     f"infill-ls models pull {FIRST}"
 )
 

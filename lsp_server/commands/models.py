@@ -21,6 +21,8 @@ from lsp_server.diagnosis.workers import size
 from lsp_server.settings.launch import worker_options
 from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions
 
+_WORKER_S = 30.0
+"""How long to wait for a worker to end."""
 _WIDE = 200
 """Columns if the output is no terminal."""
 _FOOTNOTE = """\
@@ -63,8 +65,8 @@ def run(args: argparse.Namespace) -> int:
 
 async def _end_embedded(options: WorkerOptions) -> int:
     """Ends a running worker that chose the embedded model when there was no other: the next request chooses again."""
-    with suppress(WorkerFailure):
-        async with WorkerClient(options, name="infill-ls models") as client:
+    with suppress(WorkerFailure, TimeoutError):
+        async with asyncio.timeout(_WORKER_S), WorkerClient(options, name="infill-ls models") as client:
             status = await client.status()
             if status and status.choice and status.model == EMBEDDED and await client.shut_down():
                 print("ended the worker that ran the bundled model; the next fill starts one with the best model here")

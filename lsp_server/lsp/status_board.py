@@ -11,8 +11,8 @@ METHOD = "infill/status"
 CHANGED = "infill/didChangeStatus"
 DOWNLOAD = f"Download the model {FIRST} ({known(FIRST).download_bytes / 1e6:.0f} MB)"
 NO_MODEL = (
-    "the tiny embedded model fills in, because no model was pulled that runs here. It knows little, and Python "
-    f"alone. For a real model pick the code action “{DOWNLOAD}”, or run `infill-ls models pull {FIRST}`"
+    "the tiny embedded model fills in, because no pulled model runs here. It knows little, and only "
+    f"Python. For a real model pick the code action “{DOWNLOAD}”, or run `infill-ls models pull {FIRST}`"
 )
 
 _OF_WORKER = (

@@ -1,5 +1,6 @@
 """Resolves `WorkerOptions` for this machine: absolute paths, one spelling of each URL, and any problems."""
 
+import re
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -9,6 +10,8 @@ from inference.models import catalogue, discovery, downloads
 from inference.remote import address
 
 _DEFAULTS = WorkerOptions()
+_OLLAMAS = re.compile(r"[^./~\\][^\\]*:[^/\\:]+")
+"""A name such as `qwen2.5-coder:0.5b`."""
 _SERVERS_ALONE = ("server_model", "server_tokenizer", "plain_http", "sends_token", "partner")
 """The options that mean nothing to a local model."""
 _LOCALS_ALONE = tuple({*WorkerOptions.__struct_fields__} - {"model", "idle_s", *_SERVERS_ALONE})
@@ -63,11 +66,14 @@ def _resolved_model(model: str) -> str:
     """
     if entry := catalogue.find(model):
         return entry.name
-    if catalogue.names_no_folder(model):
-        return model if model == catalogue.AUTO or "/" in model else discovery.file_of(model) or model
+    names_no_folder = catalogue.names_no_folder(model)
+    may_be_anothers = names_no_folder and "/" not in model and model != catalogue.AUTO
+    if (may_be_anothers or _OLLAMAS.fullmatch(model)) and (file := discovery.file_of(model)):
+        return file  # before any file of that name in a checkout
+    if names_no_folder:
+        return model
     path = Path(model).expanduser().resolve()
-    if not path.exists() and ":" in path.name:  # raises if nothing can have this name
-        return discovery.file_of(model) or str(path)
+    path.is_dir()  # raises if nothing can have this name
     return _pulled_to(path) or str(path)
 
 

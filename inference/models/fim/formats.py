@@ -7,16 +7,14 @@ programs may run beside it.
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import msgspec
-import platformdirs
 import torch
 
-from inference.models.devices import EIGHT_BIT, PRECISIONS, Precision
+from inference.models.devices import EIGHT_BIT, PRECISIONS, Precision, measurements, save_measurements
 from inference.models.family import ModelError
 from inference.models.fim.matrices import Matrix, Packed, Plain, Unpacking, packed_rows
 
@@ -63,16 +61,12 @@ def speed() -> Speed:
     able = sorted(name for name, has in torch.cpu.get_capabilities().items() if has is True)
     name = torch.cpu.get_capabilities().get("cpu_name", "")
     key = f"{name}, torch {torch.__version__}, one thread, {' '.join(able)}"
-    file = platformdirs.user_cache_path("infill-ls", appauthor=False) / "speed.json"
-    try:
-        known = msgspec.json.decode(file.read_bytes(), type=dict[str, Speed])
-    except (OSError, msgspec.DecodeError):
-        known = {}
+    known = measurements("speed", Speed)
     found = known.get(key)
     if found is None or {*found.formats} != {*_ON_CPU} or found.unpacked not in PRECISIONS or found.few < _FEW[0]:
         with _one_thread():
             found = measured()
-        _write(file, {**known, key: found})
+        save_measurements("speed", {**known, key: found})
     return found
 
 
@@ -125,12 +119,3 @@ def _taken(work: Callable[[], object]) -> float:
     began = time.thread_time()
     work()
     return time.thread_time() - began
-
-
-def _write(file: Path, known: dict[str, Speed]) -> None:
-    """Saves it for the next process, if possible."""
-    with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        new = file.with_suffix(f".{time.time_ns()}")
-        new.write_bytes(msgspec.json.encode(known))
-        new.replace(file)

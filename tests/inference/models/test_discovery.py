@@ -137,3 +137,10 @@ def test_thousands_of_files_are_not_all_looked_at(home: Path) -> None:
     for number in range(1000):
         (folder / f"{number}.gguf").write_bytes(b"")
     assert len(here(home)) <= 200
+
+
+def test_a_path_with_control_characters_is_not_offered(home: Path) -> None:
+    """It would reach a terminal and a configuration file as it is."""
+    put(home / ".lmstudio" / "models" / "coder\x1b]0;owned\x07.gguf")
+    (one,) = here(home)
+    assert not one.fills and one.path.isprintable() and one.problem == "its path has control characters; rename it"

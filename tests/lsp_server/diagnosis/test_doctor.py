@@ -192,6 +192,12 @@ def test_chosen_checkpoint_that_cannot_run_fails() -> None:
     assert runs_here(10 * GB, model="embedded").verdict is Grade.OK
 
 
+def without_other_programs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has downloaded a model with another program."""
+    for name in ("HOME", "XDG_CACHE_HOME", "LLAMA_CACHE", "OLLAMA_MODELS", "HF_HUB_CACHE"):
+        monkeypatch.setenv(name, str(folder / name))
+
+
 def ollama_with_coder(folder: Path) -> Path:
     """Ollama's folder with one small model, coder:1b."""
     manifest(folder, "registry.ollama.ai", "library", "coder", "1b")
@@ -201,6 +207,7 @@ def ollama_with_coder(folder: Path) -> Path:
 
 def test_models_lists_what_runs_and_the_best_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HOME", str(tmp_path))
+    without_other_programs(tmp_path, monkeypatch)
     monkeypatch.setenv("OLLAMA_MODELS", str(ollama_with_coder(tmp_path / "ollama")))
     checks = checks_of(infill_ls("doctor", "--device", "cpu", "--json"))
     assert checks["runs embedded"]["found"].startswith("float32: needs ")
@@ -215,6 +222,7 @@ def test_models_lists_what_runs_and_the_best_one(tmp_path: Path, monkeypatch: py
 
 def test_the_models_are_shown_as_a_table_and_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HOME", str(tmp_path))
+    without_other_programs(tmp_path, monkeypatch)
     monkeypatch.setenv("OLLAMA_MODELS", str(ollama_with_coder(tmp_path / "ollama")))
     shown = infill_ls("models", "--device", "cpu")
     assert shown.returncode == 0

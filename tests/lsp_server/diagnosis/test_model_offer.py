@@ -14,12 +14,13 @@ from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.server import InfillServer
 from lsp_server.worker import WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE
-from tests.lsp_server.diagnosis.test_doctor import ollama_with_coder
+from tests.lsp_server.diagnosis.test_doctor import ollama_with_coder, without_other_programs
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder in which no model was pulled, and nothing is remembered."""
+    without_other_programs(tmp_path, monkeypatch)
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "run"))
     return tmp_path

@@ -135,6 +135,9 @@ def test_names_of_models_of_other_programs_are_known(tmp_path: Path, monkeypatch
     for file, content in ((manifest, json.dumps({"layers": [layer]})), (blob, ""), (cached, "")):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(content)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "someone").mkdir()
+    (tmp_path / "someone" / "coder:0.5b").write_text("a file of a checkout")
     assert resolved(WorkerOptions(model="someone/coder:0.5b")).model == str(blob)
     assert resolved(WorkerOptions(model="Some-Coder-Q4_K_M")).model == str(cached)
     assert resolved(WorkerOptions(model="someone/coder:7b")).model == str(Path("someone/coder:7b").absolute())
