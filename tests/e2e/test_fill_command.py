@@ -25,7 +25,7 @@ from tests.workers import PATIENCE_S, RawClient, is_idle, kill
 SOURCE = "import os\n\n\ndef size(path):\n    return ???\n\n\nprint(size(???))\n"
 FILL = [sys.executable, "-m", "lsp_server.cli", "fill"]
 MAKES_DO = (
-    "infill-ls: the tiny bundled model filled this, because no model was pulled that runs here; for a real one run: "
+    "infill-ls: the tiny bundled model filled this, because no pulled model runs here; for a real one run: "
     "infill-ls models pull qwen2.5-coder-0.5b\n"
 )
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
