@@ -153,6 +153,11 @@ def test_no_region_is_read_for_which_there_is_no_time(middle: Engine) -> None:
     assert answer.done.stats.prefix_tokens < 200 < whole.prefix_tokens
 
 
+def test_a_blank_text_gives_way_to_another(middle: Engine) -> None:
+    """The likeliest text here is none."""
+    assert fill(middle, "total += 1;", line(), "\ny = 2\n").candidates[0].texts[0].strip()
+
+
 def test_rework_keeps_the_start_and_offers_other_texts(middle: Engine) -> None:
     old = "names.append(name)\n        print(name)"
     answer = fill(middle, BEFORE, Hole(HoleKind.BLOCK, text=old, strength=0.5), AFTER, candidates=3)
