@@ -81,7 +81,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", type=_number(1, MAX_STEPS), metavar="N", help="the most denoising steps per canvas")
     limit = "time limit, including loading the model; then take the best answer so far"
     parser.add_argument("--deadline-ms", type=_number(1, _DAY_MS), metavar="N", help=limit)
-    parser.add_argument("--seed", type=_number(0, 2**63 - 1), metavar="N", help="the random seed")
+    parser.add_argument(
+        "--seed",
+        type=_number(0, 2**63 - 1),
+        metavar="N",
+        help="the seed of a diffusion model; a causal one takes the likeliest text, whatever the seed",
+    )
     add_model_arguments(parser)
     add_trust_argument(parser)
 
