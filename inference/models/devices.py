@@ -16,7 +16,7 @@ import platformdirs
 import psutil
 import torch
 
-from inference.models import extras
+from inference.models import checkpoint_files, extras
 from inference.models.family import ModelError
 
 FOUR_BIT, EIGHT_BIT = "4bit", "8bit"
@@ -24,6 +24,7 @@ T = TypeVar("T")
 INSTALL_FOUR_BIT = extras.shown(extras.install("4bit"))
 _TALKERS = ("bitsandbytes.backends.cpu.ops", "bitsandbytes.autograd._functions")
 """The latter warns at each product in 8 bits that its input is not float16."""
+_MEASURED_BYTES = 1 << 16
 _HEADROOM = 1.15
 """Weights need this much more memory than their size, for the activations of the smallest request."""
 
@@ -134,8 +135,9 @@ def reads_bytes_per_s() -> float:
 def measurements(name: str, kind: type[T]) -> dict[str, T]:
     """What earlier processes measured on this machine; empty if that is unreadable."""
     try:
-        return msgspec.json.decode(_measured_file(name).read_bytes(), type=dict[str, kind])  # type: ignore[valid-type]
-    except (OSError, ValueError):
+        content = checkpoint_files.read(_measured_file(name), _MEASURED_BYTES)
+        return msgspec.json.decode(content, type=dict[str, kind])  # type: ignore[valid-type]
+    except (OSError, ValueError, ModelError):
         return {}
 
 

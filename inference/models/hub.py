@@ -124,6 +124,8 @@ def _transfer(of: Pulled, name: str, stream: BinaryIO, on_bytes: OnBytes) -> Non
     ) as response:
         hf_raise_for_status(response)
         if stream.tell() and response.status_code != HTTPStatus.PARTIAL_CONTENT:
+            if (sent := response.headers.get("Content-Length", "")) not in ("", str(of.files[name].size)):
+                raise OddAnswerError(f"the answer has {sent[:20]} bytes and is another file than {name}")
             _empty(stream)  # a mirror that sends only whole files
         for block in response.iter_bytes():
             stream.write(block)

@@ -67,9 +67,12 @@ def _resolved_model(model: str) -> str:
     if entry := catalogue.find(model):
         return entry.name
     names_no_folder = catalogue.names_no_folder(model)
+    is_ollamas = bool(_OLLAMAS.fullmatch(model))
     may_be_anothers = names_no_folder and "/" not in model and model != catalogue.AUTO
-    if (may_be_anothers or _OLLAMAS.fullmatch(model)) and (file := discovery.file_of(model)):
-        return file  # before any file of that name in a checkout
+    if (is_ollamas or may_be_anothers) and (file := discovery.file_of(model)):
+        return file
+    if is_ollamas:  # and never a file of that name in a checkout
+        raise ValueError("Ollama has no model of this name here, and a file is written ./NAME")
     if names_no_folder:
         return model
     path = Path(model).expanduser().resolve()

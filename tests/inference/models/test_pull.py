@@ -144,6 +144,13 @@ def test_a_transfer_that_broke_off_goes_on_where_it_was(hub: Hub, home: Path, pu
     assert hub.requests == [f"/{REPO}/resolve/{REVISION}/{WEIGHTS} bytes={here}-"], "of the revision that was begun"
 
 
+def test_another_answer_leaves_what_is_here(hub: Hub, pull: Pull) -> None:
+    """Such as the page of a network that wants a login first."""
+    hub.cut_at, hub.after_cut = 3_000_000, ((WEIGHTS, HTTPStatus.OK, ""),)
+    pull()
+    assert re.search(r" bytes=[1-9]\d+-$", hub.requests[-1])
+
+
 def test_redirected_host_gets_no_token(hub: Hub, pull: Pull) -> None:
     with hub_of(REPO, hub.folder) as mirror:
         hub.redirect_to = mirror.url

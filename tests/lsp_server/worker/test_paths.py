@@ -140,7 +140,10 @@ def test_names_of_models_of_other_programs_are_known(tmp_path: Path, monkeypatch
     (tmp_path / "someone" / "coder:0.5b").write_text("a file of a checkout")
     assert resolved(WorkerOptions(model="someone/coder:0.5b")).model == str(blob)
     assert resolved(WorkerOptions(model="Some-Coder-Q4_K_M")).model == str(cached)
-    assert resolved(WorkerOptions(model="someone/coder:7b")).model == str(Path("someone/coder:7b").absolute())
+    (tmp_path / "someone" / "coder:7b").write_text("another file")
+    missing = WorkerOptions(model="someone/coder:7b")
+    assert resolved(missing).model == missing.model
+    assert "Ollama has no model of this name here" in problem_of(missing)
 
 
 def test_spellings_of_a_url_share_one_worker() -> None:
