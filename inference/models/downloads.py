@@ -115,7 +115,7 @@ def require(model: str) -> Path:
         state = f"{wrong} is missing or cut off"
     costs = f" ({entry.download_bytes / 1e9:.1f} GB, licence: {entry.licence})" if entry else ""
     raise ModelError(
-        f"{model}: {state}, and nothing is fetched unasked; run: infill-ls models pull {name}{costs}, "
+        f"{model}: {state}; models are never downloaded automatically; run: infill-ls models pull {name}{costs}, "
         "or give a checkpoint folder"
     )
 

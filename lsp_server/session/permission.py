@@ -13,7 +13,7 @@ from lsp_server.settings.privacy import is_secret, why_off
 from lsp_server.settings.resolver import Configuration
 from lsp_server.settings.schema import Settings
 
-LOST = "could not be read; close the file and open it again to get fills in it"
+LOST = "could not be read; reopen the file to get suggestions"
 _UNANSWERED = "its file system does not answer, so the target of its path is unknown; ask again once it does"
 
 

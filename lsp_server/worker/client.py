@@ -13,7 +13,7 @@ from lsp_server.worker.paths import WorkerPaths, paths_of
 from lsp_server.worker.spawn import attach_or_start
 from lsp_server.worker.state import OF_WORKER, Backoff, ClientState
 
-_LEFT = "The worker was restarted meanwhile; ask again"
+_LEFT = "The worker restarted. Try again."
 REFUSALS = 3
 """How many ending workers a request may meet before it gives up."""
 MODEL_FAILURES = 4

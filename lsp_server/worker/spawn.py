@@ -161,5 +161,5 @@ def _last_words(paths: WorkerPaths) -> str:
             if file.is_fifo():
                 continue
             lines = file.read_text(errors="replace").strip().splitlines()
-            return lines[-1][:500] if lines else f"it said nothing; see {file}"
-    return f"it said nothing; see {paths.errors}"
+            return lines[-1][:500] if lines else f"no error output; see {file}"
+    return f"no error output; see {paths.errors}"

@@ -93,7 +93,7 @@ def test_fresh_adapters_change_nothing(base: Path) -> None:
 def test_a_slack_token_that_is_none_is_an_error(config: RunConfig, small_tokenizer: Tokenizer) -> None:
     with pytest.raises(ConfigError, match="<unused0>"):
         lora.tokens_of(small_tokenizer, "<unused0>", Properties())
-    with pytest.raises(ConfigError, match="nothing is fetched unasked; run: infill-ls models pull no-such/model"):
+    with pytest.raises(ConfigError, match="models pull no-such/model"):
         lora.load(LoraConfig(base="no-such/model", slack_token="x"), config.data, model.device())
 
 
