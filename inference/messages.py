@@ -47,6 +47,12 @@ PartnerKind = Literal[
 A model family is /v1/completions with that family's fill-in-the-middle tokens.
 """
 
+EditKind = Literal["zeta-2", "zeta", "sweep"]
+"""The prompt of an edit model, which rewrites the lines around the cursor.
+
+`zeta-2` is Zed's Zeta 2, `zeta` its first, `sweep` Sweep's next-edit models.
+"""
+
 LENGTH_BYTES = 4
 """Each message is preceded by its length as an unsigned big-endian integer of this many bytes."""
 
@@ -64,7 +70,8 @@ class WorkerOptions(msgspec.Struct, frozen=True):
     `model` is `auto`, a name of the catalogue, a hub id, a folder, a file or the URL of a server. Those from
     `server_model` to `partner` apply only to a server: its name for the model, the folder or hub id of its tokenizer,
     whether http may leave this machine, whether to send the user's token, and how to ask an autoregressive server
-    (None: it is a vLLM that holds pins). None lets the worker choose.
+    (None: it is a vLLM that holds pins). `edits` is the prompt of an edit model, which fills no holes. None lets the
+    worker choose.
     """
 
     model: str = "auto"
@@ -76,6 +83,7 @@ class WorkerOptions(msgspec.Struct, frozen=True):
     plain_http: bool = False
     sends_token: bool = True
     partner: PartnerKind | None = None
+    edits: EditKind | None = None
 
 
 # --- What to fill ----------------------------------------------------------------------------------------------------
@@ -166,12 +174,15 @@ class InfillRequest(_Message, frozen=True, tag="infill"):
 class Hunk(_Message, frozen=True, tag="hunk"):
     """A change that was made: from line `line` (from 0) of the current text, `new` has replaced `old`.
 
-    Both are whole lines with their line ends, and only a line feed ends a line; one of them may be empty.
+    Both are whole lines with their line ends, and only a line feed ends a line; one of them may be empty. `path` is
+    another file that was changed; empty: the file that the request is about. `accepted` True: it was an offer.
     """
 
     line: int
     old: str
     new: str
+    path: str = ""
+    accepted: bool = False
 
 
 class Edit(_Message, frozen=True, tag="edit"):
@@ -192,7 +203,8 @@ class NextEditRequest(_Message, frozen=True, tag="next_edit"):
     The answer is one `NextEdits`, then `Done`. `text` is the current text, and offsets are indices into it. `cursor` is
     the user's position; None: not known. `proposals` are edits that the caller has found by other means: the answer
     includes those the model agrees with. `language`, `path` and `deadline_ms` are as in `InfillRequest`. A model that
-    cannot judge edits finds none.
+    cannot judge edits finds none. An edit model answers with one edit, its rewrite of the lines around the cursor, and
+    is the only one that uses changes of other files.
     """
 
     id: str

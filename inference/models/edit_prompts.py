@@ -1,0 +1,201 @@
+"""The prompts of edit models: each shows the latest changes and asks for the lines around the cursor, rewritten.
+
+Zeta 2 and Zeta: the crates zeta_prompt and zeta of zed-industries/zed. Sweep: the card of sweepai/sweep-next-edit-1.5B.
+Code that contains a text which structures a prompt would end it, so it is not shown.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from inference.messages import EditKind, Hunk, NextEditRequest
+
+_MOST_HUNKS, _LONGEST_HUNK = 8, 2_000
+"""How many of the latest changes to show, and how many characters of old and new text each may have."""
+_AROUND_LINES = 100
+"""How much of the file to show before and behind the region."""
+_LONGEST_LINE = 2_000
+"""A region with a longer line is no code that people write."""
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+
+
+@dataclass(frozen=True)
+class EditPrompt:
+    """A prompt, and the region that its answer rewrites: the whole lines `now`, from the offset `start` of the text.
+
+    `ends` are the texts that end an answer, and `written` the start of the rewrite, which the prompt ends with.
+    """
+
+    text: str
+    start: int
+    now: str
+    written: str
+    ends: tuple[str, ...]
+    controls: tuple[str, ...]
+
+    def rewritten(self, answer: str) -> str:
+        """The region's new text; the current one if the answer is blank."""
+        for end in self.ends:
+            answer = answer.partition(end)[0]
+        for mark in self.controls:
+            answer = answer.replace(mark + "\n", "").replace(mark, "")
+        if not answer.strip():
+            return self.now
+        plain = _plain(self.now)
+        new = (self.written + answer).rstrip("\n") + plain[len(plain.rstrip("\n")) :]
+        return new.replace("\n", "\r\n") if "\r\n" in self.now else new
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """What a prompt shows: a region and the lines before and after it, with line feeds alone; the latest changes.
+
+    `cursor` is the cursor's place in the region, and `first` the number of its first line, from 1.
+    """
+
+    path: str
+    before: str
+    now: str
+    after: str
+    first: int
+    cursor: int
+    hunks: tuple[Hunk, ...]
+
+    def region(self, mark: str = "") -> str:
+        """The region with a mark for the cursor, and a line feed at its end."""
+        return _ended(self.now[: self.cursor] + mark + self.now[self.cursor :])
+
+    @property
+    def written(self) -> str:
+        """The lines above the cursor's."""
+        return self.now[: self.now.rfind("\n", 0, self.cursor) + 1]
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A model's prompt: how many lines above and below the cursor's it rewrites, and what no text in it may contain."""
+
+    lines: int
+    write: Callable[[_Shown], str]
+    ends: tuple[str, ...]
+    controls: tuple[str, ...]
+    is_begun: bool = False
+    """Whether the prompt already repeats the lines above the cursor."""
+
+
+def prompt_for(kind: EditKind, request: NextEditRequest) -> EditPrompt | None:
+    """The prompt for the lines around the request's cursor; None if they cannot be shown."""
+    how, cursor = _KINDS[kind], min(request.cursor or 0, len(request.text))
+    lines, row = _LINE.findall(request.text), request.text.count("\n", 0, cursor)
+    first, end = max(0, row - how.lines), min(len(lines), row + how.lines + 1)
+    now, start = "".join(lines[first:end]), sum(map(len, lines[:first]))
+    before, after = "".join(lines[max(0, first - _AROUND_LINES) : first]), "".join(lines[end : end + _AROUND_LINES])
+    is_code = now.strip() and max(map(len, lines[first:end])) <= _LONGEST_LINE
+    if not is_code or any(mark in before + now + after + request.path for mark in how.controls):
+        return None
+    shown = _Shown(
+        path=request.path,
+        before=_plain(before),
+        now=_plain(now),
+        after=_plain(after),
+        first=first + 1,
+        cursor=len(_plain(request.text[start:cursor])),
+        hunks=tuple(one for one in request.hunks if _may_show(one, how.controls))[-_MOST_HUNKS:],
+    )
+    written = shown.written if how.is_begun else ""
+    return EditPrompt(how.write(shown), start, now, written, how.ends, how.controls)
+
+
+def _may_show(hunk: Hunk, controls: tuple[str, ...]) -> bool:
+    both = hunk.path + hunk.old + hunk.new
+    return len(both) <= _LONGEST_HUNK and not any(mark in both for mark in controls)
+
+
+def _zeta_2(shown: _Shown) -> str:
+    events = []
+    for hunk in shown.hunks:
+        path, offered = hunk.path or shown.path, "// User accepted prediction:\n" if hunk.accepted else ""
+        events.append(f"{offered}--- a/{path}\n+++ b/{path}\n{_diff(hunk)}\n")
+    history = "<filename>edit_history\n" + "".join(events) if events else ""
+    return (
+        f"<[fim-suffix]>{_ended(shown.after)}<[fim-prefix]>{history}<filename>{shown.path}\n{shown.before}"
+        f"<<<<<<< CURRENT\n{shown.region('<|user_cursor|>')}=======\n<[fim-middle]>"
+    )
+
+
+_ZETA = """### Instruction:
+You are a code completion assistant and your task is to analyze user edits and then rewrite an excerpt that the user \
+provides, suggesting the appropriate edits within the excerpt, taking into account the cursor location.
+
+### User Edits:
+
+{edits}
+
+### User Excerpt:
+
+```{path}
+{before}<|editable_region_start|>
+{region}<|editable_region_end|>
+{after}```
+
+### Response:
+"""
+
+
+def _zeta(shown: _Shown) -> str:
+    edits = (f'User edited "{hunk.path or shown.path}":\n```diff\n{_diff(hunk)}```' for hunk in shown.hunks)
+    is_start = shown.first - 1 == shown.before.count("\n")
+    return _ZETA.format(
+        edits="\n\n".join(edits),
+        path=shown.path,
+        before=("<|start_of_file|>\n" if is_start else "") + shown.before,
+        region=shown.region("<|user_cursor_is_here|>"),
+        after=shown.after and _ended(shown.after),
+    )
+
+
+def _sweep(shown: _Shown) -> str:
+    last = shown.first + shown.region().count("\n") - 1
+    place = f"{shown.path}:{shown.first}:{last}"
+    diffs = (
+        f"<|file_sep|>{hunk.path or shown.path}.diff\noriginal:\n{_plain(hunk.old)}updated:\n{_plain(hunk.new)}"
+        for hunk in shown.hunks
+    )
+    return (
+        f"<|file_sep|>{shown.path}\n{_ended(shown.before + shown.now + shown.after)}{''.join(diffs)}"
+        f"<|file_sep|>original/{place}\n{shown.region()}<|file_sep|>current/{place}\n{shown.region('<|cursor|>')}"
+        f"<|file_sep|>updated/{place}\n{shown.written}"
+    )
+
+
+def _diff(hunk: Hunk) -> str:
+    """A change as a unified diff without context."""
+    old, new = (_LINE.findall(_plain(text)) for text in (hunk.old, hunk.new))
+    place = hunk.line + 1
+    head = f"@@ -{place},{len(old)} +{place},{len(new)} @@\n"
+    return head + "".join(f"{mark}{_ended(line)}" for mark, lines in (("-", old), ("+", new)) for line in lines)
+
+
+def _plain(text: str) -> str:
+    return text.replace("\r\n", "\n")
+
+
+def _ended(text: str) -> str:
+    return text if text.endswith("\n") else text + "\n"
+
+
+_KINDS: dict[EditKind, _Kind] = {
+    "zeta-2": _Kind(
+        15,
+        _zeta_2,
+        (">>>>>>> UPDATED\n", ">>>>>>> UPDATED"),
+        ("<[fim-suffix]>", "<[fim-prefix]>", "<[fim-middle]>", "<<<<<<< CURRENT", "<|user_cursor|>", "<filename>"),
+    ),
+    "zeta": _Kind(
+        20,
+        _zeta,
+        ("\n<|editable_region_end|>",),
+        ("<|start_of_file|>", "<|editable_region_start|>", "<|user_cursor_is_here|>"),
+    ),
+    "sweep": _Kind(20, _sweep, ("<|file_sep|>", "<|endoftext|>"), ("<|cursor|>",), is_begun=True),
+}
