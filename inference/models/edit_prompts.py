@@ -38,7 +38,7 @@ class EditPrompt:
         for end in self.ends:
             answer = answer.partition(end)[0]
         for mark in self.controls:
-            answer = answer.replace(mark + "\n", "").replace(mark, "")
+            answer = answer.removeprefix(mark + "\n").replace(mark, "")
         if not answer.strip():
             return self.now
         plain = _plain(self.now)

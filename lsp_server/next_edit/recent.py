@@ -126,6 +126,10 @@ class Comparison:
         is_whole = self.new[start:end].strip() == self.new[hunk.start : hunk.end].strip()
         return (start, end) if is_whole and hunk.old_start == hunk.old_end else None
 
+    def old_lines(self, hunk: Hunk) -> str:
+        """The whole lines of the old text that a difference touches."""
+        return self.old[line_start(self.old, hunk.old_start) : line_end(self.old, hunk.old_end)]
+
     def _hunks(self) -> Iterator[Hunk]:
         change = difference(self.old, self.new)
         if not change.removed and not change.added:
