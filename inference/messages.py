@@ -47,8 +47,8 @@ PartnerKind = Literal[
 A model family is /v1/completions with that family's fill-in-the-middle tokens.
 """
 
-EditKind = Literal["zeta-2", "zeta", "sweep"]
-"""The prompt of an edit model, which rewrites the lines around the cursor.
+EditKind = Literal["auto", "zeta-2", "zeta", "sweep"]
+"""The prompt of an edit model, which rewrites the lines around the cursor; `auto` tells it by the model's name.
 
 `zeta-2` is Zed's Zeta 2, `zeta` its first, `sweep` Sweep's next-edit models.
 """
@@ -175,14 +175,13 @@ class Hunk(_Message, frozen=True, tag="hunk"):
     """A change that was made: from line `line` (from 0) of the current text, `new` has replaced `old`.
 
     Both are whole lines with their line ends, and only a line feed ends a line; one of them may be empty. `path` is
-    another file that was changed; empty: the file that the request is about. `accepted` True: it was an offer.
+    another file that was changed; empty: the file that the request is about.
     """
 
     line: int
     old: str
     new: str
     path: str = ""
-    accepted: bool = False
 
 
 class Edit(_Message, frozen=True, tag="edit"):

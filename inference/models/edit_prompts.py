@@ -83,6 +83,14 @@ class _Kind:
     """Whether the prompt already repeats the lines above the cursor."""
 
 
+def kind_of(kind: EditKind, name: str) -> EditKind | None:
+    """The kind of the model with that name, unless it is known; None if the name does not tell."""
+    if kind != "auto":
+        return kind
+    plain = re.sub(r"[^a-z0-9]", "", name.lower())
+    return "sweep" if "sweep" in plain else "zeta-2" if "zeta2" in plain else "zeta" if "zeta" in plain else None
+
+
 def prompt_for(kind: EditKind, request: NextEditRequest) -> EditPrompt | None:
     """The prompt for the lines around the request's cursor; None if they cannot be shown."""
     how, cursor = _KINDS[kind], min(request.cursor or 0, len(request.text))
@@ -114,8 +122,8 @@ def _may_show(hunk: Hunk, controls: tuple[str, ...]) -> bool:
 def _zeta_2(shown: _Shown) -> str:
     events = []
     for hunk in shown.hunks:
-        path, offered = hunk.path or shown.path, "// User accepted prediction:\n" if hunk.accepted else ""
-        events.append(f"{offered}--- a/{path}\n+++ b/{path}\n{_diff(hunk)}\n")
+        path = hunk.path or shown.path
+        events.append(f"--- a/{path}\n+++ b/{path}\n{_diff(hunk)}\n")
     history = "<filename>edit_history\n" + "".join(events) if events else ""
     return (
         f"<[fim-suffix]>{_ended(shown.after)}<[fim-prefix]>{history}<filename>{shown.path}\n{shown.before}"

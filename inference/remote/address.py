@@ -35,7 +35,14 @@ MODEL = ServerRole(
 PARTNER = ServerRole(
     "partner.url", "partner.plainHttp or INFILL_LS_PARTNER_PLAIN_HTTP=1", "INFILL_LS_PARTNER_TOKEN", "partner-token"
 )
-"""The partner. Neither server gets the other's token."""
+"""The partner. No server gets another's token."""
+EDITS = ServerRole(
+    "nextEdit.model",
+    "nextEdit.plainHttp or INFILL_LS_NEXT_EDIT_PLAIN_HTTP=1",
+    "INFILL_LS_NEXT_EDIT_TOKEN",
+    "next-edit-token",
+)
+"""The server that has the edit model."""
 
 
 class AddressError(ValueError):

@@ -4,11 +4,15 @@ from importlib import import_module
 
 from inference.models.family import OnProgress
 from inference.remote import token
-from inference.remote.address import MODEL, PARTNER, ServerRole
+from inference.remote.address import EDITS, MODEL, PARTNER, ServerRole
 from inference.serving.infiller import RemoteInfiller
 from inference.serving.startup import WorkerArguments
 
-_KINDS = {"vllm": ("inference.remote.vllm", MODEL), "partner": ("inference.remote.partner", PARTNER)}
+_KINDS = {
+    "vllm": ("inference.remote.vllm", MODEL),
+    "partner": ("inference.remote.partner", PARTNER),
+    "edits": ("inference.remote.edits", EDITS),
+}
 
 
 def role_of(arguments: WorkerArguments) -> ServerRole:
@@ -26,4 +30,4 @@ async def connect(arguments: WorkerArguments, on_progress: OnProgress) -> Remote
 
 
 def _kind(arguments: WorkerArguments) -> str:
-    return "partner" if arguments.partner else "vllm"
+    return "edits" if arguments.edits else "partner" if arguments.partner else "vllm"

@@ -48,7 +48,7 @@ class NextEditor(Protocol):
 class RemoteSteps(Protocol):
     """A server's work on a request, `Done` last, for one event loop. Cancelling or `aclose` aborts it."""
 
-    def __aiter__(self) -> AsyncIterator[Draft | Candidate | Done]:
+    def __aiter__(self) -> AsyncIterator[Draft | Candidate | NextEdits | Done]:
         """Yields the items as they arrive. Raises RequestError; with `ErrorCode.SERVER` if the server is to blame."""
 
     def amend(self, hole: int, text: str) -> None:
@@ -66,6 +66,14 @@ class RemoteInfiller(Filler, Protocol):
 
     async def close(self) -> None:
         """Closes the connections to the server."""
+
+
+@runtime_checkable
+class RemoteNextEditor(Protocol):
+    """A server that can rewrite what no longer fits after a change."""
+
+    def next_edits(self, request: NextEditRequest, *, deadline: float | None = None) -> RemoteSteps:
+        """Starts on a request, as `RemoteInfiller.infill` does."""
 
 
 @runtime_checkable

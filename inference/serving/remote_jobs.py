@@ -18,7 +18,7 @@ from inference.messages import Amend, Done, ErrorCode, Failed, InfillRequest, Ou
 from inference.models.family import OnProgress
 from inference.serving.engine_thread import load_failure, throttled
 from inference.serving.faults import failure_of, release_memory
-from inference.serving.infiller import RemoteInfiller, RemoteSteps
+from inference.serving.infiller import RemoteInfiller, RemoteNextEditor, RemoteSteps
 from inference.serving.logs import describe, log
 from inference.serving.startup import WorkerArguments
 from inference.serving.turns import STOPPED, Job, Turns
@@ -144,9 +144,13 @@ class RemoteJobs:
             return job.ended(Outcome.DEADLINE) if late.expired() else failure_of(error, job.request.id)
 
     async def _work(self, job: Job, running: _Running, infiller: RemoteInfiller) -> Done:
-        if not isinstance(job.request, InfillRequest):
+        if isinstance(job.request, InfillRequest):
+            steps = infiller.infill(job.request, deadline=job.deadline)
+        elif isinstance(infiller, RemoteNextEditor):
+            steps = infiller.next_edits(job.request, deadline=job.deadline)
+        else:
             raise RequestError(CANNOT_JUDGE)
-        steps = running.steps = infiller.infill(job.request, deadline=job.deadline)
+        running.steps = steps
         try:
             for amendment in job.amendments:
                 steps.amend(amendment.hole, amendment.text)

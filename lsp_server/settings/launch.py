@@ -1,7 +1,7 @@
 """Turns settings into the options that start a worker."""
 
 from inference.messages import WorkerOptions
-from lsp_server.settings.schema import PARTNER, Settings
+from lsp_server.settings.schema import OFF, PARTNER, Settings
 
 
 def worker_options(settings: Settings, *, sends_token: bool = True) -> WorkerOptions:
@@ -17,6 +17,21 @@ def worker_options(settings: Settings, *, sends_token: bool = True) -> WorkerOpt
         server_tokenizer=settings.server.tokenizer,
         plain_http=settings.server.plain_http,
         sends_token=sends_token,
+    )
+
+
+def edit_model_options(settings: Settings) -> WorkerOptions | None:
+    """The edit model's worker; None if there is no edit model. Only the user can have named its server."""
+    wanted = settings.next_edit
+    if wanted.model == OFF:
+        return None
+    return WorkerOptions(
+        model=wanted.model,
+        device=settings.device,
+        dtype=settings.dtype,
+        idle_s=settings.idle_seconds,
+        plain_http=wanted.plain_http,
+        edits=wanted.kind,
     )
 
 

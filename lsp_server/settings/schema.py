@@ -5,12 +5,14 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from inference.messages import MAX_STEPS, PartnerKind
+from inference.messages import MAX_STEPS, EditKind, PartnerKind
 
 Globs = tuple[str, ...]
 Dtype = Literal["bfloat16", "float16", "float32", "8bit", "4bit"]
 PARTNER = "partner"
 """The `model` of a user whose only model is the partner."""
+OFF = "off"
+"""The `nextEdit.model` of a user without one."""
 MOST_CANDIDATES = 8
 """The most candidates in one answer."""
 LONGEST_IDLE_S = 31_536_000
@@ -86,6 +88,12 @@ class NextEditSettings(Struct, frozen=True, rename="camel", forbid_unknown_field
     enabled: Annotated[
         bool, Meta(description="Offer edits for places that no longer fit after your edit, such as old names.")
     ] = True
+    model: Annotated[
+        str,
+        Meta(description="An edit model, Zeta 2 or Sweep: a .gguf file, or the URL of a llama.cpp or vLLM. off: none."),
+    ] = OFF
+    kind: Annotated[EditKind, Meta(description="The edit model's prompt. auto tells it by the model's name.")] = "auto"
+    plain_http: _PlainHttp = False
 
 
 class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -167,6 +175,8 @@ ONLY_LESS = (
     ("context", "enabled"),
     ("prefetch",),
     ("next_edit", "enabled"),
+    ("next_edit", "model"),
+    ("next_edit", "plain_http"),
 )
 """What a workspace may switch off or lower, but neither switch on nor raise: it decides which data is kept or sent."""
 

@@ -14,7 +14,7 @@ _OLLAMAS = re.compile(r"[^./~\\][^\\]*:[^/\\:]+")
 """A name such as `qwen2.5-coder:0.5b`."""
 _SERVERS_ALONE = ("server_model", "server_tokenizer", "plain_http", "sends_token", "partner")
 """The options that mean nothing to a local model."""
-_LOCALS_ALONE = tuple({*WorkerOptions.__struct_fields__} - {"model", "idle_s", *_SERVERS_ALONE})
+_LOCALS_ALONE = tuple({*WorkerOptions.__struct_fields__} - {"model", "idle_s", "edits", *_SERVERS_ALONE})
 
 
 def is_remote(options: WorkerOptions) -> bool:
@@ -53,7 +53,7 @@ def _server_problem(options: WorkerOptions) -> str:
     if options.partner is not None and not address.is_url(options.model):
         shown = f"{options.model[:200]!r} is no URL" if options.model else "no URL is set"
         return f"partner.url: {shown}; give the URL of a server that you run, such as http://localhost:8080"
-    role = address.MODEL if options.partner is None else address.PARTNER
+    role = address.EDITS if options.edits else address.MODEL if options.partner is None else address.PARTNER
     try:
         return address.parse(options.model, role).why_refused(plain_http=options.plain_http, role=role)
     except address.AddressError as error:

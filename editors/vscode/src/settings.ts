@@ -14,7 +14,8 @@ export const STARTUP: readonly string[] = [
  * start, but a folder's own value is still sent; a test ties it to the server's list.
  */
 export const ONLY_LESS: readonly string[] = [
-  'statistics', 'refine', 'shadow.sample', 'context.enabled', 'prefetch', 'nextEdit.enabled',
+  'statistics', 'refine', 'shadow.sample', 'context.enabled', 'prefetch', 'nextEdit.enabled', 'nextEdit.model',
+  'nextEdit.plainHttp',
 ];
 
 export type Section = Readonly<Record<string, unknown>>;
