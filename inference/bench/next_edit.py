@@ -31,7 +31,7 @@ from inference.models.family import MiddleFamily, common_ends
 
 _MORE_OFFERS = 2
 """A case ends after this many more offers than places, in case one is split."""
-_DEADLINES = {"automatic": 40_000, "invoked": 40_000}
+DEADLINES = {"automatic": 40_000, "invoked": 40_000}
 """A slow machine must give the same offers."""
 _AROUND_LINES = 12
 _MOST_CHAT_TOKENS = 400
@@ -86,12 +86,12 @@ class ServerOffers:
             words = {"command": self._command["command"], "arguments": self._command["arguments"]}
             self._editor.ask("workspace/executeCommand", words)
         document = {"uri": self._uri, "version": self._version}
-        params = {"textDocument": document, "position": _position(state.text, state.cursor)}
+        params = {"textDocument": document, "position": position_of(state.text, state.cursor)}
         found = self._editor.ask("textDocument/copilotInlineEdit", {**params, "context": {"triggerKind": 2}})["edits"]
         self._command = found[0]["command"] if found else None
         if not found:
             return None
-        start, end = (_offset(state.text, found[0]["range"][side]) for side in ("start", "end"))
+        start, end = (offset_of(state.text, found[0]["range"][side]) for side in ("start", "end"))
         return Edit(start, end, found[0]["text"])
 
     def _open(self, case: EditCase) -> None:
@@ -110,7 +110,7 @@ class ServerOffers:
             return
         first, same = common_ends(old, text)
         self._version += 1
-        places = {"start": _position(old, first), "end": _position(old, len(old) - same)}
+        places = {"start": position_of(old, first), "end": position_of(old, len(old) - same)}
         document = {"uri": self._uri, "version": self._version}
         change = {"range": places, "text": text[first : len(text) - same]}
         self._editor.tell("textDocument/didChange", {"textDocument": document, "contentChanges": [change]})
@@ -171,13 +171,15 @@ def _rewritten(engine: Engine, state: State, region: str) -> str:
     return engine.loaded.vocabulary.decode(written)
 
 
-def _position(text: str, offset: int) -> dict[str, Any]:
+def position_of(text: str, offset: int) -> dict[str, Any]:
+    """The protocol's position of an offset."""
     line = text.count("\n", 0, offset)
     start = text.rfind("\n", 0, offset) + 1
     return {"line": line, "character": len(text[start:offset].encode("utf-16-le")) // 2}
 
 
-def _offset(text: str, position: dict[str, int]) -> int:
+def offset_of(text: str, position: dict[str, int]) -> int:
+    """The offset of the protocol's position."""
     lines = text.split("\n")
     before = sum(len(line) + 1 for line in lines[: position["line"]])
     inside = lines[position["line"]].encode("utf-16-le")[: 2 * position["character"]]
@@ -278,7 +280,7 @@ def _offers(ask: str, model: str | None, dtype: str | None) -> Iterator[Offers]:
     if ask == "quiet":
         yield lambda _state, _accepted: None
     elif ask == "server":
-        options: dict[str, Any] = {"statistics": "off", "deadlineMs": _DEADLINES, "model": model or EMBEDDED}
+        options: dict[str, Any] = {"statistics": "off", "deadlineMs": DEADLINES, "model": model or EMBEDDED}
         with tempfile.TemporaryDirectory(prefix="ils-") as folder, ScriptedEditor(Path(folder), options) as editor:
             if model:
                 editor.wait_until_ready(5 * PATIENCE_S)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from queue import Empty, Queue
 from typing import IO, Any
@@ -33,7 +33,8 @@ def server_environment(runtime: Path) -> dict[str, str]:
 class ScriptedEditor:
     """One server process with one open document. Use it in a `with` statement; leaving it ends the process."""
 
-    def __init__(self, runtime: Path, options: Mapping[str, Any]) -> None:
+    def __init__(self, runtime: Path, options: Mapping[str, Any], folders: Sequence[str] = ()) -> None:
+        """`options` are its settings and `folders` the URIs of its workspace folders."""
         environment = server_environment(runtime)
         command = [*SERVER, "serve", "--stdio"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
@@ -41,7 +42,8 @@ class ScriptedEditor:
         self._last_id = self._version = 0
         assert self._process.stdout is not None
         threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True).start()
-        self.ask("initialize", {"capabilities": {}, "initializationOptions": options})
+        opened = [{"uri": uri, "name": uri} for uri in folders] or None
+        self.ask("initialize", {"capabilities": {}, "initializationOptions": options, "workspaceFolders": opened})
         self.tell("initialized", {})
 
     def __enter__(self) -> "ScriptedEditor":

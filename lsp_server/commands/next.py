@@ -9,7 +9,6 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +30,16 @@ from lsp_server.documents.writing import replace_text
 from lsp_server.next_edit import model
 from lsp_server.next_edit.finder import MOST_OFFERS, nearest, next_edits
 from lsp_server.next_edit.renames import NextEdit
-from lsp_server.next_edit.service import Propose, nobody
-from lsp_server.settings.launch import worker_options
+from lsp_server.next_edit.service import Propose, Situation, nobody
+from lsp_server.settings.launch import edit_model_options, worker_options
+from lsp_server.settings.resolver import Configuration
 from lsp_server.syntax.languages import language_of
 from lsp_server.worker import WorkerClient, WorkerFailure, alive
 from lsp_server.worker.options import is_remote
 
 STDIN = "-"
+_MOST_REWRITES = 8
+"""How often to ask an edit model, which may rewrite what it wrote."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,9 +62,8 @@ def run(args: argparse.Namespace) -> int:
         real = require_allowed(args.file, path, settings)
         text = read_named_file(args.file, real)
         old = read_standard_input() if args.since == STDIN else read_named_file(Path(args.since))
-        options = worker_options(settings, sends_token=configuration.sends_token)
         document = Document(path.as_uri(), language_of(str(path)), 0, text)
-        edits, result = asyncio.run(_edits_with_model(document.snapshot(), old, options, args))
+        edits, result = asyncio.run(_edits_with_model(document.snapshot(), old, configuration, args))
         if args.write and edits:
             replace_text(args.file, real, text, result)
     except BadInput as error:
@@ -73,24 +74,32 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _edits_with_model(
-    now: Snapshot, old: str, options: WorkerOptions, args: argparse.Namespace
+    now: Snapshot, old: str, configuration: Configuration, args: argparse.Namespace
 ) -> tuple[list[dict[str, Any]], str]:
     """See `all_edits`. If the model fails, says so and leaves it out."""
-    if not _has_model(options):
+    edit_model = edit_model_options(configuration.of(now.uri))
+    options = edit_model or worker_options(configuration.of(now.uri), sends_token=configuration.sends_token)
+    if edit_model is None and not _has_model(options):
         if is_remote(options):
-            say("no edits from the model: only a model on this machine finds any")
+            say("no edits from the model: set nextEdit.model to an edit model, or model to one on this machine")
         return await all_edits(now, old)
     with output.progress(now, (), args) as shown:
         on_status = shown.status if shown else None
         async with WorkerClient(options, name="infill-ls next", on_status=on_status) as client:
+            left = iter(range(_MOST_REWRITES if edit_model else MOST_OFFERS))
 
-            async def propose(snapshot: Snapshot, earlier: Sequence[str]) -> Sequence[NextEdit]:
+            async def propose(situation: Situation) -> Sequence[NextEdit]:
+                if next(left, None) is None:
+                    return ()
                 try:
                     await alive.loaded(client)
-                    return await model.ask(client, snapshot, earlier)
+                    if edit_model is not None:
+                        return await model.rewritten(client, situation, configuration.name_of)
+                    found = nearest(await model.ask(client, situation.snapshot, situation.earlier), situation.cursor)
                 except WorkerFailure as failure:
                     say(f"no edits from the model: {failure}")
                     return ()
+                return [] if found is None else [found]
 
             return await all_edits(now, old, propose)
 
@@ -111,24 +120,16 @@ async def all_edits(now: Snapshot, old: str, propose: Propose = nobody) -> tuple
     earlier, cursor = [old], difference(old, now.text).start
     while len(edits) < MOST_OFFERS:
         found, text = next_edits(now, [old]), now.text
-        if not found and (offered := nearest(await propose(now, earlier), cursor)):
-            found = [offered]
-        if not found:
+        if not (found := found or list(await propose(Situation(now, earlier, cursor)))):
             break
         earlier.insert(0, text)
         while (offered := nearest(found, cursor)) and len(edits) < MOST_OFFERS:
             edits.append(_json(text, offered))
             change = Change(offered.start, text[offered.start : offered.end], offered.text)
             text, cursor = change.applied(text), offered.start
-            found = [_moved(edit, change) for edit in found if edit is not offered]
+            found = [moved for edit in found if edit is not offered and (moved := edit.after(change)) is not None]
         now = Document(now.uri, now.language_id, 0, text).snapshot()
     return edits, now.text
-
-
-def _moved(edit: NextEdit, change: Change) -> NextEdit:
-    """An edit after a change that does not touch it."""
-    shift = change.shift if edit.start >= change.end else 0
-    return replace(edit, start=edit.start + shift, end=edit.end + shift)
 
 
 def _json(text: str, edit: NextEdit) -> dict[str, Any]:

@@ -83,7 +83,7 @@ async def _next_edit(session: Session, snapshot: Snapshot, cursor: int, only: On
     features = session.features
     if features.next_edits or not features.code_action_literals or not _wanted(only, NEXT_EDIT_KIND):
         return []
-    edit = nearest(await session.next_edits.known(snapshot, quick=True), cursor)
+    edit = nearest(await session.next_edits.known(snapshot, cursor, quick=True), cursor)
     if edit is None:
         return []
     offer = session.next_edits.offer(snapshot.uri, edit)

@@ -82,7 +82,7 @@ async def leave(session: Session) -> None:
     await session.recorder.close()
     try:
         async with asyncio.timeout(LIMIT_S):
-            connections = (session.worker, session.partner)
+            connections = (session.worker, session.partner, session.edit_model)
             await asyncio.gather(*(each.close() for each in connections if each is not None))
     except TimeoutError:
         log.warning("a worker did not let go in %g s; left it as it is", LIMIT_S)

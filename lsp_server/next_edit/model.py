@@ -1,10 +1,12 @@
-"""Next edits from the model, if the syntax alone finds none: sends changes, receives edits."""
+"""Next edits from a model, if the syntax alone finds none: sends changes, receives edits or a rewrite."""
 
 import asyncio
 import itertools
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
+
+from msgspec.structs import replace
 
 from inference.messages import Hunk, NextEditRequest
 from inference.models.catalogue import EMBEDDED
@@ -14,6 +16,8 @@ from lsp_server.fill.host import Host
 from lsp_server.next_edit.finder import offerable
 from lsp_server.next_edit.recent import LINE
 from lsp_server.next_edit.renames import NextEdit
+from lsp_server.next_edit.rewriting import Recent, offers
+from lsp_server.next_edit.service import Situation
 from lsp_server.syntax.source import well_formed
 from lsp_server.worker import WorkerClient, WorkerFailure, alive
 from lsp_server.worker.state import ClientState
@@ -25,19 +29,60 @@ _MOST_EDITS = 6
 WHY = "the model expects it after your last edits"
 
 
-async def propose(host: Host, snapshot: Snapshot, earlier: Sequence[str]) -> Sequence[NextEdit]:
-    """The model's edits for a document, best first; `earlier` are its texts before each recent edit, newest first."""
-    settings, client = host.settings_of(snapshot.uri), host.model_client
-    is_local = client.last_status is not None and not client.last_status.server
-    if settings.model == EMBEDDED or not is_local or client.state not in (ClientState.READY, ClientState.BUSY):
-        return ()
-    if not await host.may_send(snapshot):
+async def propose(host: Host, situation: Situation) -> Sequence[NextEdit]:
+    """A model's edits for a document, best first: those of the edit model, if the user has one."""
+    snapshot, client = situation.snapshot, host.edit_model or host.model_client
+    deadline_ms = host.settings_of(snapshot.uri).deadline_ms.invoked
+    if not (host.edit_model or _can_judge(host, situation)) or not await host.may_send(snapshot):
         return ()
     try:
-        return await ask(client, snapshot, earlier, settings.deadline_ms.invoked)
+        if host.edit_model is not None:
+            return await rewritten(client, situation, host.configuration.name_of, deadline_ms)
+        return await ask(client, snapshot, situation.earlier, deadline_ms)
     except WorkerFailure as failure:
         log.info("the model proposes no next edit: %s", failure)
         return ()
+
+
+def _can_judge(host: Host, situation: Situation) -> bool:
+    """Whether the model may know more than the syntax, after an edit."""
+    client, name = host.model_client, host.settings_of(situation.snapshot.uri).model
+    is_local = client.last_status is not None and not client.last_status.server
+    is_there = client.state in (ClientState.READY, ClientState.BUSY)
+    return bool(situation.earlier) and name != EMBEDDED and is_local and is_there
+
+
+async def rewritten(
+    client: WorkerClient, situation: Situation, name_of: Callable[[str], str], deadline_ms: int | None = None
+) -> Sequence[NextEdit]:
+    """The edits worth offering of the edit model's rewrite, nearest to the cursor first. Raises WorkerFailure."""
+    request = await asyncio.to_thread(_rewrite_request, situation, name_of, deadline_ms)
+    snapshot = situation.snapshot
+    found = await alive.while_alive(client, client.infill(request), (deadline_ms or 0) / 1000 + alive.GRACE_S)
+    recent = Recent(situation.earlier, bool(situation.others), situation.cursor)
+    for edit in found.edits:
+        if 0 <= edit.start <= edit.end <= len(snapshot.text):
+            return await asyncio.to_thread(offers, snapshot, edit, recent)
+    return ()
+
+
+def _rewrite_request(situation: Situation, name_of: Callable[[str], str], deadline_ms: int | None) -> NextEditRequest:
+    snapshot = situation.snapshot
+    beside = (
+        replace(hunk, path=name_of(other.uri))
+        for other in reversed(situation.others)
+        for hunk in _hunks(other.text, other.earlier)
+    )
+    own = _hunks(snapshot.text, situation.earlier) if situation.earlier else ()
+    return NextEditRequest(
+        f"next-{next(_ids)}",
+        well_formed(snapshot.text),
+        (*beside, *own),
+        snapshot.language_id,
+        name_of(snapshot.uri),
+        situation.cursor,
+        deadline_ms=deadline_ms,
+    )
 
 
 async def ask(

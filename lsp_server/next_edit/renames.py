@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from tree_sitter import Node
 
+from lsp_server.documents.change import Change
 from lsp_server.next_edit.members import calls, function_name, is_bound_in, statement, uses_of_member
 from lsp_server.next_edit.names import Name, Names, Role
 from lsp_server.next_edit.recent import Comparison
@@ -25,6 +26,13 @@ class NextEdit:
     end: int
     text: str
     why: str
+
+    def after(self, change: Change) -> "NextEdit | None":
+        """The same edit after a change; None if that touched its place."""
+        if change.start < self.end and self.start < change.end:
+            return None
+        shift = change.shift if change.end <= self.start else 0
+        return replace(self, start=self.start + shift, end=self.end + shift)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
 
-from inference.messages import HoleKind
+from inference.messages import Edit, HoleKind
 from lsp_server.carve import Span
 from lsp_server.fill.fitting.breakage import errors_of, errors_with
 from lsp_server.fill.fitting.unseen import brings_unseen
@@ -36,17 +36,23 @@ _ASYNC = frozenset({"async", "await"})
 _OPENERS = {"{": "}", "(": ")", "[": "]"}
 
 
-def offers(now: Source, start: int, end: int, text: str, earlier: Sequence[str], cursor: int) -> list[NextEdit]:
-    """The edits worth offering of the rewrite `text` of the whole lines [start, end), nearest to the cursor first.
+@dataclass(frozen=True)
+class Recent:
+    """The texts before the document's recent edits, newest first; whether others were edited; and the cursor."""
 
-    `earlier` are the texts before the recent edits, newest first.
-    """
-    old = now.text[start:end]
-    units = list(_units(old, text, start))
-    if now.tree is None or not units or len(units) > _MOST_EDITS or brings_unseen(text, now.text):
+    earlier: Sequence[str]
+    is_beside: bool
+    cursor: int
+
+
+def offers(now: Source, rewrite: Edit, recent: Recent) -> list[NextEdit]:
+    """The edits worth offering of a rewrite of whole lines, nearest to the cursor first."""
+    old, cursor = now.text[rewrite.start : rewrite.end], recent.cursor
+    units = list(_units(old, rewrite.text, rewrite.start))
+    if now.tree is None or not units or len(units) > _MOST_EDITS or brings_unseen(rewrite.text, now.text):
         return []
-    judge = _Judge(now, earlier, cursor)
-    found = [group for group in _groups(now, old, text, units, judge) if judge.is_wanted(group)]
+    judge = _Judge(now, recent)
+    found = [group for group in _groups(now, old, rewrite.text, units, judge) if judge.is_wanted(group)]
     edits = [_joined(now.text, group) for group in found]
     return sorted(edits, key=lambda edit: max(edit.start - cursor, cursor - edit.end, 0))
 
@@ -177,8 +183,7 @@ class _Judge:
     """What the user has, did and does: decides which edits they may want."""
 
     now: Source
-    earlier: Sequence[str]
-    cursor: int
+    recent: Recent
 
     def breaks(self, group: _Group) -> bool:
         """Whether the edits add syntax errors. In a text that has some, another one may be far from its cause."""
@@ -194,8 +199,8 @@ class _Judge:
             return False
         if self._errors(group) < self._errors(()):
             return True
-        if not self.earlier:
-            return self._completes(edit, removed)
+        if not self.recent.earlier:
+            return self.recent.is_beside or self._completes(edit, removed)
         return not self._undoes(edit) and not self._deletes_new(group)
 
     def _errors(self, group: _Group) -> int:
@@ -207,7 +212,7 @@ class _Judge:
     @cached_property
     def _last(self) -> Comparison:
         """The last edit."""
-        return Comparison(self.earlier[0], self.now.text)
+        return Comparison(self.recent.earlier[0], self.now.text)
 
     def _repeats(self, edit: NextEdit) -> bool:
         """Whether lines are inserted once more beside the same lines."""
@@ -225,7 +230,7 @@ class _Judge:
         lines = [
             each for each in _lines(text[first : edit.start] + edit.text + text[edit.end : last]) if each not in now
         ]
-        for before in (Comparison(earlier, text) for earlier in self.earlier):
+        for before in (Comparison(earlier, text) for earlier in self.recent.earlier):
             near = (hunk for hunk in before.hunks if _is_near(text, edit, hunk.start, hunk.end))
             gone = {line for hunk in near for line in _lines(before.old_lines(hunk))}
             if lines and 2 * sum(line in gone for line in lines) > len(lines):
@@ -249,8 +254,8 @@ class _Judge:
 
     def _completes(self, edit: NextEdit, removed: str) -> bool:
         """Whether the edit only adds text where the cursor is: to its line, to a blank one, or to an empty block."""
-        text = self.now.text
-        first, last = line_start(text, self.cursor), line_end(text, self.cursor)
+        text, cursor = self.now.text, self.recent.cursor
+        first, last = line_start(text, cursor), line_end(text, cursor)
         if not edit.text.startswith(removed) or not first - 1 <= edit.start <= last + 1:
             return False
         if is_blank(text[first:last]):
@@ -258,7 +263,7 @@ class _Judge:
         before, after = text[: edit.start].rstrip(), text[edit.end :].lstrip()
         if before and after and _OPENERS.get(before[-1]) == after[0]:
             return True
-        is_here = edit.start - 1 <= self.cursor <= edit.end + 1 or edit.end == last or edit.end == first - 1
+        is_here = edit.start - 1 <= cursor <= edit.end + 1 or edit.end == last or edit.end == first - 1
         return is_here and "\n" not in edit.text[len(removed) :]
 
 

@@ -28,11 +28,26 @@ _MOST_OFFERED = 16
 _MOST_BESIDE = 4
 
 TakeSnapshot = Callable[[], Awaitable[Snapshot | None]]
-Propose = Callable[[Snapshot, Sequence[str]], Awaitable[Sequence[NextEdit]]]
-"""Asks the model for edits of a document, given its texts before the recent edits, newest first."""
 
 
-async def nobody(_snapshot: Snapshot, _earlier: Sequence[str]) -> Sequence[NextEdit]:
+@dataclass(frozen=True)
+class Situation:
+    """A document, its texts before the recent edits, newest first, and the cursor.
+
+    `others` are other documents with recent edits, the last changed first.
+    """
+
+    snapshot: Snapshot
+    earlier: Sequence[str]
+    cursor: int
+    others: Sequence[ChangedDocument] = ()
+
+
+Propose = Callable[[Situation], Awaitable[Sequence[NextEdit]]]
+"""Asks a model for edits."""
+
+
+async def nobody(_situation: Situation) -> Sequence[NextEdit]:
     """Proposes nothing."""
     return ()
 
@@ -49,13 +64,17 @@ class Offer:
 
 @dataclass
 class _State:
-    """One document. `known` are the edits found for its text, once searched; `stop` is set when that is out of date."""
+    """One document. `known` are the edits found for its text, once searched; `stop` is set when that is out of date.
+
+    `proposed` are a model's: those left are still good once the user has accepted one.
+    """
 
     recent: RecentEdits = field(default_factory=RecentEdits)
     changed_s: float = 0.0
     last: Change | None = None
     stop: Stop = field(default_factory=Stop)
     known: list[NextEdit] | None = None
+    proposed: Sequence[NextEdit] = ()
     offers: dict[str, Offer] = field(default_factory=dict)
     dismissed: list[Change] = field(default_factory=list)
     asking: set[asyncio.Future[Sequence[NextEdit]]] = field(default_factory=set)
@@ -90,6 +109,8 @@ class NextEditService:
             each.end()
             each.stop, each.known = Stop(), None
         is_offer = len(changes) == 1 and any(_same(changes[0], offer.edit) for offer in state.offers.values())
+        left = (edit.after(changes[0]) for edit in state.proposed if is_offer and not _same(changes[0], edit))
+        state.proposed = [edit for edit in left if edit is not None]
         if is_offer:
             state.recent.close()
         state.recent.changed(changes)
@@ -116,11 +137,11 @@ class NextEditService:
         snapshot = None if stop.is_set() else await parsed()
         if snapshot is None or stop.is_set() or _is_half_deleted(state.last, snapshot.text, cursor):
             return None
-        found = await self.known(snapshot)
+        found = await self.known(snapshot, cursor)
         edit = nearest(found, cursor)
         return None if edit is None or stop.is_set() else _offer(state, edit)
 
-    async def known(self, snapshot: Snapshot, *, quick: bool = False) -> list[NextEdit]:
+    async def known(self, snapshot: Snapshot, cursor: int, *, quick: bool = False) -> list[NextEdit]:
         """The edits that follow, without rejected ones; none if the text changes. `quick`: without the model."""
         if not self._is_on(snapshot.uri):
             return []
@@ -129,12 +150,14 @@ class NextEditService:
         if state.known is None:
             earlier = list(state.recent.earlier(snapshot.text))
             found = await asyncio.to_thread(next_edits, snapshot, earlier, stop.is_set)
-            if not found and (others := self._changed_beside(snapshot.uri)):
+            others = [] if found else self._changed_beside(snapshot.uri)
+            if others:
                 found = await asyncio.to_thread(edits_after_others, snapshot, others, stop.is_set)
+            found = found or list(state.proposed)
             if quick and not found:
                 return []
-            if not found and earlier and not stop.is_set():
-                found = await self._proposed(state, snapshot, earlier)
+            if not found and (state.last is not None or others) and not stop.is_set():
+                found = await self._proposed(state, Situation(snapshot, earlier, cursor, others))
             if not stop.is_set():
                 state.known = found
         if stop.is_set():
@@ -152,12 +175,13 @@ class NextEditService:
             if (earlier := list(self._states[each].recent.earlier(document.text)))
         ]
 
-    async def _proposed(self, state: _State, snapshot: Snapshot, earlier: Sequence[str]) -> list[NextEdit]:
-        """The model's proposals; empty if the text changes first, which cancels the request."""
-        stop, asking = state.stop, asyncio.ensure_future(self._propose(snapshot, earlier))
+    async def _proposed(self, state: _State, situation: Situation) -> list[NextEdit]:
+        """A model's proposals; empty if the text changes first, which cancels the request."""
+        stop, asking = state.stop, asyncio.ensure_future(self._propose(situation))
         state.asking.add(asking)
         try:
-            return list(await asking)
+            state.proposed = await asking
+            return list(state.proposed)
         except asyncio.CancelledError:
             if stop.is_set():
                 return []

@@ -25,7 +25,7 @@ from lsp_server.lsp.editor_connection import EditorConnection
 from lsp_server.lsp.edits import range_of
 from lsp_server.lsp.partner_connection import PartnerConnection
 from lsp_server.lsp.status_board import CHANGED, NO_MODEL
-from lsp_server.lsp.worker_connection import WorkerConnection
+from lsp_server.lsp.worker_connection import CLIENT_NAME, WorkerConnection
 from lsp_server.next_edit import model as next_edit_model
 from lsp_server.next_edit.service import NextEditService
 from lsp_server.refine.refining import Refining
@@ -33,13 +33,13 @@ from lsp_server.session.parsing import Parsing
 from lsp_server.session.permission import LOST, Permission
 from lsp_server.session.record import Record
 from lsp_server.settings.file_system import FileSystem
-from lsp_server.settings.launch import worker_options
+from lsp_server.settings.launch import edit_model_options, worker_options
 from lsp_server.settings.resolver import Configuration
 from lsp_server.settings.schema import PARTNER, Settings
 from lsp_server.shadow.other_model import other_options
 from lsp_server.shadow.shadow import Shadow
 from lsp_server.usage.usage import Recorder, Usage
-from lsp_server.worker import WorkerClient
+from lsp_server.worker import ClientState, WorkerClient
 from lsp_server.worker.failure import SilentError, StillLoadingError
 
 REFINED = "infill/refined"
@@ -63,6 +63,7 @@ class Session:
         self.editor = EditorConnection(server)
         self.worker = WorkerConnection(server, self.editor.show_once, self._tell_status)
         self.partner: PartnerConnection | None = None
+        self.edit_model: WorkerClient | None = None
         self._connect_partner = partial(PartnerConnection, server, self.editor.show_once, self._tell_status)
         self.recorder = Recorder(lambda uri: self.settings_of(uri).statistics == "on", self._warn)
         self.usage = Usage(self.recorder.add)
@@ -140,6 +141,8 @@ class Session:
         sends_partner_token = self.configuration.sends_partner_token
         if self.settings.partner.url is not None and self.settings.model != PARTNER:
             self.partner = self._connect_partner(self.settings, sends_token=sends_partner_token)
+        if options_of_edits := edit_model_options(self.settings):
+            self.edit_model = WorkerClient(options_of_edits, name=CLIENT_NAME, on_state=self._tell_of_edit_model)
         other = other_options(self.settings, sends_token=sends_partner_token)
         self.shadow.configure(worker_options(self.settings, sends_token=sends_token), other)
 
@@ -244,6 +247,10 @@ class Session:
             self.shadow.leave_out(uri, computation_of(what))
         else:
             self.shadow.leave_out(uri, places=[what])
+
+    def _tell_of_edit_model(self, state: ClientState, detail: str) -> None:
+        if state is ClientState.FAILED and detail:
+            self._warn(detail)
 
     def _warn(self, message: str) -> None:
         self.editor.show_once(message, types.MessageType.Warning)

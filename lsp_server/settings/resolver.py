@@ -130,6 +130,12 @@ class Configuration:
         folder = innermost_folder(place, self._files)
         return self._of(folder)[0] if folder or isinstance(place, Path) else self.settings
 
+    def name_of(self, uri: str) -> str:
+        """A document's path from its innermost folder; outside all folders its name alone."""
+        place = place_of(uri)
+        folder = innermost_folder(place, self._files)
+        return place.relative_to(folder.root).as_posix() if folder else place.name
+
     @property
     def readable_folders(self) -> tuple[ReadableFolder, ...]:
         """The folders on this machine, each with its settings."""
