@@ -73,7 +73,10 @@ class _Shown:
 
 @dataclass(frozen=True)
 class _Kind:
-    """A model's prompt: how many lines above and below the cursor's it rewrites, and what no text in it may contain."""
+    """A model's prompt: how many lines above and below the cursor's it rewrites, and what ends its answer.
+
+    No text in it may contain the `controls`.
+    """
 
     lines: int
     write: Callable[[_Shown], str]
@@ -197,13 +200,19 @@ _KINDS: dict[EditKind, _Kind] = {
         15,
         _zeta_2,
         (">>>>>>> UPDATED\n", ">>>>>>> UPDATED"),
-        ("<[fim-suffix]>", "<[fim-prefix]>", "<[fim-middle]>", "<<<<<<< CURRENT", "<|user_cursor|>", "<filename>"),
+        ("<[fim-suffix]>", "<[fim-prefix]>", "<[fim-middle]>", "<<<<<<< CURRENT", ">>>>>>> UPDATED", "<|user_cursor|>"),
     ),
     "zeta": _Kind(
         20,
         _zeta,
         ("\n<|editable_region_end|>",),
-        ("<|start_of_file|>", "<|editable_region_start|>", "<|user_cursor_is_here|>"),
+        ("<|start_of_file|>", "<|editable_region_start|>", "<|editable_region_end|>", "<|user_cursor_is_here|>"),
     ),
-    "sweep": _Kind(20, _sweep, ("<|file_sep|>", "<|endoftext|>"), ("<|cursor|>",), is_begun=True),
+    "sweep": _Kind(
+        20,
+        _sweep,
+        ("<|file_sep|>", "<|endoftext|>"),
+        ("<|cursor|>", "<|file_sep|>", "<|endoftext|>"),
+        is_begun=True,
+    ),
 }

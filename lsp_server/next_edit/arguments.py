@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from tree_sitter import Node
 
+from lsp_server.next_edit.members import declaration
 from lsp_server.next_edit.names import Name, Names, Role
 from lsp_server.next_edit.renames import NextEdit
 
@@ -84,13 +85,6 @@ def _is_variable(names: Names, name: Name, call: Call) -> bool:
     """Whether a definition above a call is that of a variable."""
     is_type = name.above[0].type in names.view.table.functions | names.view.table.classes
     return not is_type and (name.role is Role.PARAMETER or name.start < call.name.start)
-
-
-def declaration(names: Names, parameter: Name) -> Node:
-    """A whole parameter, with its type."""
-    lists = names.view.table.argument_lists
-    nodes = [parameter.node, *parameter.above]
-    return next((node for node, around in pairwise(nodes) if around.type in lists), parameter.node)
 
 
 def _keyword_of(names: Names, argument: Node) -> str:

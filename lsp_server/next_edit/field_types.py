@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from lsp_server.next_edit.arguments import declaration
 from lsp_server.next_edit.fields import Field, field_in
+from lsp_server.next_edit.members import declaration
 from lsp_server.next_edit.names import Name, Names, Role
 from lsp_server.next_edit.renames import Compared, NextEdit
 from lsp_server.syntax.lines import line_start

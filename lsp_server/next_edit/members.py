@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Collection, Iterator
-from itertools import takewhile
+from itertools import pairwise, takewhile
+
+from tree_sitter import Node
 
 from lsp_server.next_edit.names import Name, Names, Role
 from lsp_server.syntax.languages.table import kinds
@@ -170,3 +172,10 @@ def is_typed(names: Names, at: Name, owners: Collection[str]) -> bool:
     return bool(definitions) and all(
         re.search(rf"(?<!\w)(?:{by_type}|{before})", statement(names, name)) for name in definitions
     )
+
+
+def declaration(names: Names, parameter: Name) -> Node:
+    """A whole parameter, with its type."""
+    lists = names.view.table.argument_lists
+    nodes = [parameter.node, *parameter.above]
+    return next((node for node, around in pairwise(nodes) if around.type in lists), parameter.node)

@@ -8,13 +8,15 @@ from itertools import takewhile
 from tree_sitter import Node
 
 from lsp_server.documents.change import Change
-from lsp_server.next_edit.members import calls, function_name, is_bound_in, statement, uses_of_member
+from lsp_server.next_edit.members import calls, declaration, function_name, is_bound_in, statement, uses_of_member
 from lsp_server.next_edit.names import Name, Names, Role
 from lsp_server.next_edit.recent import Comparison
 from lsp_server.syntax.lines import end_of_text_before, word_before
 
 _SHADOWING = frozenset({"let_declaration"})
 """Kinds of definitions that replace an earlier one of the same name."""
+_MANY = re.compile(r"\[|(?i:list|vec|set|array|sequence|iterable|collection|slice)\b.*[<\[]")
+"""A type of several values."""
 _ALIAS = re.compile(r"as\s+(\w+)")
 
 
@@ -52,11 +54,22 @@ def after_renames(compared: Compared) -> Iterator[NextEdit]:
             continue
         if new.role is Role.MEMBER:
             yield from _edits(compared, uses_of_member(compared.old, compared.new, old, new), old, new)
-        elif new.binder is not None:
+        elif new.binder is not None and not _became_many(compared, old, new):
             yield from _edits(compared, _uses_of_binding(compared, old, new), old, new)
         elif new.role is Role.USE and _is_gone(compared.new, old.text) and compared.new.binder_of(new):
             uses = (name for name in compared.new.all(old.text) if name.role is Role.USE)
             yield from _edits(compared, uses, old, new)
+
+
+def _became_many(compared: Compared, old: Name, new: Name) -> bool:
+    """Whether a parameter now takes several of what it was: its uses need more than the new name."""
+    if new.role is not Role.PARAMETER:
+        return False
+    was, now = (
+        "".join(names.view.code(declaration(names, name)).replace(name.text, "", 1).split())
+        for names, name in ((compared.old, old), (compared.new, new))
+    )
+    return was != now and was.strip(":") in now and bool(_MANY.search(now)) and not _MANY.search(was)
 
 
 def renamed_words(compared: Compared) -> set[tuple[tuple[str, ...], str]]:

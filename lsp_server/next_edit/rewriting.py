@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
+from itertools import groupby
 
 from inference.messages import Edit, HoleKind
 from lsp_server.carve import Span
@@ -79,11 +80,22 @@ def _units(old: str, new: str, offset: int) -> Iterator[_Unit]:
     for tag, i, j, k, m in SequenceMatcher(_is_no_anchor, before, after, autojunk=False).get_opcodes():
         if tag == "equal":
             continue
-        pairs = list(zip(before[i:j], after[k:m], strict=False))
-        if j - i == m - k and all(map(_are_alike, *zip(*pairs, strict=True))):
-            yield from (_trimmed(starts[i + n], *pair) for n, pair in enumerate(pairs))
-        else:
-            yield _trimmed(starts[i], "".join(before[i:j]), "".join(after[k:m]))
+        whole = ("".join(before[i:j]), "".join(after[k:m]))
+        for start, one, other in _runs(before[i:j], after[k:m]) if j - i == m - k else [(0, *whole)]:
+            yield _trimmed(starts[i] + start, one, other)
+
+
+def _runs(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[int, str, str]]:
+    """Where equally many lines differ: each line, or all that follow each other if one of them is quite another."""
+    at = 0
+    for is_same, found in groupby(zip(before, after, strict=True), key=lambda pair: pair[0] == pair[1]):
+        pairs = list(found)
+        are_alike = is_same or all(_are_alike(*pair) for pair in pairs)
+        for some in [[pair] for pair in pairs] if are_alike else [pairs]:
+            old, new = ("".join(lines) for lines in zip(*some, strict=True))
+            if not is_same:
+                yield at, old, new
+            at += len(old)
 
 
 def _is_no_anchor(line: str) -> bool:

@@ -1,0 +1,137 @@
+"""A model's rewrite becomes edits: the smallest that are good alone, without those that nobody wants.
+
+`|` in a text is the cursor.
+"""
+
+import pytest
+
+from inference.messages import Edit
+from lsp_server.documents.document import Document
+from lsp_server.next_edit.rewriting import Recent, offers
+
+
+def edits(language: str, marked: str, new: str, *earlier: str, is_beside: bool = False) -> list[tuple[str, str]]:
+    """What the offers replace, and by what, in order of the text. Together they make `new`, or none does."""
+    cursor, text = marked.index("|"), marked.replace("|", "", 1)
+    snapshot = Document("file:///project/a", language, 1, text).snapshot()
+    found = offers(snapshot, Edit(0, len(text), new), Recent(earlier, is_beside, cursor))
+    assert [abs(edit.start - cursor) for edit in found[:1]] <= [abs(edit.start - cursor) for edit in found[-1:]]
+    found.sort(key=lambda edit: edit.start)
+    after = text
+    for edit in reversed(found):
+        after = after[: edit.start] + edit.text + after[edit.end :]
+    assert after in (text, new)
+    return [(text[edit.start : edit.end], edit.text) for edit in found]
+
+
+GO = """package q
+
+func parse(s string) (int, error) {|
+	if s == "" {
+		return -1
+	}
+	return len(s)
+}
+"""
+
+
+def test_edits_that_are_good_alone_come_alone() -> None:
+    text = GO.replace("|", "")
+    new = text.replace("return -1", "return 0, errors.New(s)").replace("len(s)\n", "len(s), nil\n")
+    found = edits("go", GO, new, text.replace("(int, error)", "int"))
+    assert found == [("-1", "0, errors.New(s)"), ("", ", nil")]
+
+
+@pytest.mark.parametrize(
+    ("language", "marked", "new"),
+    [
+        pytest.param(
+            "go",
+            "package q\n\nfunc Send(msgs []Msg) {\n\tpublish(msg.Body)|\n\tq.sent++\n}\n",
+            "package q\n\nfunc Send(msgs []Msg) {\n\tfor _, msg := range msgs {\n\t\tpublish(msg.Body)\n"
+            "\t\tq.sent++\n\t}\n}\n",
+            id="a loop around lines",
+        ),
+        pytest.param(
+            "python",
+            "def profile(user):|\n    found = fetch(user)\n    return found\n",
+            "async def profile(user):\n    found = await fetch(user)\n    return found\n",
+            id="await and async",
+        ),
+        pytest.param(
+            "javascript",
+            "const onType = (event) => {|\n  search(event);\n};\n",
+            "const onType = debounce((event) => {\n  search(event);\n}, 300);\n",
+            id="brackets around lines",
+        ),
+        pytest.param(
+            "python",
+            "def total(items):|\n    found = 0\n\n    log(items)\n    found += len(items)\n",
+            "def total(items):\n    seen = 0\n\n    log(items)\n    seen += len(items) + 0\n",
+            id="a variable with another name",
+        ),
+    ],
+)
+def test_edits_that_need_each_other_are_one(language: str, marked: str, new: str) -> None:
+    assert len(edits(language, marked, new, marked.replace("|", "") + "# removed\n")) == 1
+
+
+POINT = "class Point:\n    x: int\n    z: int|\n\n    def both(self):\n        return self.x, self.y\n"
+BEFORE = POINT.replace("z: int|", "y: int")
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        pytest.param(BEFORE, id="what the user removed comes back"),
+        pytest.param(POINT.replace("    z: int|\n", ""), id="what the user wrote goes"),
+        pytest.param(POINT.replace("    z: int|\n", "    z: int\n    z: int\n"), id="what the user wrote comes again"),
+        pytest.param(POINT.replace("|", "").replace("self.x, ", "self.x,  "), id="white space alone"),
+        pytest.param(POINT.replace("|", "").replace("return self.x", "return (self.x"), id="a bracket without its end"),
+        pytest.param(POINT.replace("|", "").replace("self.y", "self.\u200bz"), id="an invisible character"),
+    ],
+)
+def test_an_edit_that_nobody_wants_is_dropped(new: str) -> None:
+    assert edits("python", POINT, new, BEFORE) == []
+
+
+def test_what_the_user_broke_is_mended() -> None:
+    text = "import sys\n\nim|from a import b\n"
+    assert edits("python", text, "import sys\n\nfrom a import b\n", "import sys\n\nfrom a import b\n") == [
+        ("imfrom", "from")
+    ]
+
+
+def test_a_stub_is_replaced() -> None:
+    text = "def area(shape):\n    pass|\n\n\nprint(area(3))\n"
+    new = "def area(shape):\n    return shape.width\n\n\nprint(area(3))\n"
+    assert edits("python", text, new, "print(area(3))\n") == [("pass", "return shape.width")]
+
+
+def test_arguments_may_change_places_again() -> None:
+    text = "def f(a, b):\n    return g(b, a|)\n\n\ndef h(a, b):\n    return g(a, b)\n"
+    new = text.replace("|", "").replace("g(a, b)", "g(b, a)")
+    assert edits("python", text, new, text.replace("|", "").replace("g(b, a)", "g(a, b)")) == [("a, b", "b, a")]
+
+
+HANDLER = 'def handler(event):\n    user = event["user"]\n    return user|\n'
+
+
+@pytest.mark.parametrize(
+    ("language", "marked", "new"),
+    [
+        ("python", HANDLER, HANDLER.replace("user|", 'user["name"]')),
+        ("python", "@|\ndef slow(x):\n    return x\n", "@cache\ndef slow(x):\n    return x\n"),
+        ("javascript", "function sum(a) {|\n}\n", "function sum(a) {\n  return a[0];\n}\n"),
+        ("python", "def f():\n    |\n", "def f():\n    a = 1\n    return a\n"),
+    ],
+)
+def test_without_edits_incomplete_code_is_completed(language: str, marked: str, new: str) -> None:
+    assert len(edits(language, marked, new)) == 1
+
+
+@pytest.mark.parametrize("new", [("user|\n", "user\n\n\nmain()\n"), ('event["user"]', 'event.get("user")')])
+def test_without_edits_complete_code_stays(new: tuple[str, str]) -> None:
+    changed = HANDLER.replace(*new).replace("|", "")
+    assert edits("python", HANDLER, changed) == []
+    assert len(edits("python", HANDLER, changed, is_beside=True)) == 1
