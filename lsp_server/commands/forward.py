@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 
-BENCHMARKS = ("latency", "passes", "server", "editor", "infilling", "next-edit")
+BENCHMARKS = ("latency", "passes", "server", "editor", "infilling", "next-edit", "edit-models")
 EXIT_USAGE = 2
 
 
