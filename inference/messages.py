@@ -12,7 +12,7 @@ start at 0, `_ms` and `_s` are durations, and lengths in tokens are in the loade
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -145,8 +145,8 @@ class Hello(_Message, frozen=True, tag="hello"):
 class InfillRequest(_Message, frozen=True, tag="infill"):
     """Fill the holes of `segments` together. `id` is not empty, and unique among this connection's running requests.
 
-    `language` is an LSP language id; empty: not known. `path` is the file's name, for prompts; a connection's requests
-    with the same path (even empty) share one document's turns. `context` is text of other files, most useful first;
+    `language` is an LSP language id; empty: not known. `path` is the file's name, for prompts; a document
+    with fewer running requests goes first. `context` is text of other files, most useful first;
     checkpoints that cannot use it ignore it. `candidates` is the number of answers wanted, up to `MAX_CANDIDATES`.
     `deadline_ms` counts from the worker's receipt, and at the deadline it sends the best whole answer so far; None: no
     deadline. `max_steps` caps the denoising steps of each canvas, 1 to `MAX_STEPS`; None: the checkpoint's own number.
@@ -205,6 +205,9 @@ class NextEditRequest(_Message, frozen=True, tag="next_edit"):
     cannot judge edits finds none. An edit model answers with one edit, its rewrite of the lines around the cursor, and
     is the only one that uses changes of other files.
     """
+
+    quick: ClassVar[bool] = False
+    background: ClassVar[bool] = False
 
     id: str
     text: str

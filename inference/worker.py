@@ -10,20 +10,18 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Callable, Sequence
 
 from inference.remote import address, registry
 from inference.remote.address import AddressError
 from inference.serving import logs, startup
-from inference.serving.claim import Claim, stay_reachable
 from inference.serving.connection import ClientConnection
-from inference.serving.engine_thread import LoadInfiller, engine_thread, load_engine
+from inference.serving.engine_thread import open_engine
 from inference.serving.faults import bound_heap
-from inference.serving.listener import Listener
-from inference.serving.remote_jobs import ConnectInfiller, RemoteJobs, connection
-from inference.serving.scheduler import Scheduler
-from inference.serving.startup import NotPrivateError, WorkerArguments
+from inference.serving.infiller import Infiller
+from inference.serving.loading import load_engine
+from inference.serving.place import Place
+from inference.serving.startup import WorkerArguments
 from inference.serving.worker_service import WorkerService
 
 EXIT_REFUSED = 2
@@ -39,52 +37,49 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Serves until the end; returns the exit status. The lock is released when the process ends, after its memory."""
     arguments = startup.parse(argv)
     bound_heap()
-    claim = Claim(arguments.socket)
+    place = Place(arguments.socket, arguments.transport)
     try:
         if address.is_url(arguments.model):
             address.parse(arguments.model, registry.role_of(arguments))  # before logging: it may contain a password
-        startup.require_private_folder(arguments.socket.parent)
-        if not claim.take():
+        if not place.take():
             print(f"another worker is running at {arguments.socket}", file=sys.stderr)
             return EXIT_TAKEN
         logs.set_up(arguments.log, foreground=arguments.foreground)
-        if address.is_url(arguments.model):
-            return asyncio.run(serve_remote(arguments, claim, registry.connect))
-        return asyncio.run(serve(arguments, claim, load_engine))
-    except (AddressError, NotPrivateError, OSError) as error:
+        return asyncio.run(serve(arguments, place, _open))
+    except (AddressError, OSError) as error:
         print(f"the worker cannot start: {error}", file=sys.stderr)
         return EXIT_REFUSED
 
 
-async def serve(arguments: WorkerArguments, claim: Claim, load: LoadInfiller) -> int:
-    """Listens, loads the infiller, and serves until told to end or idle; returns the exit status. Raises OSError."""
-    scheduler = Scheduler()
-    service = WorkerService(arguments, scheduler)
-    return await _serve(arguments, claim, service, engine_thread(arguments, load, scheduler, service))
+def _open(arguments: WorkerArguments, service: WorkerService) -> Awaitable[Infiller]:
+    """Connects to the server that the command line names, or loads its model."""
+    if address.is_url(arguments.model):
+        return registry.connect(arguments, service.progress)
+    return open_engine(load_engine, arguments, service)
 
 
-async def serve_remote(arguments: WorkerArguments, claim: Claim, connect: ConnectInfiller) -> int:
-    """The same for a server that fills holes. No thread computes: requests run on the event loop."""
-    jobs = RemoteJobs()
-    service = WorkerService(arguments, jobs)
-    return await _serve(arguments, claim, service, connection(arguments, connect, jobs, service))
+OpenInfiller = Callable[[WorkerArguments, WorkerService], Awaitable[Infiller]]
 
 
-async def _serve(
-    arguments: WorkerArguments, claim: Claim, service: WorkerService, work: AbstractAsyncContextManager[None]
-) -> int:
-    """Listens, then does the work, which begins on entering `work` and ends on leaving it."""
+async def serve(arguments: WorkerArguments, place: Place, open_infiller: OpenInfiller) -> int:
+    """Listens, opens the infiller, and serves until told to end or idle; returns the exit status. Raises OSError."""
     sys.setswitchinterval(SWITCH_S)
+    service = WorkerService(arguments)
     _on_signals(service.shut_down)
-    opened = Listener(arguments.socket, arguments.transport, lambda *pair: ClientConnection(service, *pair).serve())
-    await opened.open()
-    service.token = opened.token
+    service.token = place.token
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await ClientConnection(service, reader, writer).serve()
+
+    await place.listen(talk)
     logs.log.info("listening at %s for %s", arguments.socket, arguments.model)
-    async with work:
-        watch = asyncio.create_task(stay_reachable(arguments, claim, opened, service.give_way))
-        await service.ended.wait()
-        watch.cancel()
-        opened.close()
+    loading = asyncio.create_task(service.load(open_infiller(arguments, service)))
+    watch = asyncio.create_task(place.stay_reachable(talk, service.shut_down))
+    await service.until_ended()
+    loading.cancel()
+    watch.cancel()
+    place.close()
+    await service.jobs.close()
     await _flush(service.connections)
     return service.exit_code
 

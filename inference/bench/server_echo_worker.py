@@ -7,19 +7,21 @@ import asyncio
 import os
 import sys
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
 
-from inference.messages import Candidate, Done, Draft, Hole, InfillRequest
+from inference.messages import Candidate, Done, Hole, InfillRequest, NextEditRequest, NextEdits
 from inference.serving import startup
-from inference.serving.claim import Claim
+from inference.serving.engine_thread import open_engine
+from inference.serving.place import Place
 from inference.worker import serve
 
 ANSWER = "choose_{}(first, [second, total], default=first)"
 """The fill of every hole, after its required start; the number makes each answer new."""
 
 
-class EchoInfiller:
-    """Fills holes without a model."""
+class EchoEngine:
+    """Fills holes without a model, and finds no next edits."""
 
     device, dtype, context_tokens, note = "none", "none", 0, ""
 
@@ -27,17 +29,25 @@ class EchoInfiller:
         self.model = model
         self._numbers = count(1)
 
-    def infill(
-        self, request: InfillRequest, *, deadline: float | None = None
-    ) -> Iterator[Draft | Candidate | Done | None]:
+    def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Iterator[Candidate | Done]:
         """One candidate and the end."""
         holes = [part for part in request.segments if isinstance(part, Hole)]
         texts = tuple(hole.starts_with + ANSWER.format(next(self._numbers)) for hole in holes)
         yield Candidate(request.id, texts, confidence=1.0)
         yield Done(request.id)
 
+    def next_edits(self, request: NextEditRequest, *, deadline: float | None = None) -> Iterator[NextEdits | Done]:
+        yield NextEdits(request.id)
+        yield Done(request.id)
+
+    def prepare(self) -> bool:
+        return False
+
 
 if __name__ == "__main__":
     arguments = startup.parse(sys.argv[1:])
-    status = asyncio.run(serve(arguments, Claim(arguments.socket), lambda told, _: EchoInfiller(told.model)))
+    opener = partial(open_engine, lambda told, _: EchoEngine(told.model))
+    place = Place(arguments.socket, arguments.transport)
+    place.take()
+    status = asyncio.run(serve(arguments, place, opener))
     os._exit(status)  # the engine's thread waits for work

@@ -90,7 +90,8 @@ def parse(url: str, role: ServerRole = MODEL) -> Address:
         raise AddressError(f"{role.url}: the URL {url[:200]!r} has a space or a control character in it; remove it")
     try:
         parts = urlsplit(url)
-        host, port = (parts.hostname or "").rstrip("."), parts.port
+        host = (parts.hostname or "").rstrip(".")
+        port = parts.port
     except ValueError as error:
         raise AddressError(f"{role.url}: {_shown(url)} is no URL: {error}; write one {_EXAMPLE}") from None
     if parts.scheme not in SCHEMES:

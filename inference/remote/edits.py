@@ -12,18 +12,16 @@ from inference.messages import Done, Edit, EditKind, InfillRequest, NextEditRequ
 from inference.models import edit_prompts
 from inference.models.edit_prompts import EditPrompt
 from inference.models.family import ModelError, OnProgress
-from inference.remote import answers, meeting
+from inference.remote import http, served
 from inference.remote.address import EDITS
-from inference.remote.answers import AnswerError
-from inference.remote.client import Client
-from inference.remote.meeting import ServedInfiller
-from inference.remote.pause import ServerError
-from inference.serving.infiller import RemoteSteps
+from inference.remote.http import AnswerError, Client, ServerError
+from inference.remote.served import HANDSHAKE_S, ServedInfiller
 from inference.serving.startup import WorkerArguments
 
 FILLS_NOTHING = "this is an edit model, which fills no holes; name another as `model`"
 RemoteEvent = NextEdits | Done
-_CHARACTERS_PER_TOKEN, _MORE_TOKENS = 2, 256
+_CHARACTERS_PER_TOKEN = 2
+_MORE_TOKENS = 256
 """How many tokens a rewrite may have: those of its region at least, and some more."""
 
 
@@ -38,20 +36,21 @@ class _Completion(msgspec.Struct, frozen=True):
 
 async def connect(arguments: WorkerArguments, on_progress: OnProgress, *, token: str = "") -> "ServedEditModel":
     """The edit model of the server that `arguments.model` names. Raises ModelError."""
-    async with meeting.connecting(arguments, EDITS, token, on_progress) as (client, at):
-        met = await meeting.in_time(_meet(client, arguments.edits or "auto"), client.url, meeting.MEETING_S)
-    return ServedEditModel(client, at.place, arguments, *met)
+    async with served.connecting(arguments, EDITS, token=token, limit_s=HANDSHAKE_S) as client:
+        on_progress(0.1, f"asking {client.at.place}")
+        model, kind = await _look(client, arguments.edits or "auto")
+    return ServedEditModel(client, arguments, model, kind)
 
 
-async def _meet(client: Client, kind: EditKind) -> tuple[str, EditKind]:
+async def _look(client: Client, kind: EditKind) -> tuple[str, EditKind]:
     """The name of the server's only model, and its kind. Raises ModelError."""
     try:
-        model = meeting.chosen(answers.models(await client.get("/v1/models")), None, client.url, EDITS.url)
+        model = served.chosen(await http.models(client), None, client.url, EDITS.url)
     except (AnswerError, ServerError) as error:
         raise ModelError(f"{client.url} does not say which model it serves: {error}") from error
     found = edit_prompts.kind_of(kind, model.id)
     if found is None:
-        raise ModelError(f"{client.url} serves {meeting.shown(model.id)}; say how to ask it with nextEdit.kind")
+        raise ModelError(f"{client.url} serves {served.shown(model.id)}; say how to ask it with nextEdit.kind")
     return model.id, found
 
 
@@ -60,25 +59,27 @@ class ServedEditModel(ServedInfiller):
 
     context_tokens = 0
 
-    def __init__(self, client: Client, place: str, arguments: WorkerArguments, model: str, kind: EditKind) -> None:
-        super().__init__(client, place, arguments)
-        self.model, self._kind = model, kind
+    def __init__(self, client: Client, arguments: WorkerArguments, model: str, kind: EditKind) -> None:
+        super().__init__(client, arguments)
+        self.model = model
+        self._kind = kind
 
-    def infill(self, request: InfillRequest, *, deadline: float | None = None) -> RemoteSteps:
-        """Raises RequestError."""
+    def _fill(self, request: InfillRequest, deadline: float | None) -> "Rewriting":
         raise RequestError(FILLS_NOTHING)
 
-    def next_edits(self, request: NextEditRequest, *, deadline: float | None = None) -> "Rewriting":
-        """Starts to rewrite the lines around the request's cursor."""
+    def _next_edits(self, request: NextEditRequest, deadline: float | None) -> "Rewriting":
+        """Rewrites the lines around the request's cursor."""
         return Rewriting(self._rewrite(request, deadline))
 
     async def _rewrite(self, request: NextEditRequest, deadline: float | None) -> AsyncGenerator[RemoteEvent, None]:
         """Raises ServerError."""
-        prompt, outcome = edit_prompts.prompt_for(self._kind, request), Outcome.COMPLETE
+        prompt = edit_prompts.prompt_for(self._kind, request)
+        outcome = Outcome.COMPLETE
         try:
             new = "" if prompt is None else prompt.rewritten(await self._answer(prompt, deadline))
         except TimeoutError:
-            prompt, outcome = None, Outcome.DEADLINE
+            prompt = None
+            outcome = Outcome.DEADLINE
         if prompt is not None and new != prompt.now:
             yield NextEdits(request.id, (Edit(prompt.start, prompt.start + len(prompt.now), new),))
         else:
@@ -95,22 +96,22 @@ class ServedEditModel(ServedInfiller):
             "temperature": 0,
         }
         try:
-            body = await self._client.post("/v1/completions", msgspec.json.encode(asked), deadline)
-            choice = answers.decoded(body, _Completion).choices[0]
+            body = await self.client.post("/v1/completions", msgspec.json.encode(asked), deadline)
+            choice = http.decoded(body, _Completion).choices[0]
         except AnswerError as error:
-            raise ServerError(f"the server {self._client.url} answered what makes no sense: {error}") from error
+            raise ServerError(f"the server {self.client.url} sent an invalid answer: {error}") from error
         except ServerError as error:
             if error.status in (400, 404):
-                self._refused()
+                self.refused()
             raise
         return choice.text if choice.finish_reason != "length" else ""
 
-    async def _meet_again(self) -> None:
-        self.model, self._kind = await _meet(self._client, self._arguments.edits or "auto")
+    async def _look_again(self) -> None:
+        self.model, self._kind = await _look(self.client, self._arguments.edits or "auto")
 
 
 class Rewriting:
-    """The work on one request (`RemoteSteps`): the rewrite, then Done."""
+    """The work on one request (`serving.infiller.Work`): the rewrite, then Done."""
 
     def __init__(self, events: AsyncGenerator[RemoteEvent, None]) -> None:
         self._events = events

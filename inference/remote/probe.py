@@ -14,14 +14,15 @@ from inference.engine.errors import RequestError
 from inference.messages import Candidate, Hole, InfillRequest, Text
 from inference.models.family import ModelError
 from inference.remote import registry, token
+from inference.remote.served import ServedInfiller
 from inference.serving import startup
-from inference.serving.infiller import Autoregressive, RemoteInfiller
 from inference.serving.startup import WorkerArguments
 
-LIMIT_S, PARTNER_LIMIT_S = 30.0, 50.0
+LIMIT_S = 30.0
+PARTNER_LIMIT_S = 50.0
 """The time limit for everything; a partner's server may still have to load its model."""
-BEFORE, AFTER = "def mean(numbers):\n    return ", "\n\n\nprint(mean([1, 2, 3]))\n"
-"""The example hole's surroundings."""
+SEGMENTS = (Text("def mean(numbers):\n    return "), Hole(single_line=True), Text("\n\n\nprint(mean([1, 2, 3]))\n"))
+"""The example hole and its surroundings."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -42,7 +43,7 @@ async def _look(arguments: WorkerArguments) -> dict[str, str]:
         async with asyncio.timeout(limit_s):
             return {**found, **await _asked(arguments)}
     except TimeoutError:
-        return {**found, "problem": f"{arguments.model} has not answered for {limit_s:.0f} s; see that it runs"}
+        return {**found, "problem": f"{arguments.model} has not answered for {limit_s:.0f} s; check that it is running"}
     except (ModelError, RequestError) as error:
         return {**found, "problem": str(error)}
 
@@ -52,15 +53,15 @@ async def _asked(arguments: WorkerArguments) -> dict[str, str]:
     asked = await registry.connect(arguments, lambda *_: None)
     try:
         found = {"model": asked.model, "place": asked.device}
-        return found | {"kind": asked.partner, **await _shown(asked)} if isinstance(asked, Autoregressive) else found
+        return found | {"kind": asked.partner, **await _shown(asked)} if asked.partner else found
     finally:
         await asked.close()
 
 
-async def _shown(asked: RemoteInfiller) -> dict[str, str]:
+async def _shown(asked: ServedInfiller) -> dict[str, str]:
     """Its fill for a small hole, and the time it takes. Raises RequestError."""
     began = time.monotonic()
-    request = InfillRequest("probe", (Text(BEFORE), Hole(single_line=True), Text(AFTER)), "python", "mean.py")
+    request = InfillRequest("probe", SEGMENTS, "python", "mean.py")
     texts = [event.texts[0] async for event in asked.infill(request) if isinstance(event, Candidate)]
     return {"fill": texts[0] if texts else "", "ms": f"{(time.monotonic() - began) * 1000:.0f}"}
 

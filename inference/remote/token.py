@@ -11,6 +11,7 @@ from pathlib import Path
 import platformdirs
 
 from inference.models.family import ModelError
+from inference.private import why_shared
 from inference.remote.address import MODEL, ServerRole
 
 _LONGEST = 4096
@@ -63,12 +64,8 @@ def _read(file: Path) -> str:
 def _require_private(file: Path, about: os.stat_result) -> None:
     if not stat.S_ISREG(about.st_mode):
         raise ModelError(f"{file} is no file; put a file with the server's token in its place, or remove it")
-    if os.name == "nt":  # the user's profile is private there
-        return
-    if about.st_uid != os.getuid():
-        raise ModelError(f"{file} belongs to another user, who then knows the token; replace it by your own file")
-    if about.st_mode & 0o077:
-        raise ModelError(f"other users can read {file}; run: chmod 600 {file}")
+    if trouble := why_shared(file, about, "who then knows the token; replace it by your own file"):
+        raise ModelError(trouble)
 
 
 def _checked(text: str, where: str) -> str:

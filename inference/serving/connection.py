@@ -1,34 +1,37 @@
-"""One client: its handshake, its requests, its replies. Knows nothing about the engine.
-
-A client that does not read costs a bounded amount of memory: first its drafts and status are dropped, then it is cut
-off.
-"""
+"""One client: its handshake, its requests, its replies. Knows nothing about the engine."""
 
 import asyncio
+import hmac
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from inference import messages
-from inference.messages import Done, Draft, ErrorCode, Failed, Request, Status
-from inference.serving import wire
+from inference.messages import ClientMessage, Done, ErrorCode, Failed, Request
 from inference.serving.infiller import JobEvent
+from inference.serving.jobs import Job
 from inference.serving.logs import describe, log
-from inference.serving.turns import Job
-from inference.serving.wire import RefusedError
 
 if TYPE_CHECKING:  # it makes the connections
     from inference.serving.worker_service import WorkerService
 
 HANDSHAKE_S = 10.0
 GOODBYE_S = 1.0
-DROP_OVER_BYTES = 256 * 1024
-"""Above this much unread output, drop drafts and status: newer ones follow."""
 CUT_OFF_OVER_BYTES = 8 * 1024 * 1024
-"""Above this much unread output, the client counts as gone."""
+"""Above this much unread output, the client counts as gone: what it does not read must not fill the memory."""
 MAX_REQUESTS = 64
 """How many requests one client may have in flight."""
-MAX_IN_FLIGHT_BYTES = 2 * messages.MAX_MESSAGE_BYTES
-"""Their total size, including amendments."""
+MAX_HELLO_BYTES = 4096
+"""An unidentified client may send no more than its first message needs."""
+
+
+class RefusedError(Exception):
+    """The connection ends: the last message to the client has `code` and str()."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class ClientConnection:
@@ -44,7 +47,7 @@ class ClientConnection:
     async def serve(self) -> None:
         """Talks to the client until it leaves or misbehaves; never raises."""
         try:
-            await self._greet()
+            await self._shake_hands()
             try:
                 self._host.joined(self)
                 await self._listen()
@@ -60,18 +63,13 @@ class ClientConnection:
             self._writer.close()
 
     def send(self, message: messages.WorkerMessage) -> None:
-        """Queues a message, unless too much is unread. Never blocks, never raises."""
+        """Queues a message; turns a final reply that cannot be encoded into a failure. Never blocks, never raises."""
         if self._writer.is_closing():
             return
-        unread_bytes = self._writer.transport.get_write_buffer_size()
-        if unread_bytes > CUT_OFF_OVER_BYTES:
+        if self._writer.transport.get_write_buffer_size() > CUT_OFF_OVER_BYTES:
             log.warning("a client does not read its answers and is cut off")
             self._writer.transport.abort()
-        elif unread_bytes <= DROP_OVER_BYTES or not isinstance(message, Draft | Status):
-            self._write(message)
-
-    def _write(self, message: messages.WorkerMessage) -> None:
-        """Turns a final reply that cannot be encoded into a failure; drops any other such message."""
+            return
         try:
             self._writer.write(messages.frame(message))
         except Exception as error:
@@ -94,13 +92,20 @@ class ClientConnection:
             del self.jobs[job.request.id]
         self.send(event)
 
-    async def _greet(self) -> None:
+    async def _shake_hands(self) -> None:
         try:
             async with asyncio.timeout(HANDSHAKE_S):
-                payload = await wire.read_payload(self._reader, wire.MAX_HELLO_BYTES)
+                hello = _decoded(await self._read(MAX_HELLO_BYTES))
         except TimeoutError:
             raise RefusedError(ErrorCode.BAD_MESSAGE, f"no greeting within {HANDSHAKE_S:g} s") from None
-        wire.check_hello(wire.decode(payload), self._host.token)
+        if not isinstance(hello, messages.Hello):
+            raise RefusedError(ErrorCode.BAD_MESSAGE, "the first message must be hello")
+        if hello.protocol != (ours := messages.PROTOCOL_VERSION):
+            said = f"this worker speaks protocol {ours}, the client {hello.protocol}; restart the editor"
+            raise RefusedError(ErrorCode.WRONG_PROTOCOL, said)
+        if not hmac.compare_digest(hello.token.encode(), self._host.token.encode()):
+            said = "wrong token; only the user who started this worker may use it"
+            raise RefusedError(ErrorCode.WRONG_TOKEN, said)
         self.send(self._host.welcome())
 
     async def _say_goodbye(self, refusal: RefusedError) -> None:
@@ -113,28 +118,35 @@ class ClientConnection:
                 while await self._reader.read(65536):
                     pass
 
+    async def _read(self, limit_bytes: int = messages.MAX_MESSAGE_BYTES) -> bytes:
+        """A message's bytes. Raises RefusedError if it is too long, EOFError or OSError if the client left."""
+        length = int.from_bytes(await self._reader.readexactly(messages.LENGTH_BYTES), "big")
+        if length > limit_bytes:
+            raise RefusedError(ErrorCode.BAD_MESSAGE, f"a message of {length} bytes is over the limit of {limit_bytes}")
+        return await self._reader.readexactly(length)
+
     async def _listen(self) -> None:
         while True:
-            payload = await wire.read_payload(self._reader)
+            payload = await self._read()
             try:
-                message = wire.decode(payload)
+                message = _decoded(payload)
             except RefusedError as refusal:
-                if not (request_id := wire.id_of_bad_request(payload)):
+                if not (request_id := _id_of_bad_request(payload)):
                     raise
                 self.send(Failed(request_id, ErrorCode.BAD_REQUEST, str(refusal)))  # and keep the connection
             else:
-                self._handle(message, len(payload))
+                self._handle(message)
 
-    def _handle(self, message: messages.ClientMessage, size_bytes: int) -> None:
+    def _handle(self, message: ClientMessage) -> None:
         match message:
             case messages.InfillRequest() | messages.NextEditRequest():
-                self._ask(message, size_bytes)
+                self._ask(message)
             case messages.Cancel(id=request_id):
                 if request_id in self.jobs:  # otherwise its final reply is on the way
                     self._host.jobs.cancel(self.jobs[request_id])
             case messages.Amend(id=request_id):
                 if request_id in self.jobs:
-                    self._amend(self.jobs[request_id], message, size_bytes)
+                    self._host.jobs.amend(self.jobs[request_id], message)
             case messages.StatusRequest():
                 self.send(self._host.status())
             case messages.Shutdown():
@@ -142,42 +154,40 @@ class ClientConnection:
             case _:
                 raise RefusedError(ErrorCode.BAD_MESSAGE, "hello comes once, as the first message")
 
-    def _ask(self, request: Request, size_bytes: int) -> None:
+    def _ask(self, request: Request) -> None:
         if not request.id:
             raise RefusedError(ErrorCode.BAD_REQUEST, "a request needs an id")
         self.has_asked = True
-        answer = self._refusal(request, size_bytes) or self._host.submit(self, request)
+        refused = ""
+        if request.id in self.jobs:
+            refused = f"a request with the id {request.id} is running"
+        elif len(self.jobs) >= MAX_REQUESTS:
+            refused = f"more than {MAX_REQUESTS} requests at once; cancel some"
+        answer = Failed(request.id, ErrorCode.BAD_REQUEST, refused) if refused else self._host.submit(self, request)
         if isinstance(answer, Failed):
             self.send(answer)
         else:
-            answer.size_bytes = size_bytes
             self.jobs[request.id] = answer
 
-    def _amend(self, job: Job, amendment: messages.Amend, size_bytes: int) -> None:
-        """Forwards typed text. It has no reply of its own, so if there is no room for it, the request fails."""
-        if failed := self._overflow(amendment.id, size_bytes):
-            self._host.jobs.cancel(job)
-            self.deliver(job, failed)
-            return
-        job.size_bytes += size_bytes
-        self._host.jobs.amend(job, amendment)
 
-    def _overflow(self, request_id: str, size_bytes: int) -> Failed | None:
-        """Why there is no room for this much more, or None."""
-        held = sum(job.size_bytes for job in self.jobs.values())
-        if held + size_bytes <= MAX_IN_FLIGHT_BYTES:
-            return None
-        return Failed(
-            request_id,
-            ErrorCode.BAD_REQUEST,
-            f"{size_bytes} bytes are too many beside {held} bytes of requests that are not answered yet, "
-            f"{MAX_IN_FLIGHT_BYTES} together; wait for an answer, or cancel some",
-        )
+class _Envelope(msgspec.Struct):
+    type: str
+    id: str = ""
 
-    def _refusal(self, request: Request, size_bytes: int) -> Failed | None:
-        """Why to refuse `request`, or None. Leaves a running request with the same id alone."""
-        if request.id in self.jobs:
-            return Failed(request.id, ErrorCode.BAD_REQUEST, f"a request with the id {request.id} is running")
-        if len(self.jobs) >= MAX_REQUESTS:
-            return Failed(request.id, ErrorCode.BAD_REQUEST, f"more than {MAX_REQUESTS} requests at once; cancel some")
-        return self._overflow(request.id, size_bytes)
+
+def _decoded(payload: bytes) -> ClientMessage:
+    """A client's message. Raises RefusedError for anything else."""
+    try:
+        return messages.decode_client_message(payload)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        shape = str(error)[:200] if isinstance(error, msgspec.ValidationError) else "malformed msgpack"
+        raise RefusedError(ErrorCode.BAD_MESSAGE, f"not a message of this protocol: {shape}") from error
+
+
+def _id_of_bad_request(payload: bytes) -> str:
+    """The id of a request that cannot be decoded as a whole; empty if even that fails."""
+    try:
+        envelope = msgspec.msgpack.decode(payload, type=_Envelope)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return ""
+    return envelope.id if envelope.type in ("infill", "next_edit") else ""

@@ -1,143 +1,266 @@
-"""The engine's thread: loads a model, then runs requests. The only place where the worker imports torch.
+"""The engine's thread: it loads a model, then works on all requests, a step of each in turn.
 
-It reports to the worker's service on the event loop.
+The request with the least engine time goes first; on a tie the newest. A newcomer starts level with the least served.
+The time of automatic requests counts little: they are short, and useless if late. Next edits wait for them. Everything
+here except `EngineThread.run` is called on the event loop.
 """
 
 import asyncio
-import os
-import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from functools import partial
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future
+from typing import Any, Protocol
 
 import msgspec
 
-from inference.messages import ErrorCode
+from inference.messages import (
+    Candidate,
+    Done,
+    Draft,
+    ErrorCode,
+    Failed,
+    InfillRequest,
+    NextEditRequest,
+    NextEdits,
+    Request,
+)
 from inference.models import auto
-from inference.models.catalogue import AUTO, EMBEDDED
+from inference.models.catalogue import AUTO
 from inference.models.family import ModelError, OnProgress
-from inference.serving.faults import is_out_of_memory, release_memory
-from inference.serving.infiller import Infiller
+from inference.serving.faults import failure_of, is_device_lost, release_memory, return_memory
+from inference.serving.infiller import JobEvent
+from inference.serving.loading import prepare_process, why_not_loaded
 from inference.serving.logs import describe, log
-from inference.serving.scheduler import DeviceLostError, Scheduler
 from inference.serving.startup import WorkerArguments
 from inference.serving.worker_service import WorkerService
 
-PROGRESS_EVERY_S = 0.1
-_SHAPES_KEPT = "64"
+_PAUSE_S = 1.0
+"""After this long without a request, prepare for later ones, and return freed memory to the system."""
+_NEXT_PAUSE_S = 0.05
+"""How long to wait for a request between two preparations."""
+_QUICK_SHARE = 1 / 8
+"""How much of a quick request's time counts: beside one other it gets eight steps of nine."""
 
-LoadInfiller = Callable[[WorkerArguments, OnProgress], Infiller]
-"""Loads an infiller; takes seconds to minutes. Raises ModelError if it is unusable."""
+Steps = Iterator[Draft | Candidate | NextEdits | Done | None]
+"""The work on a request: an item per step, None for no news, `Done` last. Closing a generator frees its memory."""
 
 
-@asynccontextmanager
-async def engine_thread(
-    arguments: WorkerArguments, load: LoadInfiller, scheduler: Scheduler, service: WorkerService
-) -> AsyncIterator[None]:
-    """Loads and runs in its own thread. A daemon, so that a process told to stop does not wait for a load."""
+class Engine(Protocol):
+    """What fills holes in this process: `inference.engine.Engine`, or a benchmark's stand-in. For one thread.
+
+    If it has `model`, `device`, `dtype`, `note`, `context_tokens` or times per token, `Status` shows them.
+    """
+
+    def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Steps:
+        """Starts on a request; each step does at most one forward pass. `deadline` is in `time.monotonic()` seconds.
+
+        Raises RequestError, here or in a step, if the request makes no sense. Steps may have `amend`, as `Work` does.
+        """
+
+    def next_edits(self, request: NextEditRequest, *, deadline: float | None = None) -> Steps:
+        """The same for a request for the places that no longer fit after a change."""
+
+    def prepare(self) -> bool:
+        """Does one piece of what later requests can use; returns whether there may be more."""
+
+
+LoadEngine = Callable[[WorkerArguments, OnProgress], Engine]
+"""Loads an engine; takes seconds to minutes. Raises ModelError if it is unusable."""
+
+
+class DeviceLostError(Exception):
+    """The accelerator failed; only a new process can use it again."""
+
+
+class EngineWork:
+    """The work on a request (`infiller.Work`), done in the engine's thread."""
+
+    def __init__(self, thread: "EngineThread", request: Request, deadline: float | None) -> None:
+        self.request = request
+        self.deadline = deadline
+        self.used_s = 0.0
+        """The engine time it has had, as far as it counts."""
+        self.amendments: list[tuple[int, str]] = []
+        self.steps: Any = None
+        """`Steps`, once they have begun."""
+        self.is_cancelled = False
+        self.events: asyncio.Queue[JobEvent] = asyncio.Queue()
+        self.ended = asyncio.Event()
+        self._thread = thread
+
+    def __aiter__(self) -> "EngineWork":
+        return self
+
+    async def __anext__(self) -> JobEvent:
+        return await self.events.get()
+
+    def amend(self, hole: int, text: str) -> None:
+        self.amendments.append((hole, text))
+
+    def charge(self, seconds: float) -> None:
+        """Records the duration of a step."""
+        self.used_s += seconds * (_QUICK_SHARE if self.request.quick else 1)
+
+    async def aclose(self) -> None:
+        self._thread.cancel(self)
+        await self.ended.wait()
+
+
+def next_work(works: Sequence[EngineWork]) -> EngineWork | None:
+    """The work whose step is next; None if there is none."""
+    if any(work.request.quick for work in works):
+        works = [work for work in works if not isinstance(work.request, NextEditRequest)]
+    return min(reversed(works), key=lambda work: work.used_s, default=None)
+
+
+class EngineThread:
+    """An engine and its thread (`infiller.Infiller`)."""
+
+    def __init__(self) -> None:
+        self._tell = asyncio.get_running_loop().call_soon_threadsafe
+        self._changed = threading.Condition()
+        """Guards the list."""
+        self._works: list[EngineWork] = []
+        self._step_began: float | None = None
+        self._engine: Engine | None = None
+
+    def facts(self) -> dict[str, Any]:
+        names = ("model", "device", "dtype", "note", "context_tokens", "token_ms", "prompt_token_ms")
+        known = {name: getattr(self._engine, name) for name in names if hasattr(self._engine, name)}
+        began = self._step_began
+        return known | {"step_s": 0.0 if began is None else time.monotonic() - began}
+
+    def infill(self, request: Request, *, deadline: float | None = None) -> EngineWork:
+        work = EngineWork(self, request, deadline)
+        with self._changed:
+            work.used_s = min((other.used_s for other in self._works), default=0.0)
+            self._works.append(work)
+            self._changed.notify()
+        return work
+
+    def cancel(self, work: EngineWork) -> None:
+        """Ends `work` before its next step. Has no effect once it has ended."""
+        with self._changed:
+            work.is_cancelled = True
+            self._changed.notify()
+
+    async def close(self) -> None:
+        """The thread ends with the process."""
+
+    def run(self, engine: Engine) -> None:
+        """Steps for ever; a failure ends only its own request. Raises DeviceLostError."""
+        self._engine = engine
+        try:
+            while True:
+                work = self._wait_for_next(engine)
+                event = None if work.is_cancelled else self._step(work, engine)
+                if work.is_cancelled or isinstance(event, Done | Failed):
+                    self._free(work)
+                if isinstance(event, Failed) and event.code is ErrorCode.OUT_OF_MEMORY:
+                    release_memory()
+                if event is not None:
+                    self._tell(work.events.put_nowait, event)
+                if work not in self._works:
+                    self._tell(work.ended.set)
+        finally:
+            for work in self._works:
+                self._tell(work.ended.set)
+
+    def _wait_for_next(self, engine: Engine) -> EngineWork:
+        pause_s: float | None = _PAUSE_S
+        while True:
+            with self._changed:
+                cancelled = next((work for work in self._works if work.is_cancelled), None)
+                if work := cancelled or next_work(self._works):
+                    return work
+                is_idle = not self._changed.wait(pause_s)
+            if is_idle and self._prepare(engine):  # not under the lock
+                pause_s = _NEXT_PAUSE_S
+            elif is_idle:
+                pause_s = None
+                return_memory()
+
+    def _prepare(self, engine: Engine) -> bool:
+        """Whether there may be more to prepare. Raises DeviceLostError."""
+        try:
+            return engine.prepare()
+        except Exception as error:
+            _check_device(error)
+            log.error("nothing is prepared for later requests: %s", describe(error))
+            return False
+
+    def _step(self, work: EngineWork, engine: Engine) -> JobEvent | None:
+        """The news of a step. Raises DeviceLostError if no further step can succeed."""
+        began = self._step_began = time.monotonic()
+        try:
+            if work.steps is None:
+                request = work.request
+                work.steps = (
+                    engine.infill(request, deadline=work.deadline)
+                    if isinstance(request, InfillRequest)
+                    else engine.next_edits(request, deadline=work.deadline)
+                )
+            while work.amendments:
+                work.steps.amend(*work.amendments.pop(0))
+            event: JobEvent | None = next(work.steps)
+            return event
+        except Exception as error:
+            _check_device(error)
+            return failure_of(error, work.request.id)
+        finally:
+            self._step_began = None
+            work.charge(time.monotonic() - began)
+
+    def _free(self, work: EngineWork) -> None:
+        """Takes `work` off the list and frees its memory: a client with the answer may count on that."""
+        try:
+            if isinstance(work.steps, Generator):
+                work.steps.close()
+        except Exception as error:
+            log.error("a request could not be closed: %s", describe(error))
+        work.steps = None
+        with self._changed:
+            self._works.remove(work)
+
+
+def _check_device(error: Exception) -> None:
+    if is_device_lost(error):
+        log.error("the device is lost: %s", describe(error))
+        raise DeviceLostError(f"The device failed ({error}); the worker is restarted") from error
+
+
+async def open_engine(load: LoadEngine, arguments: WorkerArguments, service: WorkerService) -> EngineThread:
+    """Loads a model in a new thread, which then runs it. Raises ModelError.
+
+    The thread is a daemon, so that a process told to stop does not wait for a load. Only it imports torch.
+    """
     tell = asyncio.get_running_loop().call_soon_threadsafe
-    work = partial(_work, arguments, load, scheduler, service, tell)
+    opened = EngineThread()
+    loaded: Future[None] = Future()
+    loaded.set_running_or_notify_cancel()
+
+    def on_progress(fraction: float, detail: str) -> None:
+        tell(service.progress, fraction, detail)
+
+    def work() -> None:
+        try:
+            prepare_process(arguments)
+            chosen = arguments
+            if arguments.model == AUTO:
+                choice = auto.choose(arguments.device)
+                tell(service.chosen, *choice)
+                chosen = msgspec.structs.replace(arguments, model=choice.model)
+            engine = load(chosen, on_progress)
+        except BaseException as error:
+            loaded.set_exception(ModelError(why_not_loaded(error, arguments)))
+            return
+        loaded.set_result(None)
+        try:
+            opened.run(engine)
+        except DeviceLostError as error:
+            tell(service.failed, ErrorCode.INTERNAL, str(error))
+
     threading.Thread(target=work, name="engine", daemon=True).start()
-    yield
-
-
-def _work(
-    arguments: WorkerArguments,
-    load: LoadInfiller,
-    scheduler: Scheduler,
-    service: WorkerService,
-    tell: Callable[..., Any],
-) -> None:
-    try:
-        tell(service.progress, 0.0, "starting")
-        _share_the_machine()
-        _name_a_temporary_folder(arguments.socket.parent)
-        if arguments.model == AUTO:
-            choice = auto.choose(arguments.device)
-            tell(service.chosen, *choice)
-            arguments = msgspec.structs.replace(arguments, model=choice.model)
-        engine = load(arguments, throttled(partial(tell, service.progress)))
-        tell(service.ready, engine)
-        scheduler.run(engine)
-    except DeviceLostError as error:
-        tell(service.failed, ErrorCode.INTERNAL, str(error))
-    except BaseException as error:
-        tell(service.failed, *load_failure(error, arguments))
-
-
-def load_engine(arguments: WorkerArguments, on_progress: OnProgress) -> Infiller:
-    """The local engine on the command line's checkpoint. Raises ModelError."""
-    began = time.monotonic()
-    _compute_in_few_threads(arguments.model)
-    os.environ["HF_HUB_OFFLINE"] = "1"  # a worker never downloads anything, even if a library wants to
-    from inference.engine import Engine  # here and not above: importing torch takes seconds
-    from inference.models import registry
-
-    log.info("engine imported after %.2f s", time.monotonic() - began)
-    family = registry.load(arguments.model, device=arguments.device, dtype=arguments.dtype, on_progress=on_progress)
-    engine = Engine(family)
-    if engine.note:
-        log.warning("%s: %s", engine.model, engine.note)
-    engine.warm_up()
-    release_memory()  # packing the weights of half a billion parameters takes 300 MB more than keeping them
-    log.info("%s loaded on %s as %s after %.2f s", engine.model, engine.device, engine.dtype, time.monotonic() - began)
-    return engine
-
-
-def _share_the_machine() -> None:
-    """Keeps OpenMP from spinning and oneDNN from hoarding, unless the user's environment has settled that.
-
-    Call it before importing torch. Beside another program, spinning threads made a fill of 0.2 s take 25 s on two
-    cores. oneDNN keeps a program for each of the last 1,024 shapes, and each keystroke brings new ones: 90 MB in 29
-    requests.
-    """
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", _SHAPES_KEPT)
-    os.environ.setdefault("LRU_CACHE_CAPACITY", _SHAPES_KEPT)  # torch's own, of oneDNN's operators
-
-
-def _name_a_temporary_folder(folder: Path) -> None:
-    """If nothing can be written, as on a full disk, sets the cache to `folder`: torch needs one and writes nothing."""
-    try:
-        tempfile.gettempdir()
-    except OSError:
-        log.warning("no temporary folder can be written; the disk may be full")
-        tempfile.tempdir = str(folder)
-
-
-def _compute_in_few_threads(model: str) -> None:
-    """The embedded checkpoint's steps are so small that one thread is best, unless the user's environment says more.
-
-    0.28 s on two free cores against 0.20 s for two threads, 0.8 s against 2 to 8 s on busy ones.
-    """
-    if model == EMBEDDED:
-        os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-
-def throttled(on_progress: OnProgress) -> OnProgress:
-    """Reports progress at most every `PROGRESS_EVERY_S`: a checkpoint has thousands of tensors."""
-    last = -PROGRESS_EVERY_S
-
-    def progress(fraction: float, detail: str) -> None:
-        nonlocal last
-        if time.monotonic() - last >= PROGRESS_EVERY_S:
-            last = time.monotonic()
-            on_progress(fraction, detail)
-
-    return progress
-
-
-def load_failure(error: BaseException, arguments: WorkerArguments) -> tuple[ErrorCode, str]:
-    """Why there is no engine, for the user. ModelError speaks for itself; unexpected errors go to the log."""
-    if isinstance(error, ModelError):
-        log.error("%s", error)
-        return ErrorCode.MODEL, str(error)
-    log.error("loading failed: %s", describe(error))
-    if is_out_of_memory(error):
-        return ErrorCode.MODEL, f"{arguments.model} does not fit in memory; choose a smaller model or another device"
-    why = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
-    return ErrorCode.MODEL, f"{arguments.model} could not be loaded ({why}); details are in {arguments.log}"
+    await asyncio.wrap_future(loaded)
+    return opened

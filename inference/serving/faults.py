@@ -9,8 +9,8 @@ from inference.engine import RequestError
 from inference.messages import ErrorCode, Failed
 from inference.serving.logs import describe, log
 
-_ARENA_MAX, _MMAP_THRESHOLD, _TRIM_THRESHOLD = -8, -3, -1
-"""Numbers of glibc's `malloc.h`."""
+_GLIBC_PARAMETERS = {-8: 1, -3: 2 << 20, -1: 8 << 20}
+"""`M_ARENA_MAX`, `M_MMAP_THRESHOLD` and `M_TRIM_THRESHOLD` of glibc's `malloc.h`."""
 _NO_MEMORY = "The model ran out of memory; fill less at once, or close other programs"
 _NO_MEMORY_WORDS = (
     "out of memory",
@@ -66,7 +66,7 @@ def bound_heap() -> None:
     """
     with suppress(OSError, AttributeError, TypeError):  # no glibc
         libc = ctypes.CDLL(None)
-        for parameter, value in ((_ARENA_MAX, 1), (_MMAP_THRESHOLD, 2 << 20), (_TRIM_THRESHOLD, 8 << 20)):
+        for parameter, value in _GLIBC_PARAMETERS.items():
             libc.mallopt(parameter, value)
 
 

@@ -1,4 +1,4 @@
-"""The worker's log: one file of limited size, readable by its user alone, without any document text."""
+"""The worker's log: one file of limited size, without any document text."""
 
 import logging
 import sys
@@ -13,32 +13,14 @@ _models = logging.getLogger("inference")
 """Its children warn about a model's missing features here, such as an unused faster pass."""
 
 
-class _PrivateFileHandler(RotatingFileHandler):
-    def _open(self):  # type: ignore[no-untyped-def]  # the base class gives no type that can be named
-        file = Path(self.baseFilename)
-        if file.is_symlink() or file.is_fifo():  # it points to a file that is not ours, or would block
-            file.unlink()
-        file.touch(mode=0o600)
-        return super()._open()
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the base class calls it so
-        """Continues without a log, for example if its folder is not writable or the disk is full."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Writes a line; if the file was deleted, into a new one."""
-        file = Path(self.baseFilename)
-        if not file.exists() and file.parent.is_dir():
-            self.close()
-        super().emit(record)
-
-
 def set_up(path: Path, *, foreground: bool) -> None:
     """Logs to `path` (older lines in `path`.1), once that can be written; in the foreground to stderr as well.
 
     So do warnings of `inference`: the last line of stderr passes for the reason why a worker ended.
     """
+    logging.raiseExceptions = False  # continues without a log, for example if the disk is full
     handlers: list[logging.Handler] = [
-        _PrivateFileHandler(path, maxBytes=MAX_LOG_BYTES, backupCount=1, encoding="utf-8", delay=True)
+        RotatingFileHandler(path, maxBytes=MAX_LOG_BYTES, backupCount=1, encoding="utf-8", delay=True)
     ]
     if foreground:
         handlers.append(logging.StreamHandler(sys.stderr))
@@ -48,7 +30,8 @@ def set_up(path: Path, *, foreground: bool) -> None:
         _models.addHandler(handler)
     log.setLevel(logging.INFO)
     _models.setLevel(logging.WARNING)
-    log.propagate = _models.propagate = False
+    log.propagate = False
+    _models.propagate = False
 
 
 def describe(error: BaseException) -> str:

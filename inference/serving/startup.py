@@ -1,8 +1,7 @@
-"""Starts a worker: parses its command line, and makes sure that its folder is private."""
+"""A worker's command line."""
 
 import argparse
 import os
-import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -24,10 +23,6 @@ class WorkerArguments(WorkerOptions, frozen=True, kw_only=True):
     foreground: bool = False
 
 
-class NotPrivateError(Exception):
-    """Other users can reach the worker's folder; str() says what to do about it."""
-
-
 def parse(argv: Sequence[str] | None = None) -> WorkerArguments:
     """The worker's arguments from its command line. Raises SystemExit, as argparse does, if they are wrong."""
     parser = _parser()
@@ -38,27 +33,6 @@ def parse(argv: Sequence[str] | None = None) -> WorkerArguments:
         return msgspec.convert(values, WorkerArguments, strict=False)
     except msgspec.ValidationError as error:
         parser.error(str(error))
-
-
-def require_private_folder(folder: Path) -> None:
-    """Creates `folder` (0700) if it is missing. Raises NotPrivateError if others own it or may enter it."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.lstat()
-    except OSError as error:
-        raise NotPrivateError(
-            f"cannot use the folder {folder}: {error.strerror}; remove whatever is in its place"
-        ) from error
-    if not stat.S_ISDIR(found.st_mode):
-        raise NotPrivateError(f"{folder} is not a real folder (but a link or a file); remove it")
-    if os.name == "nt":  # the folder is in the user's profile, which Windows keeps private
-        return
-    if found.st_uid != os.getuid():
-        raise NotPrivateError(f"{folder} belongs to another user; set INFILL_LS_RUNTIME_DIR to a folder of your own")
-    if found.st_mode & (stat.S_ISVTX | stat.S_IWOTH):  # such as /tmp, whose permissions other programs need
-        raise NotPrivateError(f"{folder} is shared with other users; set INFILL_LS_RUNTIME_DIR to a folder of your own")
-    if found.st_mode & 0o077:
-        raise NotPrivateError(f"other users can enter {folder}; run: chmod 700 {folder}")
 
 
 def _parser() -> argparse.ArgumentParser:

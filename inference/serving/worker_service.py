@@ -4,19 +4,23 @@ import asyncio
 import os
 import sys
 import time
+from collections.abc import Awaitable
+from contextlib import suppress
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 import msgspec
 import psutil
 
 from inference.messages import Done, ErrorCode, Failed, Request, Status, Welcome, WorkerState
 from inference.serving.connection import ClientConnection
-from inference.serving.infiller import Autoregressive, Filler, JobEvent, Timed
+from inference.serving.faults import release_memory
+from inference.serving.health import Health
+from inference.serving.infiller import Infiller, JobEvent
+from inference.serving.jobs import STOPPED, Job, Queue
+from inference.serving.loading import why_not_loaded
 from inference.serving.logs import log
-from inference.serving.server_health import Punctuality, ServerHealth
 from inference.serving.startup import WorkerArguments
-from inference.serving.turns import STOPPED, Job, Jobs
 
 LINGER_S = 2.0
 """How long a worker whose model did not load stays, so that clients learn why."""
@@ -24,6 +28,10 @@ FINISH_S = 60.0
 """How long running requests may take to finish once the worker is to end."""
 HUNG_STEP_S = 10.0
 """When asked to end, do not wait for a step that has taken longer: most likely it never ends."""
+CHECK_EVERY_S = 1.0
+"""How often to check whether the worker is idle."""
+PROGRESS_EVERY_S = 0.1
+"""Report progress no more often: a checkpoint has thousands of tensors."""
 MIN_STARTUP_S = 10.0
 """Do not end sooner, however short the idle time is: the server that started this worker needs a moment to connect."""
 
@@ -31,28 +39,38 @@ MIN_STARTUP_S = 10.0
 class WorkerService:
     """Serves connections and hears how loading goes, on the event loop."""
 
-    def __init__(self, arguments: WorkerArguments, jobs: Jobs) -> None:
+    def __init__(self, arguments: WorkerArguments) -> None:
         self.token = ""
         self.ended = asyncio.Event()
         self.connections: set[ClientConnection] = set()
+        self.jobs = Queue()
+        self._arguments = arguments
         self._loop = asyncio.get_running_loop()
-        self.jobs = jobs
-        self._idle_s = arguments.idle_s
         self._began = time.monotonic()
-        self._alarms: dict[Job, asyncio.TimerHandle] = {}
+        self._next_progress = self._began
         self._failure: tuple[ErrorCode, str] | None = None
-        self._server, self._punctuality = ServerHealth(arguments.model), Punctuality()
-        self._filler: Filler | None = None
+        self._health = Health(arguments.model)
+        self._infiller: Infiller | None = None
         self._state = Status(
             WorkerState.LOADING, arguments.model, arguments.device or "", arguments.dtype or "", pid=os.getpid()
         )
-        self._used = self._began + max(MIN_STARTUP_S - self._idle_s, 0.0)
-        self._idle_timer = self._loop.call_later(max(self._idle_s, MIN_STARTUP_S), self._end_if_idle)
+        self._used = self._began + max(MIN_STARTUP_S - arguments.idle_s, 0.0)
 
     @property
     def exit_code(self) -> int:
         """The exit status once `ended` is set."""
         return 1 if self._failure else 0
+
+    async def until_ended(self) -> None:
+        """Waits for the end, which comes by itself once no client has been connected for the idle time."""
+        while not self.ended.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CHECK_EVERY_S):
+                    await self.ended.wait()
+            unused_s = time.monotonic() - self._used
+            if not self.connections and not any(self.jobs.counts()) and unused_s >= self._arguments.idle_s:
+                log.info("idle for %g s", self._arguments.idle_s)
+                self.ended.set()
 
     # --- For connections ---
 
@@ -62,14 +80,7 @@ class WorkerService:
 
     def status(self) -> Status:
         """The worker's current state."""
-        (running, waiting), filler = self.jobs.counts(), self._filler
-        known: dict[str, Any] = {}
-        if filler is not None:  # a server may have changed its model
-            known |= {"model": filler.model, "context_tokens": filler.context_tokens}
-        if isinstance(filler, Autoregressive):
-            known |= {"partner": filler.partner, "sees_drafts": filler.sees_drafts}
-        if isinstance(filler, Timed):
-            known |= {"token_ms": filler.token_ms, "prompt_token_ms": filler.prompt_token_ms}
+        running, waiting = self.jobs.counts()
         now = msgspec.structs.replace(
             self._state,
             uptime_s=time.monotonic() - self._began,
@@ -78,15 +89,13 @@ class WorkerService:
             waiting=waiting,
             memory_bytes=int(psutil.Process().memory_info().rss),
             device_memory_bytes=_device_bytes(),
-            step_s=self.jobs.step_s,
-            **known,
+            **(self._infiller.facts() if self._infiller else {}),  # a server may have changed its model
         )
-        return self._punctuality.in_status(self._server.in_status(now))
+        return self._health.in_status(now)
 
     def joined(self, connection: ClientConnection) -> None:
         """A client has passed the handshake; its first `Status` follows the `Welcome`."""
         self.connections.add(connection)
-        self._watch_idleness()
         connection.send(self.status())
 
     def left(self, connection: ClientConnection) -> None:
@@ -98,7 +107,6 @@ class WorkerService:
         connection.jobs.clear()
         for job in jobs:
             self.jobs.cancel(job)
-        self._watch_idleness()
 
     def submit(self, connection: ClientConnection, request: Request) -> Job | Failed:
         """Accepts `request`: its job, or the reason for refusing it."""
@@ -107,19 +115,14 @@ class WorkerService:
         if self._state.state is WorkerState.STOPPING:
             return Failed(request.id, ErrorCode.STOPPED, STOPPED)
 
-        def emit(job: Job, event: JobEvent) -> None:
-            self._loop.call_soon_threadsafe(self._deliver, connection, job, event)
-
-        job = Job(request, emit, document=(connection, request.path))
+        job = Job(request, partial(self._deliver, connection))
         self.jobs.submit(job)
-        if request.deadline_ms is not None:
-            self._alarms[job] = self._loop.call_later(request.deadline_ms / 1000, self.jobs.expire, job)
         self._refresh()
         return job
 
     def shut_down(self) -> None:
         """Finishes running jobs, refuses waiting ones, then ends; at once if asked twice or if the engine hangs."""
-        if self._failure or self._state.state is WorkerState.STOPPING or self.jobs.step_s > HUNG_STEP_S:
+        if self._failure or self._state.state is WorkerState.STOPPING or self.status().step_s > HUNG_STEP_S:
             self.ended.set()
             return
         log.info("asked to end")
@@ -128,16 +131,29 @@ class WorkerService:
         self._loop.call_soon(self._end_if_finished)  # after the replies to the refused ones
         self._loop.call_later(FINISH_S, self.ended.set)
 
-    def give_way(self) -> None:
-        """Another worker has our place: ends as if asked to."""
-        if self._state.state is not WorkerState.STOPPING:
-            self.shut_down()
-
     # --- How loading goes, on the loop ---
+
+    async def load(self, loading: Awaitable[Infiller]) -> None:
+        """Waits for the model, or the connection to a server, and has it answer. Never raises an Exception."""
+        self.progress(0.0, "starting")
+        try:
+            infiller = await loading
+        except Exception as error:
+            self.failed(ErrorCode.MODEL, why_not_loaded(error, self._arguments))
+            return
+        release_memory()  # packed weights and a large tokenizer take hundreds of MB less to keep than to make
+        self._health.answered()
+        self._infiller = infiller
+        if self._state.state is WorkerState.LOADING:
+            self._enter(WorkerState.READY, progress=1.0)
+        self._used = time.monotonic()  # loading may have taken longer than the idle time
+        self.jobs.begin(infiller)
+        self._refresh()
 
     def progress(self, fraction: float, detail: str) -> None:
         """Loading has progressed, 0 to 1."""
-        if self._state.state is WorkerState.LOADING:
+        if self._state.state is WorkerState.LOADING and time.monotonic() >= self._next_progress:
+            self._next_progress = time.monotonic() + PROGRESS_EVERY_S
             self._enter(WorkerState.LOADING, progress=fraction, detail=detail)
 
     def chosen(self, model: str, why: str) -> None:
@@ -146,39 +162,24 @@ class WorkerService:
         self._state = msgspec.structs.replace(self._state, model=model, choice=why)
         self._tell_all()
 
-    def ready(self, infiller: Filler) -> None:
-        """The model is loaded."""
-        if self._state.state is WorkerState.LOADING:
-            self._server.answered()
-            self._filler = infiller
-            known = {"device": infiller.device, "dtype": infiller.dtype, "note": infiller.note}
-            self._state = msgspec.structs.replace(self._state, **known)
-            self._enter(WorkerState.READY, progress=1.0)
-            self._used = time.monotonic()  # loading may have taken longer than the idle time
-            self._refresh()
-
     def failed(self, code: ErrorCode, message: str) -> None:
         """There is no engine, or none any more: tells users `message` and ends, so that the next start can retry."""
         self._failure = code, message
         self._enter(WorkerState.FAILED, detail=message)
-        self.jobs.fail(code, message, waiting_only=False)
+        self.jobs.fail(code, message)
         self._loop.call_later(LINGER_S, self.ended.set)
 
     # --- Inside ---
 
     def _deliver(self, connection: ClientConnection, job: Job, event: JobEvent) -> None:
         connection.deliver(job, event)
-        self._punctuality.heard(job.request, event)
-        if self._server.heard(event):
+        if self._health.heard(job.request, event):
             self._tell_all()
         if isinstance(event, Done | Failed):
             end = event.outcome if isinstance(event, Done) else event.code
             log.info("a request ended after %.0f ms: %s", (time.monotonic() - job.received) * 1000, end)
-            if alarm := self._alarms.pop(job, None):
-                alarm.cancel()
             self._used = time.monotonic()
             self._refresh()
-            self._watch_idleness()
             self._end_if_finished()
 
     def _refresh(self) -> None:
@@ -199,18 +200,6 @@ class WorkerService:
         for connection in self.connections:
             connection.send(status)
 
-    def _watch_idleness(self) -> None:
-        """While no client is connected, counts the idle time from the last use."""
-        self._idle_timer.cancel()
-        if not self.connections:
-            remaining_s = self._used + self._idle_s - time.monotonic()
-            self._idle_timer = self._loop.call_later(max(remaining_s, 0.0), self._end_if_idle)
-
-    def _end_if_idle(self) -> None:
-        if not self.connections and not any(self.jobs.counts()):
-            log.info("idle for %g s", self._idle_s)
-            self.ended.set()
-
     def _end_if_finished(self) -> None:
         if self._state.state is WorkerState.STOPPING and not any(self.jobs.counts()):
             self.ended.set()
@@ -225,7 +214,8 @@ def _release() -> str:
 
 def _device_bytes() -> int:
     """Memory that torch or MLX holds on the accelerator; 0 without one. Never imports them itself."""
-    torch, mlx = sys.modules.get("torch"), sys.modules.get("mlx.core")
+    torch = sys.modules.get("torch")
+    mlx = sys.modules.get("mlx.core")
     try:
         if mlx is not None and mlx.is_available(mlx.gpu):
             return int(mlx.get_active_memory() + mlx.get_cache_memory())

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import stat
 import tempfile
 import warnings
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from msgspec.structs import astuple, replace
 import inference.messages
 from inference.messages import PROTOCOL_VERSION, WorkerOptions
 from inference.models.catalogue import AUTO, EMBEDDED
+from inference.private import why_not_private as why_not_private
 from lsp_server.worker.options import resolved
 
 APP = "infill-ls"
@@ -105,27 +105,6 @@ def log_folder() -> Path:
     if os.environ.get(FOLDER_VARIABLE):
         return runtime_folder()
     return platformdirs.user_log_path(APP, appauthor=False)
-
-
-def why_not_private(folder: Path, variable: str = FOLDER_VARIABLE) -> str:
-    """Why `folder` is not private, and what to do; empty if it is fine or missing. `variable` names the folder."""
-    try:
-        found = folder.lstat()
-    except FileNotFoundError:
-        return ""
-    except OSError as error:
-        return f"cannot use the folder {folder}: {error.strerror}; set {variable} to a folder of your own"
-    if not stat.S_ISDIR(found.st_mode):
-        return f"{folder} is not a real folder (but a link or a file); remove it"
-    if os.name == "nt":  # the folder is in the user's profile, which Windows keeps private
-        return ""
-    if found.st_uid != os.getuid():
-        return f"{folder} belongs to another user; set {variable} to a folder of your own"
-    if found.st_mode & (stat.S_ISVTX | stat.S_IWOTH):  # such as /tmp, whose permissions other programs need
-        return f"{folder} is shared with other users; set {variable} to a folder of your own"
-    if found.st_mode & 0o077:
-        return f"other users can enter {folder}; run: chmod 700 {folder}"
-    return ""
 
 
 def _fits(socket: Path) -> bool:

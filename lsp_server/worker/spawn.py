@@ -12,10 +12,11 @@ from filelock import FileLock, Timeout
 from msgspec.structs import asdict
 
 from inference.messages import ErrorCode, WorkerOptions
+from inference.private import why_not_private
 from lsp_server.worker.connect import Attached, NotListeningError, attach, rejoin
 from lsp_server.worker.failure import SilentError, WorkerFailure
 from lsp_server.worker.options import problem_of, resolved
-from lsp_server.worker.paths import WorkerPaths, why_not_private
+from lsp_server.worker.paths import WorkerPaths
 from lsp_server.worker.processes import is_stopped, pid_of
 
 TRANSPORT_VARIABLE = "INFILL_LS_TRANSPORT"

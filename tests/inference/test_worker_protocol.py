@@ -9,13 +9,10 @@ from inference import messages
 from inference.messages import (
     LENGTH_BYTES,
     PROTOCOL_VERSION,
-    Amend,
     Cancel,
     ErrorCode,
     Failed,
     Hello,
-    Hole,
-    Text,
     frame,
 )
 from lsp_server.worker.paths import WorkerPaths
@@ -131,24 +128,6 @@ async def test_too_many_requests_are_refused_not_queued(client: RawClient) -> No
     refused = [await client.final(request_id) for request_id in ids[64:]]
     assert all(isinstance(reply, Failed) and reply.code is ErrorCode.BAD_REQUEST for reply in refused)
     client.send(*(Cancel(request_id) for request_id in ids))
-    await client.becomes(is_idle)
-
-
-async def test_too_much_in_flight_is_refused(client: RawClient) -> None:
-    running = [str(number) for number in range(4)]
-    client.send(*(long_fill(request_id) for request_id in running))
-    await client.becomes(lambda status: status.running == len(running))
-    text = "x" * 60_000_000
-    waiting = fill("waits", segments=(Text(text), Hole(), Text("\n")))
-    client.send(waiting, Amend("waits", 0, text), fill("b", segments=(Text(text[:20_000_000]), Hole())))
-    refused = await client.final("b")
-    assert refused.code is ErrorCode.BAD_REQUEST
-    assert "wait for an answer" in refused.message
-    client.send(Amend("waits", 0, text[:20_000_000]))
-    assert (await client.final("waits")).message.startswith("200000")
-    client.send(fill("c"))
-    client.send(*(Cancel(request_id) for request_id in running))
-    assert not isinstance(await client.final("c"), Failed)
     await client.becomes(is_idle)
 
 

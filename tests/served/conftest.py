@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import pytest
 
-from inference.models import registry
+from tests.inference.loaded import TWIN
 from tests.served.vllm import DIFFUSION, ENVIRONMENT, FIM, FIM_NAME, OTHER_NAME, Vllm
 
 _why_not: list[str] = []
@@ -25,7 +25,7 @@ def skip_loudly() -> Callable[[str], NoReturn]:
 
 @pytest.fixture(scope="session")
 def vllm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vllm]:
-    with _started(registry.find("embedded").folder, tmp_path_factory, DIFFUSION) as server:
+    with _started(TWIN, tmp_path_factory, DIFFUSION) as server:
         yield server
 
 

@@ -73,7 +73,7 @@ def written_here() -> str:
 
 async def test_a_suffix_is_refused_in_words(partner_vllm: Vllm) -> None:
     """vLLM takes one for few models only."""
-    with pytest.raises(ModelError, match=r"does not fill a hole in the way of `suffix`.*set partner\.kind"):
+    with pytest.raises(ModelError, match=r"fills no hole when asked by `suffix`.*set partner\.kind"):
         await filled(partner_vllm.url, "suffix", FIM_NAME, one_hole())
 
 

@@ -1,4 +1,4 @@
-"""A real vLLM on the CPU, serving the embedded checkpoint, asked through the real server, command and client."""
+"""A real vLLM on the CPU, serving the twin (tests/data/twin), asked through the real server, command and client."""
 
 import asyncio
 import os
@@ -15,8 +15,9 @@ from lsprotocol.types import Position
 
 from inference.messages import Candidate, Hole, InfillRequest, Text
 from inference.models import registry
-from inference.serving.infiller import RemoteInfiller
+from inference.remote.served import ServedInfiller
 from tests.e2e.editor import Editor, capabilities
+from tests.inference.loaded import TWIN
 from tests.inference.remote.asking import answered, infiller_at, one_hole, request
 from tests.served.vllm import Vllm
 
@@ -28,7 +29,7 @@ PATIENT = {"deadlineMs": {"automatic": 120_000, "invoked": 120_000}, "maxSteps":
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def infiller(vllm: Vllm) -> AsyncIterator[RemoteInfiller]:
+async def infiller(vllm: Vllm) -> AsyncIterator[ServedInfiller]:
     """The client on its own, connected. The tokenizer is found by what the server says of its model."""
     async with infiller_at(vllm.url, tokenizer=None) as found:
         yield found
@@ -56,7 +57,7 @@ async def test_three_holes_of_a_file(vllm: Vllm, runtime_folder: Path, tmp_path:
     assert "???" not in done.stdout
 
 
-async def test_a_request_that_is_cancelled_leaves_nothing_running(vllm: Vllm, infiller: RemoteInfiller) -> None:
+async def test_a_request_that_is_cancelled_leaves_nothing_running(vllm: Vllm, infiller: ServedInfiller) -> None:
     steps = infiller.infill(one_hole())
     waiting = asyncio.create_task(anext(aiter(steps)))
     await vllm.until("num_requests_running", 1)
@@ -73,7 +74,7 @@ async def test_a_request_that_is_cancelled_leaves_nothing_running(vllm: Vllm, in
 async def test_pins_hold_in_many_random_fills(vllm: Vllm) -> None:
     """What a fill gives is what vLLM wrote in the rows of the hole; its rows elsewhere are never read."""
     numbers = random.Random(1)
-    tokens = registry.find("embedded").tokenizer()
+    tokens = registry.find(str(TWIN)).tokenizer()
     words = [word for id_ in range(300, 2000) if (word := tokens.decode([id_])).strip()]
     async with infiller_at(vllm.url, tokenizer=None) as infiller:
         limit = asyncio.Semaphore(8)

@@ -34,9 +34,9 @@ _FLAGS = (
 )
 DIFFUSION = (
     *("--served-model-name", "infill", "--limit-mm-per-prompt", '{"image":0,"video":0}'),
-    *("--diffusion-config", '{"canvas_length":128,"max_denoising_steps":16}', "--enable-prompt-tokens-details"),
+    *("--diffusion-config", '{"canvas_length":64,"max_denoising_steps":16}', "--enable-prompt-tokens-details"),
 )
-"""What the embedded checkpoint is served with."""
+"""What the twin is served with."""
 
 
 class Vllm:

@@ -46,7 +46,9 @@ def of_family(kind: str, model: str, tokens: FimTokens, *, rich: bool) -> Interf
 
     context = CONTEXT_TOKENS if tokens.repository else 0
     find = _until(tokens.controls)
-    return Interface(kind, "/v1/completions", body, wire.choice, find, tokens.controls, context)
+    return Interface(
+        kind, "/v1/completions", body, wire.choice, find=find, controls=tokens.controls, context_tokens=context
+    )
 
 
 def with_suffix(model: str, *, rich: bool) -> Interface:
@@ -56,7 +58,7 @@ def with_suffix(model: str, *, rich: bool) -> Interface:
         around = {"model": model, "prompt": question.prefix, "suffix": question.suffix}
         return {**around, **_common(question, _line_end(question)), **({"logprobs": 1} if rich else {})}
 
-    return Interface("suffix", "/v1/completions", body, wire.choice, _until(()))
+    return Interface("suffix", "/v1/completions", body, wire.choice, find=_until(()))
 
 
 def llama_infill(model: str, *, rich: bool) -> Interface:
@@ -69,7 +71,7 @@ def llama_infill(model: str, *, rich: bool) -> Interface:
         around = {"input_prefix": question.prefix, "input_suffix": question.suffix, "input_extra": others}
         return {"model": model, **around, **common, **({"n_probs": 1} if rich else {})}
 
-    return Interface("infill", "/infill", body, wire.infill, _until(()), context_tokens=CONTEXT_TOKENS)
+    return Interface("infill", "/infill", body, wire.infill, find=_until(()), context_tokens=CONTEXT_TOKENS)
 
 
 def chat(model: str, *, rich: bool) -> Interface:
@@ -83,7 +85,13 @@ def chat(model: str, *, rich: bool) -> Interface:
         return {"model": model, "messages": said, **common, **more}
 
     return Interface(
-        "chat", "/v1/chat/completions", body, wire.choice, _spoken, context_tokens=CONTEXT_TOKENS, sees_drafts=True
+        "chat",
+        "/v1/chat/completions",
+        body,
+        wire.choice,
+        find=_spoken,
+        context_tokens=CONTEXT_TOKENS,
+        sees_drafts=True,
     )
 
 

@@ -11,13 +11,11 @@ from msgspec import Meta
 from inference.engine.middle.question import Question
 from inference.models import fim_tokens
 from inference.models.family import ModelError
-from inference.remote import answers, meeting
-from inference.remote.answers import AnswerError, ServedModel
-from inference.remote.client import Client
+from inference.remote import http, served
+from inference.remote.http import AnswerError, Client, ServedModel, ServerError
 from inference.remote.partner import interfaces
+from inference.remote.partner.answer import Answer
 from inference.remote.partner.interfaces import Interface
-from inference.remote.partner.writing import Writing
-from inference.remote.pause import ServerError
 
 _SETTING = "partner.model"
 _REFUSED = (400, 404, 405, 415, 422, 500, 501)
@@ -35,7 +33,7 @@ class ServedPartner:
     @property
     def shown(self) -> str:
         """Its name, for the user."""
-        return meeting.shown(self.name) or "a model without a name"
+        return served.shown(self.name) or "a model without a name"
 
 
 class _Defaults(msgspec.Struct, frozen=True):
@@ -49,7 +47,7 @@ class _Props(msgspec.Struct, frozen=True):
 _Make = Callable[..., Interface]
 
 
-async def meet(client: Client, wanted: str | None, kind: str) -> ServedPartner:
+async def look(client: Client, wanted: str | None, kind: str) -> ServedPartner:
     """The server's model named `wanted` (None: its only one), asked as `kind` says. Raises ModelError."""
     try:
         model = await _model(client, wanted)
@@ -58,7 +56,7 @@ async def meet(client: Client, wanted: str | None, kind: str) -> ServedPartner:
         ways = list(_ways(kind, model.id, is_llama=props is not None, is_ollama=is_ollama))
         interface = await _first_that_answers(client, ways, kind, model.id)
     except AnswerError as error:
-        raise ModelError(f"{client.url} does not answer as a server of models does: {error}") from error
+        raise ModelError(f"{client.url} is not a server of models: {error}") from error
     except ServerError as error:
         raise ModelError(str(error)) from error
     context = model.max_model_len or (props.default_generation_settings.n_ctx if props else None)
@@ -68,18 +66,18 @@ async def meet(client: Client, wanted: str | None, kind: str) -> ServedPartner:
 async def _model(client: Client, wanted: str | None) -> ServedModel:
     """The model with that name; a server that lists none has the requested one, or one without a name."""
     try:
-        listed = answers.models(await client.get("/v1/models"))
+        listed = await http.models(client)
     except ServerError as error:
         if error.status not in (404, 405):
             raise
         return ServedModel(wanted or "")
-    return meeting.chosen(listed, wanted, client.url, _SETTING)
+    return served.chosen(listed, wanted, client.url, _SETTING)
 
 
 async def _props(client: Client) -> _Props | None:
     """llama.cpp's description of itself; None for any other server."""
     try:
-        return answers.decoded(await client.get("/props"), _Props)
+        return http.decoded(await client.get("/props"), _Props)
     except (AnswerError, ServerError):
         return None
 
@@ -94,7 +92,8 @@ async def _is_ollama(client: Client) -> bool:
 
 def _ways(kind: str, model: str, *, is_llama: bool, is_ollama: bool) -> Iterator[_Make]:
     """The ways to ask that are worth a try, best first."""
-    suffix, chat = partial(interfaces.with_suffix, model), partial(interfaces.chat, model)
+    suffix = partial(interfaces.with_suffix, model)
+    chat = partial(interfaces.chat, model)
     infill = partial(interfaces.llama_infill, model)
     if kind != "auto":
         yield {"suffix": suffix, "infill": infill, "chat": chat}.get(kind) or _of_family(kind, model)
@@ -127,10 +126,10 @@ async def _first_that_answers(client: Client, ways: list[_Make], kind: str, mode
                     refused.append(f"{interface.kind} ({interface.path}): {error}")
             else:
                 return interface
-    what = "it fills no hole" if kind == "auto" else f"it does not fill a hole in the way of `{kind}`"
+    what = "it fills no hole" if kind == "auto" else f"it fills no hole when asked by `{kind}`"
     raise ModelError(
-        f"{client.url} has {meeting.shown(model)}, but {what}: {'; '.join(refused)[:1500]}; set partner.kind to what "
-        "it can do"
+        f"{client.url} has {served.shown(model)}, but {what}: {'; '.join(refused)[:1500]}; set partner.kind to what "
+        "it supports"
     )
 
 
@@ -138,6 +137,6 @@ async def _ask_for_a_token(client: Client, interface: Interface) -> None:
     """Raises ServerError."""
     asked = Question("def add(a, b):\n    return ", "\n", single_line=True, max_tokens=1)
     try:
-        await Writing(client, interface, asked, None).run(lambda: None)
+        await Answer(client, interface, asked, None).receive(lambda: None)
     except TimeoutError as error:
         raise ServerError(f"the server {client.url} did not end its answer") from error

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from inference.remote.answers import AnswerError, decoded, one_line
+from inference.remote.http import AnswerError, decoded, one_line
 
 _LONGEST_EVENT_BYTES = 1 << 20
 """llama.cpp's last event repeats the prompt."""
@@ -35,7 +35,9 @@ class Events:
 
     def _take(self, line: bytes) -> bytes | None:
         if not line:
-            event, self._data, self._size = self._data, [], 0
+            event = self._data
+            self._data = []
+            self._size = 0
             return b"\n".join(event) if event else None
         name, _, value = line.partition(b":")
         if name in (b"data", b"error"):  # llama.cpp names the field `error` if it fails in mid-answer

@@ -1,4 +1,4 @@
-"""Requests to vLLM and its answers, as JSON: `POST /v1/completions`, `GET /v1/models`, `GET /version`. Nothing else.
+"""Requests to vLLM and its answers, as JSON: `POST /v1/completions`.
 
 vLLM refuses a request for a diffusion model that has `seed`, `min_p`, `min_tokens`, `logit_bias`, `bad_words`,
 `allowed_token_ids`, structured output or a temperature other than 1; `prompt_logprobs` and `echo` with `logprobs` end
@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from inference.remote.answers import AnswerError, decoded, require_printable
+from inference.remote.http import AnswerError, decoded
 
 MOST_LOGPROBS = 20
 """The likeliest tokens of a row that one may request, by vLLM's own default (`--max-logprobs`)."""
@@ -95,13 +95,6 @@ class CanvasAnswer(msgspec.Struct, frozen=True):
     cached_tokens: int | None = None
 
 
-class _Version(msgspec.Struct, frozen=True):
-    version: Annotated[str, Meta(max_length=200)]
-
-    def __post_init__(self) -> None:
-        require_printable(self.version)
-
-
 def canvas_answer(body: bytes, rows: int) -> CanvasAnswer:
     """The answer for a canvas with this many rows. Raises AnswerError."""
     answer = decoded(body, _Completion)
@@ -111,11 +104,6 @@ def canvas_answer(body: bytes, rows: int) -> CanvasAnswer:
         raise AnswerError(f"{len(choice.token_ids)} tokens and {len(found)} rows of probabilities for {rows} rows")
     details = answer.usage.prompt_tokens_details if answer.usage else None
     return CanvasAnswer(choice.token_ids, found, details.cached_tokens if details else None)
-
-
-def version(body: bytes) -> str:
-    """The server's version. Raises AnswerError."""
-    return decoded(body, _Version).version
 
 
 def _by_token(row: dict[str, float] | None) -> dict[int, float]:

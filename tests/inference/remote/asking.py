@@ -6,11 +6,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Text
-from inference.remote.vllm import MEETING_S, connect
-from inference.serving.infiller import RemoteInfiller
+from inference.remote.served import ServedInfiller
+from inference.remote.vllm import HANDSHAKE_S, connect
 from inference.serving.startup import WorkerArguments
-
-EMBEDDED = Path(__file__).parents[3] / "inference" / "embedded"
+from tests.inference.loaded import TWIN
 
 BEFORE = "import os\n\n\ndef read(path):\n    with open(path) as file:\n        return "
 AFTER = "\n\n\ndef write(path, text):\n    with open(path, 'w') as file:\n        file.write(text)\n"
@@ -18,8 +17,8 @@ AFTER = "\n\n\ndef write(path, text):\n    with open(path, 'w') as file:\n      
 
 @asynccontextmanager
 async def infiller_at(
-    url: str, tokenizer: Path | None = EMBEDDED, *, limit_s: float = MEETING_S, **options: str
-) -> AsyncIterator[RemoteInfiller]:
+    url: str, tokenizer: Path | None = TWIN, *, limit_s: float = HANDSHAKE_S, **options: str
+) -> AsyncIterator[ServedInfiller]:
     """An infiller that asks the server at `url`, which says within `limit_s` what it serves."""
     files = {"socket": Path("w.sock"), "log": Path("w.log")}
     arguments = WorkerArguments(url, **files, server_tokenizer=str(tokenizer) if tokenizer else None, **options)
@@ -39,13 +38,17 @@ def request(*segments: Text | Hole, **fields: object) -> InfillRequest:
 
 
 async def answered(
-    infiller: RemoteInfiller, asked: InfillRequest, *, within_s: float | None = None
+    infiller: ServedInfiller, asked: InfillRequest, *, within_s: float | None = None
 ) -> tuple[list[Draft], list[Candidate], Done]:
     deadline = None if within_s is None else time.monotonic() + within_s
-    steps = infiller.infill(asked, deadline=deadline)
-    events = [event async for event in steps]
-    await steps.aclose()
+    work = infiller.infill(asked, deadline=deadline)
+    events = [event async for event in work]
+    await work.aclose()
     done = events[-1]
     assert isinstance(done, Done)
     drafts = [event for event in events if isinstance(event, Draft)]
     return drafts, [event for event in events if isinstance(event, Candidate)], done
+
+
+async def fills(infiller: ServedInfiller, asked: InfillRequest) -> list[tuple[str, ...]]:
+    return [candidate.texts for candidate in (await answered(infiller, asked))[1]]

@@ -13,7 +13,7 @@ from inference.engine.errors import RequestError
 from inference.messages import Done, Hunk, InfillRequest, NextEditRequest, NextEdits, Outcome, Text
 from inference.models.family import ModelError
 from inference.remote.edits import ServedEditModel, connect
-from inference.remote.pause import ServerError
+from inference.remote.http import ServerError
 from inference.serving.startup import WorkerArguments
 from tests.http_server import HttpRequest, HttpServer, listening, response
 
@@ -54,7 +54,7 @@ async def edit_model(kind: str = "auto", **server: Any) -> AsyncIterator[tuple[E
 
 
 async def asked(model: ServedEditModel, deadline: float | None = None) -> tuple[NextEdits, Done]:
-    edits, done = [event async for event in model.next_edits(ASKED, deadline=deadline)]
+    edits, done = [event async for event in model.infill(ASKED, deadline=deadline)]
     assert isinstance(edits, NextEdits) and isinstance(done, Done)
     return edits, done
 
@@ -82,7 +82,7 @@ async def test_no_rewrite_is_no_edit(answer: dict[str, Any]) -> None:
 @pytest.mark.parametrize("answer", [[], {"choices": []}, said("x" * 300_000), {"choices": [{"text": 1}]}, "<html>"])
 async def test_an_answer_that_makes_no_sense_is_the_servers_fault(answer: Any) -> None:
     async with edit_model(answer=answer) as (_, model):
-        with pytest.raises(ServerError, match="makes no sense"):
+        with pytest.raises(ServerError, match="an invalid answer"):
             await asked(model)
 
 

@@ -17,7 +17,7 @@ from inference.engine import Engine
 from tests.canvas_server import Answer, CanvasServer, canvas_server
 from tests.e2e.editor import environment
 from tests.e2e.raw_client import RawClient
-from tests.inference.remote.asking import EMBEDDED
+from tests.inference.loaded import TWIN
 from tests.workers import PATIENCE_S, short_folder
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -35,8 +35,8 @@ def broken_off(_: object) -> Answer:
 
 FAULTS: dict[str, tuple[Callable[[object], Answer] | None, str]] = {
     "too many requests": (lambda _: (429, {"Retry-After": str(RETRY_AFTER_S)}, {}), "too busy"),
-    "cut off": (broken_off, "broke off its answer"),
-    "no sense": (lambda _: (200, {}, {}), "makes no sense"),
+    "cut off": (broken_off, "in the middle of its answer"),
+    "no sense": (lambda _: (200, {}, {}), "an invalid answer"),
     "silent": (None, ""),
 }
 """What the user is told; nothing of a server that takes too long, for there the deadline is kept as always."""
@@ -69,15 +69,15 @@ class Faulty:
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def faulty(embedded: Engine) -> AsyncIterator[Faulty]:
-    async with canvas_server(embedded) as found:
+async def faulty(twin: Engine) -> AsyncIterator[Faulty]:
+    async with canvas_server(twin, canvas_tokens=64) as found:
         yield Faulty(found)
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
 async def port(faulty: Faulty) -> AsyncIterator[int]:
     with short_folder() as folder:
-        words = ["--model", faulty.server.url, "--server-tokenizer", str(EMBEDDED)]
+        words = ["--model", faulty.server.url, "--server-tokenizer", str(TWIN)]
         command = [sys.executable, "-P", "-m", "lsp_server.cli", "serve", "--tcp", "127.0.0.1:0", *words]
         variables = environment(Path(folder))
         process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, env=variables)
@@ -164,7 +164,7 @@ async def test_outage_is_reported_once_and_recovers(faulty: Faulty, port: int, f
         said = [message for message in editor.told if (words or "server") in message]
         assert len(said) == (1 if words else 0), editor.told
         assert all(editor.told[message] == 1 for message in editor.told)
-        assert count <= KEYS + 4, f"{count} requests in {lasted_s:.1f} s: one for each key, and no more"
+        assert count <= 2 * KEYS + 4, f"{count} requests in {lasted_s:.1f} s: two lengths for each key, and no more"
         if fault in PAUSES:
             assert count <= 2 + 4 * lasted_s, f"{count} requests in {lasted_s:.1f} s"
         if fault == "too many requests":

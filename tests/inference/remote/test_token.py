@@ -47,23 +47,18 @@ def test_the_file_is_read_and_the_environment_beats_it(file: Path, end: str) -> 
     assert token.read({MODEL.token_variable: " "}) == HUSH
 
 
-@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660, 0o777])
-def test_shared_token_file_is_refused(file: Path, mode: int) -> None:
-    write(file, HUSH, mode)
-    assert f"run: chmod 600 {file}" in refusal()
+def test_what_is_not_a_private_file_is_refused_at_once(file: Path, tmp_path: Path) -> None:
+    for mode in (0o644, 0o640, 0o604, 0o660, 0o777):
+        write(file, HUSH, mode)
+        assert f"run: chmod 600 {file}" in refusal()
     file.chmod(0o400)
     assert token.read({}) == HUSH
-
-
-def test_a_link_is_not_followed(file: Path, tmp_path: Path) -> None:
     write(tmp_path / "other", HUSH)
     for target in ("other", "missing"):
         file.unlink(missing_ok=True)
         file.symlink_to(tmp_path / target)
         assert "is a link" in refusal()
-
-
-def test_what_is_no_file_is_refused_at_once(file: Path) -> None:
+    file.unlink()
     file.mkdir()
     assert "a file with the server's token in its place" in refusal()
     file.rmdir()

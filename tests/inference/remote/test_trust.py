@@ -13,7 +13,6 @@ from tests.recording_server import recording_server
 from tests.workers import StartWorker, fill, is_idle
 
 TOKEN = "hush-hush-0123456789"
-EMBEDDED = Path(__file__).parents[3] / "inference" / "embedded"
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +64,7 @@ async def test_neither_text_nor_token_follows_a_redirect(start_worker: StartWork
     async with recording_server() as server, recording_server() as other:
         server.elsewhere = other.url
         status = await outcome(start_worker, "--model", server.url, INFILL_LS_SERVER_TOKEN=TOKEN)
-        assert status.state is WorkerState.FAILED and "sends us elsewhere" in status.detail
+        assert status.state is WorkerState.FAILED and "redirects to another URL" in status.detail
         assert server.requests and other.requests == []
 
 

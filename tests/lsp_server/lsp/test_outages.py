@@ -22,5 +22,5 @@ def test_flapping_outage_is_told_seldom() -> None:
 
 def test_another_problem_is_told() -> None:
     outages = Outages()
-    token = "the server http://gpu:8000 wants another token: set INFILL_LS_SERVER_TOKEN (401 Unauthorized)"
+    token = "the server http://gpu:8000 refused the token: set INFILL_LS_SERVER_TOKEN (401 Unauthorized)"
     assert [outages.is_news(said, 0) for said in (BUSY, token, BUSY, token)] == [True, True, False, False]

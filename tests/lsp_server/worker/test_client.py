@@ -1,7 +1,6 @@
 """The client: it finds or starts the worker, asks, cancels, and gets over a worker that dies."""
 
 import asyncio
-import os
 import subprocess
 import sys
 import time
@@ -10,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from inference.messages import Draft, ErrorCode, Hole, InfillRequest, Outcome, Status, Text, WorkerState
-from lsp_server.diagnosis.machine import log_of
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths, paths_of
 from lsp_server.worker.survey import survey
@@ -47,16 +45,6 @@ async def test_where_no_log_can_be_written_fills_go_on(monkeypatch: pytest.Monke
         async with WorkerClient(WorkerOptions("embedded", device="nowhere"), name="tests") as client:
             with pytest.raises(WorkerFailure, match="nowhere"):
                 await client.infill(fill())
-
-
-async def test_pipes_in_place_of_the_logs_block_nothing(own_folder: Path) -> None:
-    paths = paths_of(WorkerOptions())
-    os.mkfifo(paths.log)
-    os.mkfifo(paths.errors)
-    assert await asyncio.to_thread(log_of, paths)
-    async with WorkerClient(WorkerOptions(), name="tests") as client:
-        assert (await client.infill(fill())).candidates
-    assert paths.log.is_file()
 
 
 async def test_equal_ids_at_once_are_no_trouble(resident: WorkerPaths) -> None:

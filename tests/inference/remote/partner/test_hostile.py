@@ -12,11 +12,12 @@ import pytest
 from inference.engine.middle.question import Question
 from inference.messages import REFINED_STRENGTH, Candidate, Done, ErrorCode, Failed
 from inference.models.family import ModelError
-from inference.remote.client import Client
+from inference.remote import address
+from inference.remote.http import Client
 from inference.remote.partner import interfaces
+from inference.remote.partner.answer import Answer
 from inference.remote.partner.interfaces import Interface
 from inference.remote.partner.wire import Events
-from inference.remote.partner.writing import Writing
 from tests.inference.remote.asking import answered
 from tests.inference.remote.partner.asking import ANSWER, KIND_OF, one_hole, partner_at
 from tests.partner_server import KINDS, partner_server
@@ -116,14 +117,14 @@ async def test_slow_stream_does_not_hold_the_loop(make: Callable[..., Interface]
             ticks += 1
             await asyncio.sleep(0)
 
-    client = AllAtOnce("http://localhost:1")
+    client = AllAtOnce(address.parse("http://localhost:1"))
     question = Question("x = ", "\n", single_line=False, max_tokens=9_000)
-    writing = Writing(client, make(rich=False), question, None)
+    answer = Answer(client, make(rich=False), question, None)
     ticking = asyncio.create_task(tick())
-    await writing.run(lambda: None)
+    await answer.receive(lambda: None)
     ticking.cancel()
     await client.close()
-    assert writing.text == "x" * 9_000
+    assert answer.text == "x" * 9_000
     assert ticks > 30
 
 

@@ -1,9 +1,9 @@
 """A real worker process with a partner: its status, its answers, and the token it sends."""
 
-from inference.messages import Candidate, Done, ErrorCode, Failed, Outcome, WorkerState
+from inference.messages import Cancel, Candidate, Done, ErrorCode, Failed, Outcome, Shutdown, WorkerState
 from tests.inference.remote.partner.asking import ANSWER, one_hole
 from tests.partner_server import partner_server
-from tests.workers import RawClient, StartWorker, is_idle
+from tests.workers import RawClient, StartWorker, fill, is_idle
 
 TOKEN = "hush-hush-0123456789"
 
@@ -16,18 +16,35 @@ async def final(client: RawClient) -> tuple[list[Candidate], Done | Failed]:
     return found, message
 
 
-async def test_a_worker_finds_out_how_to_ask_and_answers(start_worker: StartWorker) -> None:
-    """Of each kind in test_hostile.py."""
+async def test_a_worker_says_where_text_goes_answers_and_ends_when_told(start_worker: StartWorker) -> None:
     async with partner_server(kinds=("chat",)) as server:
-        client = await start_worker("--model", server.url, "--partner", "auto").connect()
+        process = start_worker("--model", f"{server.url}/v1/", "--partner", "auto")
+        client = await process.connect()
         status = await client.becomes(is_idle)
         assert (status.partner, status.sees_drafts) == ("chat", True)
-        assert (status.model, status.server) == (server.name, server.url)
+        assert (status.model, status.server, status.server_problem) == (server.name, server.url, "")
+        assert status.server_up_s > 0
         client.send(one_hole())
         candidates, done = await final(client)
         assert [each.texts for each in candidates] == [(ANSWER,)]
         assert isinstance(done, Done) and done.outcome is Outcome.COMPLETE
-        client.close()
+        server.hold.clear()
+        client.send(fill("unwanted"), fill("wanted"))
+        await client.becomes(lambda now: now.running == 2)
+        client.send(Cancel("unwanted"))
+        assert (await client.final("unwanted")).outcome is Outcome.CANCELLED
+        client.send(Shutdown())
+        await client.becomes(lambda now: now.state is WorkerState.STOPPING)
+        server.hold.set()
+        assert isinstance(await client.final("wanted"), Done)
+        assert await process.exit_status() == 0
+
+
+async def test_no_url_with_a_password_reaches_a_log(start_worker: StartWorker) -> None:
+    process = start_worker("--model", "https://me:hush@gpu.example")
+    assert await process.exit_status() == 2
+    assert "INFILL_LS_SERVER_TOKEN" in process.stderr and "hush" not in process.stderr
+    assert not process.paths.log.exists()
 
 
 async def test_a_partner_is_sent_its_own_token_and_never_the_servers(start_worker: StartWorker) -> None:

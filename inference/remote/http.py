@@ -2,49 +2,161 @@
 
 Cancelling a request closes its connection, which makes servers abort it. A busy (429, 503) or unreachable server is
 asked again after a growing pause, or a longer one that it requests, up to half a minute. All requests share that pause,
-with jitter.
+with jitter. Answers are untrusted: JSON of known types, names that a terminal can show, and of limited length. Every
+server with an interface like OpenAI's has `GET /v1/models`, and explains a refusal in `error.message`.
 """
 
 import asyncio
+import random
 import ssl
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Annotated, TypeVar
 from uuid import uuid4
 
 import httpx2
+import msgspec
+from msgspec import Meta
 
-from inference.remote import answers
-from inference.remote.address import MODEL, ServerRole
-from inference.remote.pause import BusyError, Pause, ServerError, retry_after_s
+from inference.engine.errors import RequestError
+from inference.messages import ErrorCode
+from inference.remote.address import MODEL, Address, ServerRole
 
 _T = TypeVar("_T")
 _ANSWER_LIMIT_BYTES = 4 << 20
 """Some three times the answer for the widest canvas, of 256 rows with 129 named tokens each; also for a stream."""
-_CONNECT_S, _SILENCE_S = 5.0, 120.0
-"""The limits for a connection, and for an answer without a deadline: the first one after a start may compile kernels.
-"""
+_CONNECT_S = 5.0
+_SILENCE_S = 120.0
+"""The limit for an answer without a deadline: the first one after a start may compile kernels."""
 _TRIES = 4
 _PATIENCE_S = 10.0
 """How long a request without a deadline waits for a server to come back."""
 _BUSY = frozenset({429, 502, 503, 504})
+_FIRST_PAUSE_S = 0.25
+_LONGEST_PAUSE_S = 30.0
+_JITTER_S = 1.0
+"""Waiting requests resume spread over this time, so as not to come all in one moment."""
+
+
+class ServerError(RequestError):
+    """The server is to blame; str() says for what, and what to do. `status` is that of its answer, 0 without one."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message, ErrorCode.SERVER)
+        self.status = status
+
+
+class AnswerError(ValueError):
+    """An answer makes no sense. str() says why."""
+
+
+class ServedModel(msgspec.Struct, frozen=True):
+    """A model that a server lists. `root` is the folder or hub id that it was started with, on its own machine.
+
+    `max_model_len` limits the tokens of prompt and answer; None: the server does not say.
+    """
+
+    id: Annotated[str, Meta(max_length=500)]
+    root: Annotated[str, Meta(max_length=4096)] | None = None
+    max_model_len: Annotated[int, Meta(ge=1, le=(1 << 31) - 1)] | None = None
+
+    def __post_init__(self) -> None:
+        """Raises ValueError if a name contains terminal control characters."""
+        if not (self.id + (self.root or "")).isprintable():
+            raise ValueError("a name has a control character in it")
+
+
+class _Models(msgspec.Struct, frozen=True):
+    data: list[ServedModel]
+
+
+class _ErrorBody(msgspec.Struct, frozen=True):
+    message: str
+
+
+class _Error(msgspec.Struct, frozen=True):
+    error: _ErrorBody
+
+
+def decoded(body: bytes, kind: type[_T]) -> _T:
+    """A JSON text as a value of a type. Raises AnswerError if it is none."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise AnswerError(f"{error}") from error
+
+
+def one_line(said: str) -> str:
+    """At most 300 characters of it, without control characters, on one line."""
+    return " ".join("".join(c if c.isprintable() else " " for c in said[:3000]).split())[:300]
+
+
+async def models(client: "Client") -> list[ServedModel]:
+    """The models that a server lists. Raises ServerError and AnswerError."""
+    return decoded(await client.get("/v1/models"), _Models).data
+
+
+class BusyError(Exception):
+    """Worth another attempt. `pause_s` is the pause the server requests, None if it does not say."""
+
+    def __init__(self, error: ServerError, pause_s: float | None = None) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.pause_s = pause_s
+
+
+@dataclass
+class _Pause:
+    """How long to leave a busy or unreachable server alone, after failures of any request. An answer ends it."""
+
+    failures: int = 0
+    until: float = 0.0
+    error: ServerError | None = None
+
+    def failed(self, busy: BusyError) -> None:
+        """Pauses for longer each time, or as long as the server requests. Simultaneous failures count once."""
+        if time.monotonic() >= self.until:
+            self.failures += 1
+            longest_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(self.failures, 9))
+            self.until = time.monotonic() + longest_s * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+        if busy.pause_s is not None:
+            self.until = max(self.until, time.monotonic() + min(busy.pause_s, _LONGEST_PAUSE_S))
+        self.error = busy.error
+
+    def ended(self) -> None:
+        """The server answered."""
+        self.failures = 0
+        self.until = 0.0
+        self.error = None
+
+    async def over(self, last: float) -> None:
+        """Waits until the server may be asked. Raises ServerError if that is after `last`."""
+        while (left_s := self.until - time.monotonic()) > 0:
+            if self.until > last and self.error is not None:
+                raise ServerError(str(self.error), self.error.status)
+            jitter_s = random.uniform(0.0, min(left_s / 2, _JITTER_S))  # noqa: S311
+            await asyncio.sleep(left_s + jitter_s)
 
 
 class Client:
     """A server's HTTP interface. For one event loop; concurrent requests share kept connections."""
 
-    def __init__(self, url: str, *, token: str = "", is_here: bool = False, role: ServerRole = MODEL) -> None:
-        """`url` has no slash at its end. `token` is sent as a bearer token. `is_here`: bypasses any proxy."""
-        self.url, self.role = url, role
+    def __init__(self, at: Address, *, token: str = "", role: ServerRole = MODEL) -> None:
+        """`token` is sent as a bearer token. A server on this machine is asked directly, whatever proxy there is."""
+        self.at = at
+        self.url = at.url
+        self.role = role
         headers = {"accept-encoding": "identity", "x-session-id": uuid4().hex}  # which keeps a router on one replica
-        self._pause = Pause()
+        self._pause = _Pause()
         self._http = httpx2.AsyncClient(
             headers=headers | ({"authorization": f"Bearer {token}"} if token else {}),
             timeout=httpx2.Timeout(_SILENCE_S, connect=_CONNECT_S, pool=None),
             limits=httpx2.Limits(max_connections=64, max_keepalive_connections=16, keepalive_expiry=60.0),
             follow_redirects=False,
-            trust_env=url.startswith("https:") and not is_here,  # plain http goes by no proxy
+            trust_env=at.is_encrypted and not at.is_here,  # plain http goes by no proxy
             # trusts whom the system trusts, or the file that SSL_CERT_FILE names (SSL_CERT_DIR: the folder) instead
             verify=httpx2.create_ssl_context(trust_env=True),
         )
@@ -81,7 +193,7 @@ class Client:
         """The result of an attempt, repeated as often as needed. Raises ServerError."""
         last = time.monotonic() + _PATIENCE_S if deadline is None else deadline
         for attempt in range(_TRIES):
-            await self._wait(last)
+            await self._pause.over(last)
             try:
                 answer = await attempt_once()
             except BusyError as busy:
@@ -89,16 +201,9 @@ class Client:
                 if attempt == _TRIES - 1:
                     raise busy.error from busy
             else:
-                self._pause.over()
+                self._pause.ended()
                 return answer
         raise AssertionError("the last attempt raises")
-
-    async def _wait(self, last: float) -> None:
-        """Waits until the server may be asked. Raises ServerError if that is after `last`."""
-        while (left := self._pause.until - time.monotonic()) > 0:
-            if self._pause.until > last and self._pause.error is not None:
-                raise ServerError(str(self._pause.error), self._pause.error.status)
-            await asyncio.sleep(self._pause.jittered(left))
 
     async def _whole(self, path: str, body: bytes | None) -> bytes:
         response = await self._opened(path, body)
@@ -109,7 +214,8 @@ class Client:
 
     async def _opened(self, path: str, body: bytes | None) -> httpx2.Response:
         """An answer with status 200, with only its head read. Raises ServerError and BusyError."""
-        method, headers = ("GET", {}) if body is None else ("POST", {"content-type": "application/json"})
+        method = "GET" if body is None else "POST"
+        headers = {} if body is None else {"content-type": "application/json"}
         with self._blamed():
             request = self._http.build_request(method, self.url + path, content=body, headers=headers)
             response = await self._http.send(request, stream=True)
@@ -137,53 +243,71 @@ class Client:
         try:
             yield
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-            if untrusted := certificate_problem(error):
-                raise ServerError(f"the server {self.url} is not asked: {untrusted}") from error
+            if untrusted := _certificate_problem(error):
+                raise ServerError(f"infill-ls does not connect to {self.url}: {untrusted}") from error
             raise BusyError(self._error("cannot be reached", error)) from error
         except httpx2.ReadTimeout as error:
             raise self._error(f"has not answered for {_SILENCE_S:.0f} s", error) from error
         except (httpx2.NetworkError, httpx2.RemoteProtocolError) as error:
-            raise BusyError(self._error("broke off its answer", error)) from error
+            raise BusyError(self._error("closed the connection in the middle of its answer", error)) from error
         except httpx2.HTTPError as error:
             raise self._error("cannot be asked", error) from error
 
     def _error(self, what: str, error: Exception) -> ServerError:
         reason = str(error) or type(error).__name__
-        return ServerError(f"the server {self.url} {what} ({reason}); see that it runs, or change `{self.role.url}`")
+        return ServerError(
+            f"the server {self.url} {what} ({reason}); check that it is running, or change `{self.role.url}`"
+        )
 
     def _refusal(self, response: httpx2.Response, content: bytes) -> Exception:
         """The meaning of a status other than 200."""
-        status, said = response.status_code, answers.error_message(content)
+        status = response.status_code
+        try:
+            said = one_line(decoded(content, _Error).error.message)
+        except AnswerError:
+            said = ""
         shown = f"{status} {response.reason_phrase}" + (f": {said}" if said else "")
         if status in _BUSY:
             error = ServerError(f"the server {self.url} is too busy ({shown}); try again in a moment", status)
-            return BusyError(error, retry_after_s(response.headers.get("retry-after")))
+            return BusyError(error, _retry_after_s(response.headers.get("retry-after")))
         if status in (401, 403):
             role = self.role
-            what = f"wants another token: set {role.token_variable} or write it into the file {role.token_file}"
+            what = f"refused the token: set {role.token_variable}, or write it into the file {role.token_file}"
         elif 300 <= status < 400:
             where = self.role.url
-            what = f"sends us elsewhere, and text goes only where told to; set `{where}` to the URL that it names"
+            what = f"redirects to another URL, which infill-ls does not follow; set `{where}` to that URL"
         elif status == 500:
-            what = "failed; look at its log, and start it again where its engine has ended"
+            what = "failed; see its log, and restart it if its engine has stopped"
         else:
             what = "refused a request"
         return ServerError(f"the server {self.url} {what} ({shown})", status)
 
 
 _COMPANY = (
-    "where your company signs certificates itself, set SSL_CERT_FILE to the PEM file of its authority in the "
+    "if your company signs certificates itself, set SSL_CERT_FILE to the PEM file of its authority in the "
     "environment that starts your editor, and restart the worker"
 )
 
 
-def certificate_problem(error: BaseException) -> str:
+def _certificate_problem(error: BaseException) -> str:
     """What is wrong with a server's certificate, and what to do; empty if `error` has another cause."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, ssl.SSLCertVerificationError):
             return f"its certificate is not trusted ({seen.verify_message.rstrip('.')}); {_COMPANY}"
         if isinstance(seen, ssl.SSLError) and seen.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
-            return "it does not speak TLS; see that the port is the one for https, or write http:// where it is not"
+            return "it does not speak TLS; check that the port is the one for https, or write http:// instead"
         seen = seen.__cause__ or seen.__context__
     return ""
+
+
+def _retry_after_s(value: str | None) -> float | None:
+    """The seconds of a Retry-After header, which holds a number of them or a date; None if it has neither."""
+    if value is None:
+        return None
+    if value.strip().isdecimal():
+        return float(value)
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+    except (ValueError, TypeError, OverflowError):
+        return None

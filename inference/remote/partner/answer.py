@@ -8,11 +8,9 @@ from contextlib import aclosing
 import msgspec
 
 from inference.engine.middle.question import Question
-from inference.remote.answers import AnswerError
-from inference.remote.client import Client
+from inference.remote.http import AnswerError, Client, ServerError
 from inference.remote.partner.interfaces import Interface, most_characters
 from inference.remote.partner.wire import DONE, Events, Piece
-from inference.remote.pause import ServerError
 
 _LONGEST_S = 300.0
 """How long a text without a deadline may take: a server may stream for ever."""
@@ -20,39 +18,41 @@ _BATCH = 256
 """Read this many events before yielding to the event loop."""
 
 
-class Writing:
-    """The answer to a question so far. `run` it in a task, and look at it meanwhile."""
+class Answer:
+    """The text that a server writes for a question. `receive` it in a task, and look at it meanwhile."""
 
-    def __init__(self, client: Client, interface: Interface, question: Question, deadline: float | None) -> None:
-        self.question = question
+    def __init__(self, client: Client, interface: Interface, asked: Question, deadline: float | None) -> None:
+        self.question = asked
         self.end = ""
         """Why it has ended: "stop", or "length" if it was cut."""
         self.first_ms = 0.0
         """The delay of the first text after the request; 0 before."""
-        self._client, self._interface, self._deadline = client, interface, deadline
-        self._answer = ""
+        self._client = client
+        self._interface = interface
+        self._deadline = deadline
+        self._said = ""
         self._sure: list[tuple[int, tuple[float, ...]]] = []
 
-    async def run(self, on_text: Callable[[], None]) -> None:
+    async def receive(self, on_text: Callable[[], None]) -> None:
         """Receives the text; calls `on_text` when there is more. Raises ServerError, TimeoutError at the limit."""
         body = msgspec.json.encode(self._interface.body(self.question))
-        events, began = Events(), time.monotonic()
+        events = Events()
+        began = time.monotonic()
         async with asyncio.timeout(_LONGEST_S):
             async with aclosing(self._client.stream(self._interface.path, body, self._deadline)) as parts:
                 async for part in parts:
                     try:
                         await self._take(events.feed(part))
                     except AnswerError as error:
-                        raise ServerError(
-                            f"the server {self._client.url} answered what makes no sense: {error}"
-                        ) from error
-                    if self._answer and not self.first_ms:
+                        said = f"the server {self._client.url} sent an invalid answer: {error}"
+                        raise ServerError(said) from error
+                    if self._said and not self.first_ms:
                         self.first_ms = (time.monotonic() - began) * 1000
                     on_text()
                     if self.end:
                         break
-        if not self._answer and not self._sure:
-            raise ServerError(f"the server {self._client.url} ended its answer before it began; look at its log")
+        if not self._said and not self._sure:
+            raise ServerError(f"the server {self._client.url} ended its answer without any text; see its log")
         self.end = self.end or "length"  # a stream without an end event may have broken off
 
     async def _take(self, events: list[bytes]) -> None:
@@ -65,17 +65,17 @@ class Writing:
             await asyncio.sleep(0)
 
     def _add(self, pieces: list[Piece]) -> None:
-        length = len(self._answer)
+        length = len(self._said)
         for piece in pieces:
             length += len(piece.text)
             if piece is not DONE:
                 self._sure.append((length, piece.sure))
             self.end = self.end or piece.end
         most = most_characters(self.question)
-        self._answer = (self._answer + "".join(piece.text for piece in pieces))[: most + 1]
-        if self._interface.find(self._answer, self.question, False).is_closed:
+        self._said = (self._said + "".join(piece.text for piece in pieces))[: most + 1]
+        if self._interface.find(self._said, self.question, False).is_closed:
             self.end = "stop"
-        elif len(self._answer) > most:
+        elif len(self._said) > most:
             self.end = "length"
 
     @property
@@ -86,12 +86,11 @@ class Writing:
     @property
     def text(self) -> str:
         """The fill so far, after its required start; once it has ended, fitted to the file."""
-        found = self._interface.find(self._answer, self.question, bool(self.end))
-        text = self._answer[found.start : found.end]
-        return self._interface.fitted(text, self.question, ended=bool(self.end))
+        found = self._interface.find(self._said, self.question, bool(self.end))
+        return self._interface.fitted(self._said[found.start : found.end], self.question, ended=bool(self.end))
 
     @property
-    def sure(self) -> list[float]:
+    def sure(self) -> tuple[float, ...]:
         """The probabilities of the fill's tokens, as far as known."""
-        found = self._interface.find(self._answer, self.question, bool(self.end))
-        return [value for end, values in self._sure if found.start < end <= found.end for value in values]
+        found = self._interface.find(self._said, self.question, bool(self.end))
+        return tuple(value for end, values in self._sure if found.start < end <= found.end for value in values)

@@ -1,0 +1,194 @@
+"""A model on a server, of either kind: a vLLM that holds pins (`vllm`), or an autoregressive partner (`partner`).
+
+The handshake checks that text may go there and which of its models to use; a refusal repeats it.
+"""
+
+import asyncio
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Any
+
+from inference.engine.canvas.segments import text_and_holes
+from inference.engine.errors import CANNOT_JUDGE, RequestError
+from inference.engine.work import Counters
+from inference.messages import Candidate, Done, Draft, InfillRequest, NextEditRequest, Outcome, Request
+from inference.models.family import ModelError
+from inference.remote import address
+from inference.remote.address import ServerRole
+from inference.remote.http import Client, ServedModel, ServerError
+from inference.serving.infiller import Work
+from inference.serving.startup import WorkerArguments
+
+log = logging.getLogger(__name__)
+HANDSHAKE_S = 30.0
+"""How long a server may take to list its models."""
+AGAIN_AFTER_S = 30.0
+"""After a refusal, repeat the handshake, but no sooner than this after the last time."""
+_LONGEST_NAME = 100
+
+
+def chosen(listed: list[ServedModel], wanted: str | None, url: str, setting: str) -> ServedModel:
+    """The model named `wanted`; None: the only one. Raises ModelError, which names `setting`."""
+    names = ", ".join(shown(model.id) for model in listed[:10]) or "none"
+    found = [model for model in listed if wanted is None or model.id == wanted]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise ModelError(f"{url} has several models ({names}); name one with {setting} or --server-model")
+    raise ModelError(f"{url} has no model {wanted or ''}; it has {names}; set {setting} or --server-model")
+
+
+def shown(name: str) -> str:
+    """A server's name for a model, shortened for the user. It is printable (http.py)."""
+    return name[:_LONGEST_NAME]
+
+
+@asynccontextmanager
+async def connecting(
+    arguments: WorkerArguments, role: ServerRole, *, token: str, limit_s: float
+) -> AsyncIterator[Client]:
+    """A client of the server that `arguments.model` names, for a handshake of at most `limit_s`.
+
+    Closes the client if that fails. Raises ModelError, also if nothing may be sent there.
+    """
+    try:
+        at = address.parse(arguments.model, role)
+    except address.AddressError as error:
+        raise ModelError(str(error)) from error
+    if refused := at.why_refused(plain_http=arguments.plain_http, role=role):
+        raise ModelError(refused)
+    client = Client(at, token=token, role=role)
+    try:
+        async with asyncio.timeout(limit_s):
+            yield client
+    except BaseException as error:
+        await client.close()
+        if isinstance(error, TimeoutError):
+            raise ModelError(f"{at.url} has not answered for {limit_s:g} s; check that it is running") from error
+        cause = error.__cause__
+        if arguments.sends_token or not isinstance(cause, ServerError) or cause.status not in (401, 403):
+            raise
+        raise ModelError(
+            f"{error}. No token is sent there, for a workspace's infill-ls.toml chose this server, or http to it; to "
+            f"send yours, set `{role.url}` in your own settings"
+        ) from error
+
+
+RemoteEvent = Draft | Candidate | Done
+
+
+class RemoteWork(ABC):
+    """The work on a request (`serving.infiller.Work`): drafts if requested, candidates, best first, then Done."""
+
+    def __init__(self, server: "ServedInfiller", request: InfillRequest, deadline: float | None) -> None:
+        """`deadline`: seconds of `time.monotonic()`. Raises RequestError."""
+        self._server = server
+        self._request = request
+        self._deadline = deadline
+        self._parts = text_and_holes(request)
+        self._counters = Counters()
+        self._news = asyncio.Event()
+        """Set when there may be something to report or redo."""
+        self._events = self._watched()
+
+    def __aiter__(self) -> AsyncIterator[RemoteEvent]:
+        return self._events
+
+    def amend(self, hole: int, text: str) -> None:
+        if not 0 <= hole < len(self._parts.holes):
+            raise RequestError(f"the request has no hole {hole}")
+        self._pin(hole, text)
+        self._news.set()
+
+    async def aclose(self) -> None:
+        await self._events.aclose()
+
+    async def _watched(self) -> AsyncGenerator[RemoteEvent, None]:
+        try:
+            async with aclosing(self._work()) as events:
+                async for event in events:
+                    yield event
+        except ServerError as error:
+            if error.status in (400, 404):
+                self._server.refused()
+            raise
+
+    @abstractmethod
+    def _work(self) -> AsyncGenerator[RemoteEvent, None]:
+        """All events, Done last."""
+
+    @abstractmethod
+    def _pin(self, hole: int, text: str) -> None:
+        """`text` is now at the start of a hole of the request."""
+
+    def _done(self) -> Done:
+        outcome = Outcome.DEADLINE if self._late() else Outcome.COMPLETE
+        return Done(self._request.id, outcome, self._counters.stats())
+
+    def _late(self) -> bool:
+        return self._deadline is not None and time.monotonic() >= self._deadline
+
+
+class ServedInfiller(ABC):
+    """A model on a server (`serving.infiller.Infiller`). After a refusal it may be another one: then it looks again."""
+
+    model: str
+    """Its name, for the user."""
+    context_tokens: int
+    partner = ""
+    """How to ask it, one of `inference.messages.PartnerKind`; empty: it is a vLLM that holds pins."""
+    sees_drafts = False
+
+    def __init__(self, client: Client, arguments: WorkerArguments) -> None:
+        self.client = client
+        self.device = client.at.place
+        self._arguments = arguments
+        self._handshake: asyncio.Task[None] | None = None
+        self._shaken_s = -AGAIN_AFTER_S
+
+    def facts(self) -> dict[str, Any]:
+        """The fields of `Status` that it knows."""
+        names = ("model", "device", "context_tokens", "partner", "sees_drafts")
+        return {name: getattr(self, name) for name in names}
+
+    def infill(self, request: Request, *, deadline: float | None = None) -> Work:
+        """Starts on a request. `deadline`: `time.monotonic()` seconds. Raises RequestError."""
+        if isinstance(request, InfillRequest):
+            return self._fill(request, deadline)
+        return self._next_edits(request, deadline)
+
+    @abstractmethod
+    def _fill(self, request: InfillRequest, deadline: float | None) -> Work:
+        """The work on a request to fill holes. Raises RequestError."""
+
+    def _next_edits(self, request: NextEditRequest, deadline: float | None) -> Work:
+        """The work on a request for next edits. Raises RequestError unless the model is one for edits."""
+        raise RequestError(CANNOT_JUDGE)
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        if self._handshake is not None:
+            self._handshake.cancel()
+            await asyncio.wait([self._handshake])
+        await self.client.close()
+
+    def refused(self) -> None:
+        """The server refused a request: looks again in the background."""
+        now_s = time.monotonic()
+        if self._shaken_s + AGAIN_AFTER_S <= now_s:
+            self._shaken_s = now_s
+            self._handshake = asyncio.create_task(self._look_in_time(), name="handshake")
+
+    async def _look_in_time(self) -> None:
+        try:
+            async with asyncio.timeout(AGAIN_AFTER_S):
+                await self._look_again()
+        except (ModelError, TimeoutError) as error:
+            log.warning("the server that refused a request does not say what it serves: %s", error)
+
+    @abstractmethod
+    async def _look_again(self) -> None:
+        """Finds out the server's current state, and stores it. Raises ModelError."""

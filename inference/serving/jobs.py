@@ -1,0 +1,181 @@
+"""The worker's queue: which requests wait and which run, whoever answers them. Used on the event loop only.
+
+A free place goes to the document with the fewest running requests, and there to the newest. Knows nothing about
+sockets, clients, threads or HTTP.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from inference.messages import Amend, Done, ErrorCode, Failed, Outcome, Request, Stats
+from inference.serving.faults import failure_of
+from inference.serving.infiller import Infiller, JobEvent, Work
+from inference.serving.logs import describe, log
+
+MAX_RUNNING = 4
+"""How many requests may run, and as many quick ones: each holds a canvas in memory, or a connection to the server."""
+CLOSE_S = 2.0
+"""The time limit for ending a request's work, and for closing connections."""
+STOPPED = "The worker is ending; the next request starts a new one"
+
+
+@dataclass(eq=False)
+class Job:
+    """A request and its arrival (`time.monotonic()` seconds). The other fields belong to the queue.
+
+    `emit` receives each reply. `reply` is what the client gets if the task is cancelled; None: that it was cancelled.
+    """
+
+    request: Request
+    emit: Callable[["Job", JobEvent], None]
+    received: float = field(default_factory=time.monotonic)
+    amendments: list[Amend] = field(default_factory=list)
+    alarm: asyncio.TimerHandle | None = None
+    task: "asyncio.Task[Done | Failed] | None" = None
+    work: Work | None = None
+    reply: Failed | None = None
+
+    @property
+    def deadline(self) -> float | None:
+        """Its deadline, in `time.monotonic()` seconds; None for no limit."""
+        limit_ms = self.request.deadline_ms
+        return None if limit_ms is None else self.received + limit_ms / 1000
+
+    def ended(self, outcome: Outcome) -> Done:
+        """The final reply if it ends here and not in the infiller."""
+        return Done(self.request.id, outcome, Stats(ms=(time.monotonic() - self.received) * 1000))
+
+
+class Queue:
+    """The waiting and the running jobs. Each emits exactly one Done or Failed, and nothing after it."""
+
+    def __init__(self) -> None:
+        self._infiller: Infiller | None = None
+        self._waiting: list[Job] = []
+        self._running: list[Job] = []
+
+    def begin(self, infiller: Infiller) -> None:
+        """The model is loaded, or the server connected: starts the waiting jobs."""
+        self._infiller = infiller
+        self._start_next()
+
+    async def close(self) -> None:
+        """Fails and ends every open request, then closes the infiller. Never raises an Exception."""
+        self.fail(ErrorCode.STOPPED, STOPPED)
+        tasks = [job.task for job in self._running if job.task]
+        if tasks:
+            await asyncio.wait(tasks, timeout=CLOSE_S)
+        if self._infiller is not None:
+            await _closed(self._infiller.close())
+
+    def submit(self, job: Job) -> None:
+        """Adds `job`; it waits until there is a model and a place. A background job that runs gives way to it."""
+        for other in () if job.request.background else self._running:
+            if other.request.background:
+                _stop(other)
+        if job.request.deadline_ms is not None:
+            limit_s = job.request.deadline_ms / 1000
+            job.alarm = asyncio.get_running_loop().call_later(limit_s, self._expire, job)
+        self._waiting.append(job)
+        self._start_next()
+
+    def cancel(self, job: Job) -> None:
+        """Ends `job` before its next step, or now if it has not started. Has no effect on a job that has ended."""
+        if job in self._waiting:
+            self._end(job, job.ended(Outcome.CANCELLED))
+        elif job in self._running:
+            _stop(job)
+
+    def amend(self, job: Job, amendment: Amend) -> None:
+        """Tells `job` what the user typed. Has no effect on a job that has ended."""
+        if job.work is None:
+            job.amendments.append(amendment)
+            return
+        try:
+            job.work.amend(amendment.hole, amendment.text)
+        except Exception as error:
+            job.reply = failure_of(error, job.request.id)
+            _stop(job)
+
+    def fail(self, code: ErrorCode, message: str, *, waiting_only: bool = False) -> None:
+        """Fails the waiting jobs, and with `waiting_only` False those that run."""
+        for job in tuple(self._waiting):
+            self._end(job, Failed(job.request.id, code, message))
+        for job in () if waiting_only else self._running:
+            job.reply = job.reply or Failed(job.request.id, code, message)
+            _stop(job)
+
+    def counts(self) -> tuple[int, int]:
+        """The number of running and of waiting jobs."""
+        return len(self._running), len(self._waiting)
+
+    def _expire(self, job: Job) -> None:
+        """The deadline came: answers a job that has not started. The infiller ends a running one."""
+        if job in self._waiting:
+            self._end(job, job.ended(Outcome.DEADLINE))
+
+    def _start_next(self) -> None:
+        while self._infiller is not None and (job := self._next()):
+            self._waiting.remove(job)
+            self._running.append(job)
+            job.task = asyncio.create_task(self._answer(job, self._infiller), name="request")
+            job.task.add_done_callback(partial(self._ended, job))
+
+    def _next(self) -> Job | None:
+        """The job that a free place goes to. A background job starts only while nothing else runs or waits."""
+        wanted = [job for job in self._waiting if not job.request.background]
+        if not wanted and not self._running:
+            wanted = self._waiting
+        running = Counter(job.request.quick for job in self._running)
+        documents = Counter(job.request.path for job in self._running)
+        may_start = [job for job in reversed(wanted) if running[job.request.quick] < MAX_RUNNING]
+        return min(may_start, key=lambda job: documents[job.request.path], default=None)
+
+    async def _answer(self, job: Job, infiller: Infiller) -> Done | Failed:
+        """The final reply to `job`; emits everything before it, and frees everything first."""
+        try:
+            work = job.work = infiller.infill(job.request, deadline=job.deadline)
+            try:
+                for amendment in job.amendments:
+                    work.amend(amendment.hole, amendment.text)
+                async for event in work:
+                    if isinstance(event, Done | Failed):
+                        return event
+                    job.emit(job, event)
+                raise EOFError("a request ended without its last word")
+            finally:
+                job.work = None
+                await _closed(work.aclose())
+        except Exception as error:
+            return failure_of(error, job.request.id)
+
+    def _ended(self, job: Job, task: "asyncio.Task[Done | Failed]") -> None:
+        own = job.ended(Outcome.CANCELLED) if task.cancelled() else task.result()
+        self._end(job, job.reply or own)
+        self._start_next()
+
+    def _end(self, job: Job, reply: Done | Failed) -> None:
+        """Takes `job` off its list and emits its final reply."""
+        (self._waiting if job in self._waiting else self._running).remove(job)
+        if job.alarm is not None:
+            job.alarm.cancel()
+        job.emit(job, reply)
+
+
+def _stop(job: Job) -> None:
+    if job.task is not None:
+        job.task.cancel()
+
+
+async def _closed(closing: Coroutine[Any, Any, None]) -> None:
+    """Waits briefly while something closes. Never raises an Exception."""
+    try:
+        async with asyncio.timeout(CLOSE_S):
+            await closing
+    except Exception as error:
+        log.error("what a request held could not be closed: %s", describe(error))

@@ -1,0 +1,151 @@
+"""A worker's place: a lock, and the socket beside it, so that a socket never has two workers.
+
+The socket is a Unix socket, or a file `{"port": int, "token": str}` where there are none, for loopback TCP. Either file
+may be deleted, by hand or by a cleaner of temporary folders: then the worker restores it. Another worker could lock a
+new file of that name meanwhile, so a lock counts only as long as the locked file is the one at the path.
+"""
+
+import asyncio
+import json
+import os
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from inference.private import why_not_private
+from inference.serving.logs import log
+
+OnConnect = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+TAKE_OVER_S = 15.0
+"""How long a new worker waits for one that is ending."""
+CHECK_EVERY_S = 1.0
+"""Each check looks up two or three file names."""
+_TRY_EVERY_S = 0.2
+_BACKLOG = 128
+
+
+class Place:
+    """The lock and the socket of one path. The lock is released when the process ends, after its memory."""
+
+    def __init__(self, path: Path, transport: str) -> None:
+        self._path = path
+        self._is_tcp = transport == "tcp"
+        self.token = secrets.token_hex(32) if self._is_tcp else ""
+        """The secret that clients must know; a Unix socket needs none."""
+        self._lock_path = path.with_suffix(".lock")
+        self._lock: FileLock | None = None
+        self._lock_descriptor = -1
+        self._server: asyncio.Server | None = None
+        self._socket: os.stat_result | None = None
+        """The file that `listen` has made."""
+
+    def take(self) -> bool:
+        """Whether the place is now ours. Waits for a worker that is ending. Raises OSError."""
+        os.umask(0o077)  # whatever this process writes is for its user alone
+        require_private(self._path.parent)
+        give_up = time.monotonic() + TAKE_OVER_S
+        while not self._locked():
+            if self._path.exists() or time.monotonic() >= give_up:  # a worker that ends removes its socket first
+                return False
+            time.sleep(_TRY_EVERY_S)
+        return True
+
+    async def listen(self, on_connect: OnConnect) -> None:
+        """Listens, replacing a killed worker's leftovers; listens again if the file is gone. Raises OSError."""
+        deleted = self._server
+        if self._is_tcp:
+            self._server = deleted or await asyncio.start_server(on_connect, "127.0.0.1", 0, backlog=_BACKLOG)
+            endpoint = {"port": self._server.sockets[0].getsockname()[1], "token": self.token}
+            partial = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+            partial.write_text(json.dumps(endpoint))
+            partial.replace(self._path)
+        else:
+            self._path.unlink(missing_ok=True)
+            self._server = await asyncio.start_unix_server(on_connect, self._path, backlog=_BACKLOG)
+            if deleted is not None:
+                deleted.close()
+        self._socket = self._path.lstat()
+
+    async def stay_reachable(self, on_connect: OnConnect, give_way: Callable[[], None]) -> None:
+        """Restores deleted files, until this is cancelled. Calls `give_way` once if another worker has our place."""
+        told = ""
+        while True:
+            await asyncio.sleep(CHECK_EVERY_S)
+            try:
+                if not await self._restored(on_connect):
+                    log.warning("%s was deleted, and another worker listens there now: this one ends", self._path)
+                    give_way()
+                    return
+                told = ""
+            except OSError as error:
+                if str(error) != told:
+                    told = str(error)
+                    log.warning("this worker cannot be reached by new clients: %s", told)
+
+    def close(self) -> None:
+        """Stops accepting clients and removes the socket, unless another worker has put its own there."""
+        if self._listens():
+            with suppress(OSError):
+                self._path.unlink()
+        if self._server is not None:
+            self._server.close()
+
+    async def _restored(self, on_connect: OnConnect) -> bool:
+        """Whether the place is ours, after restoring missing files. Raises OSError."""
+        if self._is_locked() and self._listens():
+            return True
+        folder = self._path.parent
+        folder.mkdir(mode=0o700, exist_ok=True)  # only the folder: its parents may be on a disk that was unmounted
+        require_private(folder)
+        if not self._locked():
+            return False
+        if not self._listens():
+            await self.listen(on_connect)
+            log.warning("%s was deleted: listening again", self._path)
+        return True
+
+    def _listens(self) -> bool:
+        """Whether a new client would find us."""
+        try:
+            return self._socket is not None and os.path.samestat(self._socket, self._path.lstat())
+        except OSError:
+            return False
+
+    def _is_locked(self) -> bool:
+        """Whether the locked file is still the one that another worker would lock."""
+        try:
+            return self._lock is not None and os.path.samestat(os.fstat(self._lock_descriptor), self._lock_path.stat())
+        except OSError:
+            return False
+
+    def _locked(self) -> bool:
+        """Locks the file at the path, made if missing. False if another worker holds it. Raises OSError."""
+        while not self._is_locked():
+            self._let_go()
+            self._lock_descriptor = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0))
+            self._lock = FileLock(self._lock_path, mode=0o600, thread_local=False)
+            try:
+                self._lock.acquire(blocking=False)
+            except Timeout:
+                self._let_go()
+                return False
+        return True
+
+    def _let_go(self) -> None:
+        """Closes a file that was deleted, or that another worker has locked."""
+        if self._lock is not None:
+            self._lock.release(force=True)
+            os.close(self._lock_descriptor)
+            self._lock = None
+
+
+def require_private(folder: Path) -> None:
+    """Creates `folder` (0700) if it is missing. Raises OSError if others own it or may enter it."""
+    if not os.path.lexists(folder):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if trouble := why_not_private(folder):
+        raise OSError(trouble)

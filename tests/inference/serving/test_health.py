@@ -1,0 +1,43 @@
+"""A worker's report on its server, by the results of the requests to it."""
+
+from inference.messages import Candidate, Done, ErrorCode, Failed, InfillRequest, Outcome, Stats, Status, WorkerState
+from inference.serving.health import SILENT_REQUESTS, Health
+from inference.serving.infiller import JobEvent
+
+ASKED = InfillRequest("r", ())
+SILENT = Done("r", Outcome.DEADLINE, Stats(ms=2_000.0, canvases=1))
+"""A request that was sent, and of which nothing was read until its deadline."""
+
+
+def heard(*events: JobEvent) -> tuple[list[bool], Status]:
+    """Which of the replies were news, and the status after them."""
+    health = Health("http://gpu:8000")
+    health.answered()
+    news = [health.heard(ASKED, event) for event in events]
+    return news, health.in_status(Status(WorkerState.READY))
+
+
+def test_silent_server_is_a_problem_until_it_answers() -> None:
+    news, status = heard(*[SILENT] * (SILENT_REQUESTS + 1))
+    assert news == [False] * (SILENT_REQUESTS - 1) + [True, False]
+    assert "http://gpu:8000 has not answered the last 3 requests in time" in status.server_problem
+    assert status.server_up_s == 0
+    news, status = heard(*[SILENT] * SILENT_REQUESTS, Done("r"))
+    assert news[-1] and status.server_problem == "" and status.server_up_s > 0
+
+
+def test_slow_or_unasked_server_is_no_problem() -> None:
+    slow = Done("r", Outcome.DEADLINE, Stats(ms=2_000.0, encode_ms=1_900.0, steps=1, canvases=1))
+    waited = Done("r", Outcome.DEADLINE, Stats(ms=2_000.0))
+    cancelled = Done("r", Outcome.CANCELLED, Stats(ms=20.0, canvases=1))
+    _, status = heard(*[SILENT, slow, waited, cancelled] * SILENT_REQUESTS)
+    assert status.server_problem == ""
+    _, status = heard(SILENT, SILENT, Candidate("r", ("x",)), SILENT, waited, waited)
+    assert status.server_problem == ""
+
+
+def test_another_problem_is_news_and_the_same_is_not() -> None:
+    said = ("503", "503", "401", "4\x1b[31m\n01" * 999)
+    news, status = heard(*(Failed("r", ErrorCode.SERVER, words) for words in said))
+    assert news == [True, False, True, True]
+    assert status.server_problem.isprintable() and len(status.server_problem) <= 1_000
