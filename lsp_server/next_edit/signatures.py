@@ -1,7 +1,7 @@
 """Finds what no longer fits after a change of a function's head: arguments of its calls, and `await`, if certain."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tree_sitter import Node
@@ -14,6 +14,10 @@ from lsp_server.next_edit.renames import Compared, NextEdit
 _ASYNC = re.compile(r"\basync\b")
 _YIELD = re.compile(r"\byield\b")
 _HALF_TYPED = re.compile(r",\s*[,)]|\(\s*,")
+_NEVER_ASYNC = frozenset({"__init__", "__enter__", "__exit__", "constructor"})
+_SPECIAL = re.compile(r"(?:\w+ )*(?:get|set) |function ?\*|\*")
+"""Accessors and generators."""
+_FUNCTION_WORDS = frozenset({"def", "fn", "function"})
 _COLLECTED = frozenset({"list_comprehension", "set_comprehension", "generator_expression"})
 _CHAINED = re.compile(r"\s*\.\s*(?:then|catch|finally)\b")
 
@@ -97,7 +101,7 @@ def _after_parameters(compared: Compared, function: _Function) -> Iterator[NextE
     if _HALF_TYPED.search(compared.new.view.code(listed)):
         return
     kept = [name for name in old if name in new]
-    for call in _calls(compared, function):
+    for call in _calls(compared, function.name):
         if len(new) == len(kept) == len(old) - 1:
             gone = next(name for name in old if name not in new)
             yield from without(compared.new, call, old.index(gone), gone)
@@ -114,15 +118,17 @@ def _parameter(names: Names, listed: Node, word: str) -> Name:
     return next(name for name in found if name is not None and name.role is Role.PARAMETER)
 
 
-def _calls(compared: Compared, function: _Function) -> Iterator[Call]:
-    """The unchanged calls that certainly mean this function."""
-    names, name = compared.new, function.name
+def _calls(compared: Compared, name: Name, *, also_new: bool = False) -> Iterator[Call]:
+    """The calls that certainly mean this function; without `also_new` only those that have not changed."""
+    names = compared.new
     word = name.owner if name.text == "__init__" else name.text
     if not is_alone(names, name):
         return
     for each in names.all(word):
         call = _call_of(names, each)
-        if call is None or compared.texts.is_new(names.view.start(call.node), names.view.end(call.node)):
+        if call is None:
+            continue
+        if not also_new and compared.texts.is_new(names.view.start(call.node), names.view.end(call.node)):
             continue
         called = f"{each.receiver}.{word}" if each.role is Role.FIELD else word
         if calls(names, each, called, name):
@@ -147,10 +153,63 @@ def _after_async(compared: Compared, function: _Function) -> Iterator[NextEdit]:
     code = compared.new.view.code(function.node)
     if was == now or not compared.new.rules.awaits or _YIELD.search(code):
         return
-    for call in _calls(compared, function):
-        edit = _awaited(compared.new, call) if now else _not_awaited(compared.new, call)
+    if now:
+        is_same = _parameters(compared.old, function.old) == _parameters(compared.new, function.node)
+        yield from _made_async(compared, function.name, set() if is_same else None)
+        return
+    for call in _calls(compared, function.name):
+        edit = _not_awaited(compared.new, call)
         if edit is not None:
             yield edit
+
+
+def _made_async(compared: Compared, name: Name, callers: set[int] | None) -> Iterator[NextEdit]:
+    """The calls of a function that is async now get an `await`, and their functions become async, all the way up.
+
+    `callers` are the ids of those functions so far; None: only functions that are async already get an `await`.
+    """
+    names = compared.new
+    for call in _calls(compared, name, also_new=True):
+        above = names.view.ancestors(call.node)[1:]
+        caller = next(
+            (node for node in above if node.type in names.view.table.functions or "lambda" in node.type), None
+        )
+        is_awaited = above[0].type == names.rules.awaits
+        edit = None if caller is None or is_awaited else _awaited(names, call, above[: above.index(caller)])
+        is_new = compared.texts.is_new(names.view.start(call.node), names.view.end(call.node))
+        if caller is None or (edit is None and not is_awaited) or (is_new and not is_awaited):
+            continue
+        if not _is_async(names, caller) and caller.id not in (callers or ()):
+            named = _name_of(names, caller)
+            head = [] if callers is None or named is None else list(_async_head(names, caller, named))
+            if not head or callers is None or named is None:
+                continue
+            callers.add(caller.id)
+            yield from head
+            yield from _made_async(compared, named, callers)
+        if edit is not None:
+            yield edit
+
+
+def _async_head(names: Names, function: Node, name: Name) -> Iterator[NextEdit]:
+    """The edits that make a function async; none if that would change what it is."""
+    view, around = names.view, names.rules.async_result
+    code = view.code(function)
+    if around is None or name.text in _NEVER_ASYNC or _SPECIAL.match(code) or _YIELD.search(code):
+        return
+    if _is_decorated(names, function) or (names.rules.await_after and name.text == "main"):
+        return
+    why = f"{name.text} awaits now"
+    word = next((node for node in function.children if node.type in _FUNCTION_WORDS), None)
+    is_method = function.child_by_field_name("name") is not None
+    at = view.start(word) if word is not None else name.start if is_method else view.start(function)
+    yield NextEdit(at, at, "async ", why)
+    result = function.child_by_field_name("return_type")
+    if around and result is not None:
+        end = view.end(result)
+        start = view.start(result) + len(view.code(result)) - len(view.code(result).lstrip(": "))
+        if not view.text.startswith(around, start):
+            yield NextEdit(start, end, f"{around}<{view.text[start:end]}>", why)
 
 
 def _is_async(names: Names, function: Node) -> bool:
@@ -159,15 +218,12 @@ def _is_async(names: Names, function: Node) -> bool:
     return bool(_ASYNC.search(names.view.text, names.view.start(function), end))
 
 
-def _awaited(names: Names, call: Call) -> NextEdit | None:
-    """The call with an `await`, if that is allowed there and nothing else awaits it."""
+def _awaited(names: Names, call: Call, inside: Sequence[Node]) -> NextEdit | None:
+    """The call with an `await`, if nothing else awaits it. `inside` are the nodes around it in its function."""
     view, rules = names.view, names.rules
-    above = view.ancestors(call.node)[1:]
-    function = next((node for node in above if node.type in view.table.functions or "lambda" in node.type), None)
-    if function is None or not _is_async(names, function) or above[0].type == rules.awaits:
-        return None
-    inside = above[: above.index(function)]
-    if inside[0].type in _COLLECTED or view.code(inside[0]).startswith("void "):  # somebody awaits it later
+    if (
+        not inside or inside[0].type in _COLLECTED or view.code(inside[0]).startswith("void ")
+    ):  # somebody awaits it later
         return None
     handed = filter(None, (names.called([node]) for node in inside))
     if any(re.search(rules.waiters, called) for called in handed) or _CHAINED.match(view.text, view.end(call.node)):

@@ -42,6 +42,7 @@ _BINDING = BindingRules(
     unparsed=kinds("token_tree"),
     calls=(("call_expression", "function", "arguments"), ("struct_expression", "name", "body")),
     awaits="await_expression",
+    async_result="",
     await_before="",
     await_after=".await",
     waiters=r"\b(?:spawn\w*|block_on|timeout|join_all|select)$",
