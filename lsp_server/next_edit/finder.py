@@ -14,6 +14,7 @@ from lsp_server.next_edit.additions import after_additions
 from lsp_server.next_edit.elsewhere import ChangedDocument, edits_after
 from lsp_server.next_edit.field_types import after_field_types
 from lsp_server.next_edit.fields import after_fields
+from lsp_server.next_edit.halves import after_halves
 from lsp_server.next_edit.names import Names
 from lsp_server.next_edit.recent import Comparison
 from lsp_server.next_edit.renames import Compared, NextEdit, after_renames
@@ -93,8 +94,10 @@ def offerable(now: Source, edits: Iterable[NextEdit]) -> list[NextEdit]:
 
 
 def _found(compared: Compared, stop: Callable[[], bool]) -> Iterator[NextEdit]:
+    found = list(after_halves(compared))
+    yield from found
     for find in (after_renames, after_signatures, after_additions, after_fields, after_field_types, after_repeats):
-        if not stop():
+        if not stop() and not found:
             yield from find(compared)
 
 
