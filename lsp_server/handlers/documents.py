@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from lsprotocol import types
 
 from lsp_server.documents.document import Edit
+from lsp_server.lsp.dispatch import NO_VERSION
 from lsp_server.session import Session
 
 
@@ -21,8 +22,10 @@ def did_change(session: Session, params: types.DidChangeTextDocumentParams) -> N
     if document is None:  # never opened, or not allowed
         return
     try:
-        edits = [_edit(change) for change in params.content_changes]
-        changes = document.apply(edits, params.text_document.version, session.features.encoding)
+        edits = [_edit(session, change) for change in params.content_changes]
+        version = params.text_document.version
+        next_version = document.version + 1 if version == NO_VERSION else version
+        changes = document.apply(edits, next_version, session.features.encoding)
     except Exception:
         session.lose(uri)  # better no fills than fills for a text the editor does not have
         raise
@@ -37,11 +40,11 @@ def _whole_text(
     return first if isinstance(first, types.TextDocumentContentChangeWholeDocument) else None
 
 
-def _edit(change: types.TextDocumentContentChangeEvent) -> Edit:
+def _edit(session: Session, change: types.TextDocumentContentChangeEvent) -> Edit:
     if isinstance(change, types.TextDocumentContentChangePartial):
         start, end = change.range.start, change.range.end
-        return Edit((start.line, start.character), (end.line, end.character), change.text)
-    return Edit(None, None, change.text)
+        return Edit((start.line, start.character), (end.line, end.character), session.text_of(change.text))
+    return Edit(None, None, session.text_of(change.text))
 
 
 def did_close(session: Session, params: types.DidCloseTextDocumentParams) -> None:

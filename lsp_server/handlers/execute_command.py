@@ -164,7 +164,7 @@ def _did_accept(session: Session, params: types.ExecuteCommandParams) -> Command
 def _suggestion_in(params: types.ExecuteCommandParams) -> tuple[str, str]:
     """The URI of a document and the id of a suggestion, which a command's arguments name the other way round."""
     match params.arguments:
-        case [str(suggestion_id), str(uri)]:
+        case [str(suggestion_id), str(uri), *_]:
             return uri, suggestion_id
     message = f"invalid arguments for {params.command}: expected an id and a URI"
     raise ReplyError(message, types.ErrorCodes.InvalidParams)

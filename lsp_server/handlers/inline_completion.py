@@ -62,6 +62,7 @@ def _request(session: Session, params: types.InlineCompletionParams) -> InlineRe
         floor=settings.confidence_floor,
         pause_s=settings.debounce_ms / 1000,
         on_draft=_draft_sender(session, uri, params.work_done_token) if session.features.drafts else None,
+        wants_empty=session.features.is_neovim,
     )
 
 
@@ -70,10 +71,13 @@ async def _reply(session: Session, uri: str, answer: "asyncio.Future[InlineResul
 
 
 def _list(session: Session, uri: str, result: InlineResult) -> InlineCompletionList:
-    lines, encoding = result.lines, session.features.encoding
+    lines, features = result.lines, session.features
     if lines is None:
         return InlineCompletionList(items=[])
-    return InlineCompletionList(items=[ghost_text(uri, lines, *found, encoding) for found in result.found])
+    line = result.around if features.is_neovim else ()
+    return InlineCompletionList(
+        items=[ghost_text(uri, lines, *found, features.encoding, line) for found in result.found]
+    )
 
 
 def _draft_sender(session: Session, uri: str, token: types.ProgressToken | None) -> OnDraft:

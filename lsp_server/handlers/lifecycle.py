@@ -26,7 +26,8 @@ def initialize(session: Session, params: Any) -> types.InitializeResult:
     """Tells the client the server's capabilities. `params` is raw JSON: see `InfillProtocol._decoded`."""
     if not isinstance(params, Mapping):
         raise ReplyError("invalid params for initialize: not an object", types.ErrorCodes.InvalidParams)
-    session.start(client_features(params.get("capabilities")), params.get("initializationOptions"), _folders(params))
+    features = client_features(params.get("capabilities"), params.get("clientInfo"))
+    session.start(features, params.get("initializationOptions"), _folders(params))
     return types.InitializeResult(
         capabilities=server_capabilities(session.features, list(COMMANDS), options_at_start(session)),
         server_info=types.ServerInfo(name="infill-ls", version=version("infill-ls")),

@@ -13,6 +13,7 @@ from lsp_server.inline.debounce import Debounce
 from lsp_server.inline.history import SuggestionHistory
 from lsp_server.inline.request import NOTHING, InlineRequest, InlineResult, PendingReply
 from lsp_server.inline.suggestion import Cursor
+from lsp_server.syntax.lines import line_end, line_start
 from lsp_server.worker.failure import traceback_of
 
 log = logging.getLogger(__name__)
@@ -157,10 +158,14 @@ class DocumentState:
     def _find(self, request: InlineRequest, offset: int) -> InlineResult:
         """The known suggestions for the cursor of `request`, now at `offset`."""
         cursor = request.cursor if offset == request.cursor.offset else Cursor(offset)
+        text = self.document.text
         found = self.history.find(
-            self.document.text, cursor, invoked=request.invoked, floor=request.floor, limit=request.budget.candidates
+            text, cursor, invoked=request.invoked, floor=request.floor, limit=request.budget.candidates
         )
-        return InlineResult(found, self.document.lines)
+        if request.wants_empty and cursor.selected is None:
+            found = [(suggestion, shown.at_cursor(text, offset)) for suggestion, shown in found]
+        around = text[line_start(text, offset) : offset], text[offset : line_end(text, offset)]
+        return InlineResult(found, self.document.lines, around)
 
     def _show(
         self,

@@ -42,7 +42,10 @@ class DraftedHole:
 
 @dataclass(frozen=True)
 class InlineRequest:
-    """A request at a cursor. `floor` (least confidence) and `pause_s` apply to automatic requests."""
+    """A request at a cursor. `floor` (least confidence) and `pause_s` apply to automatic requests.
+
+    `wants_empty`: ranges are empty where nothing behind the cursor is replaced.
+    """
 
     cursor: Cursor
     budget: Budget
@@ -51,6 +54,7 @@ class InlineRequest:
     floor: float = 0.0
     pause_s: float = 0.0
     on_draft: OnDraft | None = None
+    wants_empty: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,8 @@ class InlineResult:
 
     found: Sequence[tuple[Suggestion, GhostText]] = ()
     lines: LineIndex | None = None
+    around: tuple[str, str] = ("", "")
+    """The cursor's line, before and behind the cursor."""
 
     def __bool__(self) -> bool:
         return bool(self.found)

@@ -32,6 +32,14 @@ class GhostText:
     end: int
     text: str
 
+    def at_cursor(self, text: str, cursor: int) -> "GhostText":
+        """The same with an empty range at the cursor in `text`, if it replaces nothing behind the cursor."""
+        typed, behind = text[self.start : cursor], text[cursor : self.end]
+        left = len(self.text) - len(behind)
+        if not (len(typed) < left and self.text.startswith(typed) and self.text.endswith(behind)):
+            return self
+        return GhostText(cursor, cursor, self.text[len(typed) : left])
+
 
 @dataclass(frozen=True)
 class Suggestion:

@@ -39,6 +39,11 @@ class ClientFeatures:
     code_action_literals: bool = False
     apply_edit: bool = False
     progress: bool = False
+    is_neovim: bool = False
+    """Neovim keeps lines without their ends, draws a suggestion over the text behind the cursor unless its range is
+    empty, and inserts it without a look at what was typed since. So it gets `\\n`, empty ranges, and the cursor's line
+    to compare with.
+    """
     plugin: bool = False
     """The client is our own plugin or extension, which offers models itself."""
     drafts: bool = False
@@ -50,8 +55,10 @@ class ClientFeatures:
     registers_watchers: bool = False
 
 
-def client_features(capabilities: Any) -> ClientFeatures:
-    """Parses `capabilities` of the initialize request; anything missing or malformed counts as unsupported."""
+def client_features(capabilities: Any, client: Any = None) -> ClientFeatures:
+    """Parses `capabilities` and `clientInfo` of the initialize request; anything missing or malformed counts as
+    unsupported.
+    """
     action, configuration = ("textDocument", "codeAction"), ("workspace", "didChangeConfiguration")
     resolved = _at(capabilities, *action, "resolveSupport", "properties")
     resolves = isinstance(resolved, list) and "edit" in resolved
@@ -63,6 +70,7 @@ def client_features(capabilities: Any) -> ClientFeatures:
         code_action_literals=literals,
         apply_edit=_at(capabilities, "workspace", "applyEdit") is True,
         progress=_at(capabilities, "window", "workDoneProgress") is True,
+        is_neovim=_at(client, "name") == "Neovim",
         plugin=_at(capabilities, "experimental", "infillDrafts") is not None,
         drafts=_at(capabilities, "experimental", "infillDrafts") is True,
         next_edits=_at(capabilities, "experimental", "infillNextEdits") is True,

@@ -1,6 +1,7 @@
 """Suggestions as ghost text, or as items of a completion list, which are exact edits and not insertions."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from lsprotocol import types
@@ -19,11 +20,19 @@ _LABEL = "infill"
 
 
 def ghost_text(
-    uri: str, lines: LineIndex, suggestion: Suggestion, shown: GhostText, encoding: Encoding
+    uri: str,
+    lines: LineIndex,
+    suggestion: Suggestion,
+    shown: GhostText,
+    encoding: Encoding,
+    line: Sequence[str] = (),
 ) -> InlineCompletionItem:
-    """A suggestion for a text with these lines. Editors filter it by its range, which contains the text's start."""
+    """A suggestion for a text with these lines. Editors filter it by its range, which contains the text's start.
+
+    `line`: the cursor's line, before and behind the cursor, for an editor that cannot tell whether it has changed.
+    """
     range_ = range_of(lines, shown.start, shown.end, encoding)
-    return InlineCompletionItem(insert_text=shown.text, range=range_, command=_accept_command(suggestion, uri))
+    return InlineCompletionItem(insert_text=shown.text, range=range_, command=_accept_command(suggestion, uri, *line))
 
 
 def list_item(
@@ -78,9 +87,9 @@ def _from_word(document: Document, cursor: int, shown: GhostText) -> tuple[int, 
     return shown.start + done, shown.text[done:]
 
 
-def _accept_command(suggestion: Suggestion, uri: str) -> types.Command:
+def _accept_command(suggestion: Suggestion, uri: str, *line: str) -> types.Command:
     """The command that the editor runs after inserting the suggestion."""
-    return types.Command(title="Accept", command=ACCEPT_COMMAND, arguments=[suggestion.id, uri])
+    return types.Command(title="Accept", command=ACCEPT_COMMAND, arguments=[suggestion.id, uri, *line])
 
 
 def _cut(line: str) -> str:

@@ -22,6 +22,25 @@ from lsp_server.lsp.replies import Phase, ReplyError, error_of, invalid_params, 
 from lsp_server.worker.failure import traceback_of
 
 log = logging.getLogger(__name__)
+NO_VERSION = -1
+"""The version of a document whose client sends null or none."""
+_VERSIONED = (
+    types.TextDocumentItem,
+    types.VersionedTextDocumentIdentifier,
+    types.NotebookDocument,
+    types.VersionedNotebookDocumentIdentifier,
+)
+
+
+def _accept_no_version(converter: Converter) -> None:
+    """Has documents without a version decoded, which the protocol does not allow and some clients send."""
+
+    def lenient(structure: Callable[[Any, Any], Any], value: Any, kind: Any) -> Any:
+        lacks = isinstance(value, dict) and value.get("version") is None
+        return structure({**value, "version": NO_VERSION} if lacks else value, kind)
+
+    for kind in _VERSIONED:
+        converter.register_structure_hook(kind, partial(lenient, converter.get_structure_hook(kind)))
 
 
 class InfillProtocol(LanguageServerProtocol):
@@ -29,6 +48,7 @@ class InfillProtocol(LanguageServerProtocol):
 
     def __init__(self, server: LanguageServer, converter: Converter) -> None:
         super().__init__(server, converter)
+        _accept_no_version(converter)
         self.fm.builtin_features.clear()
         self.phase = Phase.NEW
         self.on_unreadable: Callable[[str, Any], None] = lambda method, params: None

@@ -38,6 +38,7 @@ from lsp_server.settings.resolver import Configuration
 from lsp_server.settings.schema import PARTNER, Settings
 from lsp_server.shadow.other_model import other_options
 from lsp_server.shadow.shadow import Shadow
+from lsp_server.syntax.lines import plain_line_ends
 from lsp_server.usage.usage import Recorder, Usage
 from lsp_server.worker import ClientState, WorkerClient
 from lsp_server.worker.failure import SilentError, StillLoadingError
@@ -171,12 +172,16 @@ class Session:
         self.refresh_settings()
         if not self._permission.is_secret(uri):
             around = self.notebooks.surroundings_of(uri)
-            self.documents[uri] = Document(uri, language_id, version, text, around)
+            self.documents[uri] = Document(uri, language_id, version, self.text_of(text), around)
             for service in self.inline_services:
                 service.open(uri)
             following = asyncio.create_task(self._permission.follow_links(uri))
             self._following.add(following)
             following.add_done_callback(self._following.discard)
+
+    def text_of(self, text: str) -> str:
+        """Text from the editor, with the line ends that it wants to have back."""
+        return plain_line_ends(text) if self.features.is_neovim else text
 
     def forget(self, uri: str) -> None:
         """The document was closed, or our copy of it can no longer be trusted."""

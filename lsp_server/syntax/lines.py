@@ -54,6 +54,11 @@ def eol_at(text: str, offset: int) -> str:
     return text[start - 1] if start else "\n"
 
 
+def plain_line_ends(text: str) -> str:
+    """`text` with every line end as `\\n`."""
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
 def indentation(text: str, offset: int) -> str:
     """The spaces and tabs at the start of the line at `offset`."""
     match = _INDENT.match(text, line_start(text, offset))

@@ -3,7 +3,11 @@
 ---@type vim.lsp.Config
 return {
   cmd = { 'infill-ls', 'serve' },
-  root_markers = { 'infill-ls.toml', '.git' },
+  root_dir = function(buf, on_dir)
+    if vim.bo[buf].buftype ~= 'help' then -- Neovim passes these too
+      on_dir(vim.fs.root(buf, { 'infill-ls.toml', '.git' }))
+    end
+  end,
   capabilities = { experimental = { infillDrafts = true } },
   handlers = {
     ['infill/draft'] = function(...)

@@ -6,7 +6,7 @@ from lsp_server.carve import Span
 from lsp_server.carve.brackets import OpenBracket, open_brackets
 from lsp_server.fill.fitting.breakage import open_in_text
 from lsp_server.syntax.languages import LanguageTable, table_of
-from lsp_server.syntax.lines import indentation, is_blank, line_end, line_start, previous_line
+from lsp_server.syntax.lines import indentation, is_blank, line_end, line_start, plain_line_ends, previous_line
 from lsp_server.syntax.source import Source
 from lsp_server.syntax.strings_and_comments import StringOrComment, string_or_comment_at
 from lsp_server.syntax.view import View
@@ -58,8 +58,3 @@ def look_around(source: Source, span: Span, view: View | None) -> Around:
         brackets=tuple(open_brackets(view, span.start) if view else open_in_text(text, span.start, span.end, table)),
         literal=string_or_comment_at(view, span.start) if view else None,
     )
-
-
-def plain_line_ends(text: str) -> str:
-    """`text` with every line end as `\\n`."""
-    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text

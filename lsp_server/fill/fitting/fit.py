@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from inference.messages import HoleKind
 from lsp_server.carve import Span
-from lsp_server.fill.fitting.around import Around, look_around, plain_line_ends
+from lsp_server.fill.fitting.around import Around, look_around
 from lsp_server.fill.fitting.breakage import cut_at_foreign_closer, least_broken
 from lsp_server.fill.fitting.overlap import (
     cut_comment_before_code,
@@ -18,7 +18,8 @@ from lsp_server.fill.fitting.overlap import (
 )
 from lsp_server.fill.fitting.patience import Patience
 from lsp_server.fill.fitting.unseen import brings_unseen
-from lsp_server.syntax.lines import eol_at, indent_step, indentation, is_blank, is_deeper
+from lsp_server.syntax.lines import eol_at, indent_step, indentation, is_blank, is_deeper, plain_line_ends
+from lsp_server.syntax.scanning import pair_end
 from lsp_server.syntax.source import Source
 from lsp_server.syntax.strings_and_comments import StringOrComment
 from lsp_server.syntax.view import View
@@ -165,7 +166,8 @@ def stay_in_block(around: Around, fill: str) -> str:
     for index in range(head, len(lines)):
         kept = "\n".join(lines[:index])
         in_string = any(kept.count(quote) % 2 for quote in around.table.multiline_quotes)
-        if not is_blank(lines[index]) and not in_string and is_deeper(around.indent, indentation(lines[index], 0)):
+        is_out = not is_blank(lines[index]) and is_deeper(around.indent, indentation(lines[index], 0))
+        if is_out and not in_string and pair_end(fill, len(kept), around.table) == len(kept):
             return kept
     return fill
 

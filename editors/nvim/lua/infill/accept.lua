@@ -1,108 +1,70 @@
 --- Accepting a suggestion: all of it, a word or a line. The accepted part stays; the server continues denoising the
 --- rest.
 ---
---- After a word, Neovim's own suggestion is gone until the server answers. The rest is kept and shown in its place, so
---- that the next key accepts the next word immediately.
+--- Neovim shows and inserts a suggestion even if its line has changed since. So `M.fit` compares the two before anything
+--- is inserted, and whenever a key was typed; what does not fit is dropped.
 
 local M = {}
 
----@class infill.Rest what is left of a suggestion after a part of it was accepted
----@field item vim.lsp.inline_completion.Item
----@field text string its whole text
----@field taken integer bytes of `text` that stand in the buffer
----@field tail integer bytes behind the cursor that the whole suggestion replaces
----@field tick integer the buffer's `changedtick` when it was valid
----@field asked integer? the request that was sent since, and whose answer takes the place of this
----@field row integer the cursor's row, from 0
----@field col integer the cursor's column, in bytes from 0
-
----@type table<integer, infill.Rest?>
-local rests = {}
+--- Neovim's suggestions in a buffer. It has no public function to look at them without accepting one.
+---@param buf integer
+local function suggestions(buf)
+  return vim.tbl_get(vim.lsp._capability, 'all', 'inline_completion', 'active', buf)
+end
 
 local function cursor()
   local row, col = unpack(vim.api.nvim_win_get_cursor(0))
   return row - 1, col
 end
 
---- Whether the rest of a suggestion in `buf` is still valid.
----@param buf integer
----@return boolean
-function M.is_rest(buf)
-  local rest = rests[buf]
-  if not rest or vim.api.nvim_get_current_buf() ~= buf then
-    return false
-  end
-  local row, col = cursor()
-  local current = rest.tick == vim.api.nvim_buf_get_changedtick(buf) and rest.row == row and rest.col == col
-  if not current then
-    rests[buf] = nil
-  end
-  return current
-end
+---@class infill.Fit how a suggestion fits into the cursor's line
+---@field item vim.lsp.inline_completion.Item
+---@field text string what is left to insert
+---@field row integer from 0
+---@field col integer where it begins, in bytes from 0
+---@field end_col integer up to where it replaces the line
+---@field is_begun boolean whether it begins at the cursor, behind what is typed of it
 
---- A request for a suggestion was sent.
+--- How the suggestion in `buf` fits into the line as it is now; nil if there is none, or if the line is no longer the
+--- one that it was made for.
 ---@param buf integer
----@param request integer
-function M.asked(buf, request)
-  if M.is_rest(buf) then
-    rests[buf].asked = request
-  end
-end
-
---- A request for a suggestion has ended. Returns whether the rest of the previous one is still valid.
----@param buf integer
----@param request integer
----@return boolean
-function M.outlives(buf, request)
-  if M.is_rest(buf) and rests[buf].asked ~= request then
-    return true
-  end
-  rests[buf] = nil
-  return false
-end
-
---- The suggestion `item` relative to the cursor.
----@param buf integer
----@param item vim.lsp.inline_completion.Item
----@return infill.Rest? # nil when only the whole of it makes sense here
-local function around_cursor(buf, item)
-  local text = item.insert_text
-  if type(text) ~= 'string' then
+---@return infill.Fit?
+function M.fit(buf)
+  local item = (suggestions(buf) or {}).current
+  local head, behind = unpack(vim.tbl_get(item or {}, 'command', 'arguments') or {}, 3, 4)
+  if not head or vim.api.nvim_get_current_buf() ~= buf or not vim.bo[buf].modifiable then
     return nil
   end
+  local start_row, start_col, _, end_col = item.range:to_extmark()
   local row, col = cursor()
-  local taken, tail = 0, 0
-  if item.range then
-    local start_row, start_col, end_row, end_col = item.range:to_extmark()
-    if start_row ~= row or end_row ~= row or start_col > col or end_col < col then
-      return nil
-    end
-    local typed = vim.api.nvim_buf_get_text(buf, row, start_col, row, col, {})[1]
-    if not vim.startswith(text, typed) then
-      return nil
-    end
-    taken, tail = #typed, end_col - col
+  local line = vim.api.nvim_get_current_line()
+  if start_row ~= row or line:sub(col + 1) ~= behind then
+    return nil
   end
-  return { item = item, text = text, taken = taken, tail = tail, tick = 0, row = row, col = col }
+  local now, whole = line:sub(1, col), head:sub(1, start_col) .. item.insert_text
+  local found = { item = item, row = row, end_col = col + end_col - #head }
+  found.is_begun = col >= start_col and col < #whole and vim.startswith(whole, now)
+  found.col = found.is_begun and col or start_col
+  found.text = whole:sub(found.col + 1)
+  return (found.is_begun or now == head) and found or nil
 end
 
---- Show the rest of a suggestion, instead of Neovim's own.
+--- Take a suggestion off the screen unless it fits. Those of other servers are left alone.
 ---@param buf integer
----@param rest infill.Rest
-local function keep(buf, rest)
-  rest.tick = vim.api.nvim_buf_get_changedtick(buf)
-  rest.row, rest.col = cursor()
-  rests[buf] = rest
-  require('infill.drafts').hint(buf, rest.text:sub(rest.taken + 1), rest.tail)
+function M.check(buf)
+  local shown = suggestions(buf)
+  local is_ours = shown and vim.tbl_get(shown, 'current', 'command', 'arguments', 3)
+  if is_ours and not M.fit(buf) then
+    shown.current = nil
+    shown:hide()
+  end
 end
 
---- Insert text at the cursor, replacing `tail` bytes behind it, and move the cursor past it.
-local function insert(buf, text, tail)
-  local row, col = cursor()
-  local lines = vim.split(text:gsub('\r', ''), '\n', { plain = true })
-  vim.api.nvim_buf_set_text(buf, row, col, row, col + tail, lines)
-  local end_col = #lines[#lines] + (#lines == 1 and col or 0)
-  vim.api.nvim_win_set_cursor(0, { row + #lines, end_col })
+--- Whether a suggestion is visible in `buf`.
+---@param buf integer
+---@return boolean
+function M.is_shown(buf)
+  return M.fit(buf) ~= nil
 end
 
 --- Call `act` with a suggestion's client and its id on the server.
@@ -116,65 +78,70 @@ local function with_client(item, act)
   end
 end
 
---- Tell the server how much of the suggestion is in the buffer.
+--- Make what is left of a partly accepted suggestion Neovim's suggestion at the cursor, and tell the server.
 ---@param buf integer
----@param rest infill.Rest
-local function tell(buf, rest)
-  with_client(rest.item, function(client, id)
-    client:notify('infill/didAccept', {
-      textDocument = { uri = vim.uri_from_bufnr(buf) },
-      id = id,
-      acceptedLength = vim.str_utfindex(rest.text:sub(1, rest.taken), client.offset_encoding),
-    }, buf)
+---@param found infill.Fit
+---@param bytes integer accepted now
+local function keep(buf, found, bytes)
+  local item, row, col = found.item, cursor()
+  local line, tail = vim.api.nvim_get_current_line(), found.end_col - found.col
+  local client = assert(vim.lsp.get_client_by_id(item.client_id))
+  local stands = item.insert_text:sub(1, #item.insert_text - #found.text + bytes)
+  item.accepted = (item.accepted or 0) + vim.str_utfindex(stands, client.offset_encoding)
+  item.insert_text = found.text:sub(bytes + 1)
+  item.range = vim.range(buf, row, col, row, col + tail)
+  item.command.arguments[3], item.command.arguments[4] = line:sub(1, col), line:sub(col + 1)
+  with_client(item, function(_, id)
+    local params = { textDocument = { uri = vim.uri_from_bufnr(buf) }, id = id, acceptedLength = item.accepted }
+    client:notify('infill/didAccept', params, buf)
   end)
 end
 
---- Accept this many bytes of the rest, or all of it.
+--- Accept this many bytes of what is left, or all of it.
 ---@param buf integer
----@param rest infill.Rest
+---@param found infill.Fit
 ---@param bytes integer
-local function take(buf, rest, bytes)
+local function take(buf, found, bytes)
+  local is_whole = bytes >= #found.text or not found.is_begun
+  local lines = vim.split(is_whole and found.text or found.text:sub(1, bytes), '\n', { plain = true })
+  vim.api.nvim_buf_set_text(buf, found.row, found.col, found.row, is_whole and found.end_col or found.col, lines)
+  vim.api.nvim_win_set_cursor(0, { found.row + #lines, #lines[#lines] + (#lines == 1 and found.col or 0) })
   require('infill.drafts').clear(buf)
-  rests[buf] = nil
-  local left = #rest.text - rest.taken
-  if bytes >= left then
-    insert(buf, rest.text:sub(rest.taken + 1), rest.tail)
-    local client = vim.lsp.get_client_by_id(rest.item.client_id)
-    if client and rest.item.command then
-      client:exec_cmd(rest.item.command, { bufnr = buf })
-    end
-    return
+  if not is_whole then
+    return keep(buf, found, bytes)
   end
-  insert(buf, rest.text:sub(rest.taken + 1, rest.taken + bytes), 0)
-  rest.taken = rest.taken + bytes
-  keep(buf, rest)
-  tell(buf, rest)
+  suggestions(buf):abort()
+  with_client(found.item, function(client)
+    client:exec_cmd(found.item.command, { bufnr = buf })
+  end)
 end
 
---- Accept as much of the remaining text as `measure` says.
+--- Change the text now, so that it comes before the next key; an <expr> mapping may not, and has it done right after.
+---@param change fun()
+function M.now(change)
+  local done, problem = pcall(change)
+  if not done and tostring(problem):find('E5[26][35]:') then
+    vim.schedule(change)
+  elseif not done then
+    error(problem, 0)
+  end
+end
+
+--- Accept as much of what is left as `measure` says.
 ---@param measure fun(left: string): integer bytes
 ---@return boolean
 local function accept(measure)
   local buf = vim.api.nvim_get_current_buf()
-  if M.is_rest(buf) then
-    vim.schedule(function() -- an <expr> mapping may not change the text itself
-      if M.is_rest(buf) then
-        local rest = assert(rests[buf])
-        take(buf, rest, measure(rest.text:sub(rest.taken + 1)))
-      end
-    end)
-    return true
+  if not M.is_shown(buf) then
+    return false
   end
-  return vim.lsp.inline_completion.get({
-    on_accept = function(item)
-      local rest = around_cursor(buf, item)
-      local left = rest and rest.text:sub(rest.taken + 1)
-      if not rest or not left or measure(left) >= #left then
-        return item
-      end
-      take(buf, rest, measure(left))
-    end,
-  })
+  M.now(function()
+    local found = M.fit(buf)
+    if found then
+      take(buf, found, measure(found.text))
+    end
+  end)
+  return true
 end
 
 --- Bytes up to the end of the next word, with the space and the line breaks before it.
@@ -221,66 +188,31 @@ end
 
 function M.dismiss()
   local buf = vim.api.nvim_get_current_buf()
-  if M.is_rest(buf) then
-    rests[buf] = nil
-    require('infill.drafts').clear(buf)
-    return true
+  local found = M.fit(buf)
+  if found then
+    M.reject(buf, found.item)
+    suggestions(buf):abort()
   end
-  return vim.lsp.inline_completion.get({
-    on_accept = function(item)
-      M.reject(buf, item)
-    end,
-  })
-end
-
---- Whether Neovim shows a suggestion of its own.
-local function is_native(buf)
-  local shown = vim.api.nvim_get_namespaces()['nvim.lsp.inline_completion']
-  return shown ~= nil and #vim.api.nvim_buf_get_extmarks(buf, shown, 0, -1, { limit = 1 }) > 0
-end
-
---- Whether a suggestion is visible in `buf`, no matter which plugin draws it.
----@param buf integer
----@return boolean
-function M.is_shown(buf)
-  return vim.api.nvim_get_current_buf() == buf and (M.is_rest(buf) or is_native(buf))
+  return found ~= nil
 end
 
 --- Have Neovim ask for suggestions again, as when the cursor moves. The current one stays until the answer arrives.
 ---@param buf integer
-function M.ask_again(buf)
-  -- Neovim has no function for this, so run only its own autocommands.
-  local event = { group = ('nvim.lsp.inline_completion:%d'):format(buf), buf = buf, modeline = false }
-  pcall(vim.api.nvim_exec_autocmds, 'CursorMovedI', event)
+local function ask_again(buf)
+  suggestions(buf):automatic_request()
 end
 
 --- Ask the partner to improve the visible suggestion, which stays.
 ---@return boolean # false when there is none
 function M.refine()
   local buf = vim.api.nvim_get_current_buf()
-  local function ask(item)
-    with_client(item, function(client, id)
+  local found = M.fit(buf)
+  if found then
+    with_client(found.item, function(client, id)
       require('infill.commands').refine_suggestion(client, buf, id)
     end)
   end
-  local rest = M.is_rest(buf) and rests[buf]
-  if rest then
-    vim.schedule(function()
-      ask(rest.item)
-    end)
-    return true
-  end
-  return vim.lsp.inline_completion.get({
-    on_accept = function(item) -- Neovim has hidden it, and draws nothing before this has returned
-      local found = around_cursor(buf, item)
-      if found then
-        keep(buf, found)
-      else
-        M.ask_again(buf)
-      end
-      ask(item)
-    end,
-  })
+  return found ~= nil
 end
 
 --- The handler of `infill/refined`: the partner has improved a suggestion, or a recent fill.
@@ -291,16 +223,44 @@ function M.on_refined(_, refined)
     local said = 'the partner has something better for line %d; there, :Infill refine puts it in'
     require('infill').notify(said:format(refined.range.start.line + 1), vim.log.levels.INFO)
   elseif M.is_shown(buf) then
-    M.ask_again(buf)
+    ask_again(buf)
   end
 end
 
+--- Show the next of several suggestions that fit.
 function M.next()
-  if not is_native(0) then
+  local buf = vim.api.nvim_get_current_buf()
+  if not M.is_shown(buf) then
     return false
   end
-  vim.schedule(vim.lsp.inline_completion.select)
+  for _ = 1, suggestions(buf):count_items() do
+    vim.lsp.inline_completion.select()
+    if M.is_shown(buf) then
+      return true
+    end
+  end
+  M.check(buf)
   return true
+end
+
+--- From now on, drop what does not fit: after each key, with each answer, and when the user goes elsewhere.
+---@param group integer the group of autocommands
+function M.watch(group)
+  local function on(events, act)
+    vim.api.nvim_create_autocmd(events, { group = group, callback = act })
+  end
+  on({ 'CursorMovedI', 'TextChangedI', 'TextChangedP' }, function(event)
+    M.check(event.buf)
+  end)
+  on('LspRequest', vim.schedule_wrap(function(event)
+    M.check(event.buf)
+  end))
+  on('WinLeave', function(event)
+    local shown = suggestions(event.buf)
+    if shown then
+      shown:abort()
+    end
+  end)
 end
 
 return M

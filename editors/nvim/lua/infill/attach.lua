@@ -15,38 +15,43 @@ local function config_of(options)
   }
 end
 
---- What a key does if infill has nothing to accept: the user's own mapping, else the key itself.
+--- Do what a key does if infill has nothing to accept: an earlier mapping, else the key itself.
 ---@param lhs string
----@return string keys as an <expr> mapping returns them
-local function otherwise(lhs)
-  local wanted = vim.api.nvim_replace_termcodes(lhs, true, true, true)
-  for _, map in ipairs(vim.api.nvim_get_keymap('i')) do
-    if map.lhsraw == wanted or map.lhsrawalt == wanted then
-      local keys
-      if map.callback then
-        keys = map.callback()
-      elseif map.expr == 1 then
-        keys = vim.api.nvim_eval(map.rhs)
-      else
-        vim.api.nvim_feedkeys(vim.keycode(map.rhs), map.noremap == 1 and 'in' or 'im', false)
-      end
-      if not keys or keys == '' then
-        return ''
-      end
-      return map.callback and map.replace_keycodes ~= 1 and keys or vim.keycode(keys)
-    end
+---@param own table? the buffer's own mapping before, as `maparg()` has it
+local function otherwise(lhs, own)
+  local wanted = vim.keycode(lhs)
+  local map = own or vim.iter(vim.api.nvim_get_keymap('i')):find(function(each)
+    return each.lhsraw == wanted or each.lhsrawalt == wanted
+  end)
+  if map then
+    local plug = vim.keycode('<Plug>(infill-otherwise-' .. lhs:gsub('[<>]', '') .. ')')
+    vim.fn.mapset('i', false, vim.tbl_extend('force', map, { lhs = plug, lhsraw = plug, lhsrawalt = plug }))
+    vim.api.nvim_feedkeys(plug, 'im', false)
+  else
+    vim.api.nvim_feedkeys(wanted, 'in', false)
   end
-  return wanted
 end
+
+--- The buffers' own mappings before ours, by buffer and key.
+---@type table<integer, table<string, table?>>
+local before = vim.defaulttable()
 
 ---@param buf integer
 ---@param keymaps table<string, infill.Key>
 local function map_keys(buf, keymaps)
   for name, lhs in pairs(keymaps) do
     if lhs and require('infill')[name] then
+      local found = vim.api.nvim_buf_call(buf, function()
+        return vim.fn.maparg(lhs, 'i', false, true)
+      end)
+      if found.buffer == 1 and not vim.startswith(found.desc or '', 'infill: ') then
+        before[buf][lhs] = found
+      end
       vim.keymap.set('i', lhs, function()
-        return require('infill')[name]() and '' or otherwise(lhs)
-      end, { buf = buf, expr = true, replace_keycodes = false, desc = 'infill: ' .. name:gsub('_', ' ') })
+        if not require('infill')[name]() then
+          otherwise(lhs, rawget(before[buf], lhs))
+        end
+      end, { buf = buf, desc = 'infill: ' .. name:gsub('_', ' ') })
     end
   end
 end
@@ -73,6 +78,7 @@ function M.start(options)
     end,
   })
   require('infill.colors').define(group)
+  require('infill.accept').watch(group)
   require('infill.drafts').watch(group)
   vim.lsp.config(name, config_of(options))
   vim.lsp.enable(name)

@@ -14,7 +14,7 @@ function M.lines(pieces, confidences, tabstop)
   local lines = { {} } ---@type infill.Chunk[][]
   for index, piece in ipairs(pieces) do
     local highlight = group(confidences[index] or 0)
-    for number, part in ipairs(vim.split(piece:gsub('\r', ''), '\n', { plain = true })) do
+    for number, part in ipairs(vim.split(piece, '\n', { plain = true })) do
       if number > 1 then
         lines[#lines + 1] = {}
       end

@@ -29,9 +29,8 @@ M.namespace = vim.api.nvim_create_namespace('infill.drafts')
 ---@field end_row integer
 ---@field end_col integer
 
-local SUGGESTION = 'textDocument/inlineCompletion'
 local answers = {
-  [SUGGESTION] = true,
+  ['textDocument/inlineCompletion'] = true,
   ['textDocument/completion'] = true,
   ['workspace/executeCommand'] = true,
   ['codeAction/resolve'] = true,
@@ -105,14 +104,6 @@ local function draw(buf, place, lines)
   end
 end
 
---- Neovim keeps showing its last suggestion while it waits for the next; a draft of the next one replaces it.
-local function hide_suggestion(buf)
-  local theirs = vim.api.nvim_get_namespaces()['nvim.lsp.inline_completion']
-  if theirs then
-    vim.api.nvim_buf_clear_namespace(buf, theirs, 0, -1)
-  end
-end
-
 --- Remove the drawing.
 ---@param buf integer
 function M.clear(buf)
@@ -121,29 +112,11 @@ function M.clear(buf)
   end
 end
 
---- Draw plain text at the cursor, like a suggestion.
----@param buf integer
----@param text string
----@param tail? integer bytes behind the cursor that it is drawn over
-function M.hint(buf, text, tail)
-  M.clear(buf)
-  local row, col = cursor_in(buf)
-  if row and col then
-    local lines = vim.tbl_map(function(line)
-      return { { line, 'ComplHint' } }
-    end, vim.split(text, '\n', { plain = true }))
-    draw(buf, { row = row, col = col, end_row = row, end_col = col + (tail or 0) }, lines)
-  end
-end
-
 ---@param buf integer
 ---@param draft infill.Draft
 ---@param encoding string
 local function show(buf, draft, encoding)
   M.clear(buf)
-  if draft.kind == 'inline' then
-    hide_suggestion(buf)
-  end
   for _, hole in ipairs(draft.holes) do
     local place = M.place_of(buf, hole.range, encoding)
     if place then
@@ -165,7 +138,7 @@ function M.on_draft(_, draft, context)
     return
   end
   local typing = vim.startswith(vim.api.nvim_get_mode().mode, 'i')
-  if draft.kind == 'inline' and (not typing or require('infill.accept').is_rest(buf)) then
+  if draft.kind == 'inline' and (not typing or require('infill.accept').is_shown(buf)) then
     return
   end
   show(buf, draft, client.offset_encoding)
@@ -183,16 +156,8 @@ function M.watch(group)
     group = group,
     callback = function(event)
       local client = vim.lsp.get_client_by_id(event.data.client_id)
-      local request, id = event.data.request, event.data.request_id
-      if not client or client.name ~= require('infill').name or not answers[request.method] then
-        return
-      end
-      local accept, suggests = require('infill.accept'), request.method == SUGGESTION
-      if request.type == 'pending' then
-        if suggests then
-          accept.asked(request.bufnr, id)
-        end
-      elseif suggests and not accept.outlives(request.bufnr, id) or not accept.is_rest(request.bufnr) then
+      local request = event.data.request
+      if client and client.name == require('infill').name and request.type ~= 'pending' and answers[request.method] then
         M.clear(request.bufnr)
       end
     end,
@@ -200,9 +165,7 @@ function M.watch(group)
   vim.api.nvim_create_autocmd({ 'TextChanged', 'TextChangedI', 'TextChangedP', 'InsertLeave', 'CursorMovedI' }, {
     group = group,
     callback = function(event)
-      if not require('infill.accept').is_rest(event.buf) then
-        M.clear(event.buf)
-      end
+      M.clear(event.buf)
     end,
   })
 end

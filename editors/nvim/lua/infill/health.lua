@@ -36,6 +36,15 @@ local function check_server(cmd)
   end
 end
 
+local function check_suggestions()
+  require('vim.lsp.inline_completion')
+  if not vim.tbl_get(vim.lsp, '_capability', 'all', 'inline_completion', 'active') then
+    vim.health.error('This Neovim keeps its suggestions in another place, so that no key can accept them', {
+      'Update infill-ls and this plugin, or use Neovim 0.12',
+    })
+  end
+end
+
 local function check_clients()
   local clients = vim.lsp.get_clients({ name = require('infill').name })
   if #clients == 0 then
@@ -64,6 +73,7 @@ function M.check()
   end
   local config = vim.lsp.config[require('infill').name]
   local cmd = config and config.cmd
+  check_suggestions()
   check_server(type(cmd) == 'table' and cmd or { 'infill-ls' })
   if vim.lsp.is_enabled(require('infill').name) then
     vim.health.ok('Enabled for ' .. (config.filetypes and table.concat(config.filetypes, ', ') or 'every file'))

@@ -54,10 +54,11 @@ function M.setup(options)
   require('infill.attach').start(resolved)
 end
 
---- Accept the whole suggestion; without one, jump to the next edit, then accept it.
+--- Accept the whole suggestion; without one, jump to the next edit, then accept it, unless the key jumps in a snippet.
 ---@return boolean # false when there is neither, so that a key can do what it does otherwise
 function M.accept()
-  return require('infill.accept').all() or require('infill.next_edit').accept()
+  local is_snippet = vim.snippet.active({ direction = 1 })
+  return require('infill.accept').all() or not is_snippet and require('infill.next_edit').accept()
 end
 
 --- Accept the next word of the suggestion.

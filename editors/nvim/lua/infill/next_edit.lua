@@ -31,12 +31,12 @@ local follows = {}
 ---@type table<string, infill.Key> the keys of normal mode
 local keys = {}
 
---- The visible offer in `buf`; nil if there is none, or the text has changed since.
+--- The visible offer in `buf`; nil if there is none, if the text has changed since, or may not change now.
 ---@param buf integer
 ---@return infill.Offer?
 local function current(buf)
   local offer = offers[buf]
-  if offer and offer.tick == vim.api.nvim_buf_get_changedtick(buf) then
+  if offer and offer.tick == vim.api.nvim_buf_get_changedtick(buf) and vim.bo[buf].modifiable then
     return offer
   end
 end
@@ -164,14 +164,14 @@ end
 ---@param offer infill.Offer
 local function take(buf, offer)
   local client = vim.lsp.get_client_by_id(offer.client_id)
-  M.clear(buf)
   if not client then
-    return
+    return M.clear(buf)
   end
-  local place, lines = offer.place, vim.split(offer.edit.text:gsub('\r\n', '\n'), '\n', { plain = true })
+  local place, lines = offer.place, vim.split(offer.edit.text, '\n', { plain = true })
   vim.bo[buf].undolevels = vim.bo[buf].undolevels -- what was typed before is undone by itself
   vim.api.nvim_buf_set_text(buf, place.row, place.col, place.end_row, place.end_col, lines)
   vim.bo[buf].undolevels = vim.bo[buf].undolevels
+  M.clear(buf)
   local column = #lines[#lines] + (#lines == 1 and place.col or 0)
   vim.api.nvim_win_set_cursor(0, { place.row + #lines, column })
   client:exec_cmd(offer.edit.command, { bufnr = buf })
@@ -186,7 +186,7 @@ local function with_current(act)
   local buf = vim.api.nvim_get_current_buf()
   local offer = current(buf)
   if offer then
-    vim.schedule(function() -- an <expr> mapping may not change the text itself
+    require('infill.accept').now(function()
       if current(buf) == offer and vim.api.nvim_get_current_buf() == buf then
         act(buf, offer)
       end
