@@ -35,9 +35,22 @@ def open_quote(text: str, table: LanguageTable) -> int:
     return min((at for at in found if at >= 0), default=-1)
 
 
-def comment_start(text: str, table: LanguageTable) -> int:
-    """The start of the first line comment outside strings; -1: there is none."""
-    return next((match.start() for match in _scanner(table).finditer(text) if match.lastindex), -1)
+def comment_at_end(text: str, table: LanguageTable) -> int:
+    """The start of the line comment in which `text` ends; -1: there is none."""
+    found = (match for match in _scanner(table).finditer(text) if match.lastindex)
+    return next((match.start() for match in found if match.end() == len(text)), -1)
+
+
+def pair_end(text: str, at: int, table: LanguageTable) -> int:
+    """The end of the outermost pair of brackets that `at` would cut in two; `at` itself if there is none."""
+    stack: list[tuple[int, str]] = []
+    end = at
+    for offset, bracket in brackets_of(text, table):
+        if bracket in CLOSERS:
+            stack.append((offset, CLOSERS[bracket]))
+        elif stack and stack[-1][1] == bracket and stack.pop()[0] < at <= offset:
+            end = offset + 1
+    return end
 
 
 def unclosed(text: str, table: LanguageTable) -> list[tuple[int, str]]:

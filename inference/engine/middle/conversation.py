@@ -199,14 +199,21 @@ def without_after(text: str, suffix: str) -> str:
     lines = text.split("\n")
     for count in range(min(len(behind), len(lines) - 1), 0, -1):
         if [line.strip() for line in lines[-count:]] == [line.strip() for line in behind[:count]]:
-            if count > 1 or re.search(r"\w", behind[0]) or _surplus("\n".join(lines), behind[0].strip()):
-                lines = lines[:-count]
+            kept = "\n".join(lines[:-count])
+            is_repeat = count > 1 or re.search(r"\w", behind[0]) or _surplus(text, behind[0].strip())
+            text = kept if is_repeat and not _opens_more(kept, text) else text
             break
-    text = "\n".join(lines)
     end = rest.rstrip() if text.rstrip().endswith(rest.rstrip()) else rest.strip()
     if end and text.rstrip().endswith(end) and (re.search(r"\w", end) or _surplus(text, end)):
-        return text.rstrip()[: -len(end)]
+        kept = text.rstrip()[: -len(end)]
+        return text if _opens_more(kept, text) else kept
     return text
+
+
+def _opens_more(kept: str, text: str) -> bool:
+    """Whether the cut leaves a bracket open that the text closes."""
+    pairs = _CLOSERS.items()
+    return any(kept.count(one) - kept.count(end) > max(text.count(one) - text.count(end), 0) for end, one in pairs)
 
 
 def _surplus(text: str, end: str) -> bool:

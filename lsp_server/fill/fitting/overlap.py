@@ -7,7 +7,7 @@ from lsp_server.carve.brackets import in_expression
 from lsp_server.fill.fitting.around import Around
 from lsp_server.syntax.languages import CLOSERS
 from lsp_server.syntax.lines import is_blank, is_word
-from lsp_server.syntax.scanning import comment_start, unclosed
+from lsp_server.syntax.scanning import comment_at_end, pair_end
 
 _MIN_LINES = 2
 """This many lines equal to the lines below count as repetition even if the fill has more lines after them."""
@@ -44,38 +44,41 @@ def repeats_line_above(around: Around, fill: str) -> bool:
 
 
 def cut_repeated_line_end(around: Around, fill: str, least_broken: LeastBroken) -> str:
-    """`fill` without an ending that repeats what follows; where a closing bracket may match, the parse decides."""
+    """`fill` without an ending that repeats what follows. Where a quote may match, the parse decides."""
     cuts = _line_end_cuts(around, fill.rstrip())
     if around.literal:  # prose has no pairs, but the full stop or quote may be intended
         return next((cut for cut in cuts if _has_letter(fill[len(cut) :])), fill)
-    safe = next((cut for cut in cuts if not _splits_pair(around, cut, fill)), None)
+    safe = next((cut for cut in cuts if not _splits_quotes(around, cut, fill)), None)
     inside = fill.find(around.after.strip()) if not cuts else -1  # everything that follows, and more
-    doubtful = [fill[:inside]] if inside > 0 else cuts[:1]
+    doubtful = [fill[: pair_end(fill, inside, around.table)]] if inside > 0 else cuts[:1]
     return least_broken(around, fill, *doubtful) if safe is None else safe
 
 
 def cut_comment_before_code(around: Around, fill: str) -> str:
     """`fill` without a comment that would swallow the rest of the line."""
-    at = -1 if is_blank(around.after) else comment_start(fill, around.table)
+    at = -1 if is_blank(around.after) else comment_at_end(fill.rstrip(), around.table)
     return fill if at < 0 else fill[:at].rstrip()
 
 
 def _line_end_cuts(around: Around, fill: str) -> list[str]:
-    """`fill` minus each ending that matches the start of the rest of the line; shortest first."""
+    """`fill` minus each ending that matches the start of the rest of the line, but with its own closing brackets;
+    shortest first.
+    """
     cuts = []
     for after in (around.after, around.after.lstrip()):
         for length in range(min(len(fill), len(after)), 0, -1):
             if fill.endswith(after[:length]) and not is_blank(after[:length]):
                 kept, rest = fill[:-length], after[length : length + 1]
                 splits_word = is_word(kept[-1:]) and is_word(after[0])
-                cuts += [] if splits_word or (is_word(after[length - 1]) and is_word(rest)) else [kept]
-    return sorted(cuts, key=len)
+                if not (splits_word or (is_word(after[length - 1]) and is_word(rest))):
+                    cuts.append(fill[: pair_end(fill, len(kept), around.table)])
+    return sorted((cut for cut in cuts if cut != fill), key=len)
 
 
-def _splits_pair(around: Around, kept: str, fill: str) -> bool:
-    """Whether the cut may remove the partner of a quote or bracket in the fill."""
+def _splits_quotes(around: Around, kept: str, fill: str) -> bool:
+    """Whether the cut may remove the partner of a quote in the fill."""
     repeated = fill.rstrip()[len(kept) :]
-    return any(repeated.count(quote) % 2 for quote in around.table.quotes) or _opens_more(around, kept, fill)
+    return any(repeated.count(quote) % 2 for quote in around.table.quotes)
 
 
 def cut_repeated_lines(around: Around, fill: str) -> str:
@@ -85,7 +88,7 @@ def cut_repeated_lines(around: Around, fill: str) -> str:
         return fill
     for index in range(0 if around.at_line_start else 1, len(lines)):
         kept = "\n".join(lines[:index])
-        if _repeats_below(around, index, lines) and not _opens_more(around, kept, fill):
+        if _repeats_below(around, index, lines) and pair_end(fill, len(kept), around.table) == len(kept):
             return kept
     return fill
 
@@ -96,11 +99,6 @@ def _repeats_below(around: Around, index: int, lines: list[str]) -> bool:
     rest = [line.rstrip() for line in (first, *lines[index + 1 :]) if not is_blank(line)]
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(rest, around.below, strict=False)))
     return _has_letter("".join(rest[:same])) and (same == len(rest) or same >= _MIN_LINES)
-
-
-def _opens_more(around: Around, kept: str, fill: str) -> bool:
-    """Whether the cut removes the partner of a bracket that the fill itself opened."""
-    return len(unclosed(kept, around.table)) > len(unclosed(fill, around.table))
 
 
 def _has_letter(text: str) -> bool:

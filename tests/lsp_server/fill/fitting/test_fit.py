@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from inference.messages import HoleKind
 from lsp_server import carve
 from lsp_server.fill import fitting
+from lsp_server.syntax.languages import table_of
+from lsp_server.syntax.scanning import unclosed, unopened
 from lsp_server.syntax.source import ParsedText
 from tests.lsp_server.fixtures import Case, cases, with_cursor
 from tests.lsp_server.texts import short_texts, texts
@@ -45,6 +47,17 @@ def test_a_fill_that_says_nothing_new_is_not_shown(marker_fill: str) -> None:
 
 def test_marker_within_a_line_does_not_repeat_the_rest() -> None:
     assert at_marker("x = f(???, b)\n", "a, b)") == "a"
+
+
+PIECES = st.lists(st.sampled_from(["a", "b1", "(", ")", "[", "]", "{", "}", " ", ", ", ";", "."]), max_size=12)
+
+
+@given(PIECES.map("".join), PIECES.map("".join))
+def test_no_cut_opens_a_bracket_that_was_closed(fill: str, after: str) -> None:
+    table = table_of("javascript")
+    assume(not unclosed(fill, table) and not unopened(fill, table))
+    source = ParsedText.parse("javascript", f"if (???{after}) {{\n}}\n")
+    assert not unclosed(fitting.Fitter(source).fit(carve.markers(source)[0], fill) or "", table)
 
 
 UNSEEN = (
