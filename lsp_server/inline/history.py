@@ -40,7 +40,8 @@ class SuggestionHistory:
         for change in changes:
             self._rejected, self._suggestions = _moved(self._rejected, change), _moved(self._suggestions, change)
         shown = [each for each in self._suggestions if each.shown_from is not None and changes]
-        typed_over = [each for each in shown if is_typed_over(each, changes[-1], text)]
+        placed = _placed(changes, text) if shown else []
+        typed_over = [each for each in shown if any(is_typed_over(each, change, text) for change in placed)]
         for suggestion in typed_over:
             self.reject(suggestion.id)
         self._undo.changed(changes, text)
@@ -48,7 +49,7 @@ class SuggestionHistory:
 
     def put_in(self, changes: Sequence[Change], text: str) -> Suggestion | None:
         """The newest shown suggestion that `changes` inserted in one go, for editors that report no acceptance."""
-        if not changes or len(difference(changes[-1].removed, changes[-1].added).added) < AT_ONCE_CHARACTERS:
+        if all(len(difference(each.removed, each.added).added) < AT_ONCE_CHARACTERS for each in changes):
             return None
         shown = (each for each in self._suggestions if each.shown_from is not None)
         return next((each for each in shown if text[each.anchor.start : each.anchor.end] == each.text), None)
@@ -121,15 +122,24 @@ class UndoDetector:
         self.undone = False
 
     def changed(self, changes: Sequence[Change], text: str) -> None:
-        """`changes` came together and led to `text`."""
+        """`changes` came together and led to `text`. Each counts by itself; if they cancel out, it was a slip."""
         key = hash(text)
-        characters = sum(max(len(change.removed.strip()), len(change.added.strip())) for change in changes)
-        known = key in self._texts
-        self.undone = known and characters > 1
+        is_back = key in self._texts and key != next(reversed(self._texts))
+        self.undone = is_back and any(
+            len(each.strip()) > 1 for change in changes for each in (change.removed, change.added)
+        )
         self._texts[key] = None
         self._texts.move_to_end(key)
         if len(self._texts) > _KEPT_TEXTS:
             self._texts.popitem(last=False)
+
+
+def _placed(changes: Sequence[Change], text: str) -> list[Change]:
+    """The changes whose added text still stands in `text`, to which they led, each at its place there."""
+    placed: list[Change] = []
+    for change in changes:
+        placed = [replace(each, start=change.move(each.start)) for each in placed] + [change]
+    return [each for each in placed if text.startswith(each.added, each.start)]
 
 
 def _moved(suggestions: Sequence[Suggestion], change: Change) -> list[Suggestion]:

@@ -8,11 +8,12 @@ import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Event as Stop
 
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document, Snapshot
+from lsp_server.documents.tracking import TextRange, smallest
 from lsp_server.next_edit.elsewhere import ChangedDocument
 from lsp_server.next_edit.finder import edits_after_others, nearest, next_edits
 from lsp_server.next_edit.recent import RecentEdits
@@ -54,12 +55,33 @@ async def nobody(_situation: Situation) -> Sequence[NextEdit]:
 
 @dataclass
 class Offer:
-    """An edit offered for one version of a document."""
+    """An edit offered for one version of a document, and the `change` that it is; `result` hashes the text after it."""
 
     id: str
     edit: NextEdit
     key: int
+    change: Change
+    result: int
     is_told: bool = False
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """An accepted edit: where it is now (None: nowhere), its text, and the one that it replaced."""
+
+    place: TextRange | None
+    text: str
+    removed: str
+
+    def after(self, changes: Sequence[Change]) -> "_Taken":
+        place = self.place
+        for change in map(smallest, changes):
+            place = place and place.after(change, self.removed, grows=True)
+        return replace(self, place=place)
+
+    def is_undone(self, text: str) -> bool:
+        """Whether `text` has the old text in its place."""
+        return self.place is not None and self.place.of(text) == self.removed
 
 
 @dataclass
@@ -77,6 +99,9 @@ class _State:
     proposed: Sequence[NextEdit] = ()
     offers: dict[str, Offer] = field(default_factory=dict)
     dismissed: list[Change] = field(default_factory=list)
+    taken: list[_Taken] = field(default_factory=list)
+    is_quiet: bool = False
+    """Whether the user has just undone an accepted edit, and so wants none now."""
     asking: set[asyncio.Future[Sequence[NextEdit]]] = field(default_factory=set)
 
     def end(self) -> None:
@@ -108,15 +133,29 @@ class NextEditService:
         for each in self._states.values():  # an edit may follow in another document
             each.end()
             each.stop, each.known = Stop(), None
-        is_offer = len(changes) == 1 and any(_same(changes[0], offer.edit) for offer in state.offers.values())
-        left = (edit.after(changes[0]) for edit in state.proposed if is_offer and not _same(changes[0], edit))
+        text = self._documents[uri].text
+        offer = next((each for each in state.offers.values() if each.result == hash(text)), None)
+        left = (edit.after(offer.change) for edit in state.proposed if offer and edit != offer.edit)
         state.proposed = [edit for edit in left if edit is not None]
-        if is_offer:
+        if offer is not None:
             state.recent.close()
         state.recent.changed(changes)
-        state.changed_s = 0.0 if is_offer else time.monotonic()
+        state.changed_s = 0.0 if offer else time.monotonic()
         state.last = changes[-1] if changes else state.last
         state.dismissed = [moved for each in state.dismissed if (moved := _moved(each, changes)) is not None]
+        self._follow_taken(state, changes, text)
+        if offer is not None:
+            place = TextRange(offer.change.start, offer.change.start + len(offer.edit.text))
+            state.taken = [*state.taken, _Taken(place, offer.edit.text, offer.change.removed)][-_MOST_DISMISSED:]
+
+    def _follow_taken(self, state: _State, changes: Sequence[Change], text: str) -> None:
+        """An accepted edit that is undone is rejected, and the others wait for the next change."""
+        moved = [each.after(changes) for each in state.taken]
+        undone = [each for each in moved if each.is_undone(text)]
+        state.taken = [each for each in moved if each.place is not None and each not in undone]
+        state.is_quiet = bool(undone)
+        rejected = [Change(each.place.start, each.removed, each.text) for each in undone if each.place]
+        state.dismissed = [*state.dismissed, *rejected][-_MOST_DISMISSED:]
 
     def forget(self, uri: str) -> None:
         """The document was closed, or must no longer be followed."""
@@ -134,12 +173,12 @@ class NextEditService:
     async def _asked(self, state: _State, stop: Stop, cursor: int, parsed: TakeSnapshot) -> Offer | None:
         changed_s = max((each.changed_s for each in self._states.values()), default=0.0)
         await asyncio.sleep(max(changed_s + PAUSE_S - time.monotonic(), 0))
-        snapshot = None if stop.is_set() else await parsed()
+        snapshot = None if stop.is_set() or state.is_quiet else await parsed()
         if snapshot is None or stop.is_set() or _is_half_deleted(state.last, snapshot.text, cursor):
             return None
         found = await self.known(snapshot, cursor)
         edit = nearest(found, cursor)
-        return None if edit is None or stop.is_set() else _offer(state, edit)
+        return None if edit is None or stop.is_set() else _offer(state, edit, snapshot.text)
 
     async def known(self, snapshot: Snapshot, cursor: int, *, quick: bool = False) -> list[NextEdit]:
         """The edits that follow, without rejected ones; none if the text changes. `quick`: without the model."""
@@ -191,7 +230,7 @@ class NextEditService:
 
     def offer(self, uri: str, edit: NextEdit) -> Offer:
         """Offers an edit of the current text by another way than `ask`."""
-        return _offer(self._states.setdefault(uri, _State()), edit)
+        return _offer(self._states.setdefault(uri, _State()), edit, self._documents[uri].text)
 
     def shown(self, uri: str, offer_id: str) -> None:
         """The user sees an offer."""
@@ -212,9 +251,8 @@ class NextEditService:
         document = self._documents.get(uri)
         if offer is None or document is None:
             return
-        edit, state = offer.edit, self._states[uri]
-        removed = document.text[edit.start : edit.end]
-        state.dismissed = [*state.dismissed, Change(edit.start, removed, edit.text)][-_MOST_DISMISSED:]
+        state = self._states[uri]
+        state.dismissed = [*state.dismissed, offer.change][-_MOST_DISMISSED:]
         self._tell_shown(uri, offer)
         self._tell(uri, Decided(offer.key, "rejected", 0))
 
@@ -230,11 +268,13 @@ class NextEditService:
             self._tell(uri, Shown(offer.key, time.time(), language, NEXT_EDIT, "typing", None, characters))
 
 
-def _offer(state: _State, edit: NextEdit) -> Offer:
-    """The offer of an edit: the same object each time."""
-    known = next((offer for offer in state.offers.values() if offer.edit == edit), None)
+def _offer(state: _State, edit: NextEdit, text: str) -> Offer:
+    """The offer of an edit of `text`: the same object each time."""
+    change = Change(edit.start, text[edit.start : edit.end], edit.text)
+    result = hash(change.applied(text))
+    known = next((offer for offer in state.offers.values() if (offer.edit, offer.result) == (edit, result)), None)
     if known is None:
-        known = Offer(f"next-{secrets.token_hex(8)}", edit, secrets.randbits(62))
+        known = Offer(f"next-{secrets.token_hex(8)}", edit, secrets.randbits(62), change, result)
         state.offers[known.id] = known
         while len(state.offers) > _MOST_OFFERED:
             del state.offers[next(iter(state.offers))]

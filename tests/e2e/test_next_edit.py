@@ -133,6 +133,22 @@ async def test_a_dismissed_place_stays_away_and_the_others_come(user: Sidekick) 
     assert again["range"] == second["range"]
 
 
+async def test_an_undone_edit_is_rejected(user: Sidekick) -> None:
+    """And nothing else is offered until the next change."""
+    user.type("count", "total")
+    before = user.text
+    (edit,) = await user.edits()
+    user.accept(edit)
+    user.type("total)", "count)")
+    assert user.text == before
+    assert await user.edits() == []
+    user.type("def f", "def g")
+    (other,) = await user.edits()
+    assert other["range"]["start"]["line"] == 3
+    user.accept(other)
+    assert await user.edits() == []
+
+
 async def test_nothing_typed_meanwhile_is_overwritten(user: Sidekick) -> None:
     """Typing, asking and accepting in any order: all that was typed stands, and what was accepted is a whole name."""
     random_ = random.Random(7)

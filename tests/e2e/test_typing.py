@@ -115,3 +115,15 @@ async def test_a_notification_that_cannot_be_read_does_no_harm(quick: RawClient,
     user.says("infill/didAccept", id="\ud800", acceptedLength="\ud800")
     user.says("infill/didReject")
     assert await user.offered()
+
+
+async def test_a_slip_corrected_in_one_message_costs_no_suggestion(quick: RawClient, runtime_folder: Path) -> None:
+    """By a client that counts no versions, as some do."""
+    user = Typist.at(quick, runtime_folder, BODY)
+    item = await user.offered()
+    at = {"line": 1, "character": len("    return ")}
+    behind = {"line": 1, "character": at["character"] + 2}
+    slip = [{"range": {"start": at, "end": at}, "text": "xy"}, {"range": {"start": at, "end": behind}, "text": ""}]
+    document = {"uri": user.uri, "version": None}
+    quick.send({"method": "textDocument/didChange", "params": {"textDocument": document, "contentChanges": slip}})
+    assert (await user.offered())["insertText"] == item["insertText"]

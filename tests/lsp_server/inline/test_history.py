@@ -177,3 +177,26 @@ def test_refinement_of_a_changed_statement_is_dropped() -> None:
     user = TypingUser.at(HERE, draft)
     user.change(0, 1, "y")
     assert not user.history.refine(draft, "two", "second(2)", 0.9, user.text)
+
+
+CORRECTED = {
+    "one key": ["x", ""],
+    "two keys": ["te", ""],
+    "each key": ["t", "te", "t", ""],
+    "a key more": ["xy", "x", ""],
+}
+
+
+@pytest.mark.parametrize("texts", CORRECTED.values(), ids=CORRECTED)
+def test_a_slip_corrected_in_one_message_is_no_undo(texts: list[str]) -> None:
+    user = TypingUser.at(HERE, suggestion(HERE, "foo", "one"))
+    user.at_once(texts)
+    assert not user.history.after_undo
+    assert user.shown() == ["x = [foo]\n"]
+
+
+def test_what_is_undone_in_several_changes_of_one_message_is_undone() -> None:
+    user = TypingUser.at(HERE)
+    user.type("word")
+    user.at_once(["wo", ""], before="word")
+    assert user.history.after_undo

@@ -65,3 +65,12 @@ class TypingUser:
         self.history.show(found, self.text, invoked=invoked)
         before, rests = self.text[: self.cursor], [(it.text[self.cursor - it.start :], it.end) for _, it in found]
         return [f"{before}[{rest}]{self.text[end:]}" for rest, end in rests]
+
+    def at_once(self, texts: list[str], before: str = "") -> None:
+        """Make what is in front of the cursor, now `before`, each of `texts` in turn, in one message."""
+        start, changes = self.cursor - len(before), list[Change]()
+        for text in texts:
+            changes.append(Change(start, self.text[start : self.cursor], text))
+            self.text = changes[-1].applied(self.text)
+            self.cursor = start + len(text)
+        self.history.changed(changes, self.text)
