@@ -3,7 +3,7 @@
 import pytest
 
 from lsp_server.syntax.languages import PLAIN, table_of
-from lsp_server.syntax.scanning import brackets_of, comment_start, open_quote, unclosed, unopened
+from lsp_server.syntax.scanning import brackets_of, comment_at_end, open_quote, pair_end, unclosed, unopened
 
 
 @pytest.mark.parametrize(
@@ -32,8 +32,8 @@ def test_brackets_in_strings_and_comments_are_not_found(language_id: str, text: 
         *(("shellscript", "echo $# # args", 8), ("html", "<!-- a -->", -1), ("klingon", "# a", -1)),
     ],
 )
-def test_a_line_comment_starts_at_the_first_mark_outside_strings(language_id: str, text: str, start: int) -> None:
-    assert comment_start(text, table_of(language_id)) == start
+def test_a_line_comment_at_ends_at_the_first_mark_outside_strings(language_id: str, text: str, start: int) -> None:
+    assert comment_at_end(text, table_of(language_id)) == start
 
 
 @pytest.mark.parametrize(("text", "start"), [("f('a', \"b", 7), ("f('a')", -1), ("# isn't", -1)])
@@ -44,3 +44,14 @@ def test_a_string_that_does_not_end_is_found(text: str, start: int) -> None:
 def test_brackets_without_a_partner_are_found_on_both_sides() -> None:
     assert unclosed("f(a, [b)", PLAIN) == [(1, "("), (5, "[")]
     assert unopened("a) [b] }", PLAIN) == [")", "}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "end"), [("a(b) {", 3, 4), ("a(b[c]) d", 5, 7), ("a) b", 1, 1), ("a(')')", 3, 6)]
+)
+def test_a_pair_of_brackets_is_not_cut_in_two(text: str, at: int, end: int) -> None:
+    assert pair_end(text, at, PLAIN) == end
+
+
+def test_a_comment_on_an_earlier_line_swallows_nothing() -> None:
+    assert comment_at_end("a  # b\nc", table_of("python")) == -1
