@@ -10,8 +10,11 @@ default, so that a client and a worker of different releases understand each oth
 start at 0, `_ms` and `_s` are durations, and lengths in tokens are in the loaded model's own tokens.
 """
 
+import hashlib
 from collections.abc import Callable
 from enum import StrEnum
+from importlib.metadata import version
+from pathlib import Path
 from typing import ClassVar, Literal
 
 import msgspec
@@ -84,6 +87,24 @@ class WorkerOptions(msgspec.Struct, frozen=True):
     sends_token: bool = True
     partner: PartnerKind | None = None
     edits: EditKind | None = None
+
+    @property
+    def key(self) -> str:
+        """The name of the worker of these options. Another version of the code or another checkpoint makes another."""
+        chosen = [getattr(self, name) for name in WorkerOptions.__struct_fields__ if name != "idle_s"]
+        return key_of(PROTOCOL_VERSION, *chosen, *_installation())
+
+
+def key_of(*parts: object) -> str:
+    """A short name for these parts, fit for a file."""
+    return hashlib.sha256(repr([str(part) for part in parts]).encode()).hexdigest()[:16]
+
+
+def _installation() -> list[object]:
+    code = Path(__file__).resolve().parent
+    weights = code / "embedded" / "model.safetensors"
+    about = weights.stat() if weights.is_file() else None
+    return [version("infill-ls"), code, about and (about.st_mtime_ns, about.st_size)]
 
 
 # --- What to fill ----------------------------------------------------------------------------------------------------

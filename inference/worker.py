@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 
+from inference.models.printable import printable
 from inference.remote import address, registry
 from inference.remote.address import AddressError
 from inference.serving import logs, startup
@@ -20,7 +21,7 @@ from inference.serving.engine_thread import open_engine
 from inference.serving.faults import bound_heap
 from inference.serving.infiller import Infiller
 from inference.serving.loading import load_engine
-from inference.serving.place import Place
+from inference.serving.place import Place, lead
 from inference.serving.startup import WorkerArguments
 from inference.serving.worker_service import WorkerService
 
@@ -42,12 +43,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         if address.is_url(arguments.model):
             address.parse(arguments.model, registry.role_of(arguments))  # before logging: it may contain a password
         if not place.take():
-            print(f"another worker is running at {arguments.socket}", file=sys.stderr)
+            print(f"another worker is running at {printable(arguments.socket)}", file=sys.stderr)
             return EXIT_TAKEN
         logs.set_up(arguments.log, foreground=arguments.foreground)
         return asyncio.run(serve(arguments, place, _open))
     except (AddressError, OSError) as error:
-        print(f"the worker cannot start: {error}", file=sys.stderr)
+        print(f"the worker cannot start: {printable(error)}", file=sys.stderr)
         return EXIT_REFUSED
 
 
@@ -79,6 +80,8 @@ async def serve(arguments: WorkerArguments, place: Place, open_infiller: OpenInf
     loading.cancel()
     watch.cancel()
     place.close()
+    if service.gave_way_to:
+        lead(arguments.socket, service.gave_way_to)
     await service.jobs.close()
     await _flush(service.connections)
     return service.exit_code

@@ -7,6 +7,9 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import version
+from typing import NoReturn
+
+from inference.models.printable import printable, suit_any_terminal
 
 _COMMANDS = {
     "serve": ("lsp_server.commands.serve", "run the language server (what an editor starts)"),
@@ -31,6 +34,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one subcommand and returns its exit status: 0 done, 1 failed, 2 bad input, 3 nothing found, 130 Ctrl-C."""
+    suit_any_terminal()
     try:
         status = _run(argv)
         sys.stdout.flush()
@@ -65,9 +69,16 @@ def _run(argv: Sequence[str] | None) -> int:
     return status
 
 
+class _Parser(argparse.ArgumentParser):
+    """Shows what was given to it without its control characters."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
+
+
 def _parser(chosen: str | None) -> argparse.ArgumentParser:
     """The parser. It knows only the chosen subcommand's arguments, because only that module is imported."""
-    parser = argparse.ArgumentParser(prog="infill-ls", description="Fill holes in code with a language model.")
+    parser = _Parser(prog="infill-ls", description="Fill holes in code with a language model.")
     parser.add_argument("--version", action="version", version=f"infill-ls {version('infill-ls')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (module, help_) in _COMMANDS.items():

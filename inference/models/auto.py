@@ -22,11 +22,13 @@ class AutoChoice(NamedTuple):
 def choose(device: str | None) -> AutoChoice:
     """The model for this machine, if the user names at most a device. Raises ModelError."""
     here = [entry for entry in catalogue.ENTRIES if entry.repo and downloads.is_here(entry)]
+    troubles = [trouble for entry in catalogue.ENTRIES if (trouble := downloads.trouble_with(entry))]
     if not here:
-        return AutoChoice(EMBEDDED, "no other model is on this machine")
+        return AutoChoice(EMBEDDED, "; ".join(troubles) or "no other model is on this machine")
     from inference.models import recommend  # it imports torch
 
-    return among(here, recommend.this_machine(device))
+    best, why = among(here, recommend.this_machine(device))
+    return AutoChoice(best, "; ".join([why, *troubles]))
 
 
 def among(here: list[Published], machine: "Machine") -> AutoChoice:

@@ -15,12 +15,14 @@ from tokenizers import Tokenizer
 
 from inference.models import catalogue, checkpoint_files, downloads
 from inference.models.catalogue import EMBEDDED
+from inference.models.checkpoint_files import MAX_SIZE
 from inference.models.family import ModelError
 from inference.models.gguf import header, stated
 from inference.models.gguf.file import GgufFile
 from inference.models.properties import ENTROPY_BOUND, NoiseKind, Properties
 
 _EMBEDDED_FOLDER = Path(__file__).resolve().parent.parent / "embedded"
+_TOKEN_IDS = ("bos_token_id", "eos_token_id", "pad_token_id", "mask_token_id")
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 
@@ -56,7 +58,7 @@ class Checkpoint:
     def tokenizer(self) -> Tokenizer:
         """Reads it. Raises ModelError if it is unreadable or of a kind whose tokens have no bytes."""
         if self.gguf:
-            return self._checked(stated.tokenizer(self.gguf), self.gguf.path)
+            return self.checked(stated.tokenizer(self.gguf), self.gguf.path)
         file = self.folder / "tokenizer.json"
         try:
             content = checkpoint_files.read(file, checkpoint_files.TOKENIZER_LIMIT_BYTES)
@@ -65,9 +67,27 @@ class Checkpoint:
             raise
         except Exception as error:  # the library raises bare Exception for every problem of the file
             raise ModelError(f"{file} cannot be used: {error}") from error
-        return self._checked(tokenizer, file)
+        return self.checked(tokenizer, file)
 
-    def _checked(self, tokenizer: Tokenizer, file: Path) -> Tokenizer:
+    def check_token_ids(self) -> None:
+        """Raises ModelError if one of the files names a token that the vocabulary does not have."""
+        size, own = self._vocabulary_size, self.folder / "infill.json"
+        prefix = "" if self._described is self.config else "text_config."
+        named: dict[str, Any] = {f"{prefix}{key}": self._described.get(key) for key in _TOKEN_IDS}
+        if self.gguf:
+            named = {key: value for key, value in self.gguf.metadata.items() if key.endswith("_token_id")}
+        stated = [(self.source, key, value) for key, value in named.items()]
+        keys = (key for key in Properties.__struct_fields__ if key.endswith("_token_id"))
+        stated += [(own if own.exists() else self.source, key, getattr(self.properties, key)) for key in keys]
+        for file, key, value in stated:
+            for token in value if isinstance(value, list) else [value]:
+                is_id = isinstance(token, int) and not isinstance(token, bool) and 0 <= token < (size or MAX_SIZE)
+                if not (is_id or token is None or (token == -1 and key.endswith("pad_token_id"))):  # none
+                    told = f"{str(token)[:40]} is no token of a vocabulary of {size}"
+                    raise ModelError(f"{file}: {key}: {told}; download the model again")
+
+    def checked(self, tokenizer: Tokenizer, file: Path) -> Tokenizer:
+        """The tokenizer that a file gave. Raises ModelError if it does not fit the model."""
         if not re.search("ByteLevel|ByteFallback", repr(tokenizer.decoder)):
             raise ModelError(f"{file}: neither a byte-level nor a byte-fallback tokenizer; its tokens have no bytes")
         last, known = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0), self._vocabulary_size
@@ -78,9 +98,14 @@ class Checkpoint:
     @property
     def _vocabulary_size(self) -> int | None:
         """How many tokens the model knows, if config.json says so in the usual place."""
-        text = self.config.get("text_config")
-        stated = (text if isinstance(text, dict) else self.config).get("vocab_size")
+        stated = self._described.get("vocab_size")
         return stated if isinstance(stated, int) else None
+
+    @property
+    def _described(self) -> dict[str, Any]:
+        """The part of config.json about text."""
+        text = self.config.get("text_config")
+        return text if isinstance(text, dict) else self.config
 
 
 DefaultProperties = Callable[[Path, dict[str, Any]], Properties]

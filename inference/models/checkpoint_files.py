@@ -103,16 +103,25 @@ def converted(file: Path, content: Mapping[str, Any], kind: type[_Kind]) -> _Kin
         raise ModelError(f"{file}: {key}: {words}" if key else f"{file}: {words}") from error
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """What went wrong, briefly."""
     return (str(error).splitlines() or [type(error).__name__])[0][:300]
 
 
 def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
     """The tensors of a folder, by name, from the headers of its safetensors. Raises ModelError."""
-    found: dict[str, StoredTensor] = {}
+    return {name: tensor for name, (_, tensor) in placed_tensors(folder).items()}
+
+
+def placed_tensors(folder: Path) -> dict[str, tuple[Path, StoredTensor]]:
+    """The same, each with its file. Raises ModelError, also if two files have a tensor of one name."""
+    found: dict[str, tuple[Path, StoredTensor]] = {}
     for file in weight_files(folder):
-        found |= header(file)
+        for name, tensor in header(file).items():
+            if name in found:
+                also = found[name][0].name
+                raise ModelError(f"{file}: {name[:200]} is in {also} as well; download the checkpoint again")
+            found[name] = file, tensor
     return found
 
 
@@ -156,14 +165,24 @@ def header(file: Path) -> dict[str, StoredTensor]:
                 )
             if length > HEADER_LIMIT_BYTES:
                 raise ModelError(f"{file}: its header has {length} bytes, more than the {HEADER_LIMIT_BYTES} allowed")
-            entries = msgspec.json.decode(stream.read(length).rstrip(b" "), type=dict[str, Any])
+            entries = json.loads(stream.read(length), object_pairs_hook=_without_repeats)
     except OSError as error:
         raise ModelError(f"{file} cannot be read: {error.strerror}") from error
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise ModelError(f"{file}: its header cannot be read: {error}; download it again") from error
+    if not isinstance(entries, dict):
+        raise ModelError(f"{file}: its header is no JSON object; download it again")
     entries.pop("__metadata__", None)
     found = dict(_tensors(file, entries, size - 8 - length))
     _require_disjoint(file, found)
+    return found
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)[:200]} occurs twice")
     return found
 
 

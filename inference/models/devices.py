@@ -4,27 +4,21 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
-import platformdirs
 import psutil
 import torch
 
-from inference.models import checkpoint_files, extras
+from inference.models import extras, kept
 from inference.models.family import ModelError
 
 FOUR_BIT, EIGHT_BIT = "4bit", "8bit"
-T = TypeVar("T")
 INSTALL_FOUR_BIT = extras.shown(extras.install("4bit"))
 _TALKERS = ("bitsandbytes.backends.cpu.ops", "bitsandbytes.autograd._functions")
 """The latter warns at each product in 8 bits that its input is not float16."""
-_MEASURED_BYTES = 1 << 16
 _HEADROOM = 1.15
 """Weights need this much more memory than their size, for the activations of the smallest request."""
 
@@ -125,37 +119,11 @@ def reads_bytes_per_s() -> float:
         held.sum()
         times.append(time.perf_counter() - began)
     key = f"{torch.cpu.get_capabilities().get('cpu_name', '')}, {torch.get_num_threads()} threads"
-    known = measurements("memory", float)
+    known = kept.read("memory", float)
     fastest = max(held.nbytes / min(times), known.get(key, 0.0))
     if fastest != known.get(key):
-        save_measurements("memory", {**known, key: fastest})
+        kept.save("memory", {**known, key: fastest})
     return fastest
-
-
-def measurements(name: str, kind: type[T]) -> dict[str, T]:
-    """What earlier processes measured on this machine; empty if that is unreadable."""
-    try:
-        content = checkpoint_files.read(_measured_file(name), _MEASURED_BYTES)
-        return msgspec.json.decode(content, type=dict[str, kind])  # type: ignore[valid-type]
-    except (OSError, ValueError, ModelError):
-        return {}
-
-
-def save_measurements(name: str, known: dict[str, Any]) -> None:
-    """Keeps it for later processes, if possible."""
-    file = _measured_file(name)
-    new = file.with_suffix(f".{time.time_ns()}")
-    with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            new.write_bytes(msgspec.json.encode(known))
-            new.replace(file)
-        finally:
-            new.unlink(missing_ok=True)
-
-
-def _measured_file(name: str) -> Path:
-    return platformdirs.user_cache_path("infill-ls", appauthor=False) / f"{name}.json"
 
 
 def has_four_bit() -> bool:

@@ -1,23 +1,29 @@
 """Finds the GGUF files downloaded by other programs: Ollama, LM Studio, llama.cpp, and the hub's own client.
 
 Their folders belong to those programs and may hold anything: it reads only names, sizes and headers, only of
-regular files, and only a limited number of them. It changes nothing.
+regular files, and only a limited number of them. It changes nothing there.
 """
 
 import os
 import re
+import stat
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from inference.models import checkpoint_files
+from inference.models import checkpoint_files, kept
 from inference.models.family import ModelError
 from inference.models.gguf import header
+from inference.models.printable import printable
 
 _MOST_FILES, _MOST_ENTRIES, _DEPTH = 200, 20_000, 5
+_SAVE_EVERY_S = 2.0
 _MANIFEST_LIMIT_BYTES = 1 << 18
 _OLLAMA_MODEL = "application/vnd.ollama.image.model"
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
@@ -44,45 +50,118 @@ class FoundModel:
         return not self.problem and "coder" in self.name.lower()
 
 
-def found(environment: Mapping[str, str] | None = None, home: Path | None = None) -> list[FoundModel]:
-    """The models on this machine, each file once, largest first."""
-    files: dict[Path, FoundModel] = {}
-    for program, name, path in islice(_files(environment or os.environ, home or Path.home()), _MOST_FILES):
+class _Header(NamedTuple):
+    """What the header of a file said when the file had this size and time."""
+
+    bytes_: int
+    time_ns: int
+    architecture: str
+    problem: str
+
+
+class _Headers:
+    """The headers of files, each read once for its path, size and time. Reading 200 of them takes half a minute."""
+
+    def __init__(self) -> None:
+        self._earlier, self._seen = kept.read(_kept_as(), _Header), dict[str, _Header]()
+        self._saved_at_s = time.monotonic()
+
+    def of(self, path: Path) -> _Header:
+        """The header of a file, perhaps from an earlier process. Raises OSError."""
+        about = path.stat()
+        known = self._earlier.get(str(path))
+        if known and known[:2] == (about.st_size, about.st_mtime_ns):
+            self._seen[str(path)] = known
+            return known
         try:
-            place = path.resolve()
-            if place not in files and place.is_file():
-                files[place] = _described(program, name, path.absolute())
-        except (OSError, RuntimeError, ValueError):  # a loop of links, or deleted meanwhile
-            continue
-    return sorted(files.values(), key=lambda one: (not one.fills, -one.bytes_))
+            said = _Header(about.st_size, about.st_mtime_ns, *_read(path))
+        except _UnreadableError as error:  # it may be readable next time, without any change to it
+            return _Header(about.st_size, about.st_mtime_ns, "", str(error))
+        self._seen[str(path)] = said
+        if time.monotonic() - self._saved_at_s > _SAVE_EVERY_S:
+            self.save()
+        return said
+
+    def save(self) -> None:
+        """Keeps them for later processes."""
+        if self._seen != self._earlier:
+            kept.save(_kept_as(), self._seen)
+        self._saved_at_s = time.monotonic()
+
+
+class _UnreadableError(Exception):
+    """A file cannot be opened or read. str() says why."""
+
+
+def _kept_as() -> str:
+    """Another release may read more in a header."""
+    return f"headers-{version('infill-ls')}"
+
+
+def found(
+    environment: Mapping[str, str] | None = None,
+    home: Path | None = None,
+    on_file: Callable[[int, int], None] = lambda *_: None,
+) -> list[FoundModel]:
+    """The models on this machine, each file once, largest first. `on_file` hears how many files of how many are done.
+
+    Reads a header again only if its file has changed.
+    """
+    files, headers = list(_distinct(environment or os.environ, home or Path.home())), _Headers()
+    models = []
+    for done, (program, name, path) in enumerate(files):
+        on_file(done, len(files))
+        with suppress(OSError):  # deleted meanwhile
+            models.append(_described(program, name, path.absolute(), headers))
+    headers.save()
+    return sorted(models, key=lambda one: (not one.fills, -one.bytes_))
 
 
 def file_of(name: str) -> str:
     """The path of the first model of this name, as `found` names it; "" if there is none. Reads no header."""
-    files = islice(_files(os.environ, Path.home()), _MOST_FILES)
-    return next((str(path.resolve()) for _, known, path in files if _shown(known) == name and path.is_file()), "")
+    files = _distinct(os.environ, Path.home())
+    return next((str(path.resolve()) for _, known, path in files if printable(known) == name), "")
 
 
-def _described(program: str, name: str, path: Path) -> FoundModel:
-    from inference.models.gguf import stated  # it imports tokenizers
+def _distinct(environment: Mapping[str, str], home: Path) -> Iterator[tuple[str, str, Path]]:
+    """Program, name and path of the first files, each once, however many links lead to it."""
+    seen = set()
+    for program, name, path in _files(environment, home):
+        try:
+            about = path.stat()
+        except (OSError, ValueError):  # a loop of links, or deleted meanwhile
+            continue
+        if stat.S_ISREG(about.st_mode) and (about.st_dev, about.st_ino) not in seen:
+            seen.add((about.st_dev, about.st_ino))
+            yield program, name, path
+        if len(seen) == _MOST_FILES:
+            return
 
-    architecture = problem = ""
+
+def _described(program: str, name: str, path: Path, headers: _Headers) -> FoundModel:
     if not str(path).isprintable():
         problem = "its path has control characters; rename it"
-        return FoundModel(program, _shown(name), _shown(str(path)), path.stat().st_size, "", problem)
+        return FoundModel(program, printable(name), printable(str(path)), path.stat().st_size, "", problem)
+    said = headers.of(path)
+    return FoundModel(program, printable(name), str(path), said.bytes_, printable(said.architecture)[:40], said.problem)
+
+
+def _read(path: Path) -> tuple[str, str]:
+    """A file's architecture, and why it is unusable here. Raises _UnreadableError."""
+    from inference.models.gguf import stated  # it imports tokenizers
+
+    architecture = ""
     try:
         architecture = header.architecture(path)
         if architecture not in stated.ARCHITECTURES:
-            problem = f"architecture {architecture[:40]!a} cannot fill holes here"
-        else:
-            stated.config(header.read(path))  # 0.3 s for a vocabulary of 150,000 tokens
+            return architecture, f"architecture {architecture[:40]!a} cannot fill holes here"
+        stated.config(header.read(path))  # 0.3 s for a vocabulary of 150,000 tokens
     except ModelError as error:
-        problem = str(error).removeprefix(f"{path}").strip(": ")
-    return FoundModel(program, _shown(name), str(path), path.stat().st_size, _shown(architecture)[:40], _shown(problem))
-
-
-def _shown(text: str) -> str:
-    return "".join(letter if letter.isprintable() else "?" for letter in text)[:200]
+        problem = printable(str(error).removeprefix(f"{path}").strip(": "))
+        if isinstance(error.__cause__, OSError):
+            raise _UnreadableError(problem) from error
+        return architecture, problem
+    return architecture, ""
 
 
 def _files(environment: Mapping[str, str], home: Path) -> Iterator[tuple[str, str, Path]]:

@@ -107,17 +107,31 @@ def require(model: str) -> Path:
         return found
     entry = catalogue.find(model)
     name = entry.name if entry else model
-    folder = folder_for(model)
-    record = read_record(folder)
-    wrong = _unlike(folder, record, entry.file if entry else None)
-    state = "only partly downloaded" if record else "not on this machine"
-    if wrong and (wrong.exists() or (record and record.complete)):
-        state = f"{wrong} is missing or cut off"
+    state = _state(model) or "not on this machine"
     costs = f" ({entry.download_bytes / 1e9:.1f} GB, licence: {entry.licence})" if entry else ""
     raise ModelError(
         f"{model}: {state}; models are never downloaded automatically; run: infill-ls models pull {name}{costs}, "
         "or give a checkpoint folder"
     )
+
+
+def trouble_with(entry: Published) -> str:
+    """Why a model that was pulled, wholly or in part, cannot be used; "" if it can, or was never pulled."""
+    try:
+        state = "" if is_here(entry) else _state(entry.name)
+    except ModelError as error:
+        return str(error)
+    return state and f"{entry.name}: {state}; run: infill-ls models pull {entry.name}"
+
+
+def _state(model: str) -> str:
+    """What is wrong with a pull that is not usable; "" if there is none. Raises ModelError."""
+    folder, entry = folder_for(model), catalogue.find(model)
+    record = read_record(folder, repo_of(model))
+    wrong = _unlike(folder, record, entry.file if entry else None)
+    if wrong and (wrong.exists() or (record and record.complete)):
+        return f"{wrong} is missing or cut off"
+    return "only partly downloaded" if record else ""
 
 
 def read_record(folder: Path, repo: str = "") -> Pulled | None:

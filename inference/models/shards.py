@@ -33,9 +33,8 @@ class Shards:
         self.checkpoint, self.name = checkpoint, checkpoint.name
         self.shapes: dict[str, tuple[int, ...]] = {}
         self._files: dict[str, Path] = {}
-        for file in checkpoint_files.weight_files(checkpoint.folder):
-            for name, tensor in checkpoint_files.header(file).items():
-                self.shapes[name], self._files[name] = tensor.shape, file
+        for name, (file, tensor) in checkpoint_files.placed_tensors(checkpoint.folder).items():
+            self.shapes[name], self._files[name] = tensor.shape, file
 
     def tensor(self, name: str, shape: Sequence[int], device: torch.device, dtype: torch.dtype) -> Tensor:
         """A copy of a tensor in this dtype. Raises ModelError if it is missing, of another shape or unreadable."""

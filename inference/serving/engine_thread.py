@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
@@ -32,6 +33,7 @@ from inference.serving.faults import failure_of, is_device_lost, release_memory,
 from inference.serving.infiller import JobEvent
 from inference.serving.loading import prepare_process, why_not_loaded
 from inference.serving.logs import describe, log
+from inference.serving.place import is_taken
 from inference.serving.startup import WorkerArguments
 from inference.serving.worker_service import WorkerService
 
@@ -230,6 +232,15 @@ def _check_device(error: Exception) -> None:
         raise DeviceLostError(f"The device failed ({error}); the worker is restarted") from error
 
 
+def _runs_already(named: Path, ours: Path) -> bool:
+    """Whether the model that we chose has a worker, for clients that name it. If not, they will find us."""
+    try:
+        return is_taken(named, ours)
+    except OSError as error:
+        log.warning("clients that name the model get a worker of their own: %s", error)
+        return False
+
+
 async def open_engine(load: LoadEngine, arguments: WorkerArguments, service: WorkerService) -> EngineThread:
     """Loads a model in a new thread, which then runs it. Raises ModelError.
 
@@ -244,16 +255,19 @@ async def open_engine(load: LoadEngine, arguments: WorkerArguments, service: Wor
         tell(service.progress, fraction, detail)
 
     def work() -> None:
+        chosen = arguments
         try:
             prepare_process(arguments)
-            chosen = arguments
             if arguments.model == AUTO:
                 choice = auto.choose(arguments.device)
                 tell(service.chosen, *choice)
                 chosen = msgspec.structs.replace(arguments, model=choice.model)
+                if (named := arguments.socket_of(choice.model)) and _runs_already(named, arguments.socket):
+                    tell(service.give_way, named)
+                    return
             engine = load(chosen, on_progress)
         except BaseException as error:
-            loaded.set_exception(ModelError(why_not_loaded(error, arguments)))
+            loaded.set_exception(ModelError(why_not_loaded(error, chosen)))
             return
         loaded.set_result(None)
         try:

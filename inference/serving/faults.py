@@ -19,6 +19,9 @@ _NO_MEMORY_WORDS = (
     "unable to allocate",
     "insufficient memory",
     "greater than the maximum allowed buffer size",
+    "cannot allocate memory",
+    "failed to map segment",
+    "bad_alloc",
 )
 
 
@@ -35,10 +38,16 @@ def failure_of(error: Exception, request_id: str) -> Failed:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out, on any device. Only the wording identifies errors of the CPU, MPS and MLX."""
+    """Whether memory ran out, on any device, if only behind another error. Only the wording identifies errors of the
+    CPU, MPS and MLX, and those of libraries that are loaded.
+    """
     if isinstance(error, (MemoryError, *_torch_error("OutOfMemoryError"))):
         return True
-    return isinstance(error, RuntimeError) and any(words in str(error).lower() for words in _NO_MEMORY_WORDS)
+    said = str(error).lower().replace("cannot allocate memory in static tls block", "")
+    if isinstance(error, RuntimeError | OSError | ImportError) and any(words in said for words in _NO_MEMORY_WORDS):
+        return True
+    cause = error.__cause__ or error.__context__
+    return cause is not None and is_out_of_memory(cause)
 
 
 def is_device_lost(error: BaseException) -> bool:

@@ -5,7 +5,8 @@ import tempfile
 import time
 from typing import TYPE_CHECKING
 
-from inference.models.catalogue import EMBEDDED
+from inference.models.catalogue import AUTO, EMBEDDED
+from inference.models.checkpoint_files import first_line
 from inference.models.family import ModelError, OnProgress
 from inference.serving.faults import is_out_of_memory
 from inference.serving.logs import describe, log
@@ -55,12 +56,33 @@ def prepare_process(arguments: WorkerArguments) -> None:
 
 
 def why_not_loaded(error: BaseException, arguments: WorkerArguments) -> str:
-    """Why there is no model, for the user. ModelError speaks for itself; unexpected errors go to the log."""
+    """Why there is no model, for the user. ModelError speaks for itself, and so do files that have changed meanwhile;
+    unexpected errors go to the log.
+    """
+    if is_out_of_memory(error):
+        log.error("out of memory: %s", describe(error))
+        return f"{arguments.model} does not fit in memory; choose a smaller model or another device"
     if isinstance(error, ModelError):
         log.error("%s", error)
         return str(error)
     log.error("loading failed: %s", describe(error))
-    if is_out_of_memory(error):
-        return f"{arguments.model} does not fit in memory; choose a smaller model or another device"
-    why = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
+    if damage := _damage(arguments.model):
+        return damage
+    why = f"{type(error).__name__}: {first_line(error)}"
+    if isinstance(error, OSError) and error.strerror:
+        why = error.strerror
     return f"{arguments.model} could not be loaded ({why}); details are in {arguments.log}"
+
+
+def _damage(model: str) -> str:
+    """What is wrong with a model's files now; "" if nothing is."""
+    from inference.models import registry
+
+    try:
+        if model != AUTO:
+            registry.find(model)
+    except ModelError as error:
+        return str(error)
+    except Exception as error:  # whatever made loading fail may make this fail
+        log.error("examining the files failed: %s", describe(error))
+    return ""

@@ -6,6 +6,8 @@ import traceback
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
+from inference.models.printable import LogFormatter
+
 MAX_LOG_BYTES = 1024 * 1024
 _FORMAT = "%(asctime)s %(process)d %(levelname)s %(message)s"
 log = logging.getLogger("infill-ls.worker")
@@ -25,7 +27,7 @@ def set_up(path: Path, *, foreground: bool) -> None:
     if foreground:
         handlers.append(logging.StreamHandler(sys.stderr))
     for handler in handlers:
-        handler.setFormatter(logging.Formatter(_FORMAT))
+        handler.setFormatter(LogFormatter(_FORMAT))
         log.addHandler(handler)
         _models.addHandler(handler)
     log.setLevel(logging.INFO)

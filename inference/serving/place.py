@@ -143,6 +143,24 @@ class Place:
             self._lock = None
 
 
+def is_taken(path: Path, ours: Path) -> bool:
+    """Whether another worker has this socket; if not, it leads to `ours` from now on. Raises OSError."""
+    place = Place(path, "unix")
+    if not place._locked():
+        return True
+    lead(path, ours)
+    place._let_go()
+    return False
+
+
+def lead(path: Path, to: Path) -> None:
+    """Makes `path` a link to a socket beside it. Raises OSError."""
+    new = path.with_suffix(".new")
+    new.unlink(missing_ok=True)
+    new.symlink_to(to.name)
+    new.replace(path)
+
+
 def require_private(folder: Path) -> None:
     """Creates `folder` (0700) if it is missing. Raises OSError if others own it or may enter it."""
     if not os.path.lexists(folder):

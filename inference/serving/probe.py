@@ -1,6 +1,7 @@
 """Prints what a worker would find here, as one JSON object: `python -m inference.serving.probe --model M`.
 
-For `infill-ls doctor`, which must not import torch itself. Loads no weights and downloads nothing.
+For `infill-ls doctor` and `models`, which must not import torch themselves. Loads no weights and downloads nothing.
+Lines before the last say what it is doing: `{"doing": TEXT}`.
 """
 
 import argparse
@@ -26,14 +27,20 @@ def main() -> None:
     parser.add_argument("--device")
     parser.add_argument("--dtype")
     values = parser.parse_args()
+    _tell("importing torch")
     values.model, choice = _chosen(values.model, values.device)
     found = {"torch": "", "devices": [], **_torch(), **_problems(values.model, values.device, values.dtype)}
     found |= {"model": values.model, "choice": choice}
     found["devices"] += _mlx_devices(values.device)
+    _tell("reading the models' headers")
     usable = not found["device_problem"]
     found["needs"] = _needs(values.model, values.device) if usable else []
     found["catalogue"] = _catalogue(values.device) if usable else None
     print(json.dumps(found))
+
+
+def _tell(doing: str) -> None:
+    print(json.dumps({"doing": doing}), flush=True)
 
 
 def _chosen(model: str, device: str | None) -> tuple[str, str]:
@@ -126,7 +133,8 @@ def _catalogue(device: str | None) -> dict[str, Any]:
     from inference.models.catalogue import ENTRIES
 
     machine = recommend.this_machine(device)
-    found = [{**asdict(one), "fills": one.fills} for one in discovery.found()]
+    others = discovery.found(on_file=lambda done, of: _tell(f"reading what other programs have: {done} of {of} files"))
+    found = [{**asdict(one), "fills": one.fills} for one in others]
     return {
         "found": found,
         "machine": {"device": machine.device, "free_bytes": machine.free_bytes, "total_bytes": machine.total_bytes},

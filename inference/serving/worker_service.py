@@ -8,6 +8,7 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 import msgspec
 import psutil
@@ -44,6 +45,8 @@ class WorkerService:
         self.ended = asyncio.Event()
         self.connections: set[ClientConnection] = set()
         self.jobs = Queue()
+        self.gave_way_to: Path | None = None
+        """The socket of the worker that our clients should ask from now on."""
         self._arguments = arguments
         self._loop = asyncio.get_running_loop()
         self._began = time.monotonic()
@@ -130,6 +133,12 @@ class WorkerService:
         self.jobs.fail(ErrorCode.STOPPED, STOPPED, waiting_only=True)
         self._loop.call_soon(self._end_if_finished)  # after the replies to the refused ones
         self._loop.call_later(FINISH_S, self.ended.set)
+
+    def give_way(self, to: Path) -> None:
+        """The model that we chose has a worker, which listens at `to`: ends as if asked to."""
+        self.gave_way_to = to
+        if self._state.state is not WorkerState.STOPPING:
+            self.shut_down()
 
     # --- How loading goes, on the loop ---
 

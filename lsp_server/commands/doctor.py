@@ -4,19 +4,24 @@ import argparse
 import dataclasses
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from rich.console import Console
 
+from inference.models.printable import printable
+from lsp_server.commands import output
 from lsp_server.commands.arguments import add_model_arguments
 from lsp_server.commands.worker import options_of
 from lsp_server.diagnosis.check import Check, Grade
 from lsp_server.diagnosis.file_report import examine_file, examine_grammars, examine_settings, partner_of
 from lsp_server.diagnosis.machine import examine
+from lsp_server.diagnosis.probe import Tell
 from lsp_server.diagnosis.server import examine_server
 from lsp_server.settings.schema import json_schema
 
 EXIT_USAGE = 2
+_NAME_COLUMNS = 24
 _STYLES = {Grade.OK: "green", Grade.WARN: "yellow", Grade.FAIL: "bold red"}
 
 
@@ -38,31 +43,36 @@ def run(args: argparse.Namespace) -> int:
     if args.at and not args.file:
         print("infill-ls: --at LINE:COL needs a FILE", file=sys.stderr)
         return EXIT_USAGE
-    checks = _examine(args)
+    checks: list[Check] = []
+    with output.doing(as_json=args.json) as tell:
+        for check in _examine(args, tell):
+            checks.append(check)
+            if not args.json:
+                _show(check)
     healthy = all(check.verdict is not Grade.FAIL for check in checks)
     if args.json:
         print(json.dumps({"healthy": healthy, "checks": [dataclasses.asdict(check) for check in checks]}))
-    else:
-        _show(checks)
     return 0 if healthy else 1
 
 
-def _examine(args: argparse.Namespace) -> list[Check]:
+def _examine(args: argparse.Namespace, tell: Tell) -> Iterator[Check]:
     """The checks of the machine, of the settings in effect here, and of the file, if given."""
     path, options = (args.file or Path()).absolute(), options_of(args)
+    yield from examine(options, tell)
     of_settings, configuration = examine_settings(path)
     settings = configuration.at(path)
-    of_file = examine_file(args.file, args.at, settings) if args.file else ()
-    partner = None if options.partner else partner_of(configuration, settings)
-    of_partner = examine_server(partner) if partner else ()
-    return [*examine(options), *of_partner, examine_grammars(), *of_settings, *of_file]
+    if not options.partner and (partner := partner_of(configuration, settings)):
+        yield from examine_server(partner)
+    yield examine_grammars()
+    yield from of_settings
+    if args.file:
+        yield from examine_file(args.file, args.at, configuration)
 
 
-def _show(checks: list[Check]) -> None:
+def _show(check: Check) -> None:
     console = Console(highlight=False, soft_wrap=True, markup=False)
-    width = max(len(check.name) for check in checks)
-    for check in checks:
-        console.print(f"{check.verdict:4}", style=_STYLES[check.verdict], end="  ")
-        console.print(f"{check.name:{width}}  {check.found}")
-        if check.advice:
-            console.print(f"{'':{width + 8}}{check.advice}", style="bold")
+    console.print(f"{check.verdict:4}", style=_STYLES[check.verdict], end="  ")
+    console.print(f"{printable(check.name):{_NAME_COLUMNS}}  {printable(check.found)}")
+    if check.advice:
+        console.print(f"{'':{_NAME_COLUMNS + 8}}{printable(check.advice)}", style="bold")
+    sys.stdout.flush()

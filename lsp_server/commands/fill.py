@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import itertools
 import os
-import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -12,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from inference.messages import MAX_STEPS, ErrorCode, Snippet
-from inference.models.catalogue import EMBEDDED, FIRST
+from inference.models.catalogue import AUTO, EMBEDDED, FIRST
+from inference.models.printable import say
 from lsp_server import carve
 from lsp_server.commands import output
 from lsp_server.commands.arguments import (
@@ -31,7 +31,6 @@ from lsp_server.fill.candidates import current_texts, without_new_holes
 from lsp_server.fill.pipeline import Budget, FillOptions, fill, left_as_they_are
 from lsp_server.settings.launch import worker_options
 from lsp_server.settings.layers import Layer, resolve
-from lsp_server.settings.privacy import why_off
 from lsp_server.settings.resolver import Configuration, configuration_for
 from lsp_server.settings.schema import MOST_CANDIDATES, Settings
 from lsp_server.syntax.languages import language_of
@@ -101,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
     except (BadInput, NothingFound, WorkerFailure) as error:
         if args.json and isinstance(error, NothingFound | StillLoadingError):
             output.show_reason(file.snapshot, file.spans, str(error))
-        say(str(error))
+        say(error)
         refused = isinstance(error, WorkerFailure) and error.code in (ErrorCode.MODEL, ErrorCode.BAD_REQUEST)
         return EXIT_BAD_INPUT if refused or isinstance(error, BadInput) else EXIT_FAILED
     output.show(report, file.file, args)
@@ -110,10 +109,6 @@ def run(args: argparse.Namespace) -> int:
     if report.makes_do:
         say(_MAKES_DO)
     return 0
-
-
-def say(message: str) -> None:
-    print(f"infill-ls: {' '.join(message.split())}", file=sys.stderr)
 
 
 def _file_to_fill(args: argparse.Namespace) -> FileToFill:
@@ -125,7 +120,7 @@ def _file_to_fill(args: argparse.Namespace) -> FileToFill:
     path = Path(os.path.abspath(name))  # noqa: PTH100 - does not follow links
     configuration = configured(path, args)
     settings = configuration.at(path)
-    real = require_allowed(name, path, settings)
+    real = require_allowed(name, configuration)
     text = read_standard_input() if from_stdin else read_named_file(name, real)
     snapshot = Document(path.as_uri(), language_of(str(path)), 0, text).snapshot()
     spans = tuple(_spans(snapshot, args, settings.marker))
@@ -143,14 +138,15 @@ def configured(path: Path, args: argparse.Namespace) -> Configuration:
     return configuration
 
 
-def require_allowed(file: Path, path: Path, settings: Settings) -> Path:
-    """The real path of the file. Raises BadInput if it, or the target of a link on its path, may not be filled."""
-    names = names_of(path)
-    if os.path.realpath(file) != str(names[-1]):
+def require_allowed(file: Path, configuration: Configuration) -> Path:
+    """The real path of the file. Raises BadInput if it, or the target of a link on its path, may not be read."""
+    path = Path(os.path.abspath(file))  # noqa: PTH100 - does not follow links
+    real = names_of(path)[-1]
+    if os.path.realpath(file) != str(real):
         raise BadInput(f"{file}: '..' behind a link leads elsewhere than its name says; give the path without it")
-    if reason := why_off(path.as_posix(), language_of(str(path)), settings, [name.as_posix() for name in names]):
+    if reason := configuration.why_unreadable(path, language_of(str(path))):
         raise BadInput(f"{file}: {reason}")
-    return names[-1]
+    return real
 
 
 def _spans(snapshot: Snapshot, args: argparse.Namespace, marker: str) -> list[carve.Span]:
@@ -201,7 +197,7 @@ async def _fill(file: FileToFill, args: argparse.Namespace) -> output.FillReport
         raise NothingFound(result.why_empty(budget))
     model, device = (status.model, status.device) if status else (file.settings.model, "")
     ms = (time.monotonic() - began_s) * 1000
-    makes_do = model == EMBEDDED and bool(status and status.choice)
+    makes_do = model == EMBEDDED and options.model == AUTO
     return output.FillReport(file.snapshot, file.spans, candidates, model, device, ms, makes_do)
 
 
@@ -227,9 +223,11 @@ async def _budget_once_loaded(client: WorkerClient, file: FileToFill, args: argp
 
 
 async def _context(client: WorkerClient, file: FileToFill) -> tuple[Snippet, ...]:
-    offset, wanted, folders = file.spans[0].start, file.settings.context, file.configuration.readable_folders
+    offset, wanted = file.spans[0].start, file.settings.context
     with closing(ContextSource()) as source:
-        return await source.for_hole(file.snapshot, offset, wanted, client.last_status, folders=folders)
+        return await source.for_hole(
+            file.snapshot, offset, wanted, client.last_status, configuration=file.configuration
+        )
 
 
 def _number(least: int, most: int) -> Callable[[str], int]:

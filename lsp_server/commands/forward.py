@@ -5,10 +5,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.util import find_spec
+
+from lsp_server.worker.processes import child_command
 
 BENCHMARKS = ("latency", "passes", "server", "editor", "infilling", "next-edit", "edit-models")
 EXIT_USAGE = 2
+_INTERRUPTED_S = 0.5
+"""How long a program that was interrupted with us may take to end."""
 
 
 def bench(arguments: Sequence[str]) -> int:
@@ -35,8 +40,12 @@ def _run(module: str, arguments: Sequence[str], **environment: str) -> int:
     if find_spec(module) is None:
         print("infill-ls: this runs from a checkout of infill-ls; the package leaves it out", file=sys.stderr)
         return EXIT_USAGE
-    # -P: the current folder may hold modules of the same name, and is not to be trusted
-    words = [sys.executable, "-P", "-m", module, *arguments]
-    with subprocess.Popen(words, env={**os.environ, **environment}) as program:
-        signal.signal(signal.SIGTERM, lambda *_: program.terminate())  # or it would go on alone
-        return program.wait()
+    with subprocess.Popen(child_command(module, *arguments), env={**os.environ, **environment}) as program:
+        signal.signal(signal.SIGTERM, lambda *_: program.terminate())
+        try:
+            return program.wait()
+        except KeyboardInterrupt:  # a terminal interrupts both, and anything else us alone
+            with suppress(subprocess.TimeoutExpired):
+                return program.wait(_INTERRUPTED_S)
+            program.send_signal(signal.SIGTERM if os.name == "nt" else signal.SIGINT)
+            return program.wait()

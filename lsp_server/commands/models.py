@@ -11,9 +11,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from inference.models.catalogue import EMBEDDED
+from inference.models.catalogue import AUTO, EMBEDDED
+from inference.models.printable import printable, say
 from inference.remote import address
-from lsp_server.commands import forward
+from lsp_server.commands import forward, output
 from lsp_server.commands.arguments import settings_of
 from lsp_server.diagnosis.models import next_step, setting_of
 from lsp_server.diagnosis.probe import probe
@@ -51,7 +52,8 @@ def run(args: argparse.Namespace) -> int:
     if address.is_url(model) and not args.device:
         return _tell_of_server(model, as_json=args.json)
     try:
-        found = probe(WorkerOptions(device=args.device))
+        with output.doing(as_json=args.json) as tell:
+            found = probe(WorkerOptions(device=args.device), tell)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         return _fail(f"this machine could not be examined: {error}; run: infill-ls doctor")
     if not found["catalogue"]:
@@ -68,7 +70,7 @@ async def _end_embedded(options: WorkerOptions) -> int:
     with suppress(WorkerFailure, TimeoutError):
         async with asyncio.timeout(_WORKER_S), WorkerClient(options, name="infill-ls models") as client:
             status = await client.status()
-            if status and status.choice and status.model == EMBEDDED and await client.shut_down():
+            if status and options.model == AUTO and status.model == EMBEDDED and await client.shut_down():
                 print("ended the worker that ran the bundled model; the next fill starts one with the best model here")
     return 0
 
@@ -78,7 +80,7 @@ def _tell_of_server(url: str, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps({"server": url, "models": [], "recommended": None}))
     else:
-        print(f"The model is that of a server, {url}; infill-ls doctor says how it is.")
+        print(f"The model is that of a server, {printable(url)}; infill-ls doctor says how it is.")
         print("To see which models run on this machine: infill-ls models --device cpu (or cuda, mps)")
     return 0
 
@@ -91,7 +93,7 @@ def _show(catalogue: dict[str, Any]) -> None:
         table.add_column(heading, overflow="fold")
     for model in models:
         style = "bold green" if model["name"] == best else "" if model["verdict"] == "runs" else "dim"
-        table.add_row(*_cells(model, sources), style=style)
+        table.add_row(*map(printable, _cells(model, sources)), style=style)
     console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else _WIDE)
     console.print(table)
     console.print()
@@ -103,7 +105,7 @@ def _show(catalogue: dict[str, Any]) -> None:
         console.print(_found(catalogue["found"]))
         console.print()
     advice = next_step(catalogue)
-    console.print(f"Best here: {best}. {advice[:1].upper()}{advice[1:]}", style="bold", soft_wrap=True)
+    console.print(printable(f"Best here: {best}. {advice[:1].upper()}{advice[1:]}"), style="bold", soft_wrap=True)
 
 
 def _found(found: list[dict[str, Any]]) -> Table:
@@ -114,7 +116,7 @@ def _found(found: list[dict[str, Any]]) -> Table:
     for one in found:
         use = one["problem"] or f'model = "{setting_of(one)}"'
         style = "" if one["fills"] else "dim"
-        table.add_row(one["name"], one["program"], size(one["bytes_"]), use, style=style)
+        table.add_row(*map(printable, (one["name"], one["program"], size(one["bytes_"]), use)), style=style)
     return table
 
 
@@ -134,5 +136,5 @@ def _cells(model: dict[str, Any], sources: list[str]) -> tuple[str, ...]:
 
 
 def _fail(why: str) -> int:
-    print(f"infill-ls models: {why}", file=sys.stderr)
+    say(why, "infill-ls models")
     return 1

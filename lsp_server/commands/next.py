@@ -15,20 +15,21 @@ from typing import Any
 from inference.messages import WorkerOptions
 from inference.models import catalogue, downloads
 from inference.models.catalogue import AUTO, EMBEDDED
+from inference.models.printable import printable, say
 from lsp_server.commands import output
 from lsp_server.commands.arguments import (
     add_model_arguments,
     add_shape_arguments,
     add_trust_argument,
 )
-from lsp_server.commands.fill import EXIT_BAD_INPUT, configured, require_allowed, say
+from lsp_server.commands.fill import EXIT_BAD_INPUT, configured, require_allowed
 from lsp_server.documents.change import Change, difference
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import Encoding, LineIndex
 from lsp_server.documents.reading import BadInput, read_named_file, read_standard_input
 from lsp_server.documents.writing import replace_text
 from lsp_server.next_edit import model
-from lsp_server.next_edit.finder import MOST_OFFERS, nearest, next_edits
+from lsp_server.next_edit.finder import MOST_OFFERS, HalfRenameError, nearest, next_edits, renames_left
 from lsp_server.next_edit.renames import NextEdit
 from lsp_server.next_edit.service import Propose, Situation, nobody
 from lsp_server.settings.launch import edit_model_options, worker_options
@@ -40,6 +41,7 @@ from lsp_server.worker.options import is_remote
 STDIN = "-"
 _MOST_REWRITES = 8
 """How often to ask an edit model, which may rewrite what it wrote."""
+_MOST_EDITS = 5_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,19 +60,27 @@ def run(args: argparse.Namespace) -> int:
     try:
         path = Path(os.path.abspath(args.file))  # noqa: PTH100 - does not follow links
         configuration = configured(path, args)
-        settings = configuration.at(path)
-        real = require_allowed(args.file, path, settings)
+        real = require_allowed(args.file, configuration)
         text = read_named_file(args.file, real)
-        old = read_standard_input() if args.since == STDIN else read_named_file(Path(args.since))
+        old = read_standard_input() if args.since == STDIN else _read_old(args)
         document = Document(path.as_uri(), language_of(str(path)), 0, text)
         edits, result = asyncio.run(_edits_with_model(document.snapshot(), old, configuration, args))
         if args.write and edits:
             replace_text(args.file, real, text, result)
+    except HalfRenameError as error:
+        say(f"{args.file}: {error}; nothing was changed: rename it with your editor's language server")
+        return EXIT_BAD_INPUT
     except BadInput as error:
-        say(str(error))
+        say(error)
         return EXIT_BAD_INPUT
     _show(args, text, edits, result)
     return 0
+
+
+def _read_old(args: argparse.Namespace) -> str:
+    """The older text, from a file that is judged like the other one. Raises BadInput."""
+    file = Path(args.since)
+    return read_named_file(file, require_allowed(file, configured(file.absolute(), args)))
 
 
 async def _edits_with_model(
@@ -114,21 +124,26 @@ def _has_model(options: WorkerOptions) -> bool:
 async def all_edits(now: Snapshot, old: str, propose: Propose = nobody) -> tuple[list[dict[str, Any]], str]:
     """The edits that follow from the change from `old`, and the text with all of them.
 
-    Each edit applies to the text after the previous one. Their ranges are those of the protocol, in UTF-16.
+    Each edit applies to the text after the previous one. Their ranges are those of the protocol, in UTF-16. Raises
+    HalfRenameError: a rename is made everywhere or not at all.
     """
     edits: list[dict[str, Any]] = []
-    earlier, cursor = [old], difference(old, now.text).start
-    while len(edits) < MOST_OFFERS:
+    earlier, cursor, renames = [old], difference(old, now.text).start, renames_left(now, old)
+    while len(edits) < _MOST_EDITS:
         found, text = next_edits(now, [old]), now.text
-        if not (found := found or list(await propose(Situation(now, earlier, cursor)))):
+        if not found and len(edits) < MOST_OFFERS:
+            found = list(await propose(Situation(now, earlier, cursor)))
+        if not found:
             break
         earlier.insert(0, text)
-        while (offered := nearest(found, cursor)) and len(edits) < MOST_OFFERS:
+        while offered := nearest(found, cursor):
             edits.append(_json(text, offered))
             change = Change(offered.start, text[offered.start : offered.end], offered.text)
             text, cursor = change.applied(text), offered.start
             found = [moved for edit in found if edit is not offered and (moved := edit.after(change)) is not None]
         now = Document(now.uri, now.language_id, 0, text).snapshot()
+    if half := min(renames & renames_left(now, old), default=""):
+        raise HalfRenameError(f"after {len(edits)} places it could not {half} everywhere")
     return edits, now.text
 
 
@@ -145,6 +160,6 @@ def _show(args: argparse.Namespace, text: str, edits: list[dict[str, Any]], resu
     elif args.diff:
         output.write(output.diff(text, result, str(args.file)))
     elif args.write:
-        print(f"{args.file}: {len(edits)} places changed", file=sys.stderr)
+        print(f"{printable(args.file)}: {len(edits)} places changed", file=sys.stderr)
     else:
         output.write(result)

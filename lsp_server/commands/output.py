@@ -3,9 +3,11 @@
 import argparse
 import difflib
 import json
+import math
 import re
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +17,7 @@ from rich.live import Live
 from rich.text import Text
 
 from inference.messages import Candidate, Draft, Status, WorkerState
+from inference.models.printable import printable, quoted
 from lsp_server.carve import Span, splice
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.positions import Encoding
@@ -22,6 +25,7 @@ from lsp_server.fill.candidates import count_unfilled, current_texts
 from lsp_server.fill.fitting import visible
 
 _CONTEXT_LINES = 3
+_LINE_EVERY_S = 2.0
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 """A line for a patch tool: only a newline ends it."""
 _SURE, _LIKELY = 0.9, 0.5
@@ -62,12 +66,14 @@ class LiveProgress:
     def status(self, status: Status) -> None:
         """Shows how far the model is loaded."""
         if status.state is WorkerState.LOADING:
-            self._live.update(Text(f"loading {status.model} {status.progress:.0%} {status.detail}", style="dim"))
+            self._live.update(
+                Text(f"loading {printable(status.model)} {status.progress:.0%} {printable(status.detail)}", style="dim")
+            )
 
     def draft(self, draft: Draft) -> None:
         """Shows the current holes, coloured by confidence."""
         view = excerpt(self._snapshot, self._spans, draft)
-        self._live.update(Text.assemble((f"step {draft.step} of {draft.max_steps}\n", "dim"), view))
+        self._live.update(Text.assemble((f"step {draft.step}\n", "dim"), view))
 
 
 @contextmanager
@@ -78,6 +84,30 @@ def progress(snapshot: Snapshot, spans: tuple[Span, ...], args: argparse.Namespa
         return
     with Live(console=Console(stderr=True), transient=True, refresh_per_second=20) as live:
         yield LiveProgress(live, snapshot, spans)
+
+
+@contextmanager
+def doing(*, as_json: bool) -> Iterator[Callable[[str], None]]:
+    """Receives what a command is doing, "" for nothing: shown below the output on a terminal, else in a line now and
+    then, and not at all to a program that reads JSON.
+    """
+    console, last_s = Console(stderr=True, highlight=False), -math.inf
+    status = console.status("")
+
+    def show(what: str) -> None:
+        status.update(Text(f"{printable(what)} …"))
+        (status.start if what else status.stop)()
+
+    def print_now_and_then(what: str) -> None:
+        nonlocal last_s
+        if what and not as_json and time.monotonic() - last_s >= _LINE_EVERY_S:
+            last_s = time.monotonic()
+            print(f"{printable(what)} …", file=sys.stderr, flush=True)
+
+    try:
+        yield show if console.is_terminal else print_now_and_then
+    finally:
+        status.stop()
 
 
 def excerpt(snapshot: Snapshot, spans: tuple[Span, ...], draft: Draft) -> Text:
@@ -115,7 +145,9 @@ def show(report: FillReport, file: Path, args: argparse.Namespace) -> None:
     elif args.diff:
         write(diff(report.snapshot.text, report.text, str(file)))
     elif args.write:
-        print(f"{file}: {report.filled} of {len(report.spans)} filled in {report.ms:.0f} ms", file=sys.stderr)
+        print(
+            f"{printable(file)}: {report.filled} of {len(report.spans)} filled in {report.ms:.0f} ms", file=sys.stderr
+        )
     else:
         write(report.text)
 
@@ -131,7 +163,7 @@ def diff(old: str, new: str, name: str) -> str:
     """A unified diff from the text of the file `name` to the result."""
     before, after = (_LINE.findall(text) for text in (old, new))
     inside = name.lstrip("/")  # `git apply` and `patch -p1` accept no absolute path
-    lines = difflib.unified_diff(before, after, f"a/{inside}", f"b/{inside}")
+    lines = difflib.unified_diff(before, after, quoted(f"a/{inside}"), quoted(f"b/{inside}"))
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
+from inference.models.printable import LogFormatter, say
 from lsp_server.commands.arguments import add_model_arguments, add_trust_argument, given_settings
 from lsp_server.lsp.transports import ByteWriter, ListeningServer, StartConversation, address, stdio, tcp
 from lsp_server.lsp.transports.address import ListenAddress
@@ -96,7 +97,7 @@ async def _open(
 
 
 def _refuse(why: str) -> int:
-    print(f"infill-ls serve: {why}", file=sys.stderr)
+    say(why, "infill-ls serve")
     return EXIT_USAGE
 
 
@@ -117,7 +118,7 @@ def _exit_within(seconds: float, status: int) -> None:
 def _log_to_stderr(level: str) -> None:
     """Our own log. The libraries' are silenced: they would write whole messages, including document text."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(LogFormatter("%(asctime)s %(levelname)s %(message)s"))
     ours = logging.getLogger("lsp_server")
     ours.addHandler(handler)
     ours.setLevel(level.upper())

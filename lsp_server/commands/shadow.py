@@ -12,6 +12,7 @@ from rich.bar import Bar
 from rich.console import Console
 from rich.table import Table
 
+from inference.models.printable import printable
 from lsp_server.commands.stats import EXIT_FAILED, EXIT_NONE, days, forget, warn
 from lsp_server.shadow.report import read_rows, report
 from lsp_server.usage import store
@@ -44,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
             return forget("shadow", store.forget_pairs, "compared requests forgotten; the statistics in {file} stay.")
         return _print(args)
     except (UsageFileError, sqlite3.Error, OSError) as error:
-        print(f"infill-ls shadow: {error}", file=sys.stderr)
+        warn("shadow", str(error))
         return EXIT_FAILED
 
 
@@ -68,15 +69,15 @@ def _show(found: dict[str, Any], *, as_html: bool) -> None:
     console = Console(highlight=False, markup=False, width=width, record=as_html, file=page)
     for comparison in found["comparisons"]:
         _show_comparison(console, comparison)
-    console.print(f"\nRecorded in {found['file']}; infill-ls shadow forget deletes it.", soft_wrap=True)
+    console.print(f"\nRecorded in {printable(found['file'])}; infill-ls shadow forget deletes it.", soft_wrap=True)
     if as_html:
         print(console.export_html(inline_styles=True))
 
 
 def _show_comparison(console: Console, comparison: dict[str, Any]) -> None:
-    main, other = comparison["main"], comparison["other"]
+    main, other = printable(comparison["main"]), printable(comparison["other"])
     console.print(f"\n{main} (shown to you) and {other} (asked silently)", style="bold", soft_wrap=True)
-    console.print(comparison["verdict"], soft_wrap=True)
+    console.print(printable(comparison["verdict"]), soft_wrap=True)
     outcomes = ", ".join(f"{count} {name}" for name, count in comparison["outcomes"].items())
     console.print(f"{comparison['requests']} requests; {other}: {outcomes}.")
     if None not in comparison["median_ms"]:
@@ -84,7 +85,7 @@ def _show_comparison(console: Console, comparison: dict[str, Any]) -> None:
         console.print("Median time: " + ", ".join(f"{name} {time_ms:,.0f} ms" for name, time_ms in times))
     console.print(_table(main, other, comparison["lines"]))
     for note in comparison["notes"]:
-        console.print(f"- {note}", style="dim")
+        console.print(f"- {printable(note)}", style="dim")
 
 
 def _table(main: str, other: str, lines: list[dict[str, Any]]) -> Table:
@@ -100,5 +101,5 @@ def _table(main: str, other: str, lines: list[dict[str, Any]]) -> Table:
         interval = f"{line['low']:+.3f} to {line['high']:+.3f}" if has_interval else "-"
         bar = Bar(2 * most, line["low"] + most, line["high"] + most, width=_PLOT_COLUMNS) if has_interval else ""
         figures = f"{line['main']:.3f}", f"{line['other']:.3f}", f"{line['difference']:+.3f}"
-        table.add_row(line["name"], str(line["holes"]), *figures, interval, bar)
+        table.add_row(printable(line["name"]), str(line["holes"]), *figures, interval, bar)
     return table

@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from inference.models.printable import printable, say
 from lsp_server.usage import store
 from lsp_server.usage.figures import ESTIMATE, FEW, report
 from lsp_server.usage.place import usage_file
@@ -39,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         return _forget_all() if args.action else _print(args)
     except (UsageFileError, sqlite3.Error, OSError) as error:
-        print(f"infill-ls stats: {error}", file=sys.stderr)
+        warn("stats", str(error))
         return EXIT_FAILED
 
 
@@ -58,14 +59,14 @@ def forget(command: str, delete: Callable[[sqlite3.Connection], int], said: str)
     """Runs `delete` on the user's file, and says how much it deleted. Raises UsageFileError, sqlite3.Error, OSError."""
     file = usage_file()
     if not file.exists() and not file.is_symlink() and not set_aside(file):
-        print(f"Nothing is recorded in {file}.")
+        print(f"Nothing is recorded in {printable(file)}.")
         return 0
     connection, moved = store.open_store(file)
     with closing(connection):
-        print(f"{delete(connection)} {said.format(file=file)}")
+        print(f"{delete(connection)} {said.format(file=printable(file))}")
     warn(command, moved)
     for other in forget_set_aside(file):
-        print(f"Left as it is, since it was never ours: {other}")
+        print(f"Left as it is, since it was never ours: {printable(other)}")
     return 0
 
 
@@ -84,7 +85,7 @@ def _print(args: argparse.Namespace) -> int:
 def warn(command: str, message: str) -> None:
     """Prints any problem, as one of the program's commands."""
     if message:
-        print(f"infill-ls {command}: {message}", file=sys.stderr)
+        say(message, f"infill-ls {command}")
 
 
 def _show(found: dict[str, Any]) -> None:
@@ -105,7 +106,7 @@ def _show(found: dict[str, Any]) -> None:
     if found["lost_events"]:
         console.print(f"\n{found['lost_events']} events are missing: the disk was too slow for them.")
     where = "infill-ls records lengths, times and similarities, no text and no file names, and sends nothing"
-    console.print(f"\n{where}: {found['file']}", soft_wrap=True)
+    console.print(f"\n{where}: {printable(found['file'])}", soft_wrap=True)
     console.print('infill-ls stats forget deletes it; the setting statistics = "off" ends it.', soft_wrap=True)
 
 
@@ -155,7 +156,7 @@ def _show_group(console: Console, title: str, groups: dict[str, Any]) -> None:
         share = (one["whole"] + one["part"]) / one["shown"]
         seen = one["later"] if one["later"]["seen"] else one["at_save"]
         table.add_row(
-            name,
+            printable(name),
             str(one["shown"]),
             f"{share:.0%}",
             _bar(share, 12),

@@ -6,6 +6,7 @@ import json
 
 from rich.console import Console
 
+from inference.models.printable import printable
 from lsp_server.diagnosis.workers import describe_status, survey_as_json
 from lsp_server.worker.survey import Survey, survey
 
@@ -37,7 +38,7 @@ def _show(found: Survey) -> None:
     for worker in found.running:
         state = worker.status.state.value
         console.print(state, style=_STYLES.get(state, "yellow"), end=": ")
-        console.print(describe_status(worker.status), markup=False)
+        console.print(printable(describe_status(worker.status)), markup=False)
     for silent in found.silent:
         console.print("silent", style="red", end=": ")
-        console.print(str(silent), markup=False)
+        console.print(printable(silent), markup=False)

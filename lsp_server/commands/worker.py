@@ -5,12 +5,14 @@ import asyncio
 import math
 import os
 import subprocess
-import sys
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from inference.messages import ErrorCode
+from inference.messages import ErrorCode, Status
+from inference.models.printable import printable, say
 from lsp_server.commands.arguments import add_model_arguments, settings_of
+from lsp_server.commands.output import doing
 from lsp_server.diagnosis.workers import describe_status
 from lsp_server.settings.launch import worker_options
 from lsp_server.settings.schema import LONGEST_IDLE_S
@@ -40,17 +42,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Runs, starts or stops the worker. Exit status 1 if that failed."""
     for problem in settings_of(args)[1]:
-        print(f"infill-ls worker: {problem}", file=sys.stderr)
+        say(problem, NAME)
     options = options_of(args)
     if args.where:
-        print(paths_of(options).socket)
+        print(printable(paths_of(options).socket))
         return 0
     try:
         if args.stop:
             return asyncio.run(_stop(options))
         return asyncio.run(_start(options)) if args.background else _run_here(options)
     except WorkerFailure as failure:
-        print(f"infill-ls worker: {failure}", file=sys.stderr)
+        say(failure, NAME)
         return 1
 
 
@@ -71,7 +73,15 @@ def _run_here(options: WorkerOptions) -> int:
 
 
 async def _start(options: WorkerOptions) -> int:
-    async with WorkerClient(options, name=NAME) as client:
+    with doing(as_json=False) as tell:
+        return await _started(options, tell)
+
+
+async def _started(options: WorkerOptions, tell: Callable[[str], None]) -> int:
+    def on_status(status: Status) -> None:
+        tell(f"loading {status.model} {status.progress:.0%} {status.detail}" if status.state == "loading" else "")
+
+    async with WorkerClient(options, name=NAME, on_status=on_status) as client:
         try:
             await alive.load(client)
             if client.state not in (ClientState.READY, ClientState.BUSY):
@@ -81,7 +91,7 @@ async def _start(options: WorkerOptions) -> int:
             if str(log) in str(failure) or not log.is_file():
                 raise
             raise WorkerFailure(failure.code, f"{failure} (log: {log})") from None
-        print(describe_status(client.last_status) if client.last_status else "")
+        print(printable(describe_status(client.last_status)) if client.last_status else "")
         return 0
 
 

@@ -4,15 +4,13 @@ import os
 import stat
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lsp_server.documents.links import names_of
 from lsp_server.documents.reading import Unreadable, read_text
-from lsp_server.settings.privacy import ReadableFolder, innermost_folder, why_off
 from lsp_server.syntax.languages import language_of
 
 MAX_SOURCE_BYTES = 200_000
@@ -37,6 +35,28 @@ class CachedFile:
     text: str
 
 
+@dataclass(frozen=True)
+class Readable:
+    """What may be read: the files in `folders` for which `why_unreadable`, given path and language, finds none."""
+
+    folders: tuple[Path, ...]
+    why_unreadable: Callable[[Path, str], str | None]
+
+    def allowed(self, path: Path, language_id: str = "") -> Path | None:
+        """The real path of a file that the model may see under all its names, else None. Raises OSError."""
+        real = Path(os.path.realpath(path, strict=True))
+        folder = self.folder_of(real)
+        if folder is None or _NOT_OURS & set(real.parts[len(folder.parts) :]):
+            return None
+        languages = {language_of(str(path)), language_id}
+        return None if any(self.why_unreadable(path, language) for language in languages) else real
+
+    def folder_of(self, place: Path) -> Path | None:
+        """The innermost folder that contains `place`, by its name alone; None if none does."""
+        holding = [folder for folder in self.folders if place.is_relative_to(folder)]
+        return max(holding, key=lambda folder: len(folder.parts), default=None)
+
+
 class FileCache:
     """The most recently read files and search results. Reads nothing after `until`, by `time.monotonic()`."""
 
@@ -55,7 +75,7 @@ class FileCache:
             self._searches[key] = now + _LOOKUP_S, found
         return found
 
-    def read(self, path: Path, folders: Sequence[ReadableFolder]) -> CachedFile | None:
+    def read(self, path: Path, readable: Readable) -> CachedFile | None:
         """The file, reread if it has changed; None if it may not be read or is no reasonable text. Raises TooLate."""
         if time.monotonic() > self.until:
             raise TooLate
@@ -63,7 +83,7 @@ class FileCache:
             about = path.stat()
             if not stat.S_ISREG(about.st_mode) or about.st_size > MAX_SOURCE_BYTES:
                 return None
-            real = allowed(path, folders)
+            real = readable.allowed(path)
         except (OSError, ValueError):  # it does not exist, its name contains a NUL, or its links form a circle
             return None
         return self._current(real, (about.st_mtime_ns, about.st_size)) if real else None
@@ -83,18 +103,3 @@ class FileCache:
         while len(self._files) > _MAX_FILES:
             self._files.popitem(last=False)
         return file
-
-
-def allowed(path: Path, folders: Sequence[ReadableFolder], language_id: str = "") -> Path | None:
-    """The real path of a file in `folders` that the model may see under all its names, else None. Raises OSError."""
-    real = Path(os.path.realpath(path, strict=True))
-    folder = innermost_folder(real, folders)
-    if folder is None or _NOT_OURS & set(real.parts[len(folder.root.parts) :]):
-        return None
-    names = names_of(path)
-    links = [name.as_posix() for name in names]
-    holding = [folder, *filter(None, (innermost_folder(name, folders) for name in names))]
-    languages = {language_of(str(path)), language_id}
-    judges = [(each.settings, language) for each in holding for language in languages]
-    is_off = any(why_off(path.as_posix(), language, settings, links) for settings, language in judges)
-    return None if is_off else real

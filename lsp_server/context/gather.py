@@ -9,11 +9,10 @@ from pathlib import Path
 from tree_sitter import Tree
 
 from inference.messages import Snippet
-from lsp_server.context.file_cache import MAX_SOURCE_BYTES, CachedFile, FileCache, allowed
+from lsp_server.context.file_cache import MAX_SOURCE_BYTES, CachedFile, FileCache, Readable
 from lsp_server.context.imports import Import, candidate_paths, imports, may_be_module
 from lsp_server.context.outline import definitions, outline
 from lsp_server.context.similar import LineWindow, identifiers_around, most_like, windows
-from lsp_server.settings.privacy import ReadableFolder, innermost_folder
 from lsp_server.syntax.parsing import parse
 from lsp_server.syntax.source import well_formed
 
@@ -43,7 +42,7 @@ class ContextQuery:
     tree: Tree | None
     line: int
     others: tuple[Buffer, ...]
-    folders: tuple[ReadableFolder, ...]
+    readable: Readable
 
 
 def gather(query: ContextQuery, cache: FileCache) -> Iterator[Snippet]:
@@ -62,7 +61,7 @@ def imported(query: ContextQuery, cache: FileCache) -> Iterator[Snippet]:
     reader = _ImportReader(cache, query)
     for file, names in reader.follow(document, imports(document.language_id, query.tree), _MAX_REEXPORTS):
         if text := outline(definitions(file.language_id, file.text), names):
-            yield Snippet(_shown_path(file.path, query.folders), well_formed(_whole_lines(text)))
+            yield Snippet(_shown_path(file.path, query.readable), well_formed(_whole_lines(text)))
 
 
 def open_parts(query: ContextQuery) -> Iterator[Snippet]:
@@ -73,14 +72,14 @@ def open_parts(query: ContextQuery) -> Iterator[Snippet]:
         if len(buffer.text) <= MAX_SOURCE_BYTES and "\0" not in buffer.text:
             best = most_like(wanted, _windows(buffer.text))
             if best is not None:
-                yield Snippet(_shown_path(buffer.path, query.folders), well_formed(best.text))
+                yield Snippet(_shown_path(buffer.path, query.readable), well_formed(best.text))
 
 
 class _ImportReader:
     """Finds the files that imports refer to."""
 
     def __init__(self, cache: FileCache, query: ContextQuery) -> None:
-        self._cache, self._folders = cache, query.folders
+        self._cache, self._readable = cache, query.readable
         self._buffers = {buffer.path: buffer for buffer in query.others}
         self._seen = {query.document.path}
 
@@ -88,7 +87,7 @@ class _ImportReader:
         self, importer: Buffer | CachedFile, wanted: Sequence[Import], depth: int
     ) -> Iterator[tuple[CachedFile, tuple[str, ...]]]:
         """Each imported file with the wanted names. No file comes twice."""
-        folder = innermost_folder(importer.path, self._folders)
+        folder = self._readable.folder_of(importer.path)
         if folder is None:
             return
         for one in wanted:
@@ -115,17 +114,17 @@ class _ImportReader:
             yield file, () if all_missing else names
         yield from self.follow(file, passed_on, depth - 1)
 
-    def _find(self, importer: Buffer | CachedFile, one: Import, folder: ReadableFolder) -> list[tuple[Path, Import]]:
+    def _find(self, importer: Buffer | CachedFile, one: Import, folder: Path) -> list[tuple[Path, Import]]:
         """The files that an import refers to, each with the wanted names."""
         found = []
-        for paths, meant in candidate_paths(importer.language_id, one, importer.path, folder.root):
-            file = next((file for path in paths if (file := self._cache.read(path, self._folders))), None)
+        for paths, meant in candidate_paths(importer.language_id, one, importer.path, folder):
+            file = next((file for path in paths if (file := self._cache.read(path, self._readable))), None)
             if file is not None:
                 found.append((file.path, meant))
         return found
 
     def _read(self, path: Path) -> CachedFile | None:
-        file = self._cache.read(path, self._folders)
+        file = self._cache.read(path, self._readable)
         buffer = self._buffers.get(file.path) if file else None
         return replace(file, text=buffer.text) if file and buffer else file
 
@@ -142,24 +141,24 @@ def _windows(text: str) -> tuple[LineWindow, ...]:
 
 def _resolved(query: ContextQuery) -> ContextQuery:
     """The query with all links resolved, and without the open documents that the model may not see."""
-    folders = tuple(replace(folder, root=Path(os.path.realpath(folder.root))) for folder in query.folders)
+    readable = replace(query.readable, folders=tuple(Path(os.path.realpath(at)) for at in query.readable.folders))
     document = replace(query.document, path=Path(os.path.realpath(query.document.path)))
-    others = [replace(buffer, path=real) for buffer in query.others if (real := _allowed(buffer, folders))]
+    others = [replace(buffer, path=real) for buffer in query.others if (real := _allowed(buffer, readable))]
     others = [buffer for buffer in others if buffer.path != document.path][:MAX_BUFFERS]
-    return replace(query, document=document, others=tuple(others), folders=folders)
+    return replace(query, document=document, others=tuple(others), readable=readable)
 
 
-def _allowed(buffer: Buffer, folders: Sequence[ReadableFolder]) -> Path | None:
+def _allowed(buffer: Buffer, readable: Readable) -> Path | None:
     try:
-        return allowed(buffer.path, folders, buffer.language_id)
+        return readable.allowed(buffer.path, buffer.language_id)
     except (OSError, ValueError):  # not saved yet, or deleted: its links cannot be checked
         return None
 
 
-def _shown_path(path: Path, folders: Sequence[ReadableFolder]) -> str:
+def _shown_path(path: Path, readable: Readable) -> str:
     """The path that the model sees: relative to the workspace folder."""
-    folder = innermost_folder(path, folders)
-    return well_formed(path.relative_to(folder.root).as_posix() if folder else path.name)
+    folder = readable.folder_of(path)
+    return well_formed(path.relative_to(folder).as_posix() if folder else path.name)
 
 
 def _whole_lines(text: str) -> str:

@@ -3,15 +3,15 @@
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from inference.messages import Snippet, Status
-from lsp_server.context.file_cache import FileCache, TooLate
+from lsp_server.context.file_cache import FileCache, Readable, TooLate
 from lsp_server.context.gather import Buffer, ContextQuery, gather
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.uris import local_path
-from lsp_server.settings.privacy import ReadableFolder
+from lsp_server.settings.resolver import Configuration
 from lsp_server.settings.schema import ContextSettings
 
 log = logging.getLogger(__name__)
@@ -44,18 +44,19 @@ class ContextSource:
         settings: ContextSettings,
         status: Status | None,
         *,
-        folders: Sequence[ReadableFolder],
+        configuration: Configuration,
         opened: Iterable[Document] = (),
         max_ms: int = ASKED_MS,
     ) -> tuple[Snippet, ...]:
-        """The parts of other files that help at `offset`, from `folders` and `opened`; none if the model uses none."""
+        """The parts of other files that help at `offset`, from the workspace and `opened`; none if unused."""
         max_tokens = min(settings.max_tokens, status.context_tokens if status else 0)
         document = _buffer_of(snapshot)
         if not settings.enabled or not max_tokens or document is None:
             return ()
         buffers = tuple(buffer for other in opened if (buffer := _buffer_of(other)) is not None)
         line = snapshot.lines.line_of(offset)
-        query = ContextQuery(document, snapshot.tree, line, buffers, tuple(folders))
+        readable = Readable(configuration.roots, configuration.why_unreadable)
+        query = ContextQuery(document, snapshot.tree, line, buffers, readable)
         return await self.gather(query, max_tokens, max_ms)
 
     async def gather(self, query: ContextQuery, max_tokens: int, max_ms: int) -> tuple[Snippet, ...]:

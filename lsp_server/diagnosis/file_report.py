@@ -1,7 +1,7 @@
 """Explains why nothing happens in a file or at a position, and which settings apply. Asks no worker."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from lsp_server import carve
@@ -14,7 +14,7 @@ from lsp_server.inline.suggestion import Cursor
 from lsp_server.settings.environment import PREFIX
 from lsp_server.settings.file import NAME
 from lsp_server.settings.launch import partner_options
-from lsp_server.settings.privacy import is_secret, why_off
+from lsp_server.settings.privacy import is_secret
 from lsp_server.settings.resolver import Configuration, configuration_for, workspace_of
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import TABLES, grammar_of, language_of, table_of
@@ -47,16 +47,15 @@ def examine_grammars() -> Check:
     return Check("grammars", Grade.OK, ", ".join(name for name, _ in names))
 
 
-def examine_file(file: Path, position: str | None, settings: Settings) -> Iterator[Check]:
+def examine_file(file: Path, position: str | None, configuration: Configuration) -> Iterator[Check]:
     """Whether `file` gets fills, and whether there is a hole at `position` (LINE:COL), if given."""
     path, language = Path(os.path.abspath(file)), language_of(str(file))  # noqa: PTH100 - links are followed below
-    names = names_of(path)
-    links = [name.as_posix() for name in names]
-    if reason := why_off(path.as_posix(), language, settings, links):
-        yield Check("file", Grade.FAIL, f"{file}: {reason}", _how_to_allow(links, settings))
+    settings = configuration.at(path)
+    if reason := configuration.why_unreadable(path, language):
+        yield Check("file", Grade.FAIL, f"{file}: {reason}", _how_to_allow(path, configuration))
         return
     try:
-        text = read_named_file(file, names[-1])
+        text = read_named_file(file, names_of(path)[-1])
     except BadInput as error:
         yield Check.told("file", Grade.FAIL, str(error), "check the path")
         return
@@ -66,9 +65,10 @@ def examine_file(file: Path, position: str | None, settings: Settings) -> Iterat
     yield _hole_at(snapshot, position, file, settings) if position else _markers(snapshot, settings)
 
 
-def _how_to_allow(names: Sequence[str], settings: Settings) -> str:
+def _how_to_allow(path: Path, configuration: Configuration) -> str:
     """What to do about a file that gets no fills."""
-    if not any(is_secret(name, settings) for name in names):
+    names = [name.as_posix() for name in names_of(path)]
+    if not configuration.is_secret(names, configuration.at(path)):
         return "change that setting; the settings above say where it may come from"
     if any(is_secret(name, Settings()) for name in names):
         return "no setting changes that; rename the file if it holds no secrets"

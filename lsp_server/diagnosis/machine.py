@@ -5,6 +5,7 @@ import os
 import platform
 import re
 import sys
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import psutil
 
 from inference.messages import WorkerOptions
 from lsp_server.diagnosis.check import Check, Grade
-from lsp_server.diagnosis.probe import REINSTALL, probed
+from lsp_server.diagnosis.probe import REINSTALL, Tell, probed
 from lsp_server.diagnosis.server import examine_server
 from lsp_server.diagnosis.workers import describe_status, size
 from lsp_server.usage import store
@@ -31,21 +32,19 @@ PACKAGES = ("torch", "transformers", "pygls", "tree-sitter")
 REMOTE_PACKAGES = ("tokenizers", "httpx2", "pygls", "tree-sitter")
 
 
-def examine(options: WorkerOptions) -> list[Check]:
-    """Every check of this machine, or of the server that has the model. Takes seconds: a process imports torch."""
-    paths = paths_of(options)
-    remote = is_remote(options)
-    return [
-        Check("python", Grade.OK, f"{platform.python_version()} at {sys.executable}"),
-        *(_package(name) for name in (REMOTE_PACKAGES if remote else PACKAGES)),
-        *(examine_server(options) if remote else probed(options)),
-        *(() if remote else (_memory(),)),
-        _worker(),
-        Check("socket", Grade.OK, str(paths.socket)),
-        _folder(paths),
-        log_of(paths),
-        statistics(),
-    ]
+def examine(options: WorkerOptions, tell: Tell) -> Iterator[Check]:
+    """Every check of this machine, or of the server that has the model. `tell` hears what takes so long."""
+    paths, remote = paths_of(options), is_remote(options)
+    yield Check("python", Grade.OK, f"{platform.python_version()} at {sys.executable}")
+    yield from map(_package, REMOTE_PACKAGES if remote else PACKAGES)
+    yield from examine_server(options) if remote else probed(options, tell)
+    if not remote:
+        yield _memory()
+    yield _worker()
+    yield Check("socket", Grade.OK, str(paths.socket))
+    yield _folder(paths)
+    yield log_of(paths)
+    yield statistics()
 
 
 def _package(name: str) -> Check:

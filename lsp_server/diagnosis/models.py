@@ -3,7 +3,6 @@
 import asyncio
 import json
 import math
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any
@@ -12,6 +11,7 @@ from inference.models import catalogue, discovery
 from inference.models.catalogue import EMBEDDED
 from inference.models.extras import shown
 from lsp_server.diagnosis.workers import size
+from lsp_server.worker.processes import child_command
 
 _MOST_FOUND = 2
 _LARGEST_BYTES = {"cpu": 1.3e9}
@@ -93,7 +93,7 @@ async def pull(model: str, report: Callable[[str, int], None]) -> None:
         why = f"the licence of {entry.name} ({entry.licence}) is to be read and accepted"
         raise NotPulled(f"{why}: run in a terminal: infill-ls models pull {entry.name}")
     pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-    words = [sys.executable, "-P", "-m", _MODULE, entry.name, "--json"]
+    words = child_command(_MODULE, entry.name, "--json")
     process = await asyncio.create_subprocess_exec(*words, stdin=nothing, stdout=pipe, stderr=pipe, limit=_LONGEST_LINE)
     assert process.stdout and process.stderr
     try:

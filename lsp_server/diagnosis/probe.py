@@ -2,8 +2,10 @@
 
 import json
 import subprocess
-import sys
-from collections.abc import Iterator
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from shutil import which
 from typing import Any
 
@@ -17,20 +19,22 @@ from lsp_server.diagnosis.check import Check, Grade
 from lsp_server.diagnosis.models import best_of, next_step
 from lsp_server.diagnosis.workers import size
 from lsp_server.worker.options import problem_of, resolved
+from lsp_server.worker.processes import child_command
 
 PROBE_S = 120.0
 """How long the probe may take; it imports torch, which takes long from a cold disk."""
+Tell = Callable[[str], None]
 REINSTALL = f"install it again: {shown(extras.reinstall())}"
 _INSTALL_FOUR_BIT = f"install it: {shown(extras.install('4bit'))}"
 
 
-def probed(options: WorkerOptions) -> Iterator[Check]:
-    """What only torch and the engine can tell."""
+def probed(options: WorkerOptions, tell: Tell) -> Iterator[Check]:
+    """What only torch and the engine can tell. `tell` hears what takes so long."""
     if unusable := problem_of(options):
         yield Check.told("model", Grade.FAIL, unusable)
         return
     try:
-        found = probe(options)
+        found = probe(options, tell)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         yield Check("engine", Grade.FAIL, f"it cannot be asked: {error}", REINSTALL)
         return
@@ -44,21 +48,48 @@ def probed(options: WorkerOptions) -> Iterator[Check]:
         yield best_here(found["catalogue"], options)
 
 
-def probe(options: WorkerOptions) -> dict[str, Any]:
+def probe(options: WorkerOptions, tell: Tell) -> dict[str, Any]:
     """The output of `inference.serving.probe`. Raises OSError, ValueError or subprocess.SubprocessError."""
-    return run_probe(probe_words(options), PROBE_S)
+    return run_probe(probe_words(options), PROBE_S, tell)
 
 
-def run_probe(words: list[str], limit_s: float) -> dict[str, Any]:
-    """The JSON that a command prints last. Raises OSError, ValueError or subprocess.SubprocessError."""
-    nothing = subprocess.DEVNULL
-    done = subprocess.run(words, stdin=nothing, capture_output=True, text=True, timeout=limit_s, check=False)
-    return read_probe(done.returncode, done.stdout, done.stderr)
+def run_probe(words: list[str], limit_s: float, tell: Tell = lambda _: None) -> dict[str, Any]:
+    """The JSON that a command prints last; `tell` hears what it says before, and "" in the end. Raises OSError,
+    ValueError or subprocess.SubprocessError.
+    """
+    last = ""
+    with (
+        tempfile.TemporaryFile("w+", errors="replace") as errors,
+        subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
+    ):
+        limit = threading.Timer(limit_s, process.kill)
+        limit.start()
+        assert process.stdout
+        try:
+            for last in process.stdout:
+                if doing := _doing(last):
+                    tell(doing)
+            status = process.wait()
+            if not limit.is_alive():
+                raise ValueError(f"no answer in {limit_s:.0f} s")
+        finally:  # also if the user interrupts us
+            limit.cancel()
+            process.kill()
+            tell("")
+        errors.seek(0)
+        return read_probe(status, last, errors.read())
+
+
+def _doing(line: str) -> str:
+    """What a line of the probe says that it is doing; "" for its result."""
+    with suppress(ValueError, AttributeError):
+        return str(json.loads(line).get("doing", ""))
+    return ""
 
 
 def probe_words(options: WorkerOptions) -> list[str]:
     """The command that examines this machine."""
-    words = [sys.executable, "-P", "-m", "inference.serving.probe", "--model", resolved(options).model]
+    words = child_command("inference.serving.probe", "--model", resolved(options).model)
     words += ["--device", options.device] if options.device else []
     words += ["--dtype", options.dtype] if options.dtype else []
     return words

@@ -1,7 +1,6 @@
 """Checks a server that has a model, by a separate process: where text goes, whether it answers, whose token it gets."""
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,10 +10,11 @@ from lsp_server.diagnosis.probe import run_probe
 from lsp_server.worker import WorkerOptions
 from lsp_server.worker.options import problem_of
 from lsp_server.worker.paths import paths_of
+from lsp_server.worker.processes import child_command
 from lsp_server.worker.spawn import arguments
 
 PROBE_S = 60.0
-_PROBE = (sys.executable, "-P", "-m", "inference.remote.probe")
+_PROBE = "inference.remote.probe"
 _WAYS = {
     "suffix": "/v1/completions with a suffix",
     "infill": "llama.cpp's /infill",
@@ -32,7 +32,7 @@ def examine_server(options: WorkerOptions) -> Iterator[Check]:
     at = address.parse(options.model)
     yield Check(f"{of}text goes to", *_way(at))
     try:
-        found = run_probe([*_PROBE, *arguments(paths_of(options), options)], PROBE_S)
+        found = run_probe(child_command(_PROBE, *arguments(paths_of(options), options)), PROBE_S)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         yield Check(name, Grade.FAIL, f"it cannot be asked: {error}", "install infill-ls again")
         return

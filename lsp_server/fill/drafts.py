@@ -63,17 +63,18 @@ class DraftProgress:
         self._step = 0
 
     def after(self, draft: Draft) -> tuple[str, int]:
-        """A message such as `step 3 of 8`, or `holes 4 to 6 of 9, step 3 of 8` for several canvases; a percentage."""
+        """A message such as `step 3`, or `holes 4 to 6 of 9, step 3` for several canvases; the percentage of the holes
+        that are filled. How many steps there will be nobody knows: most models end long before the most there can be.
+        """
         holes = len(draft.pieces)
         begun = max((number for number, pieces in enumerate(draft.pieces, 1) if pieces), default=0)
         if draft.step < self._step and begun > self._begun:
             self._done = self._begun
         self._begun, self._step = begun, draft.step
-        share = draft.step / max(draft.max_steps, 1)
-        words = f"step {draft.step} of {draft.max_steps}"
+        words = f"step {draft.step}"
         if begun > 0 and (self._done or begun < holes):
             words = f"{_numbers(self._done + 1, begun)} of {holes}, {words}"
-        return words, int(100 * (self._done + (begun - self._done) * share) / max(holes, 1))
+        return words, 100 * self._done // max(holes, 1)
 
 
 def _by_token(text: str, pieces: Sequence[str], confidences: Sequence[float]) -> tuple[_Pieces, _Confidences]:

@@ -1,6 +1,6 @@
 """`textDocument/copilotInlineEdit` and related methods: the next edit, at most one, as Copilot's server gives it."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from lsprotocol import types
@@ -56,8 +56,8 @@ def inline_edit(session: Session, params: Any) -> dict[str, Any] | Awaitable[dic
     return _answer(session, uri, session.next_edits.ask(uri, cursor, lambda: _snapshot(session, uri)))
 
 
-async def _answer(session: Session, uri: str, asked: Awaitable[Offer | None]) -> dict[str, Any]:
-    offer = await asked
+async def _answer(session: Session, uri: str, ask: Callable[[], Awaitable[Offer | None]]) -> dict[str, Any]:
+    offer = await ask()
     document = session.documents.get(uri)
     return {"edits": [] if offer is None or document is None else [_edit(session, uri, offer)]}
 

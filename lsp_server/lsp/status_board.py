@@ -28,6 +28,7 @@ class StatusBoard:
 
     def __init__(self, notify: Callable[[dict[str, Any]], None]) -> None:
         self.log = ""  # the path of the worker's log
+        self.is_auto = False  # whether nobody named a model
         self._notify = notify
         self._last_failure: str | None = None
         self.state, self.detail = ClientState.STOPPED, ""
@@ -43,7 +44,7 @@ class StatusBoard:
     @property
     def makes_do(self) -> bool:
         """Whether the embedded model runs because `auto` found no better one on this machine."""
-        return self._status is not None and self._status.model == EMBEDDED and bool(self._status.choice)
+        return self.is_auto and self._status is not None and self._status.model == EMBEDDED
 
     def on_state(self, state: ClientState, detail: str, status: Status | None) -> None:
         """The client's connection has changed; `status` is what the worker has said of itself by now."""

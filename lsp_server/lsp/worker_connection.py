@@ -12,6 +12,7 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from inference.messages import ErrorCode, Status
+from inference.models.catalogue import AUTO
 from lsp_server.lsp import status_board
 from lsp_server.lsp.progress import LoadProgress
 from lsp_server.settings.launch import worker_options
@@ -138,6 +139,7 @@ class WorkerConnection:
         """Makes a new client, which connects on its first request."""
         self.client = WorkerClient(options, name=CLIENT_NAME, on_status=self._on_status, on_state=self._on_state)
         self.status.log = str(self.client.paths.log)
+        self.status.is_auto = options.model == AUTO
 
     async def _start(self) -> None:
         try:

@@ -15,9 +15,9 @@ from lsp_server.next_edit.elsewhere import ChangedDocument, edits_after
 from lsp_server.next_edit.field_types import after_field_types
 from lsp_server.next_edit.fields import after_fields
 from lsp_server.next_edit.halves import after_halves
-from lsp_server.next_edit.names import Names
+from lsp_server.next_edit.names import MOST_OCCURRENCES, Names
 from lsp_server.next_edit.recent import Comparison
-from lsp_server.next_edit.renames import Compared, NextEdit, after_renames
+from lsp_server.next_edit.renames import Compared, NextEdit, after_renames, renamed_words
 from lsp_server.next_edit.repeats import after_repeats
 from lsp_server.next_edit.signatures import after_signatures
 from lsp_server.syntax.lines import line_end, line_start
@@ -49,6 +49,27 @@ def next_edits(now: Source, earlier: Iterable[str], stop: Callable[[], bool] = l
         if kept or stop():
             return [] if stop() else kept
     return []
+
+
+class HalfRenameError(Exception):
+    """A rename cannot be made everywhere. str() says why."""
+
+
+def renames_left(now: Source, old: str) -> set[str]:
+    """The renames since `old` that are not made everywhere, each as the `why` of its edits. Raises HalfRenameError for
+    a name that occurs too often to be followed.
+    """
+    names = Names.of(now)
+    before = None if names is None or now.tree is None else _parsed(now, now.tree, old)
+    earlier = None if before is None else Names.of(before)
+    if names is None or earlier is None:
+        return set()
+    compared = Compared(Comparison(old, now.text), earlier, names)
+    left = {edit.why for edit in after_renames(compared)}
+    words = {word for olds, new in renamed_words(compared) for word in (*olds, new)}
+    if crowded := min(words & (names.crowded | earlier.crowded), default=""):
+        raise HalfRenameError(f"{crowded} occurs more than {MOST_OCCURRENCES:,} times")
+    return left
 
 
 def _undoes(now: str, edit: NextEdit, texts: Iterable[str]) -> bool:

@@ -62,6 +62,8 @@ class Names:
 
     def __init__(self, view: View, rules: BindingRules) -> None:
         self.view, self.rules = view, rules
+        self.crowded = set[str]()
+        """The names that occurred too often to be followed."""
         self._known: dict[str, tuple[Name, ...]] = {}
         self._owners, self._fields, self._joints = dict(rules.owners), dict(rules.fields), dict(rules.shorthand)
         self._calls = {kind: called for kind, called, _ in rules.calls} | dict.fromkeys(rules.elements, "name")
@@ -83,7 +85,10 @@ class Names:
         if word not in self._known:
             found = re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", self.view.text)
             starts = [match.start() for _, match in zip(range(MOST_OCCURRENCES + 1), found, strict=False)]
-            names = map(self.at, starts) if len(starts) <= MOST_OCCURRENCES else ()
+            if len(starts) > MOST_OCCURRENCES:
+                self.crowded.add(word)
+                starts = []
+            names = map(self.at, starts)
             self._known[word] = self._outward([name for name in names if name is not None])
         return self._known[word]
 

@@ -9,6 +9,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import Event as Stop
 
 from lsp_server.documents.change import Change
@@ -162,13 +163,15 @@ class NextEditService:
         if state := self._states.pop(uri, None):
             state.end()
 
-    def ask(self, uri: str, cursor: int, parsed: TakeSnapshot) -> Awaitable[Offer | None]:
-        """The offer at the cursor, once the user pauses; None if nothing follows, or if the text changes first."""
+    def ask(self, uri: str, cursor: int, parsed: TakeSnapshot) -> Callable[[], Awaitable[Offer | None]]:
+        """Call the result for the offer at the cursor, once the user pauses; None if nothing follows, or if the text
+        changes first, even before that call.
+        """
         state = self._states.setdefault(uri, _State()) if self._is_on(uri) else _State()
         for each in self._states.values():
             if each is not state:  # the user has left it: what comes there next is another edit
                 each.recent.close()
-        return self._asked(state, state.stop, cursor, parsed)
+        return partial(self._asked, state, state.stop, cursor, parsed)
 
     async def _asked(self, state: _State, stop: Stop, cursor: int, parsed: TakeSnapshot) -> Offer | None:
         changed_s = max((each.changed_s for each in self._states.values()), default=0.0)

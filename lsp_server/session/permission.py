@@ -9,7 +9,6 @@ from lsp_server.documents.links import names_of
 from lsp_server.documents.notebooks import Notebooks
 from lsp_server.documents.uris import path_as_given, possible_paths
 from lsp_server.settings.file_system import FileSystem
-from lsp_server.settings.privacy import is_secret, why_off
 from lsp_server.settings.resolver import Configuration
 from lsp_server.settings.schema import Settings
 
@@ -42,18 +41,16 @@ class Permission:
         self.lost.pop(uri, None)
 
     def is_secret(self, uri: str) -> bool:
-        """Whether a document may hold secrets, judging by the path the editor gives."""
-        return any(is_secret(path, self._settings_of(uri)) for path in self._paths_of(uri))
+        """Whether a document may hold secrets, judging by the path the editor gives and the known links on it."""
+        return self._configuration.is_secret(self._names_of(uri), self._settings_of(uri))
 
     def why_off(self, uri: str) -> str | None:
         """Why a document gets no fills; None if it does. Uses what is known of its links and follows none."""
-        document, links = self._documents.get(uri), self._links.get(uri, ())
+        document = self._documents.get(uri)
         language = document.language_id if document else ""
-        path, *others = self._paths_of(uri)
-        reason = why_off(path, language, self._settings_of(uri), (*others, *links))
-        there = (why_off(link, language, self._configuration.at(Path(link))) for link in links)
+        reason = self._configuration.why_off(self._names_of(uri), language, self._settings_of(uri))
         closed = f"an edit of it {LOST}" if uri in self.lost else "the document is not open"
-        return reason or next(filter(None, there), None) or (None if document else closed)
+        return reason or (None if document else closed)
 
     async def why_off_now(self, uri: str) -> str | None:
         """The same, after following its links again and reading changed settings files."""
@@ -69,26 +66,35 @@ class Permission:
         home = self._notebooks.home_of(uri)
         given = (path_as_given(each) for each in (home, uri, *self._notebooks.cells_of(home)))
         paths = tuple(dict.fromkeys(filter(None, given)))
-        question = partial(_looked_at, paths, self._configuration.have_files_changed)
-        have_changed, links = await self._file_system.ask(paths, question) or (False, None)
-        if have_changed:
+        others = tuple(path for path in map(Path, self._names_of(uri)) if path.is_absolute())  # of a diff's side
+        question = partial(_looked_at, paths, others, self._configuration)
+        has_changed, links = await self._file_system.ask((paths, others), question) or (False, None)
+        if has_changed:
             self._on_settings()
         if links is not None and uri in self._documents:
-            mine = self._settings_of(uri)
-            if any(is_secret(link, mine) or is_secret(link, self._configuration.at(Path(link))) for link in links):
-                self._on_secret(uri)
+            is_first = uri not in self._links
             self._links[uri] = links
+            names = (
+                self._names_of(uri) if is_first else links
+            )  # its own name may be that of a secret by the settings around it
+            if self._configuration.is_secret(names, self._settings_of(uri)):
+                self._on_secret(uri)
+                self._links[uri] = links  # until it is closed
         return links is not None
 
     def _settings_of(self, uri: str) -> Settings:
         return self._configuration.of(self._notebooks.home_of(uri))
 
-    def _paths_of(self, uri: str) -> tuple[str, ...]:
-        """Every path a document may have; a cell also has its notebook's."""
+    def _names_of(self, uri: str) -> tuple[str, ...]:
+        """Every path a document may have, with the known targets of its links; a cell also has its notebook's."""
         names = dict.fromkeys((self._notebooks.home_of(uri), uri))
-        return tuple(path for each in names for path in possible_paths(each))
+        return (*(path for each in names for path in possible_paths(each)), *self._links.get(uri, ()))
 
 
-def _looked_at(paths: tuple[Path, ...], have_files_changed: Callable[[], bool]) -> tuple[bool, tuple[str, ...]]:
-    """Whether settings files have changed, and the further names that paths have through their links. In a thread."""
-    return have_files_changed(), tuple(name.as_posix() for path in paths for name in names_of(path)[1:])
+def _looked_at(
+    paths: tuple[Path, ...], others: tuple[Path, ...], configuration: Configuration
+) -> tuple[bool, tuple[str, ...]]:
+    """Whether settings files above any path have changed, and the names that `paths` have by links. In a thread."""
+    names = [names_of(path) for path in paths]
+    has_changed = configuration.refresh([*others, *(name for several in names for name in several)])
+    return has_changed, tuple(name.as_posix() for _, *others in names for name in others)

@@ -79,7 +79,7 @@ class Session:
         self._context = ContextSource()
         self._parsing = Parsing(self.documents)
         self._permission = Permission(
-            self.configuration, self.documents, self.notebooks, FileSystem(), self.forget, self.refresh_settings
+            self.configuration, self.documents, self.notebooks, FileSystem(), self.forget, self.show_problems
         )
         self._following: set[asyncio.Task[bool]] = set()
         self._telling: asyncio.Task[None] | None = None
@@ -311,10 +311,10 @@ class Session:
         await self._permission.follow_links(snapshot.uri)
         if snapshot.uri not in self.documents:
             return ()
-        wanted, folders = self.settings_of(snapshot.uri).context, self.configuration.readable_folders
+        wanted = self.settings_of(snapshot.uri).context
         opened = [other for uri, other in reversed(self.documents.items()) if uri != snapshot.uri]
         return await self._context.for_hole(
-            snapshot, offset, wanted, status, folders=folders, opened=opened, max_ms=max_ms
+            snapshot, offset, wanted, status, configuration=self.configuration, opened=opened, max_ms=max_ms
         )
 
     def is_current(self, snapshot: Snapshot) -> bool:

@@ -1,6 +1,7 @@
-"""Reads `infill-ls.toml`, the settings of one workspace folder, whenever it changes. Knows no LSP types."""
+"""Reads `infill-ls.toml`, the settings of a folder and all below it, whenever it changes. Knows no LSP types."""
 
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 
 from lsp_server.documents.reading import Unreadable, read_text
@@ -12,38 +13,39 @@ Stamp = tuple[int, int, int] | None
 """Changes whenever a file does; None if there is none."""
 
 
+@dataclass(frozen=True)
 class SettingsFile:
-    """The settings file of a folder, existing or not. `layer` and `problem` are as of the last `refresh`."""
+    """The settings file of a folder as it was read; without a `layer` if there is none that can be used."""
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / NAME
-        self.layer: Layer | None = None
-        self.problem = ""
-        self._stamp: Stamp = None
+    path: Path
+    stamp: Stamp = None
+    layer: Layer | None = None
+    problem: str = ""
 
-    def refresh(self) -> bool:
-        """Reads the file if it has changed since the last time; returns whether it had."""
-        stamp = self._stamped()
-        if stamp == self._stamp:
-            return False
-        self._stamp, self.layer, self.problem = stamp, None, ""
+    @classmethod
+    def of(cls, folder: Path) -> "SettingsFile":
+        """The file of a folder, existing or not. For any thread: a file system may be slow."""
+        path = folder / NAME
+        stamp = _stamp(path)
+        if stamp is None:
+            return cls(path)
         try:
-            raw = tomllib.loads(read_text(self.path, MAX_BYTES))
+            raw = tomllib.loads(read_text(path, MAX_BYTES))
         except Unreadable as error:
-            self.problem = "" if error.missing else f"{self.path}: {error}; ignored"
+            return cls(path, stamp, problem="" if error.missing else f"{path}: {error}; ignored")
         except (ValueError, RecursionError) as error:  # a TOMLDecodeError, or of `int` for a number without end
-            self.problem = f"{self.path}: not TOML: {error}; the whole file is ignored"
-        else:
-            self.layer = Layer(str(self.path), raw, Origin.WORKSPACE)
-        return True
+            return cls(path, stamp, problem=f"{path}: not TOML: {error}; the whole file is ignored")
+        return cls(path, stamp, Layer(str(path), raw, Origin.WORKSPACE))
 
-    def has_changed(self) -> bool:
-        """Whether `refresh` would read it."""
-        return self._stamped() != self._stamp
+    @property
+    def is_current(self) -> bool:
+        """Whether the file is still the same. For any thread."""
+        return _stamp(self.path) == self.stamp
 
-    def _stamped(self) -> Stamp:
-        try:
-            about = self.path.stat()
-        except (OSError, ValueError):
-            return None
-        return about.st_mtime_ns, about.st_size, about.st_ino
+
+def _stamp(path: Path) -> Stamp:
+    try:
+        about = path.stat()
+    except (OSError, ValueError):
+        return None
+    return about.st_mtime_ns, about.st_size, about.st_ino

@@ -5,41 +5,13 @@ spans folders and case does not count.
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from fnmatch import translate
 from functools import lru_cache
-from pathlib import Path, PurePath
-from typing import Protocol, TypeVar
 
 from lsp_server.settings.schema import Settings
 from lsp_server.settings.secret_names import is_secret_name, originals_of
 from lsp_server.syntax.languages import language_of
-
-
-class Folder(Protocol):
-    """A workspace folder."""
-
-    @property
-    def root(self) -> PurePath:
-        """Where it is."""
-
-
-AnyFolder = TypeVar("AnyFolder", bound=Folder)
-
-
-@dataclass(frozen=True)
-class ReadableFolder:
-    """A workspace folder whose files may be read, at any depth, and its settings."""
-
-    root: Path
-    settings: Settings
-
-
-def innermost_folder(place: PurePath, folders: Iterable[AnyFolder]) -> AnyFolder | None:
-    """The innermost of `folders` that contains `place`, by its name alone; None if none does."""
-    holding = [folder for folder in folders if place.is_relative_to(folder.root)]
-    return max(holding, key=lambda folder: len(folder.root.parts), default=None)
 
 
 def is_secret(path: str, settings: Settings) -> bool:

@@ -1,19 +1,24 @@
 """Resolves the settings of each document from all their sources, by its workspace folder. Knows no LSP types.
 
-From the weakest to the strongest: the editor's start options, the settings it sends while it runs, `infill-ls.toml`,
-the environment, the command line. A workspace does not speak for the user: see `layers.Origin`.
+From the weakest to the strongest: the editor's start options, the settings it sends while it runs, each
+`infill-ls.toml` above the document inside its workspace folder (the nearest last), the environment, the command line. A
+workspace does not speak for the user: see `layers.Origin`.
+
+It also decides whether a file may be read (`why_off`), for the server, the commands and the context alike.
 """
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
+from lsp_server.documents.links import names_of
 from lsp_server.documents.uris import local_path, place_of
 from lsp_server.settings.environment import environment_layers
 from lsp_server.settings.file import NAME, SettingsFile
 from lsp_server.settings.layers import Layer, Origin, resolve
-from lsp_server.settings.privacy import ReadableFolder, innermost_folder
+from lsp_server.settings.privacy import is_secret, why_off
 from lsp_server.settings.schema import PARTNER, Settings
 
 MAX_PROBLEMS = 10
@@ -34,6 +39,10 @@ class WorkspaceFolder:
         return cls(uri, local_path(uri), place_of(uri))
 
 
+_Place = tuple[WorkspaceFolder | None, tuple[Path, ...]]
+"""The innermost workspace folder of a place, and the folders above it whose settings files count."""
+
+
 class Configuration:
     """All layers of settings. They are merged on first use, and again after each change."""
 
@@ -42,19 +51,28 @@ class Configuration:
         self._flags = Layer("command line", dict(flags))
         self._options = Layer("initializationOptions", None)
         self._sent: dict[str | None, Layer] = {}
-        self._files: dict[WorkspaceFolder, SettingsFile | None] = {}
+        self._folders: list[WorkspaceFolder] = []
+        self._reals: dict[Path, Path] = {}
+        """The folders on this machine without the links on their paths, once they were followed."""
+        self._tops: dict[Path, Path] = {}
+        """The outermost folder whose settings count: for each workspace folder, and for each folder outside of them
+        with a file that was looked at.
+        """
+        self._places: dict[PurePath, _Place] = {}
+        self._files: dict[Path, SettingsFile] = {}
+        """By folder: those that were looked for. A thread may add to it."""
         self._started: Settings | None = None
-        self._resolved: dict[WorkspaceFolder | None, tuple[Settings, list[str]]] = {}
+        self._resolved: dict[Hashable, tuple[Settings, list[str]]] = {}
 
     @property
     def folders(self) -> tuple[WorkspaceFolder, ...]:
         """The workspace folders, in the editor's order."""
-        return tuple(self._files)
+        return tuple(self._folders)
 
     @property
     def settings(self) -> Settings:
         """The settings for anything outside all folders: those of the first folder."""
-        return self._of(next(iter(self._files), None))[0]
+        return self._of(*self._first)[0]
 
     @property
     def sends_token(self) -> bool:
@@ -73,34 +91,37 @@ class Configuration:
     @property
     def problems(self) -> list[str]:
         """The unusable settings of any folder; each once, up to a readable number."""
-        every = [self._of(folder)[1] for folder in self._files or (None,)]
-        files = [file.problem for file in self._files.values() if file and file.problem]
-        lines = list(dict.fromkeys([*self._environment_problems, *files, *(line for lines in every for line in lines)]))
+        files = tuple(self._files.values())
+        places = [folder.root / NAME for folder in self._folders] + [file.path for file in files if file.layer]
+        every = [self._of(*self._above(place))[1] for place in places] or [self._of(None, ())[1]]
+        broken = [file.problem for file in files if file.problem]
+        lines = list(dict.fromkeys([*self._environment_problems, *broken, *(line for one in every for line in one)]))
         more = len(lines) - MAX_PROBLEMS
         shown = [line[:_MAX_LINE] for line in lines[:MAX_PROBLEMS]]
         return [*shown, f"{more} more settings could not be used; correct these first"] if more > 0 else shown
 
     @property
     def files(self) -> list[Path]:
-        """The existing settings files."""
-        return [file.path for file in self._files.values() if file and file.layer]
+        """The settings files that were found."""
+        return [file.path for file in tuple(self._files.values()) if file.layer]
 
     def start(self, options: object, folders: Sequence[str]) -> None:
         """The editor's start options and its folders' URIs. Settings that are read only at start are read here."""
         self._options = self._options._replace(raw=options)
         self.change_folders(folders, ())
         self._started = self.settings
-        self._resolved.clear()
+        self._resolved = {}
 
     def change_folders(self, added: Sequence[str], removed: Sequence[str]) -> None:
         """Adds and removes workspace folders."""
         gone = {WorkspaceFolder.of(uri) for uri in removed}
-        self._files = {folder: file for folder, file in self._files.items() if folder not in gone}
-        for folder in map(WorkspaceFolder.of, added):
-            self._files.setdefault(folder, SettingsFile(folder.path) if folder.path else None)
+        new = [folder for uri in added if (folder := WorkspaceFolder.of(uri)) not in self._folders]
+        self._folders = [*(folder for folder in self._folders if folder not in gone), *dict.fromkeys(new)]
         for folder in gone:
             self._sent.pop(folder.uri, None)
-        self._resolved.clear()
+        self._resolved = {}
+        self._places = {}
+        self._files = {at: file for at, file in tuple(self._files.items()) if self._above(file.path)[0]}
         self.refresh()
 
     def take_sent(self, raw: object, folder: str | None = None) -> None:
@@ -108,68 +129,135 @@ class Configuration:
         self._sent[folder] = Layer("settings", raw, Origin.EDITOR)
         if raw is None:
             del self._sent[folder]
-        self._resolved.clear()
+        self._resolved = {}
 
-    def refresh(self) -> bool:
-        """Reads the settings files that have changed; returns whether there was one."""
-        changed = [file.refresh() for file in self._files.values() if file]
-        if any(changed):
-            self._resolved.clear()
-        return any(changed)
-
-    def have_files_changed(self) -> bool:
-        """Whether `refresh` would read a file. Safe in a thread, because a file system may be slow."""
-        return any(file.has_changed() for file in tuple(self._files.values()) if file)
+    def refresh(self, names: Iterable[Path] = ()) -> bool:
+        """Reads the settings files that have changed: those of the workspace folders, and those above these files.
+        Returns whether there was one. With `names` it is for a thread, because their file system may be slow.
+        """
+        names = tuple(names)
+        reals = {root: Path(os.path.realpath(root)) for root in self.roots if names}
+        outside = (name.parent for name in names if self._above(name)[0] is None)
+        tops = {folder: workspace_of(folder) for folder in (*self.roots, *reals.values(), *outside)}
+        if not (reals.items() <= self._reals.items() and tops.items() <= self._tops.items()):
+            self._reals.update(reals)
+            self._tops.update(tops)
+            self._places = {}
+        looked_at = [*(root / NAME for root in self.roots), *names]
+        places = dict.fromkeys(place for name in looked_at for place in self._above(name)[1])
+        old = {place: self._files.get(place) or SettingsFile(place / NAME) for place in places}
+        new = {place: file if file.is_current else SettingsFile.of(place) for place, file in old.items()}
+        self._files.update(new)
+        return any(new[place] is not old[place] for place in places)
 
     def of(self, uri: str) -> Settings:
         """The settings for a document."""
         return self.at(place_of(uri))
 
     def at(self, place: PurePath) -> Settings:
-        """The settings at a place. For a file outside all folders, no `infill-ls.toml` counts."""
-        folder = innermost_folder(place, self._files)
-        return self._of(folder)[0] if folder or isinstance(place, Path) else self.settings
+        """The settings at a place, from the files that `refresh` has read."""
+        folder, above = self._above(place)
+        return self._of(folder, above)[0] if folder or isinstance(place, Path) else self.settings
+
+    def is_secret(self, names: Sequence[str], own: Settings) -> bool:
+        """Whether a file known by these names must not be read, by `own` settings and by those at each of its names."""
+        return any(is_secret(name, settings) for settings in self._judges(names, own) for name in names)
+
+    def why_off(self, names: Sequence[str], language: str, own: Settings) -> str | None:
+        """Why a file known by these names, the user's first, is not read and gets no fills; None if it does. By `own`
+        settings and by those at each of its names, as far as `refresh` has read them.
+        """
+        path, *links = names
+        reasons = (why_off(path, language, settings, links) for settings in self._judges(names, own))
+        return next(filter(None, reasons), None)
+
+    def why_unreadable(self, path: Path, language: str) -> str | None:
+        """The same for any file, after following the links on its path and reading the settings above. In a thread."""
+        names = names_of(path)
+        self.refresh(names)
+        return self.why_off([path.as_posix(), *(name.as_posix() for name in names)], language, self.at(path))
 
     def name_of(self, uri: str) -> str:
         """A document's path from its innermost folder; outside all folders its name alone."""
         place = place_of(uri)
-        folder = innermost_folder(place, self._files)
-        return place.relative_to(folder.root).as_posix() if folder else place.name
+        folder = self._above(place)[0]
+        is_below = folder and place.is_relative_to(folder.root)
+        return place.relative_to(folder.root).as_posix() if folder and is_below else place.name
 
     @property
-    def readable_folders(self) -> tuple[ReadableFolder, ...]:
-        """The folders on this machine, each with its settings."""
-        return tuple(ReadableFolder(folder.path, self._of(folder)[0]) for folder in self._files if folder.path)
+    def roots(self) -> tuple[Path, ...]:
+        """The workspace folders on this machine."""
+        return tuple(folder.path for folder in self._folders if folder.path)
+
+    def _judges(self, names: Sequence[str], own: Settings) -> list[Settings]:
+        judges = [own]
+        judges += (settings for name in names if (settings := self.at(Path(name))) not in judges)
+        return judges
 
     @property
     def _users_own(self) -> Settings:
         """The settings without any workspace."""
-        layers = self._layers(next(iter(self._files), None))
+        layers = self._layers(*self._first)
         return resolve([layer for layer in layers if layer.origin is Origin.USER])[0]
 
-    def _of(self, folder: WorkspaceFolder | None) -> tuple[Settings, list[str]]:
-        if folder not in self._resolved:
-            self._resolved[folder] = resolve(list(self._layers(folder)), self._started)
-        return self._resolved[folder]
+    @property
+    def _first(self) -> _Place:
+        """The first folder, and the folders whose settings files count there."""
+        first = next(iter(self._folders), None)
+        return (first, self._above(first.root / NAME)[1]) if first else (None, ())
 
-    def _layers(self, folder: WorkspaceFolder | None) -> list[Layer]:
-        file = self._files.get(folder) if folder else None
+    def _above(self, place: PurePath) -> _Place:
+        """See `_Place`. Cached, because every keystroke asks."""
+        known = self._places
+        if place.parent not in known:
+            known[place.parent] = self._found_above(place)
+        return known[place.parent]
+
+    def _found_above(self, place: PurePath) -> _Place:
+        holding = []
+        for folder in self._folders:
+            real = self._reals.get(folder.path) if folder.path else None
+            holding += [(folder, root) for root in (folder.root, real) if root and place.is_relative_to(root)]
+        holding.sort(key=lambda one: len(one[1].parts))
+        innermost = holding[-1][0] if holding else None
+        if not isinstance(place, Path):
+            return innermost, ()
+        outermost = holding[0][1] if holding else place.parent
+        top = self._tops.get(Path(outermost))
+        above = [at for at in place.parents if top and at.is_relative_to(top)]
+        return innermost, tuple(reversed(above))
+
+    def _of(self, folder: WorkspaceFolder | None, above: Sequence[Path]) -> tuple[Settings, list[str]]:
+        known, files = self._resolved, self._files_in(above)
+        key = folder, tuple((file.path, file.stamp) for file in files)
+        if key not in known:
+            known[key] = resolve(list(self._layers(folder, above)), self._started)
+        return known[key]
+
+    def _files_in(self, above: Sequence[Path]) -> list[SettingsFile]:
+        return [file for at in above if (file := self._files.get(at)) and file.layer]
+
+    def _layers(self, folder: WorkspaceFolder | None, above: Sequence[Path]) -> list[Layer]:
         sent = self._sent.get(folder.uri if folder else None) or self._sent.get(None)
-        between = [layer for layer in (sent, file.layer if file else None) if layer]
-        return [self._options, *between, *self._environment, self._flags]
+        between = [sent, *(file.layer for file in self._files_in(above))]
+        return [self._options, *filter(None, between), *self._environment, self._flags]
 
 
 def configuration_for(path: Path, flags: Mapping[str, Any], environment: Mapping[str, str]) -> Configuration:
     """The configuration of a file or folder outside of any editor: that of the folder an editor would likely open."""
     configuration = Configuration(flags, environment)
     configuration.start(None, [workspace_of(path).as_uri()])
+    configuration.refresh([path, path / NAME])
     return configuration
 
 
 def workspace_of(path: Path) -> Path:
-    """The nearest folder with our settings, otherwise with a repository in it, otherwise the file's own folder."""
+    """The outermost folder whose settings count for a path: its repository. Without one, or if only folders above that
+    have settings of ours, the outermost of those; otherwise the file's own folder.
+    """
     folders = [path, *path.parents] if path.is_dir() else list(path.parents)
-    for name in (NAME, ".git"):
-        if found := next((folder for folder in folders if (folder / name).exists()), None):
-            return found
-    return folders[0]
+    repository = next((folder for folder in folders if (folder / ".git").exists()), None)
+    settled = [folder for folder in folders if (folder / NAME).exists()]
+    if repository and (not settled or settled[0].is_relative_to(repository)):
+        return repository
+    return settled[-1] if settled else folders[0]

@@ -120,10 +120,12 @@ class WorkerClient:
     async def load(self) -> None:
         """The same, but does not restart the worker if someone ends it while it loads."""
         await self.status(start=True)
-        while self.state in (ClientState.STARTING, ClientState.LOADING):
+        while self.state in (ClientState.STARTING, ClientState.LOADING, ClientState.STOPPING):
             self._changed.clear()
             await self._changed.wait()
-        if self.state in (ClientState.FAILED, ClientState.BACKING_OFF):
+        if self.state is ClientState.STOPPED and self.paths.socket.exists():  # it gave way to another one
+            await self.load()
+        elif self.state in (ClientState.FAILED, ClientState.BACKING_OFF):
             raise WorkerFailure(ErrorCode.MODEL if self._exchange else self._backoff.code, self.reason)
 
     async def answers(self, limit_s: float) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from inference import messages
 from inference.messages import (
     LENGTH_BYTES,
     MAX_MESSAGE_BYTES,
@@ -37,6 +38,10 @@ _POLL_S = 0.2
 
 class NotListeningError(Exception):
     """No worker listens there."""
+
+
+class ForeignListenerError(NotListeningError):
+    """Something listens there and answers, but not as a worker of this release. str() says what to do."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +93,9 @@ class Attached:
 
 
 async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) -> Attached:
-    """Joins the worker at `paths` as `name`. Raises NotListeningError if there is none, SilentError if it does not
-    answer within `limit_s`, and another WorkerFailure if it refuses or the folder is unsafe.
+    """Joins the worker at `paths` as `name`. Raises NotListeningError if there is none, ForeignListenerError if there
+    is something else, SilentError if it does not answer within `limit_s`, and another WorkerFailure if it refuses or
+    the folder is unsafe.
     """
     if trouble := why_not_private(paths.folder):
         raise WorkerFailure(ErrorCode.INTERNAL, trouble)
@@ -100,9 +106,13 @@ async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) ->
     except TimeoutError:  # also an OSError, so it comes first
         stream.close()
         raise SilentError(paths) from None
-    except (OSError, EOFError, ValueError) as error:
+    except ValueError as error:
         stream.close()
-        raise NotListeningError(f"what listens at {paths.socket} does not answer as a worker") from error
+        said = f"what listens at {paths.socket} does not answer as a worker of this release"
+        raise ForeignListenerError(f"{said}; end it, or remove that file, and ask again") from error
+    except (OSError, EOFError) as error:
+        stream.close()
+        raise NotListeningError(f"what listens at {paths.socket} has ended") from error
     except BaseException:
         stream.close()
         raise
@@ -132,9 +142,9 @@ async def rejoin(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) ->
 async def _greet(stream: WorkerStream, name: str) -> Welcome:
     stream.send(Hello(client=name, token=stream.token))
     match await stream.receive():
-        case Welcome() as welcome:
+        case Welcome(protocol=messages.PROTOCOL_VERSION) as welcome:
             return welcome
         case Failed(code=code, message=message):
             raise WorkerFailure(code, message)
         case _:
-            raise ValueError("a worker says welcome first")
+            raise ValueError("a worker says welcome first, and which protocol it speaks")

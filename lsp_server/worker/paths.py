@@ -1,20 +1,15 @@
 """The files that lead a client to its worker, in a private folder, named by the options that choose the worker."""
 
-import hashlib
 import os
 import tempfile
 import warnings
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 
 import platformdirs
-from msgspec.structs import astuple, replace
 
-import inference.messages
-from inference.messages import PROTOCOL_VERSION, WorkerOptions
-from inference.models.catalogue import AUTO, EMBEDDED
+from inference.messages import WorkerOptions, key_of
 from inference.private import why_not_private as why_not_private
 from lsp_server.worker.options import resolved
 
@@ -54,22 +49,9 @@ class WorkerPaths:
 
 def paths_of(options: WorkerOptions) -> WorkerPaths:
     """The files of the worker of `options`, running or not. Creates nothing."""
-    options = replace(resolved(options), idle_s=0)  # which a running worker may differ in
-    key = _hash(PROTOCOL_VERSION, *astuple(options), *_installation(options.model))
-    folder = runtime_folder()
+    key, folder = resolved(options).key, runtime_folder()
     socket = folder / f"{key}.sock"
-    return paths_at(socket if _fits(socket) else _short_folder() / f"{_hash(folder, key)}.sock")
-
-
-def _installation(model: str) -> list[object]:
-    """What determines a worker's answers: another version of the code or another checkpoint makes another worker."""
-    code = Path(inference.messages.__file__).resolve().parent
-    weights = code / EMBEDDED / "model.safetensors"
-    found: list[object] = [version("infill-ls"), code]
-    if model in (EMBEDDED, AUTO) and weights.is_file():
-        about = weights.stat()
-        found += [about.st_mtime_ns, about.st_size]
-    return found
+    return paths_at(socket if _fits(socket) else _short_folder() / f"{key_of(folder, key)}.sock")
 
 
 def paths_at(socket: Path) -> WorkerPaths:
@@ -95,7 +77,7 @@ def _systems_folder() -> Path:
 def socket_folders() -> tuple[Path, ...]:
     """Every folder that may hold a socket of this user; a chosen folder holds all of its own."""
     folder = runtime_folder()
-    if os.environ.get(FOLDER_VARIABLE) and _fits(folder / f"{_hash(folder)}.sock"):
+    if os.environ.get(FOLDER_VARIABLE) and _fits(folder / f"{key_of(folder)}.sock"):
         return (folder,)
     return tuple(dict.fromkeys((folder, _short_folder())))
 
@@ -115,7 +97,3 @@ def _short_folder() -> Path:
     """A short path to replace one that is too long or missing."""
     owner = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
     return Path(tempfile.gettempdir()) / f"{APP}-{owner}"
-
-
-def _hash(*parts: object) -> str:
-    return hashlib.sha256(repr([str(part) for part in parts]).encode()).hexdigest()[:16]

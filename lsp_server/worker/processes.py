@@ -1,10 +1,18 @@
-"""Finds worker processes by their command lines, even when a worker does not answer."""
+"""Finds worker processes by their command lines, even when a worker does not answer; runs children of this one."""
 
+import os
+import sys
 from pathlib import Path
 
 import psutil
 
 from lsp_server.worker.paths import WorkerPaths
+
+
+def child_command(module: str, *arguments: str) -> list[str]:
+    """The command that runs a module as a child of this process and ends with it, even if it is killed."""
+    # -P: the current folder may hold modules of the same name, and is not to be trusted
+    return [sys.executable, "-P", "-m", "inference.serving.child", str(os.getpid()), module, *arguments]
 
 
 def worker_processes() -> dict[Path, list[int]]:
@@ -19,8 +27,10 @@ def worker_processes() -> dict[Path, list[int]]:
 
 
 def pid_of(paths: WorkerPaths) -> int | None:
-    """The oldest process started as the worker of `paths`; None if there is none."""
-    return next(iter(worker_processes().get(paths.socket, ())), None)
+    """The oldest process started as the worker of `paths`, which may lead to another's; None if there is none."""
+    found = worker_processes()
+    pids = found.get(paths.socket) or found.get(paths.socket.resolve()) or []
+    return pids[0] if pids else None
 
 
 def is_stopped(pid: int | None) -> bool:

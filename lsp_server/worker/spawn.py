@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 
 from inference.messages import ErrorCode, WorkerOptions
 from inference.private import why_not_private
-from lsp_server.worker.connect import Attached, NotListeningError, attach, rejoin
+from lsp_server.worker.connect import Attached, ForeignListenerError, NotListeningError, attach, rejoin
 from lsp_server.worker.failure import SilentError, WorkerFailure
 from lsp_server.worker.options import problem_of, resolved
 from lsp_server.worker.paths import WorkerPaths
@@ -78,10 +78,20 @@ async def _start(paths: WorkerPaths, options: WorkerOptions, name: str) -> Attac
         if is_stopped(process.pid):
             raise SilentError(paths, process.pid)
         if status == _EXIT_TAKEN:
-            return await rejoin(paths, name)
+            return await _joined_other(paths, name)
         if status is not None:
             raise WorkerFailure(ErrorCode.STOPPED, f"The worker could not start: {_last_words(paths)}")
         await asyncio.sleep(_POLL_S)
+
+
+async def _joined_other(paths: WorkerPaths, name: str) -> Attached:
+    """Joins the worker that has the socket. Raises as `rejoin`; WorkerFailure if it is of another release."""
+    try:
+        return await attach(paths, name)
+    except ForeignListenerError as error:
+        raise WorkerFailure(ErrorCode.STOPPED, str(error)) from error
+    except NotListeningError:
+        return await rejoin(paths, name)
 
 
 def command(paths: WorkerPaths, options: WorkerOptions) -> list[str]:

@@ -33,13 +33,15 @@ class Survey:
 async def survey(name: str) -> Survey:
     """Asks every worker for its status."""
     folders = socket_folders()
-    sockets = {socket for folder in folders if folder.is_dir() for socket in folder.glob("*.sock")}
+    sockets = {
+        socket for folder in folders if folder.is_dir() for socket in folder.glob("*.sock") if not socket.is_symlink()
+    }
     sockets |= {socket for socket in await asyncio.to_thread(worker_processes) if socket.parent in folders}
-    found = await asyncio.gather(*(_ask(paths_at(socket), name) for socket in sockets))
-    running = (worker for worker in found if isinstance(worker, RunningWorker))
+    answers = await asyncio.gather(*(_ask(paths_at(socket), name) for socket in sockets))
+    running = (worker for worker in answers if isinstance(worker, RunningWorker))
     return Survey(
         tuple(sorted(running, key=lambda worker: worker.status.model)),
-        tuple(worker for worker in found if isinstance(worker, SilentError)),
+        tuple(worker for worker in answers if isinstance(worker, SilentError)),
     )
 
 

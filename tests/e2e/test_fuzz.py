@@ -1,6 +1,7 @@
 """Wild JSON-RPC over stdio and TCP: one reply to each request, and the real server keeps working."""
 
 import asyncio
+import json
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from lsp_server.worker.paths import WorkerPaths
 from tests.e2e.raw_client import PATIENCE_S, RawClient
 from tests.e2e.test_transports import start_server, url_of
-from tests.lsp_server.lsp.wild_messages import assert_fit_for_a_client, bodies, owed
+from tests.lsp_server.lsp.wild_messages import URI, VALID, assert_fit_for_a_client, bodies, owed
 
 OPTIONS = {"deadlineMs": {"automatic": 3_000, "invoked": 3_000}, "maxSteps": 1, "debounceMs": 0, "idleSeconds": 30}
 TEXT = "def add(a, b):\n    return \n"
@@ -69,6 +70,20 @@ async def wild(request: pytest.FixtureRequest, runtime_folder: Path, resident: W
 @given(sent=st.lists(bodies, min_size=1, max_size=10))
 async def test_each_request_gets_one_reply(wild: Wild, sent: list[bytes]) -> None:
     await wild.check(sent)
+
+
+async def test_requests_cancelled_at_once_leave_no_warning(
+    runtime_folder: Path, resident: WorkerPaths, capfd: pytest.CaptureFixture[str]
+) -> None:
+    client = await RawClient.start(runtime_folder, OPTIONS)
+    client.open(URI, VALID["textDocument/didOpen"]["textDocument"]["text"])
+    requests = [method for method in VALID if not method.startswith("$/") and method != "initialize"]
+    for key, method in enumerate(requests):
+        params = json.loads(json.dumps(VALID[method]).replace('"version": 2', '"version": 1'))
+        client.request(key, method, params)
+        client.cancel(key)
+    assert await client.quit() == 0
+    assert "never awaited" not in capfd.readouterr().err
 
 
 async def test_after_all_that_it_still_fills(wild: Wild) -> None:

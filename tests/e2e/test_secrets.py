@@ -101,6 +101,38 @@ async def test_a_link_to_a_secret_reaches_no_worker(client: RawClient, relay: Re
     assert relay.requests == []
 
 
+async def test_settings_of_a_subfolder_hide_its_files(client: RawClient, relay: Relay, tmp_path: Path) -> None:
+    """Also under the name of a link, and in the cells of a notebook."""
+    sub = tmp_path / "sub"
+    sub.mkdir()
+    (sub / "infill-ls.toml").write_text('secretGlobs = ["hidden*"]\n')
+    for name in ("hidden.py", "hidden.ipynb", "open.py"):
+        (sub / name).write_text(MARKED)
+    (tmp_path / "link.py").symlink_to("sub/hidden.py")
+    event = {"added": [{"uri": tmp_path.as_uri(), "name": "p"}], "removed": []}
+    client.send({"method": "workspace/didChangeWorkspaceFolders", "params": {"event": event}})
+    cell = "vscode-notebook-cell:/hidden.ipynb#1"
+    cells = [{"kind": 2, "document": cell}]
+    opened = {"uri": (sub / "hidden.ipynb").as_uri(), "notebookType": "x", "version": 1, "cells": cells}
+    text = {"uri": cell, "languageId": "python", "version": 1, "text": MARKED}
+    params = {"notebookDocument": opened, "cellTextDocuments": [text]}
+    client.send({"method": "notebookDocument/didOpen", "params": params})
+    diff = f"git:{sub}/hidden.py?ref=HEAD"
+    for uri in ((sub / "hidden.py").as_uri(), (tmp_path / "link.py").as_uri(), diff, cell):
+        if uri != cell:
+            client.open(uri, MARKED)
+        assert await suggested(client, uri) == []
+        assert "may hold secrets" in (await client.status(uri))["off"]
+    assert relay.requests == []
+    client.open((sub / "open.py").as_uri(), MARKED)
+    await suggested(client, (sub / "open.py").as_uri())
+    assert len(relay.requests) == 1
+    (sub / "infill-ls.toml").write_text('secretGlobs = ["hidden*", "open.py"]\n')
+    assert "may hold secrets" in (await filled(client, (sub / "open.py").as_uri()))["reason"]
+    assert await suggested(client, (sub / "open.py").as_uri()) == []
+    assert len(relay.requests) == 1
+
+
 async def test_a_cell_of_a_linked_notebook_gets_nothing(client: RawClient, relay: Relay, home: Path) -> None:
     notebook, cell = f"{home.as_uri()}/sshlink/n.ipynb", "vscode-notebook-cell:/n.ipynb#1"
     opened = {"uri": notebook, "notebookType": "x", "version": 1, "cells": [{"kind": 2, "document": cell}]}

@@ -1,6 +1,9 @@
 """The worker as a process: its start, load, failure and end, and its leftovers."""
 
 import asyncio
+import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,10 +12,16 @@ from pathlib import Path
 import pytest
 
 from inference.messages import Done, ErrorCode, Failed, Hello, Outcome, Shutdown, WorkerState, frame
+from inference.models.family import ModelError
+from inference.serving import startup
+from inference.serving.faults import is_out_of_memory
+from inference.serving.loading import load_engine, why_not_loaded
 from inference.worker import EXIT_REFUSED
+from tests.served.to_gguf import main as to_gguf
 from tests.workers import RawClient, StartWorker, fill, is_idle, long_fill
 
 NO_MODEL = ("--model", "/nowhere/no-model")
+FIM = Path(__file__).parents[1] / "data" / "fim"
 SECRET = "the_text_of_a_private_document"
 
 
@@ -41,6 +50,48 @@ async def test_one_worker_from_start_to_end(start_worker: StartWorker) -> None:
     assert not worker.paths.socket.exists()
     assert SECRET not in worker.paths.log.read_text()
     assert is_private(worker.paths.log)
+
+
+@pytest.mark.parametrize("format_", ["safetensors", "gguf"])
+def test_weights_cut_off_while_they_load_are_named(tmp_path: Path, format_: str) -> None:
+    if format_ == "gguf":
+        to_gguf(FIM, weights := tmp_path / "fim.gguf")
+        model = weights
+    else:
+        shutil.copytree(FIM, model := tmp_path / "fim")
+        weights = model / "model.safetensors"
+    arguments = startup.parse(["--socket", str(tmp_path / "w.sock"), "--model", str(model), "--device", "cpu"])
+
+    def cut(fraction: float, _what: str) -> None:
+        if fraction:
+            os.truncate(weights, weights.stat().st_size // 2)
+
+    with pytest.raises(Exception) as caught:
+        load_engine(arguments, cut)
+    said = why_not_loaded(caught.value, arguments)
+    assert str(weights) in said and re.search("cut off|is not at bytes|shorter", said)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits an address space")
+async def test_too_little_memory_is_called_that(start_worker: StartWorker, tmp_path: Path) -> None:
+    """Whether torch cannot be loaded, or a library raises an error of its own."""
+    limited = tmp_path / "limited.py"
+    limited.write_text(
+        "import resource, runpy\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (400 << 20, 400 << 20))\n"
+        "runpy.run_module('inference.worker', run_name='__main__', alter_sys=True)\n"
+    )
+    worker = start_worker("--idle-s", "60", module="limited", PYTHONPATH=f"{tmp_path}")
+    client = await worker.connect()
+    status = await client.becomes(lambda status: status.state is WorkerState.FAILED)
+    assert "does not fit in memory" in status.detail
+
+
+def test_an_error_that_hides_too_little_memory_is_called_that() -> None:
+    error = ModelError("tokenizer.json cannot be used: ")
+    error.__cause__ = MemoryError()
+    assert is_out_of_memory(error)
+    assert not is_out_of_memory(ImportError("libx.so: cannot allocate memory in static TLS block"))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's allocator")

@@ -250,6 +250,7 @@ async def test_a_secret_named_from_outside_needs_no_event(monkeypatch: pytest.Mo
     uri = (tmp_path / "a.py").as_uri()
     async with working(monkeypatch, "1", tmp_path.as_uri()) as (session, worker):
         session.open(uri, "python", 1, "x = \n")
+        assert await session.why_off_now(uri) is None
         (tmp_path / "infill-ls.toml").write_text("secretGlobs = ['a.py']\n")
         answer = ask_at(session, 4, uri)
         assert not isinstance(answer, types.InlineCompletionList)

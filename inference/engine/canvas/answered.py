@@ -63,6 +63,11 @@ def has_halves(text: str, hole: Hole) -> bool:
     return text.count(HALF) > (hole.text or hole.starts_with).count(HALF)
 
 
+def repeats(text: str, hole: Hole) -> bool:
+    """Whether a fill repeats itself, unless the hole's own text does."""
+    return repetition.repeats(text) and not repetition.repeats(hole.text or hole.starts_with)
+
+
 class Canvases:
     """The canvases of one request: the finished ones, and the text typed while the next one is filled."""
 
@@ -175,14 +180,7 @@ def candidates(
 def _offered(group: Group, found: Sequence[RankedFill], holes: Sequence[Hole]) -> list[RankedFill]:
     """The answers without those that repeat themselves, unless the user's own text does."""
     here = holes[group.first : group.end]
-
-    def is_offered(answer: RankedFill) -> bool:
-        return not any(
-            repetition.repeats(text) and not repetition.repeats(hole.text or hole.starts_with)
-            for text, hole in zip(answer.texts, here, strict=True)
-        )
-
-    return list(filter(is_offered, found))
+    return [answer for answer in found if not any(map(repeats, answer.texts, here))]
 
 
 def draft(

@@ -7,7 +7,7 @@ code seldom draws lines with. Lists (`None, None`), tags, escapes and blocks tha
 import re
 from collections.abc import Sequence
 
-_IN_A_LINE = re.compile(r"(.{2,39}?)\1{3,}")
+_IN_A_LINE = re.compile(r"(.{2,99}?)\1{3,}")
 """Four repetitions, of two characters or more."""
 
 _SIGNS = re.compile(r"([^\s\w\-=#*.~+])\1{7,}")
@@ -15,7 +15,7 @@ _SIGNS = re.compile(r"([^\s\w\-=#*.~+])\1{7,}")
 _LISTED = ",;\\<>%?"
 """Signs of lists, tags, escapes and placeholders, which may well repeat four times."""
 
-_LONGEST_PERIOD = 3
+_LONGEST_PERIOD = 8
 """The most lines in a block that repeats three times in a row."""
 
 

@@ -127,12 +127,6 @@ def check(found: Checkpoint) -> None:
         raise ModelError(f"{file}: text_config.layer_types: {count} kinds for {text.num_hidden_layers} layers")
     if text.layer_types is not None and (unknown := set(text.layer_types) - set(_KINDS)):
         raise ModelError(f"{file}: text_config.layer_types: {min(unknown)[:40]!r} is none of {', '.join(_KINDS)}")
-    for key in ("pad_token_id", "bos_token_id", "eos_token_id"):
-        ids = getattr(text, key)
-        for token in ids if isinstance(ids, list) else [ids]:
-            _check_token(file, f"text_config.{key}", token, text.vocab_size)
-    for key in ("mask_token_id", "slack_token_id", "first_text_token_id"):
-        _check_token(found.folder / "infill.json", key, getattr(found.properties, key), text.vocab_size)
     _check_weights(file, text, checkpoint_files.stored_tensors(found.folder))
 
 
@@ -153,11 +147,6 @@ def _check_heads(file: Path, text: _Text) -> None:
             raise ModelError(f"{file}: text_config.{key}: {keys} does not divide num_attention_heads, {queries}")
     if text.top_k_experts and text.num_experts and text.top_k_experts > text.num_experts:
         raise ModelError(f"{file}: text_config.top_k_experts: {text.top_k_experts} of {text.num_experts} experts")
-
-
-def _check_token(file: Path, key: str, token: int | None, vocabulary_size: int) -> None:
-    if token is not None and not 0 <= token < vocabulary_size:
-        raise ModelError(f"{file}: {key}: {token} is no token of a vocabulary of {vocabulary_size}")
 
 
 def _check_weights(file: Path, text: _Text, tensors: dict[str, StoredTensor]) -> None:

@@ -14,7 +14,8 @@ from functools import cache
 import msgspec
 import torch
 
-from inference.models.devices import EIGHT_BIT, PRECISIONS, Precision, measurements, save_measurements
+from inference.models import kept
+from inference.models.devices import EIGHT_BIT, PRECISIONS, Precision
 from inference.models.family import ModelError
 from inference.models.fim.matrices import Matrix, Packed, Plain, Unpacking, packed_rows
 
@@ -61,12 +62,12 @@ def speed() -> Speed:
     able = sorted(name for name, has in torch.cpu.get_capabilities().items() if has is True)
     name = torch.cpu.get_capabilities().get("cpu_name", "")
     key = f"{name}, torch {torch.__version__}, one thread, {' '.join(able)}"
-    known = measurements("speed", Speed)
+    known = kept.read("speed", Speed)
     found = known.get(key)
     if found is None or {*found.formats} != {*_ON_CPU} or found.unpacked not in PRECISIONS or found.few < _FEW[0]:
         with _one_thread():
             found = measured()
-        save_measurements("speed", {**known, key: found})
+        kept.save("speed", {**known, key: found})
     return found
 
 

@@ -130,11 +130,7 @@ class _Reader:
         if type_ in SCALARS:
             self._skip(count * struct.calcsize("<" + SCALARS[type_]))
         elif type_ == STRING:
-            for _ in range(count):
-                length = self._number("Q")
-                if length > MAX_STRING_BYTES:
-                    raise self._wrong(f"{key} claims a text of {length} bytes")
-                self._skip(length)
+            self._skip_texts(key, count)
         else:
             raise self._wrong(f"{key} is a list of items of type {type_}, which no model needs")
         return StoredArray(type_, count, begin, self._at)
@@ -212,6 +208,19 @@ class _Reader:
         if self._at + count > len(self._bytes):
             self._reach(self._at + count)
         self._at += count
+
+    def _skip_texts(self, key: str, count: int) -> None:
+        """Skips an array of texts; a vocabulary has 150,000, so this loop is a tight one."""
+        length_of, at = struct.Struct("<Q").unpack_from, self._at
+        for _ in range(count):
+            if at + 8 > len(self._bytes):
+                self._reach(at + 8)
+            (length,) = length_of(self._bytes, at)
+            if length > MAX_STRING_BYTES:
+                raise self._wrong(f"{key} claims a text of {length} bytes")
+            at += 8 + length
+        self._at = at
+        self._skip(0)
 
     def _reach(self, end: int) -> None:
         """Reads on until `end`. Reserves nothing for data that the file does not have."""

@@ -69,8 +69,12 @@ def config(file: GgufFile) -> dict[str, Any]:
 
 
 def stored_tensors(file: GgufFile) -> dict[str, GgufTensor]:
-    """The tensors by the hub's names; an unknown one keeps its own."""
-    return {_hub_name(name): tensor for name, tensor in file.tensors.items()}
+    """The tensors by the hub's names; an unknown one keeps its own. Raises ModelError if two have one name there."""
+    named: dict[str, str] = {}
+    for name in file.tensors:
+        if (other := named.setdefault(_hub_name(name), name)) != name:
+            raise ModelError(f"{file.path}: {other} and {name} are the same weight; download it again")
+    return {hub_name: file.tensors[name] for hub_name, name in named.items()}
 
 
 def _hub_name(name: str) -> str:

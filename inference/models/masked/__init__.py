@@ -54,14 +54,8 @@ def _sampler(*, in_place: bool, resizes: bool) -> SamplerSettings:
 
 
 def check(found: Checkpoint) -> None:
-    """Raises ModelError if config.json, the token ids and the headers of the weights do not fit each other."""
+    """Raises ModelError if config.json and the headers of the weights do not fit each other."""
     config = qwen2_config(found)
-    for key in ("mask", "slack", "expand", "delete", "bos", "eos"):
-        token = getattr(found.properties, f"{key}_token_id")
-        if token is not None and token >= config.vocab_size:
-            raise ModelError(
-                f"{found.folder}: {key}_token_id: {token} is no token of a vocabulary of {config.vocab_size}"
-            )
     if found.properties.corruption != NoiseKind.MASK:
         raise ModelError(f"{found.folder / 'infill.json'}: corruption: a masked-diffusion checkpoint needs 'mask'")
     check_weights(found, weight_shapes(config), found.shapes())

@@ -53,7 +53,10 @@ def named_tokens(folder: Path, config: Mapping[str, Any]) -> NamedTokens:
 
 def tokenizer(found: Checkpoint) -> Tokenizer:
     """The checkpoint's tokenizer. All its added tokens are special: they are never text. Raises ModelError."""
-    made = found.tokenizer() if found.gguf or (found.folder / "tokenizer.json").exists() else _from_words(found.folder)
+    if found.gguf or (found.folder / "tokenizer.json").exists():
+        made = found.tokenizer()
+    else:
+        made = found.checked(_from_words(found.folder), found.folder / "vocab.json")
     added = made.get_added_tokens_decoder().values()
     made.add_special_tokens([AddedToken(token.content, special=True, normalized=False) for token in added])
     return made

@@ -286,7 +286,8 @@ class PartnerInfilling(RemoteWork):
         found: dict[tuple[str, ...], Candidate] = {}
         for writer in self._writers:
             candidate = None if self._running[writer].exception() else writer.candidate()
-            if candidate and not any(map(answered.has_halves, candidate.texts, self.holes)):
+            flaws = (answered.has_halves, answered.repeats)
+            if candidate and not any(any(map(flaw, candidate.texts, self.holes)) for flaw in flaws):
                 found.setdefault(candidate.texts, candidate)
         ranked = [*list(found.values())[:1], *sorted(list(found.values())[1:], key=lambda each: -each.score)]
         return sorted(ranked, key=lambda one: (not one.complete, not all(one.texts)))

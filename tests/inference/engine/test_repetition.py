@@ -21,6 +21,8 @@ DATA = Path(__file__).parents[2] / "data"
         "self.imageimageimageimage",
         'return repo, "//////////////path"',
         "a = 1\n    x.append(a)\n    x.append(a)\n    x.append(a)\n",
+        "# the total of all that was paid and is still to be paid " * 5,
+        "try:\n    x = load()\nexcept OSError:\n    x = None\nprint(x)\n" * 5,
     ],
 )
 def test_what_is_said_again_and_again_is_found(text: str) -> None:

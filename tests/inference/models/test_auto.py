@@ -42,13 +42,21 @@ def test_with_nothing_pulled_it_is_the_embedded_one(folder: Path) -> None:
     assert chosen(folder) == (EMBEDDED, "no other model is on this machine")
 
 
-def test_what_is_half_pulled_or_damaged_is_not(folder: Path) -> None:
+def test_what_is_half_pulled_or_damaged_is_not_and_it_says_so(folder: Path) -> None:
     put(folder, "open-dcoder-0.5b", complete=False)
     put(folder, "qwen2.5-coder-0.5b-mdlm")
     (folder / "qwen2.5-coder-0.5b-mdlm" / "pulled.json").write_text("no JSON")
     put(folder, "dreamon-7b")
     (folder / "dreamon-7b" / "model.safetensors").unlink()
-    assert chosen(folder) == (EMBEDDED, "no other model is on this machine")
+    (folder / "qwen2.5-coder-1.5b").mkdir()
+    (folder / "qwen2.5-coder-1.5b" / catalogue.known("qwen2.5-coder-1.5b").file.name).write_bytes(b"GGUF")
+    model, why = chosen(folder)
+    assert model == EMBEDDED
+    assert "open-dcoder-0.5b: only partly downloaded" in why
+    assert "dreamon-7b/model.safetensors is missing or cut off" in why
+    assert ".gguf is missing or cut off" in why
+    assert "pulled.json is damaged" in why
+    assert "run: infill-ls models pull open-dcoder-0.5b" in why
 
 
 def test_what_is_too_slow_here_is_not_and_it_says_so(folder: Path) -> None:

@@ -72,6 +72,20 @@ def index(name: str) -> Callable[[Path], None]:
     return replace
 
 
+def same_key_twice(folder: Path) -> None:
+    whole = (folder / "model.safetensors").read_bytes()
+    end = 8 + int.from_bytes(whole[:8], "little")
+    name, entry = next(iter(json.loads(whole[8:end]).items()))
+    raw = whole[8:end].rstrip()[:-1] + f", {json.dumps(name)}: {json.dumps(entry)}}}".encode()
+    (folder / "model.safetensors").write_bytes(len(raw).to_bytes(8, "little") + raw + whole[end:])
+
+
+def same_tensor_in_two_files(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "a.safetensors")
+    shutil.copy(folder / "a.safetensors", folder / "b.safetensors")
+    written("model.safetensors.index.json", {"weight_map": {"x": "a.safetensors", "y": "b.safetensors"}})(folder)
+
+
 def token_beyond(folder: Path) -> None:
     content = json.loads((folder / "tokenizer.json").read_text())
     content["model"]["vocab"]["beyond"] = 10**6
@@ -138,6 +152,8 @@ HOSTILE: list[tuple[Callable[[Path], object], str]] = [
     (header(lambda _: None, 1 << 60), "model.safetensors is cut off"),
     (header(lambda _: None, 10), "model.safetensors: its header cannot be read"),
     (header(overlap), "model.safetensors: header of .*: its bytes are those of another tensor"),
+    (same_key_twice, "model.safetensors: its header cannot be read: .* occurs twice"),
+    (same_tensor_in_two_files, "b.safetensors: .* is in a.safetensors as well"),
     (header(first(shape=[1 << 40, 1 << 40])), "model.safetensors: header of .*shape"),
     (header(first(data_offsets=[0, 1 << 50])), "model.safetensors: header of .*is not at bytes"),
     (header(first(shape="large")), "model.safetensors: header of .*Expected `array`"),

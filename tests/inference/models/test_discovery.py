@@ -17,7 +17,8 @@ DIGEST = "ab" * 32
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "kept"))
     return tmp_path / "home"
 
 
@@ -85,6 +86,29 @@ def test_a_file_that_two_programs_share_is_told_once(home: Path) -> None:
     assert len(here(home)) == 1
 
 
+def test_links_to_one_file_do_not_use_up_the_limit(home: Path) -> None:
+    studio = home / ".lmstudio" / "models"
+    real = put(studio / "a" / "coder.gguf")
+    for number in range(250):
+        (os.link if number % 2 else os.symlink)(real, studio / f"a/{number}.gguf")
+    last = put(studio / "b" / "last.gguf", good() + b"0")
+    assert str(last) in {one.path for one in here(home)}
+    assert len(here(home)) == 2
+
+
+def test_a_header_is_read_again_only_after_a_change(home: Path) -> None:
+    file, told = put(home / ".lmstudio" / "models" / "coder.gguf"), list[tuple[int, int]]()
+    (first,) = discovery.found({"NOTHING": "set"}, home, lambda *done: told.append(done))
+    assert first.fills and told == [(0, 1)]
+    before = file.stat()
+    file.write_bytes(bytes(before.st_size))
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert here(home) == [first], "the header comes from the earlier call"
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
+    (again,) = here(home)
+    assert again.problem.startswith("is no GGUF file")
+
+
 def test_a_hostile_file_is_told_with_its_problem(home: Path) -> None:
     torn = [good()[:1000], good()[: len(good()) // 2], good()[:-1]]
     for content in [content for content, _ in HOSTILE.values()] + torn:
@@ -128,7 +152,7 @@ def test_pipes_loops_of_links_and_odd_names_do_no_harm(home: Path) -> None:
     os.mkfifo(manifests / "pipe")
     os.mkfifo(put(manifests / "r" / "library" / "m" / "t", b"{}").parent / "pipe")
     (one,) = here(home)
-    assert one.name == "coder?]0;x?"
+    assert one.name == r"coder\x1b]0;x\x07"
 
 
 def test_thousands_of_files_are_not_all_looked_at(home: Path) -> None:

@@ -5,6 +5,7 @@ import random
 import struct
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import gguf
@@ -223,6 +224,23 @@ def test_any_changed_byte_loads_or_is_a_clear_error(file: Path, tmp_path: Path) 
             opened(tmp_path / "changed.gguf").tokenizer()
         except ModelError as error:
             assert str(error)
+
+
+@pytest.mark.parametrize("kind", ["eos", "padding", "fim_mid"])
+def test_a_token_outside_the_vocabulary_is_refused_before_loading(file: Path, tmp_path: Path, kind: str) -> None:
+    content, name = bytearray(file.read_bytes()), f"tokenizer.ggml.{kind}_token_id".encode()
+    at = content.index(name) + len(name) + 4
+    content[at : at + 4] = struct.pack("<I", 4_000_000_000)
+    (tmp_path / "bad.gguf").write_bytes(content)
+    with pytest.raises(ModelError, match="4000000000 is no token of a vocabulary of"):
+        registry.find(str(tmp_path / "bad.gguf"))
+
+
+def test_one_weight_under_two_names_is_refused(file: Path) -> None:
+    found = header.read(file)
+    twice = replace(found, tensors={**found.tensors, "model.norm.weight": found.tensors["output_norm.weight"]})
+    with pytest.raises(ModelError, match=r"output_norm.weight and model.norm.weight are the same weight"):
+        stated.stored_tensors(twice)
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pty
 import re
 import resource
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -69,14 +70,15 @@ def run_cli(
     return subprocess.run([*COMMAND, *words], capture_output=True, text=True, timeout=PATIENCE_S, **more)
 
 
-def test_a_pull_ends_with_its_command(home: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
+def test_a_pull_ends_with_its_command(home: Path, number: signal.Signals) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         endpoint = f"http://127.0.0.1:{silent.getsockname()[1]}"
         everything = {**os.environ, "HF_HUB_OFFLINE": "0", "HF_ENDPOINT": endpoint, "HF_HOME": str(home)}
         with subprocess.Popen([*COMMAND, "models", "pull", NAME], env=everything) as command:
             silent.settimeout(PATIENCE_S)
             asking, _ = silent.accept()
-            command.terminate()
+            command.send_signal(number)
             asking.settimeout(PATIENCE_S)
             while asking.recv(4096):
                 pass

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from lsp_server.context.file_cache import FileCache
+from lsp_server.context.file_cache import FileCache, Readable
 from lsp_server.context.gather import Buffer, ContextQuery, gather
-from lsp_server.settings.privacy import ReadableFolder
-from lsp_server.settings.schema import Settings
+from lsp_server.settings.resolver import Configuration
 from lsp_server.syntax.languages import language_of
 from lsp_server.syntax.parsing import parse
 
@@ -26,13 +25,19 @@ class Config:
 OTHERS = "def parse_invoice(invoice, currency):\n    total = invoice.total\n    return convert(total, currency)\n"
 
 
+def readable(configuration: Configuration) -> Readable:
+    """What the model may see with these settings."""
+    return Readable(configuration.roots, configuration.why_unreadable)
+
+
 class Workspace:
     """A folder with files, and queries about documents in it."""
 
-    def __init__(self, root: Path, settings: Settings | None = None) -> None:
+    def __init__(self, root: Path, **settings: object) -> None:
         self.root = root
         root.mkdir(exist_ok=True)
-        self.folders = (ReadableFolder(root, settings or Settings()),)
+        self.configuration = Configuration({}, {})
+        self.configuration.start(settings, [root.as_uri()])
 
     def write(self, **files: str) -> None:
         """Write files; in their names `__` stands for a slash and the suffix is .py."""
@@ -48,7 +53,8 @@ class Workspace:
     def query(self, name: str, text: str, *others: Buffer, line: int = 0) -> ContextQuery:
         """The document with this text, its cursor in `line`, and what else is open."""
         document = self.buffer(name, text)
-        return ContextQuery(document, parse(document.language_id, text), line, others, self.folders)
+        tree = parse(document.language_id, text)
+        return ContextQuery(document, tree, line, others, readable(self.configuration))
 
     def buffer(self, name: str, text: str) -> Buffer:
         return Buffer(self.root / name, language_of(name), 1, text)

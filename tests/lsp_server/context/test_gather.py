@@ -3,13 +3,12 @@
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from lsp_server.context.file_cache import FileCache, TooLate, allowed
+from lsp_server.context.file_cache import FileCache, TooLate
 from lsp_server.context.gather import Buffer, gather
-from lsp_server.settings.schema import Settings
-from tests.lsp_server.context.conftest import HELPERS, OTHERS, Workspace
+from lsp_server.settings.resolver import Configuration
+from tests.lsp_server.context.conftest import HELPERS, OTHERS, Workspace, readable
 
 
 def test_most_similar_lines_of_open_files_are_shown(workspace: Workspace) -> None:
@@ -45,18 +44,20 @@ def test_what_utf_8_cannot_hold_is_replaced(workspace: Workspace) -> None:
 
 
 def test_secret_and_switched_off_files_are_never_shown(tmp_path: Path) -> None:
-    off = msgspec.structs.replace(Settings(), disabled_globs=("gen_*",), secret_globs=("private/*",))
-    workspace = Workspace(tmp_path / "work", off)
-    for name in ("gen_a", "private/key", "ok"):
-        workspace.at(f"{name}.py", OTHERS)
-    workspace.at("secrets.json", OTHERS)
-    others = [workspace.buffer(name, OTHERS) for name in ("gen_a.py", "private/key.py", "secrets.json", "ok.py")]
-    imports = "import gen_a\nimport private.key\nimport ok\n"
+    workspace = Workspace(tmp_path / "work", disabledGlobs=["gen_*"], secretGlobs=["private/*"])
+    workspace.at("sub/infill-ls.toml", 'secretGlobs = ["hidden.py"]\n')
+    names = ("gen_a.py", "private/key.py", "secrets.json", "sub/hidden.py", "sub/deep/hidden.py", "link.py", "ok.py")
+    for name in names:
+        if name != "link.py":
+            workspace.at(name, OTHERS)
+    (workspace.root / "link.py").symlink_to("sub/hidden.py")
+    others = [workspace.buffer(name, OTHERS) for name in names]
+    imports = "import gen_a\nimport private.key\nimport sub.hidden\nimport sub.deep.hidden\nimport link\nimport ok\n"
     assert set(workspace.shown("main.py", imports + OTHERS, *others)) == {"ok.py"}
 
 
 def test_languages_that_are_off_are_not_shown(tmp_path: Path) -> None:
-    workspace = Workspace(tmp_path, msgspec.structs.replace(Settings(), disabled_languages=("python",)))
+    workspace = Workspace(tmp_path, disabledLanguages=["python"])
     workspace.write(ok=OTHERS)
     script = replace(workspace.buffer("script", OTHERS), language_id="python")
     workspace.at("script", "")
@@ -64,12 +65,13 @@ def test_languages_that_are_off_are_not_shown(tmp_path: Path) -> None:
 
 
 def test_secret_behind_a_link_is_not_shown(tmp_path: Path) -> None:
-    hiding = Workspace(tmp_path / "hiding", Settings(secret_globs=("hidden_*",)))
-    other = Workspace(tmp_path / "other")
+    hiding, other = Workspace(tmp_path / "hiding"), Workspace(tmp_path / "other")
+    hiding.at("infill-ls.toml", 'secretGlobs = ["hidden_*"]\n')
     (hiding.root / "hidden_x.py").symlink_to(other.at("x.py", OTHERS))
-    folders = (*hiding.folders, *other.folders)
-    assert allowed(hiding.root / "hidden_x.py", folders) is None
-    assert allowed(other.root / "x.py", folders) == (other.root / "x.py").resolve()
+    known = Configuration({}, {})
+    known.start({}, [hiding.root.as_uri(), other.root.as_uri()])
+    assert readable(known).allowed(hiding.root / "hidden_x.py") is None
+    assert readable(known).allowed(other.root / "x.py") == (other.root / "x.py").resolve()
 
 
 def test_no_link_leads_out_of_the_workspace(workspace: Workspace, tmp_path: Path) -> None:
@@ -98,7 +100,7 @@ def test_other_folders_with_a_similar_name_are_outside(workspace: Workspace, tmp
 
 def test_without_a_workspace_nothing_is_read(workspace: Workspace) -> None:
     workspace.write(helpers=HELPERS)
-    query = replace(workspace.query("main.py", "import helpers\n"), folders=())
+    query = replace(workspace.query("main.py", "import helpers\n"), readable=readable(Configuration({}, {})))
     assert list(gather(query, FileCache())) == []
 
 

@@ -29,7 +29,7 @@ RELEASED = "diffusiongemma-26b"
 
 def examined(file: Path, place: str | None = None) -> dict[str, Check]:
     _, configuration = examine_settings(file)
-    return {check.name: check for check in examine_file(file, place, configuration.at(file))}
+    return {check.name: check for check in examine_file(file, place, configuration)}
 
 
 @pytest.fixture
@@ -142,6 +142,17 @@ def test_settings_files_variables_and_their_problems_are_told(project: Path, mon
         assert sum(said in problem.found for problem in problems) == 1
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+def test_odd_names_are_told_on_any_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", encoding)
+    file = tmp_path / "é\x1b[31m\u202e.py"
+    file.write_text("x = ???\n")
+    done = infill_ls("doctor", str(file), "--device", "cpu")
+    assert "Traceback" not in done.stderr and done.returncode == 0
+    assert "\\x1b[31m\\u202e.py: 2 lines" in done.stdout
+    assert all(each.isprintable() or each == "\n" for each in done.stdout + done.stderr)
+
+
 def test_every_grammar_that_belongs_to_us_is_there() -> None:
     found = examine_grammars()
     assert found.verdict is Grade.OK
@@ -236,7 +247,10 @@ def test_the_models_are_shown_as_a_table_and_as_json(tmp_path: Path, monkeypatch
     assert re.search(
         r"Best here: (\S+)\. Run: infill-ls models pull \1 .*; or set `model = \"coder:1b\"`", shown.stdout
     )
-    found = json.loads(infill_ls("models", "--device", "cpu", "--json").stdout)
+    assert shown.stderr.startswith("importing torch …\n"), "a pipe shows nothing else for some seconds"
+    as_json = infill_ls("models", "--device", "cpu", "--json")
+    found = json.loads(as_json.stdout)
+    assert not as_json.stderr
     assert {model["name"]: model["is_here"] for model in found["models"]}["embedded"]
     assert {model["name"] for model in found["models"]} == {entry.name for entry in ENTRIES}
 
@@ -246,6 +260,6 @@ def test_a_masked_checkpoint_is_told_with_its_own_dtypes(tmp_path: Path) -> None
     checks = checks_of(infill_ls("doctor", "--device", "cpu", "--model", str(tmp_path), "--json"))
     assert checks["model"]["found"] == str(tmp_path)
     probe = [sys.executable, "-m", "inference.serving.probe", "--device", "cpu", "--model", str(tmp_path)]
-    found = json.loads(subprocess.run(probe, capture_output=True, text=True, check=True).stdout)
+    found = json.loads(subprocess.run(probe, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
     (_, masked) = found["needs"]
     assert {"8bit", "4bit", "float32", "bfloat16"} == {one["dtype"] for one in masked["dtypes"]}

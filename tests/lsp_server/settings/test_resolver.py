@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lsp_server.settings.resolver import Configuration
+from lsp_server.settings.resolver import Configuration, configuration_for
 
 
 def started(*folders: Path, options: object = None, **environment: str) -> Configuration:
@@ -30,6 +30,49 @@ def test_a_document_has_the_settings_of_its_folder(tmp_path: Path) -> None:
     assert markers == ["@a", "@b", "@inner", "???"]
     assert configuration.of("untitled:Untitled-1").marker == "@a"
     assert configuration.files == [path / "infill-ls.toml" for path in (a, b, inner)]
+
+
+def test_each_file_above_a_document_counts_and_secrets_add_up(tmp_path: Path) -> None:
+    a = folder(tmp_path, "a", 'marker = "@a"\nsecretGlobs = ["x.py"]\n')
+    sub = folder(a, "sub", 'marker = "@sub"\nmaxSteps = 3\nsecretGlobs = ["y.py"]\nmodel = "x/y"\n')
+    deep = folder(sub, "deep", 'marker = "@deep"\n')
+    configuration = started(a)
+    assert configuration.refresh([deep / "m.py"])
+    assert not configuration.refresh([deep / "m.py"])
+    settings = [configuration.at(path / "m.py") for path in (a, sub, deep)]
+    assert [(one.marker, one.max_steps) for one in settings] == [("@a", None), ("@sub", 3), ("@deep", 3)]
+    assert [one.secret_globs for one in settings] == [("x.py",), ("x.py", "y.py"), ("x.py", "y.py")]
+    (problem,) = configuration.problems
+    assert problem.startswith(f"{sub}/infill-ls.toml: model is ignored")
+    (sub / "infill-ls.toml").unlink()
+    assert configuration.refresh([deep / "m.py"])
+    assert configuration.at(deep / "m.py").secret_globs == ("x.py",)
+
+
+def test_files_above_and_outside_the_folders_count_as_for_the_commands(tmp_path: Path) -> None:
+    """The editor may have opened a part of a repository, or a file alone."""
+    repository = folder(tmp_path, "repository", 'secretGlobs = ["x.py"]\n')
+    (repository / ".git").mkdir()
+    part = folder(repository, "part", 'secretGlobs = ["y.py"]\n')
+    folders = (part,), (folder(tmp_path, "elsewhere"),), ()
+    for configuration in [*(started(*each) for each in folders), configuration_for(part / "x.py", {}, {})]:
+        for name in ("x.py", "y.py"):
+            assert "may hold secrets" in str(configuration.why_unreadable(part / name, "python"))
+        assert configuration.why_unreadable(part / "z.py", "python") is None
+
+
+def test_a_file_is_judged_under_each_name_by_the_settings_there(tmp_path: Path) -> None:
+    a = folder(tmp_path, "a")
+    folder(a, "sub", 'secretGlobs = ["hidden.py"]\n')
+    (a / "sub" / "hidden.py").write_text("")
+    (a / "link.py").symlink_to("sub/hidden.py")
+    (a / "linked").symlink_to("sub", target_is_directory=True)
+    (tmp_path / "outside").symlink_to(a, target_is_directory=True)
+    names = ("a/sub/hidden.py", "a/link.py", "a/linked/hidden.py", "outside/sub/hidden.py", "outside/link.py")
+    for root in (a, tmp_path / "outside"):
+        for name in names:
+            assert "may hold secrets" in str(started(root).why_unreadable(tmp_path / name, "python")), (root, name)
+    assert started(a).why_unreadable(a / "sub" / "open.py", "python") is None
 
 
 def test_a_folder_with_a_similar_name_is_another(tmp_path: Path) -> None:

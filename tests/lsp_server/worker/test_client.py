@@ -8,7 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from inference.messages import Draft, ErrorCode, Hole, InfillRequest, Outcome, Status, Text, WorkerState
+from inference.messages import (
+    Draft,
+    ErrorCode,
+    Hole,
+    InfillRequest,
+    Outcome,
+    Status,
+    Text,
+    Welcome,
+    WorkerState,
+    frame,
+)
+from inference.serving.place import Place
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths, paths_of
 from lsp_server.worker.survey import survey
@@ -24,6 +36,27 @@ async def test_a_fill_comes_back_under_the_callers_id(resident: WorkerPaths) -> 
         assert answer.candidates
         assert client.state in (ClientState.READY, ClientState.BUSY)
     assert client.state is ClientState.CLOSED
+
+
+@pytest.mark.parametrize("models", [("auto", "embedded"), ("embedded", "auto"), ("auto", "embedded", "auto")])
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_auto_and_the_same_model_by_name_share_one_worker(
+    own_folder: Path, models: tuple[str, ...], at_once: bool
+) -> None:
+    clients = [WorkerClient(WorkerOptions(model), name="tests") for model in models]
+    try:
+        if at_once:
+            answers = await asyncio.gather(*(client.infill(fill()) for client in clients))
+        else:
+            answers = [await client.infill(fill()) for client in clients]
+        assert all(answer.candidates for answer in answers)
+        async with WorkerClient(WorkerOptions(models[-1]), name="tests") as late:
+            await late.load()
+            assert {client.pid for client in (*clients, late)} == {late.pid}
+        assert len((await survey("tests")).running) == 1
+    finally:
+        for client in clients:
+            await client.close()
 
 
 async def test_where_no_log_can_be_written_fills_go_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -194,6 +227,22 @@ async def test_foreign_listener_is_replaced(own_folder: Path) -> None:
         status = await client.status(start=True)
         assert status.model in ("auto", "embedded")
     impostor.close()
+
+
+@pytest.mark.parametrize("words", [frame(Welcome(protocol=99)), b"\0\0\0\4junk"])
+async def test_worker_of_another_release_is_named_at_once(own_folder: Path, words: bytes) -> None:
+    """It holds the lock, so it cannot be replaced."""
+
+    async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(words)
+
+    paths = paths_of(WorkerOptions())
+    claim = Place(paths.socket, "unix")
+    assert claim.take()
+    listening = await asyncio.start_unix_server(greet, paths.socket)
+    async with listening, WorkerClient(WorkerOptions(), name="tests") as client:
+        with pytest.raises(WorkerFailure, match="does not answer as a worker of this release; end it"):
+            await client.infill(fill())
 
 
 async def test_a_folder_that_others_can_enter_is_refused(own_folder: Path) -> None:

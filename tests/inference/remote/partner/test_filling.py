@@ -55,6 +55,16 @@ async def test_a_fill_begins_as_it_must_and_the_model_is_shown_so(kind: str) -> 
 
 
 @each_kind
+async def test_a_text_that_repeats_itself_is_no_candidate(kind: str) -> None:
+    async with (
+        partner_server(kinds=(kind,), answer=lambda _: "total or " * 5) as server,
+        partner_at(server.url) as partner,
+    ):
+        _, candidates, _ = await answered(partner, one_hole())
+        assert candidates == []
+
+
+@each_kind
 async def test_text_cut_at_the_limit_ends_with_a_whole_line(kind: str) -> None:
     lines = "\n    ".join(f"a{number} = {number}" for number in range(40))
     serving = partner_server(kinds=(kind,), answer=lambda _: lines, fenced=False)

@@ -1,0 +1,41 @@
+"""What earlier processes found out about this machine, so that later ones need not: one JSON file for each subject."""
+
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import platformdirs
+
+from inference.models import checkpoint_files
+from inference.models.family import ModelError
+
+_LIMIT_BYTES = 1 << 20
+T = TypeVar("T")
+
+
+def read(name: str, kind: type[T]) -> dict[str, T]:
+    """What was saved under this name; empty if that is unreadable."""
+    try:
+        content = checkpoint_files.read(_file(name), _LIMIT_BYTES)
+        return msgspec.json.decode(content, type=dict[str, kind])  # type: ignore[valid-type]
+    except (OSError, ValueError, ModelError):
+        return {}
+
+
+def save(name: str, known: dict[str, Any]) -> None:
+    """Saves it for later processes, if possible."""
+    file = _file(name)
+    new = file.with_suffix(f".{time.time_ns()}")
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            new.write_bytes(msgspec.json.encode(known))
+            new.replace(file)
+        finally:
+            new.unlink(missing_ok=True)
+
+
+def _file(name: str) -> Path:
+    return platformdirs.user_cache_path("infill-ls", appauthor=False) / f"{name}.json"

@@ -1,0 +1,44 @@
+"""Shows names and messages from anywhere on a terminal, which obeys control characters. Imports nothing of ours."""
+
+import io
+import logging
+import os
+import sys
+
+
+def printable(text: object) -> str:
+    """A text in one line: control characters, line breaks and what reorders text become escapes, such as `\\x1b`."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in str(text))
+
+
+def printable_lines(text: str) -> str:
+    """The same, with its line breaks."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def say(message: object, command: str = "infill-ls") -> None:
+    """Prints a message of one of the program's commands in one line on stderr."""
+    print(f"{command}: {printable(' '.join(str(message).split()))}", file=sys.stderr)
+
+
+def suit_any_terminal() -> None:
+    """Prints what the terminal's encoding lacks, which may be ASCII, as escapes."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+class LogFormatter(logging.Formatter):
+    """Formats a log for whoever reads it in a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See `logging.Formatter`."""
+        return printable_lines(super().format(record))
+
+
+def quoted(name: str) -> str:
+    """A file's name as git writes it in a diff: if a character is not printable, in quotes, as octal numbers."""
+    if name.isprintable() and '"' not in name and "\\" not in name:
+        return name
+    safe = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:03o}" for byte in os.fsencode(name))
+    return f'"{"".join(safe)}"'

@@ -1,0 +1,41 @@
+"""Runs a module that ends with the process that started it: `python -m inference.serving.child PID MODULE ARGUMENTS`.
+
+A killed command could otherwise leave a download behind that nobody sees. `PID` is the process to end with.
+"""
+
+import os
+import runpy
+import sys
+import threading
+import time
+from contextlib import suppress
+
+import psutil
+
+from inference.models.printable import suit_any_terminal
+
+EXIT_ORPHANED = 1
+_LOOK_EVERY_S = 0.2
+
+
+def main() -> None:
+    """Runs the module, and watches the parent beside it."""
+    suit_any_terminal()
+    parent, module = int(sys.argv[1]), sys.argv[2]
+    del sys.argv[1:3]
+    threading.Thread(target=_end_with, args=(parent,), name="parent", daemon=True).start()
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def _end_with(parent: int) -> None:
+    if os.name == "nt":  # which keeps the number of a parent that has ended
+        with suppress(psutil.NoSuchProcess):
+            psutil.Process(parent).wait()
+    else:
+        while os.getppid() == parent:
+            time.sleep(_LOOK_EVERY_S)
+    os._exit(EXIT_ORPHANED)
+
+
+if __name__ == "__main__":
+    main()
