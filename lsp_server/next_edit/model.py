@@ -1,6 +1,7 @@
 """Next edits from a model, if the syntax alone finds none: sends changes, receives edits or a rewrite."""
 
 import asyncio
+import dataclasses
 import itertools
 import logging
 from collections.abc import Callable, Sequence
@@ -37,6 +38,8 @@ async def propose(host: Host, situation: Situation) -> Sequence[NextEdit]:
         return ()
     try:
         if host.edit_model is not None:
+            others = [each for each in situation.others if await host.why_off_now(each.uri) is None]
+            situation = dataclasses.replace(situation, others=others)
             return await rewritten(client, situation, host.configuration.name_of, deadline_ms)
         return await ask(client, snapshot, situation.earlier, deadline_ms)
     except WorkerFailure as failure:
