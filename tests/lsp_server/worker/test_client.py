@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from inference.messages import (
     Draft,
@@ -20,7 +21,6 @@ from inference.messages import (
     WorkerState,
     frame,
 )
-from inference.serving.place import Place
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths, paths_of
 from lsp_server.worker.survey import survey
@@ -237,12 +237,13 @@ async def test_worker_of_another_release_is_named_at_once(own_folder: Path, word
         writer.write(words)
 
     paths = paths_of(WorkerOptions())
-    claim = Place(paths.socket, "unix")
-    assert claim.take()
+    lock = FileLock(paths.socket.with_suffix(".lock"))
+    lock.acquire()
     listening = await asyncio.start_unix_server(greet, paths.socket)
     async with listening, WorkerClient(WorkerOptions(), name="tests") as client:
         with pytest.raises(WorkerFailure, match="does not answer as a worker of this release; end it"):
             await client.infill(fill())
+    lock.release()
 
 
 async def test_a_folder_that_others_can_enter_is_refused(own_folder: Path) -> None:
