@@ -18,8 +18,8 @@ _COMMANDS = {
     "worker": ("lsp_server.commands.worker", "run, start or stop the resident worker"),
     "status": ("lsp_server.commands.status", "show what the resident workers are doing"),
     "models": ("lsp_server.commands.models", "show which models run here, or download one"),
-    "stats": ("lsp_server.commands.stats", "show what you were shown, took and kept, or forget it"),
-    "shadow": ("lsp_server.commands.shadow", "compare the two models of shadow mode, or forget their records"),
+    "stats": ("lsp_server.commands.stats", "show what you were shown, accepted and rejected, or forget it"),
+    "shadow": ("lsp_server.commands.shadow", "compare the two models of shadow mode"),
     "doctor": ("lsp_server.commands.doctor", "check this machine and a file, and say what to do about problems"),
 }
 _FORWARDED = {

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from typing import Any
@@ -14,54 +15,117 @@ from lsp_server.handlers import documents, settings
 from lsp_server.handlers.code_action import code_action, code_action_resolve
 from lsp_server.handlers.completion import completion
 from lsp_server.handlers.execute_command import execute_command
-from lsp_server.handlers.inline_completion import DID_ACCEPT, DID_REJECT, did_accept, did_reject, inline_completion
-from lsp_server.handlers.inline_edit import DID_FOCUS, DID_SHOW, did_focus, did_show_inline_edit, inline_edit
+from lsp_server.handlers.inline_completion import (
+    DID_ACCEPT,
+    DID_REJECT,
+    DidAcceptParams,
+    DidRejectParams,
+    did_accept,
+    did_reject,
+    inline_completion,
+)
+from lsp_server.handlers.inline_edit import (
+    DID_FOCUS,
+    DID_SHOW,
+    NONE,
+    FocusParams,
+    InlineEditParams,
+    ShownParams,
+    did_focus,
+    did_show_inline_edit,
+    inline_edit,
+)
 from lsp_server.handlers.inline_edit import METHOD as INLINE_EDIT
 from lsp_server.handlers.lifecycle import initialize, initialized, shutdown
 from lsp_server.handlers.status import MODEL_OFFER, model_offer, status
+from lsp_server.inline.service import InlineService, ListService
 from lsp_server.lsp.completion_items import documented
 from lsp_server.lsp.dispatch import InfillProtocol
-from lsp_server.lsp.replies import Phase
+from lsp_server.lsp.replies import Phase, read_raw
 from lsp_server.lsp.status_board import METHOD as STATUS
 from lsp_server.lsp.transports import ByteWriter
+from lsp_server.next_edit import model as next_edit_model
+from lsp_server.next_edit.service import NextEditService
+from lsp_server.refine.refining import Refining
 from lsp_server.session import Session
+from lsp_server.shadow.sampler import Sampler
+from lsp_server.usage.ledger import Ledger
+from lsp_server.usage.usage import Usage
 
-HANDLERS: dict[str, Callable[[Session, Any], Any]] = {
-    types.INITIALIZE: initialize,
-    types.INITIALIZED: initialized,
-    types.TEXT_DOCUMENT_DID_OPEN: documents.did_open,
-    types.TEXT_DOCUMENT_DID_CHANGE: documents.did_change,
-    types.TEXT_DOCUMENT_DID_CLOSE: documents.did_close,
-    types.TEXT_DOCUMENT_DID_SAVE: documents.did_save,
-    types.WORKSPACE_DID_CHANGE_CONFIGURATION: settings.did_change_configuration,
-    types.WORKSPACE_DID_CHANGE_WATCHED_FILES: settings.did_change_watched_files,
-    types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: settings.did_change_workspace_folders,
-    types.TEXT_DOCUMENT_INLINE_COMPLETION: inline_completion,
-    types.TEXT_DOCUMENT_COMPLETION: completion,
-    types.COMPLETION_ITEM_RESOLVE: lambda session, item: documented(item, session.features.completion),
-    types.TEXT_DOCUMENT_CODE_ACTION: code_action,
-    types.CODE_ACTION_RESOLVE: code_action_resolve,
-    types.WORKSPACE_EXECUTE_COMMAND: execute_command,
-    types.WINDOW_WORK_DONE_PROGRESS_CANCEL: lambda session, params: session.editor.progress.cancel(params.token),
-    DID_ACCEPT: did_accept,
-    DID_REJECT: did_reject,
-    types.NOTEBOOK_DOCUMENT_DID_OPEN: documents.notebook_did_open,
-    types.NOTEBOOK_DOCUMENT_DID_CHANGE: documents.notebook_did_change,
-    types.NOTEBOOK_DOCUMENT_DID_CLOSE: documents.notebook_did_close,
-    types.NOTEBOOK_DOCUMENT_DID_SAVE: documents.notebook_did_save,
-    INLINE_EDIT: inline_edit,
-    DID_SHOW: did_show_inline_edit,
-    DID_FOCUS: did_focus,
-    STATUS: status,
-    MODEL_OFFER: model_offer,
+
+@dataclass(frozen=True)
+class Method:
+    """How to handle a method. A handler with `otherwise` also gets the document or, if `parsed`, a parsed snapshot;
+    `otherwise` is the reply if the document may not be filled, or is edited before it is parsed. `params` is the type
+    of params that lsprotocol does not know.
+    """
+
+    handler: Callable[..., Any]
+    otherwise: Callable[[], Any] | None = None
+    params: type[Any] | None = None
+    parsed: bool = False
+
+    def handle(self, method: str, session: Session, params: Any) -> Any:
+        """The reply, or an awaitable of it."""
+        if self.params is not None:
+            params = read_raw(f"params for {method}", params, self.params)
+        if self.otherwise is None:
+            return self.handler(session, params)
+        handle, otherwise = partial(self.handler, session, params), self.otherwise
+        return session.with_document(params.text_document.uri, handle, lambda _: otherwise(), parsed=self.parsed)
+
+
+METHODS: dict[str, Method] = {
+    types.INITIALIZE: Method(initialize),
+    types.INITIALIZED: Method(initialized),
+    types.TEXT_DOCUMENT_DID_OPEN: Method(documents.did_open),
+    types.TEXT_DOCUMENT_DID_CHANGE: Method(documents.did_change),
+    types.TEXT_DOCUMENT_DID_CLOSE: Method(documents.did_close),
+    types.TEXT_DOCUMENT_DID_SAVE: Method(documents.did_save),
+    types.WORKSPACE_DID_CHANGE_CONFIGURATION: Method(settings.did_change_configuration),
+    types.WORKSPACE_DID_CHANGE_WATCHED_FILES: Method(settings.did_change_watched_files),
+    types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: Method(settings.did_change_workspace_folders),
+    types.TEXT_DOCUMENT_INLINE_COMPLETION: Method(inline_completion, lambda: types.InlineCompletionList([])),
+    types.TEXT_DOCUMENT_COMPLETION: Method(completion, lambda: types.CompletionList(False, [])),
+    types.COMPLETION_ITEM_RESOLVE: Method(lambda session, item: documented(item, session.features.completion)),
+    types.TEXT_DOCUMENT_CODE_ACTION: Method(code_action, list, parsed=True),
+    types.CODE_ACTION_RESOLVE: Method(code_action_resolve),
+    types.WORKSPACE_EXECUTE_COMMAND: Method(execute_command),
+    types.WINDOW_WORK_DONE_PROGRESS_CANCEL: Method(
+        lambda session, params: session.editor.progress.cancel(params.token)
+    ),
+    DID_ACCEPT: Method(did_accept, params=DidAcceptParams),
+    DID_REJECT: Method(did_reject, params=DidRejectParams),
+    types.NOTEBOOK_DOCUMENT_DID_OPEN: Method(documents.notebook_did_open),
+    types.NOTEBOOK_DOCUMENT_DID_CHANGE: Method(documents.notebook_did_change),
+    types.NOTEBOOK_DOCUMENT_DID_CLOSE: Method(documents.notebook_did_close),
+    types.NOTEBOOK_DOCUMENT_DID_SAVE: Method(documents.notebook_did_save),
+    INLINE_EDIT: Method(inline_edit, lambda: NONE, InlineEditParams),
+    DID_SHOW: Method(did_show_inline_edit, params=ShownParams),
+    DID_FOCUS: Method(did_focus, params=FocusParams),
+    STATUS: Method(status),
+    MODEL_OFFER: Method(model_offer),
 }
 _CHANGES = {types.TEXT_DOCUMENT_DID_CHANGE, types.NOTEBOOK_DOCUMENT_DID_CHANGE}
 _EDITS = {types.TEXT_DOCUMENT_DID_OPEN, types.NOTEBOOK_DOCUMENT_DID_OPEN, *_CHANGES}
 log = logging.getLogger(__name__)
 
 
+def _add_features(session: Session) -> None:
+    """Adds every feature. Refining must hear of a change before the services for suggestions."""
+    ledger = Ledger(session.warn)
+    session.broadcast.add(Usage(session, ledger))
+    session.broadcast.add(Sampler(session, ledger))
+    session.broadcast.add(Refining(session))
+    session.broadcast.add(InlineService(session))
+    session.broadcast.add(ListService(session))
+    propose = partial(next_edit_model.propose, session)
+    session.broadcast.add(NextEditService(session.documents, session.follows_edits, session.broadcast, propose))
+    session.broadcast.add(ledger)
+
+
 class InfillServer(LanguageServer):
-    """A language server with the methods of `HANDLERS`, for one client."""
+    """A language server with the methods of `METHODS`, for one client."""
 
     protocol: InfillProtocol
 
@@ -70,11 +134,13 @@ class InfillServer(LanguageServer):
         if writer is not None:
             self.protocol.set_writer(writer)
         self.session = Session(self, flags)
+        _add_features(self.session)
         self.ended = asyncio.Event()
-        for method, handler in HANDLERS.items():
-            self.feature(method)(partial(handler, self.session))
-        self.feature(types.SHUTDOWN)(lambda _: shutdown(self.session, self.protocol))
-        self.feature(types.EXIT)(lambda _: self.ended.set())
+        self.protocol.handlers = {
+            **{name: partial(method.handle, name, self.session) for name, method in METHODS.items()},
+            types.SHUTDOWN: lambda _: shutdown(self.session, self.protocol),
+            types.EXIT: lambda _: self.ended.set(),
+        }
         self.protocol.on_unreadable = self._lose
         self.receive = self.protocol.receive
 
@@ -88,7 +154,7 @@ class InfillServer(LanguageServer):
         await shutdown(self.session, self.protocol)
 
     def _lose(self, method: str, params: Any) -> None:
-        """A notification could not be parsed: after a lost edit, our text no longer matches the editor's."""
+        """A notification could not be decoded: after a lost edit, our text no longer matches the editor's."""
         if method not in _EDITS:
             return
         try:

@@ -242,7 +242,7 @@ def test_no_test_reaches_into_another_object() -> None:
         "del engine._limit",
         "setattr(engine, '_limit', 3)",
         "getattr(engine, '_limit')",
-        "from lsp_server.worker.exchange import _read",
+        "from lsp_server.worker.client import _settle",
     ],
 )
 def test_reaching_into_another_object_is_seen(code: str) -> None:

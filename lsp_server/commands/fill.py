@@ -34,7 +34,7 @@ from lsp_server.settings.layers import Layer, resolve
 from lsp_server.settings.resolver import Configuration, configuration_for
 from lsp_server.settings.schema import MOST_CANDIDATES, Settings
 from lsp_server.syntax.languages import language_of
-from lsp_server.worker import WorkerClient, WorkerFailure, alive
+from lsp_server.worker import WorkerClient, WorkerFailure
 from lsp_server.worker.failure import StillLoadingError
 
 EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
@@ -190,7 +190,7 @@ async def _fill(file: FileToFill, args: argparse.Namespace) -> output.FillReport
                 context=await _context(client, file),
                 marker=file.settings.marker,
             )
-            status = await alive.while_alive(client, client.status(), alive.GRACE_S)
+            status = client.last_status
     current, marker = current_texts(file.snapshot, file.spans), file.settings.marker
     candidates = tuple(itertools.islice(without_new_holes(result.candidates, current, marker), budget.candidates))
     if not candidates:
@@ -214,11 +214,11 @@ async def _budget_once_loaded(client: WorkerClient, file: FileToFill, args: argp
     )
     is_set = args.deadline_ms or budget.deadline_ms != Settings().deadline_ms.invoked
     try:
-        await alive.in_time(client, alive.loaded(client), budget.left_ms, budget.deadline_ms)
+        await client.load(budget.deadline)
     except StillLoadingError:
         if is_set:
             raise
-        await alive.loaded(client)
+        await client.load()
     return budget if is_set else budget.from_now()
 
 

@@ -35,7 +35,7 @@ from lsp_server.next_edit.service import Propose, Situation, nobody
 from lsp_server.settings.launch import edit_model_options, worker_options
 from lsp_server.settings.resolver import Configuration
 from lsp_server.syntax.languages import language_of
-from lsp_server.worker import WorkerClient, WorkerFailure, alive
+from lsp_server.worker import WorkerClient, WorkerFailure
 from lsp_server.worker.options import is_remote
 
 STDIN = "-"
@@ -102,7 +102,7 @@ async def _edits_with_model(
                 if next(left, None) is None:
                     return ()
                 try:
-                    await alive.loaded(client)
+                    await client.load()
                     if edit_model is not None:
                         return await model.rewritten(client, situation, configuration.name_of)
                     found = nearest(await model.ask(client, situation.snapshot, situation.earlier), situation.cursor)

@@ -16,7 +16,7 @@ from lsp_server.commands.output import doing
 from lsp_server.diagnosis.workers import describe_status
 from lsp_server.settings.launch import worker_options
 from lsp_server.settings.schema import LONGEST_IDLE_S
-from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions, alive
+from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
 from lsp_server.worker.paths import paths_of
 from lsp_server.worker.spawn import command, require_folders
 
@@ -83,7 +83,7 @@ async def _started(options: WorkerOptions, tell: Callable[[str], None]) -> int:
 
     async with WorkerClient(options, name=NAME, on_status=on_status) as client:
         try:
-            await alive.load(client)
+            await client.load()
             if client.state not in (ClientState.READY, ClientState.BUSY):
                 raise WorkerFailure(ErrorCode.STOPPED, "The worker has ended")
         except WorkerFailure as failure:

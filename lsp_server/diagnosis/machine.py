@@ -17,8 +17,7 @@ from lsp_server.diagnosis.probe import REINSTALL, Tell, probed
 from lsp_server.diagnosis.server import examine_server
 from lsp_server.diagnosis.workers import describe_status, size
 from lsp_server.usage import store
-from lsp_server.usage.place import usage_file
-from lsp_server.usage.set_aside import set_aside
+from lsp_server.usage.records import usage_file
 from lsp_server.worker.options import is_remote
 from lsp_server.worker.paths import WorkerPaths, paths_of, why_not_private
 from lsp_server.worker.survey import survey
@@ -101,18 +100,10 @@ def log_of(paths: WorkerPaths) -> Check:
 
 
 def statistics() -> Check:
-    """Whether the file of the user's numbers is usable, and any file that was moved aside because it was not."""
+    """Whether the file of the user's numbers is usable."""
     file = usage_file()
-    try:
-        trouble = store.trouble_with(file)
-    except store.UsageFileError as error:
-        return Check.told("statistics", Grade.WARN, str(error))
-    if trouble:
-        advice = "the next suggestion sets it aside and begins a new one; `infill-ls stats forget` deletes it"
-        return Check("statistics", Grade.WARN, f"{file} cannot be used: {trouble}", advice)
-    if aside := [part.name for part in set_aside(file)]:
-        found = f"{file}; set aside beside it: {', '.join(aside)}"
-        return Check("statistics", Grade.WARN, found, "`infill-ls stats forget` deletes them, and all statistics")
+    if trouble := store.trouble_with(file):
+        return Check.told("statistics", Grade.WARN, trouble)
     return Check("statistics", Grade.OK, str(file) if file.exists() else f"{file} (not there yet)")
 
 

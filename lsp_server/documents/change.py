@@ -41,7 +41,8 @@ def difference(old: str, new: str) -> Change:
 
 def _common(one: str, other: str, one_limit: int, other_limit: int, *, from_end: bool) -> int:
     """The number of characters two texts share at one end, within the limits. A binary search."""
-    low, high = 0, min(one_limit, other_limit)
+    low = 0
+    high = min(one_limit, other_limit)
     while low < high:
         middle = (low + high + 1) // 2
         if from_end:

@@ -2,8 +2,7 @@
 
 A `Document` is mutable and belongs to its session; a request works on a `Snapshot`, which never changes.
 
-An editor that counts in UTF-16 may send half a surrogate pair. The document keeps it, to match the editor's text, but
-hands out U+FFFD, which is one character as well. So offsets stay the same.
+Half a surrogate pair is read as U+FFFD, which takes as many units in each encoding.
 """
 
 import time
@@ -13,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from tree_sitter import Tree
 
 from lsp_server.documents.change import Change, difference
-from lsp_server.documents.many_edits import EditedLines
 from lsp_server.documents.positions import Encoding, LineIndex
 from lsp_server.syntax.limit import Limit
 from lsp_server.syntax.parsing import MAX_PARSE_S, edit_tree, parse
@@ -22,7 +20,7 @@ from lsp_server.syntax.source import well_formed
 QUICK_PARSE_S = 0.02
 """In processor time: typing may wait this long for a parse."""
 MANY_EDITS = 100
-"""Apply this many or more together as one change: distinguishing them would cost a pass over the text for each."""
+"""More count as one change: nobody types so many, and each feature looks at every change."""
 _REST_RATIO = 10
 """After an abandoned parse, wait this many times its duration: the text is probably no better yet."""
 _TYPED_CHARACTERS = 200
@@ -70,7 +68,7 @@ class ParseJob:
 
 
 class Document:
-    """The text of one open document; only `apply` changes it. `around` returns the text before and after it."""
+    """The `text` and `lines` of one open document; only `apply` changes them. `around` returns the text around it."""
 
     def __init__(
         self, uri: str, language_id: str, version: int, text: str, around: Callable[[], tuple[str, str]] | None = None
@@ -79,22 +77,16 @@ class Document:
         self.language_id = language_id
         self.version = version
         self._around = around
+        self.text = ""
+        self.lines = LineIndex("")
         self._tree: Tree | None = None
+        self._edited: int | None = None
+        """Where the last edit ends."""
         self._snapshot: Snapshot | None = None
         self._job: ParseJob | None = None
         self._was_quick = True
         self._rests_until_s = float("-inf")
         self._replace_all(text)
-
-    @property
-    def text(self) -> str:
-        """The text after the last `apply`, without lone surrogates."""
-        return well_formed(self._raw) if self._has_halves else self._raw
-
-    @property
-    def lines(self) -> LineIndex:
-        """The lines of the text after the last `apply`."""
-        return self._lines
 
     def apply(self, edits: Sequence[Edit], version: int, encoding: Encoding) -> list[Change]:
         """Applies edits in order, with positions clamped to the text, and returns the changes that lead from the old
@@ -104,8 +96,10 @@ class Document:
             self._tree = self._snapshot.tree and self._snapshot.tree.copy()  # the snapshot keeps its own
             self._snapshot = None
         self.stop_parsing()
-        many = len(edits) > MANY_EDITS
-        changes = [self._apply_all(edits, encoding)] if many else [self._apply(edit, encoding) for edit in edits]
+        before = self.text
+        changes = [self._apply(edit, encoding) for edit in edits]
+        if len(edits) > MANY_EDITS:
+            changes = [difference(before, self.text)]
         if any(max(len(change.removed), len(change.added)) > _TYPED_CHARACTERS for change in changes):
             self._rests_until_s = float("-inf")
         self.version = version
@@ -125,7 +119,8 @@ class Document:
         """A job to run and then pass to `take` before taking a snapshot; None if none is needed."""
         if self._snapshot is not None or self._job is not None:
             return self._job
-        text, limit = self.text, Limit(QUICK_PARSE_S)
+        text = self.text
+        limit = Limit(QUICK_PARSE_S)
         if time.monotonic() < self._rests_until_s:
             self._snapshot = self._with(text, None)
             return None
@@ -142,7 +137,8 @@ class Document:
         """Adopts the tree of a finished job; False if the text has changed meanwhile."""
         if job is self._job:
             self._snapshot = self._with(job.text, job.tree)
-            self._job, self._was_quick = None, job.limit.spent_s < QUICK_PARSE_S / 2
+            self._job = None
+            self._was_quick = job.limit.spent_s < QUICK_PARSE_S / 2
             if job.limit.reached:
                 self._rests_until_s = time.monotonic() + _REST_RATIO * MAX_PARSE_S
         return self._snapshot is not None and self._snapshot.text is job.text
@@ -154,7 +150,7 @@ class Document:
             self._job = None
 
     def _with(self, text: str, tree: Tree | None) -> Snapshot:
-        return Snapshot(self.uri, self.language_id, self.version, text, self._lines, tree)
+        return Snapshot(self.uri, self.language_id, self.version, text, self.lines, tree)
 
     def _surrounded(self, snapshot: Snapshot) -> Snapshot:
         around = self._around() if self._around else ("", "")
@@ -163,61 +159,21 @@ class Document:
         return replace(snapshot, before=around[0], after=around[1])
 
     def _apply(self, edit: Edit, encoding: Encoding) -> Change:
-        before = self.text
         if edit.start is None or edit.end is None:
+            before = self.text
             self._replace_all(edit.text)
             return difference(before, self.text)
-        length = len(self._raw)
-        start, end = (self._offset(*at, encoding) for at in sorted((edit.start, edit.end)))
-        touches_halves = len(self._raw) != length
-        self._replace(start, end, edit.text)
-        if self._has_halves and encoding is Encoding.UTF16:
-            joined = self._join_halves(start + len(edit.text)), self._join_halves(start)
-            touches_halves = touches_halves or any(joined)
-        if touches_halves:
-            return difference(before, self.text)
-        return Change(start, before[start:end], well_formed(edit.text))
-
-    def _apply_all(self, edits: Sequence[Edit], encoding: Encoding) -> Change:
-        before, lines = self.text, EditedLines(self._raw, encoding)
-        for edit in edits:
-            if edit.start is None or edit.end is None:
-                lines = EditedLines(edit.text, encoding)
-            else:
-                start, end = sorted((edit.start, edit.end))
-                lines.replace(start, end, edit.text)
-        self._replace_all(lines.text())
-        return difference(before, self.text)
+        start, end = (self.lines.offset(*at, encoding) for at in sorted((edit.start, edit.end)))
+        change = Change(start, self.text[start:end], well_formed(edit.text))
+        if self._tree is not None:
+            edit_tree(self._tree, self.text, start, end, change.added)
+        self._edited = start + len(change.added)
+        self.text = change.applied(self.text)
+        self.lines = self.lines.edited(start, end, change.added, self.text)
+        return change
 
     def _replace_all(self, text: str) -> None:
-        self._raw, self._lines = text, LineIndex(text)
-        self._has_halves = well_formed(text) != text
+        self.text = well_formed(text)
+        self.lines = LineIndex(self.text)
         self._tree = None
-        self._edited: int | None = None  # where the last edit ends
-
-    def _replace(self, start: int, end: int, replacement: str) -> None:
-        if self._tree is not None:
-            edit_tree(self._tree, self.text, start, end, well_formed(replacement))
-        self._edited = start + len(replacement)
-        self._raw = self._raw[:start] + replacement + self._raw[end:]
-        self._lines = self._lines.edited(start, end, replacement, self._raw)
-        self._has_halves = self._has_halves or well_formed(replacement) != replacement
-
-    def _offset(self, line: int, character: int, encoding: Encoding) -> int:
-        """The `str` index of a position. Splits a surrogate pair in two if the position is inside it."""
-        offset = self._lines.offset(line, character, encoding)
-        at = self._raw[offset : offset + 1]
-        if encoding is Encoding.UTF16 and at > "\uffff" and self._lines.position(offset, encoding)[1] < character:
-            high, low = divmod(ord(at) - 0x10000, 0x400)
-            self._replace(offset, offset + 1, chr(0xD800 + high) + chr(0xDC00 + low))
-            return offset + 1
-        return offset
-
-    def _join_halves(self, offset: int) -> bool:
-        """Joins two halves that meet at `offset` into one character. Returns whether there were any."""
-        high, low = self._raw[max(offset - 1, 0) : offset], self._raw[offset : offset + 1]
-        if not ("\ud800" <= high <= "\udbff" and "\udc00" <= low <= "\udfff"):
-            return False
-        whole = chr(0x10000 + (ord(high) - 0xD800) * 0x400 + ord(low) - 0xDC00)
-        self._replace(offset - 1, offset + 1, whole)
-        return True
+        self._edited = None

@@ -19,7 +19,8 @@ def names_of(path: Path) -> tuple[Path, ...]:
 def _steps(path: Path) -> list[Path]:
     """The path with its first link replaced, then with the next one replaced too, and so on."""
     found: list[Path] = []
-    done, left = Path(path.anchor), list(reversed(path.parts[1:]))
+    done = Path(path.anchor)
+    left = list(reversed(path.parts[1:]))
     while left and len(found) < MAX_LINKS:
         part = left.pop()
         if part == "..":

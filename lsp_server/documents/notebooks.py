@@ -51,7 +51,8 @@ class Notebooks:
         order = self._cells.get(self.home_of(cell), [])
         if cell not in order or cell not in self._documents:
             return "", ""
-        at, language = order.index(cell), self._documents[cell].language_id
+        at = order.index(cell)
+        language = self._documents[cell].language_id
         before = _nearest(self._texts(reversed(order[:at]), language))
         after = _nearest(self._texts(order[at + 1 :], language))
         return "".join(text + _BETWEEN for text in reversed(before)), "".join(_BETWEEN + text for text in after)

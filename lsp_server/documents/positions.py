@@ -57,7 +57,8 @@ class LineIndex:
         """The `str` index of a position, clamped to its line and to the text, and to the start of a code point."""
         if line < 0 or line >= len(self._starts):
             return 0 if line < 0 else len(self._text)
-        start, end = self._starts[line], self.line_end(line)
+        start = self._starts[line]
+        end = self.line_end(line)
         return start + _code_points(self._text[start:end], max(character, 0), encoding)
 
     def position(self, offset: int, encoding: Encoding) -> tuple[int, int]:

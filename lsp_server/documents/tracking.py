@@ -28,10 +28,6 @@ class TextRange:
         """Its text."""
         return text[self.start : self.end]
 
-    def overlaps(self, other: "TextRange") -> bool:
-        """Whether both share a character."""
-        return self.start < other.end and other.start < self.end
-
     def after(self, change: Change, began_as: str = "", *, grows: bool = False) -> "TextRange | None":
         """The range after a change, made `smallest`; None if its place is unknown.
 
@@ -68,12 +64,16 @@ class ExpectedEdit:
     """
 
     def __init__(self, text: str, ranges: Sequence[TextRange], texts: Sequence[str]) -> None:
-        parts, places, end, length = list[str](), list[TextRange](), 0, 0
+        parts = list[str]()
+        places = list[TextRange]()
+        end = 0
+        length = 0
         for place, new in zip(ranges, texts, strict=True):
             parts += [text[end : place.start], new]
             length += place.start - end
             places.append(TextRange(length, length + len(new)))
-            length, end = length + len(new), place.end
+            length = length + len(new)
+            end = place.end
         self.text = "".join([*parts, text[end:]])
         self.places = tuple(places)
         self.is_given_up = False

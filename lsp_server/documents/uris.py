@@ -69,7 +69,8 @@ def _values(query: str) -> list[str]:
 
 def _path_in(parts: SplitResult) -> str:
     """The path, plus the text after `?` or `#` if these cannot start a query or a fragment."""
-    whole, behind = _whole(parts), parts.query + parts.fragment
+    whole = _whole(parts)
+    behind = parts.query + parts.fragment
     means_itself = parts.scheme == "file" and ("/" in behind or parts.path.endswith("/"))
     return whole if means_itself else parts.path
 

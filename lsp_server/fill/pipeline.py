@@ -18,8 +18,8 @@ from lsp_server.fill import fitting
 from lsp_server.fill.candidates import count_unfilled, current_texts, fitted
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.source import well_formed
-from lsp_server.worker import WorkerClient, alive
-from lsp_server.worker.exchange import OnDraft
+from lsp_server.worker import Deadline, OnDraft, WorkerClient
+from lsp_server.worker.client import LATE_S
 
 _FIT_SHARE = 0.1
 """Reserve at most this share of the deadline for fitting,"""
@@ -28,7 +28,7 @@ _FIT_HOLE_MS = 20
 _LEAST_FIT_MS = 100
 """but fit even a late answer for this long."""
 _LATE_SHARE = 0.25
-"""An automatic request leaves the worker this share of its time for being late, at most `alive.LATE_S`."""
+"""An automatic request leaves the worker this share of its time for being late, at most `LATE_S`."""
 _MORE_CANDIDATES = 8
 """Ask for this many if none of the first answers fits."""
 TOO_LATE = "no answer within {} ms; try again, or raise deadlineMs.invoked"
@@ -70,6 +70,11 @@ class Budget:
     def left_ms(self) -> float:
         """The time left until the deadline."""
         return self.deadline_ms - (time.monotonic() - self.began_s) * 1000
+
+    @property
+    def deadline(self) -> Deadline:
+        """The deadline."""
+        return Deadline(self.deadline_ms, self.began_s)
 
     def from_now(self) -> "Budget":
         """The same budget, starting now."""
@@ -159,11 +164,10 @@ async def _answered(
 ) -> FillResult:
     left_ms = max(budget.left_ms, 1)
     to_fit_ms = min(left_ms * _FIT_SHARE, len(spans) * request.candidates * _FIT_HOLE_MS)
-    late_ms = min(left_ms * _LATE_SHARE, alive.LATE_S * 1000) if budget.quick else 0.0
+    late_ms = min(left_ms * _LATE_SHARE, LATE_S * 1000) if budget.quick else 0.0
     request = replace(request, deadline_ms=max(int(left_ms - to_fit_ms - late_ms), 1))
-    asking = alive.answer(worker, request, on_draft)
     try:  # a quick request has no deadline here: the next one cancels it
-        answer = await (asking if budget.quick else alive.in_time(worker, asking, left_ms, budget.deadline_ms))
+        answer = await worker.ask(request, on_draft, None if budget.quick else budget.deadline)
     except TimeoutError:
         return FillResult([], late=True)
     given = [candidate for candidate in answer.candidates if candidate.complete or not only_whole]

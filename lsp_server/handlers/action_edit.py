@@ -1,127 +1,202 @@
 """Carries out an action: shows progress, and returns an edit if the text has not changed since."""
 
+import asyncio
 import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from itertools import count
+from typing import Annotated, TypeVar
 
 from lsprotocol import types
+from msgspec import Meta, Struct
 
 from inference.messages import Candidate, Draft
-from lsp_server.actions.action import Action
-from lsp_server.actions.kinds import STALE, ActionKind, Cancelled, NotDone, strength_of
-from lsp_server.documents.tracking import TextRange
+from lsp_server.actions.action import STALE, Action, ActionKind, Cancelled, NotDone, holes_of
+from lsp_server.documents.document import Snapshot
 from lsp_server.fill.candidates import current_texts
 from lsp_server.fill.drafts import DraftProgress, DraftReader
+from lsp_server.fill.feature import Asked, Shown
 from lsp_server.fill.pipeline import Budget, FillOptions, left_as_they_are
 from lsp_server.lsp.draft_notifications import DraftSender
 from lsp_server.lsp.edits import workspace_edit
 from lsp_server.lsp.progress import Report, StoppedByUser
-from lsp_server.lsp.worker_connection import WorkerConnection
-from lsp_server.refine.refining import NO_PARTNER
+from lsp_server.lsp.replies import RawPosition
+from lsp_server.refine.refining import NO_PARTNER, Refining
 from lsp_server.session import Session
-from lsp_server.shadow.other_model import AnsweredRequest
-from lsp_server.usage.document_usage import Timing
-from lsp_server.worker import WorkerFailure, alive
-from lsp_server.worker.exchange import OnDraft
+from lsp_server.worker import OnDraft, WorkerFailure
+
+_numbers = count(1)
+_T = TypeVar("_T")
 
 
-async def perform(
-    session: Session, action: Action, budget: Budget, token: types.ProgressToken | None
-) -> tuple[types.WorkspaceEdit, str | None]:
-    """The edit of `action`, and a message about unfilled holes. Shows progress under `token`. Raises NotDone."""
-    session.mark_used(action.snapshot.uri)
-    with session.shadow.held():
-        asked = _Asking(session, action, budget, token)
-        found = await asked.answer()
-        if not session.is_current(action.snapshot):
-            raise NotDone(STALE)
-        session.record.filled(asked.answered(found.texts), asked.timing, found.confidence, is_refined=asked.is_refined)
-    edit = workspace_edit(action.snapshot, action.holes, found.texts, session.features)
-    return edit, left_as_they_are(found.texts, current_texts(action.snapshot, action.holes))
+class RawRange(Struct, frozen=True):
+    """A range in raw JSON."""
+
+    start: RawPosition
+    end: RawPosition
+
+
+class ActionRequest(Struct, frozen=True):
+    """An action for a range, of that `version` of the document only if given. With `tell`, shows the user why nothing
+    was done. It is the argument of the action's command, and with its kind the `data` of its code action.
+    """
+
+    uri: str
+    range: RawRange
+    strength: Annotated[float, Meta(ge=0, le=1)] | None = None
+    instruction: str = ""
+    version: int | None = None
+    tell: bool = False
+    kind: ActionKind = ActionKind.FILL_HOLE
+
+
+@dataclass(frozen=True)
+class Done:
+    """The edit of an action, what it did, the id of its answer, and a message about unfilled holes, if any."""
+
+    edit: types.WorkspaceEdit
+    activity: str
+    id: str
+    left: str | None
+
+
+def perform(
+    session: Session,
+    asked: ActionRequest,
+    kind: ActionKind,
+    token: types.ProgressToken | None,
+    reply: Callable[[Awaitable[Done]], Awaitable[_T]],
+) -> Awaitable[_T]:
+    """What `reply` makes of an action on the text as it is now. Shows progress under `token`. Raises NotDone."""
+    budget = Budget.of(session.settings_of(asked.uri), invoked=True)
+    replied: Awaitable[_T] = session.with_document(
+        asked.uri,
+        lambda snapshot: reply(_performed(session, asked, kind, snapshot, budget=budget, token=token)),
+        lambda why: reply(_refused(f"cannot fill: {why}" if why else STALE)),
+        parsed=True,
+    )
+    return replied
+
+
+async def _refused(why: str) -> Done:
+    raise NotDone(why)
+
+
+async def _performed(
+    session: Session,
+    asked: ActionRequest,
+    kind: ActionKind,
+    snapshot: Snapshot,
+    *,
+    budget: Budget,
+    token: types.ProgressToken | None,
+) -> Done:
+    """Looks for the holes in a thread, because a long file may have thousands."""
+    if asked.version not in (None, snapshot.version):
+        raise NotDone(STALE)
+    uri = snapshot.uri
+    encoding = session.features.encoding
+    marker = session.settings_of(snapshot.uri).marker
+    ends = (asked.range.start, asked.range.end)
+    start, end = sorted(snapshot.lines.offset(at.line, at.character, encoding) for at in ends)
+    if kind is ActionKind.REFINE and start == end and (made := session.feature(Refining).fill_at(uri, start)):
+        start = made.start
+        end = made.end
+    holes = await asyncio.to_thread(holes_of, kind, snapshot, marker, start, end)
+    action = Action(kind, start, end, holes, asked.strength, asked.instruction)
+    session.mark_used(uri)
+    asking = _Asking(session, action, snapshot, budget, token=token)
+    try:
+        found = await session.editor.progress.run(
+            action.activity, asking.ask, token=token, may_create=session.features.progress
+        )
+    except StoppedByUser:
+        raise Cancelled from None
+    except WorkerFailure as failure:
+        raise NotDone(f"cannot fill: {failure}") from failure
+    if not session.is_current(snapshot):
+        raise NotDone(STALE)
+    done_id = f"action-{next(_numbers)}"
+    session.broadcast.shown(uri, asking.shown(done_id, found.texts))
+    is_refined = kind is ActionKind.REFINE
+    session.feature(Refining).expect(done_id, snapshot, holes, found.texts, is_refined=is_refined)
+    edit = workspace_edit(snapshot, holes, found.texts, session.features)
+    return Done(edit, action.activity, done_id, left_as_they_are(found.texts, current_texts(snapshot, holes)))
 
 
 class _Asking:
-    """One action in progress, the model asked to carry it out, and the time of the request."""
+    """One action in progress, and when the model was asked to carry it out."""
 
-    def __init__(self, session: Session, action: Action, budget: Budget, token: types.ProgressToken | None) -> None:
-        self._session, self._action, self._budget, self._token = session, action, budget, token
-        self._places = [TextRange(hole.start, hole.end) for hole in action.holes]
-        self._began_s = self._sent_s = budget.began_s
-        self._drafted_s: list[float] = []
-        self.is_refined = action.kind is ActionKind.REFINE
+    def __init__(
+        self,
+        session: Session,
+        action: Action,
+        snapshot: Snapshot,
+        budget: Budget,
+        *,
+        token: types.ProgressToken | None,
+    ) -> None:
+        self._session = session
+        self._action = action
+        self._snapshot = snapshot
+        self._budget = budget
+        self._token = token
+        self._sent_s = budget.began_s
 
-    async def answer(self) -> Candidate:
-        """The texts for the holes. Raises NotDone."""
-        session, action = self._session, self._action
-        if self.is_refined and session.is_current(action.snapshot):  # already asks the other model
-            session.shadow.leave_out(action.snapshot.uri, places=self._places)
-        try:
-            return await session.editor.progress.run(
-                action.title, self._ask, token=self._token, may_create=session.features.progress
+    async def ask(self, report: Report) -> Candidate:
+        """The texts for the holes. Raises NotDone, WorkerFailure."""
+        session = self._session
+        action = self._action
+        budget = self._budget
+        is_refined = action.kind is ActionKind.REFINE
+        connection = session.partner_connection if is_refined else session.worker
+        if connection is None:
+            raise NotDone(NO_PARTNER)
+        with connection.asked():
+            worker = await connection.loaded(budget.deadline)
+            context = await session.context_for(self._snapshot, action.holes[0].start, worker.last_status)
+            if context is None:
+                raise NotDone(f"cannot fill: {session.why_off(self._snapshot.uri)}")
+            self._sent_s = time.monotonic()
+            return await action.filled(
+                worker,
+                self._snapshot,
+                budget.from_now() if is_refined else budget,  # measured by the partner
+                marker=session.settings_of(self._snapshot.uri).marker,
+                on_draft=self._on_draft(report),
+                context=context,
             )
-        except StoppedByUser:
-            raise Cancelled from None
-        except WorkerFailure as failure:
-            raise NotDone(f"cannot fill: {failure}") from failure
 
-    async def _ask(self, report: Report) -> Candidate:
-        session, action = self._session, self._action
-        wants_ready = self.is_refined and not action.instruction
-        if wants_ready and (ready := session.refining.ready(action.snapshot, action.holes)):
-            return Candidate("", ready)
-        connection, budget = _connection(session, action), self._budget
-        with connection.asked():
-            worker = await alive.in_time(connection.client, connection.loaded(), budget.left_ms, budget.deadline_ms)
-        if reason := await session.why_off_now(action.snapshot.uri):
-            raise NotDone(f"cannot fill: {reason}")
-        session.shadow.asked()
-        at = action.holes[0].start if action.holes else 0
-        context = await session.context_for(action.snapshot, at, worker.last_status)
-        on_draft = self._on_draft(report)
-        self._sent_s = time.monotonic()
-        budget = self._budget.from_now() if self.is_refined else self._budget  # measured by the partner
-        with connection.asked():
-            return await action.filled(worker, budget, on_draft, context)
+    def shown(self, answer_id: str, texts: tuple[str, ...]) -> Shown:
+        """What the user sees now."""
+        action = self._action
+        now_s = time.monotonic()
+        asked = Asked(
+            self._snapshot,
+            action.holes,
+            texts,
+            self._budget,
+            self._session.settings_of(self._snapshot.uri).marker,
+            took_ms=(now_s - self._sent_s) * 1000,
+            options=FillOptions(action.strength, action.instruction),
+        )
+        waited_ms = (now_s - self._budget.began_s) * 1000
+        return Shown(answer_id, "action", waited_ms, None if action.kind is ActionKind.REFINE else asked)
 
     def _on_draft(self, report: Report) -> OnDraft | None:
-        """The callback for each draft, which notes the time of one that is shown; None if nobody would see drafts."""
-        session, snapshot, features = self._session, self._action.snapshot, self._session.features
+        """The callback for each draft; None if nobody would see drafts."""
+        session = self._session
+        snapshot = self._snapshot
+        features = self._session.features
         if self._token is None and not (features.progress or features.drafts):
             return None
-        progress, reader = DraftProgress(), DraftReader(snapshot, self._action.holes)
+        progress = DraftProgress()
+        reader = DraftReader(snapshot, self._action.holes)
         drafts = DraftSender(session.editor.notify, kind="action", encoding=features.encoding, token=self._token)
 
         def on_draft(draft: Draft) -> None:
             report(*progress.after(draft))
             if features.drafts:
-                self._drafted_s.append(time.monotonic())
                 drafts.send(draft, snapshot if session.is_current(snapshot) else None, lambda: reader.read(draft))
 
         return on_draft
-
-    @property
-    def timing(self) -> Timing:
-        """When the user asked, and when they saw the first draft."""
-        return Timing(self._began_s, next(iter(self._drafted_s), None))
-
-    def answered(self, texts: tuple[str, ...]) -> AnsweredRequest:
-        """The same as a record."""
-        action = self._action
-        return AnsweredRequest(
-            action.snapshot,
-            action.holes,
-            self._places,
-            texts,
-            "action",
-            self._budget,
-            action.marker,
-            (time.monotonic() - self._sent_s) * 1000,
-            FillOptions(strength_of(action.kind, action.strength), action.instruction),
-        )
-
-
-def _connection(session: Session, action: Action) -> WorkerConnection:
-    """The connection to ask for the action. Raises NotDone."""
-    if action.kind is not ActionKind.REFINE:
-        return session.worker
-    if session.partner_connection is None:
-        raise NotDone(NO_PARTNER)
-    return session.partner_connection

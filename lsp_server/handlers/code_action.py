@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Sequence
-from typing import Any
+from functools import partial
 
 import attrs
 from lsprotocol import types
@@ -10,27 +10,30 @@ from lsprotocol.types import CodeAction, Command
 
 from inference.messages import HoleKind
 from inference.models.catalogue import FIRST
-from lsp_server.actions.available import (
-    ActionData,
-    AvailableAction,
+from lsp_server.actions.action import (
+    Action,
+    ActionKind,
+    Cancelled,
     DiagnosticText,
+    NotDone,
     distinct,
     fills,
     refinements,
     repairs,
 )
-from lsp_server.actions.kinds import STALE, ActionKind, Cancelled, NotDone
 from lsp_server.carve import Span
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.positions import Encoding
-from lsp_server.fill.pipeline import Budget
-from lsp_server.handlers.action_edit import perform
+from lsp_server.documents.tracking import TextRange
+from lsp_server.handlers.action_edit import ActionRequest, Done, perform
 from lsp_server.handlers.inline_edit import accept_command
 from lsp_server.lsp.capabilities import COMMAND_PREFIX, FILL_KIND, PULL_COMMAND, REPAIR_KIND
-from lsp_server.lsp.edits import offsets_of, workspace_edit
+from lsp_server.lsp.edits import offsets_of, range_of, workspace_edit
 from lsp_server.lsp.replies import ReplyError, read_raw
 from lsp_server.lsp.status_board import DOWNLOAD
 from lsp_server.next_edit.finder import nearest
+from lsp_server.next_edit.service import NextEditService
+from lsp_server.refine.refining import Refining
 from lsp_server.session import Session
 
 NEXT_EDIT_KIND = f"{FILL_KIND}.nextEdit"
@@ -40,27 +43,23 @@ Only = Sequence[types.CodeActionKind | str] | None
 
 
 Offered = list[CodeAction | Command]
-_Partner = tuple[str, tuple[int, int] | None]
+_Partner = tuple[str, TextRange | None]
 """The title of the partner's action, and the recent fill at the cursor."""
 
 
-def code_action(session: Session, params: types.CodeActionParams) -> Offered | Awaitable[Offered]:
+def code_action(session: Session, params: types.CodeActionParams, snapshot: Snapshot) -> Offered | Awaitable[Offered]:
     if not (_any_wanted(params.context.only) and (session.features.lazy_code_actions or session.features.apply_edit)):
         return []
-    return session.when_parsed(params.text_document.uri, lambda: _offered(session, params), list)
-
-
-def _offered(session: Session, params: types.CodeActionParams) -> Offered | Awaitable[Offered]:
-    snapshot = session.snapshot(params.text_document.uri)
-    return [] if snapshot is None else _all_wanted(session, snapshot, params)
+    return _all_wanted(session, snapshot, params)
 
 
 async def _all_wanted(session: Session, snapshot: Snapshot, params: types.CodeActionParams) -> Offered:
-    """Runs in a thread, because a long file may have thousands of holes."""
+    """Looks in a thread, because a long file may have thousands of holes."""
     only = params.context.only
-    marker, encoding = session.settings_of(snapshot.uri).marker, session.features.encoding  # not in the thread
+    encoding = session.features.encoding
+    marker = session.settings_of(snapshot.uri).marker  # not in the thread
     place = offsets_of(snapshot.lines, params.range, encoding)
-    made = session.refining.fill_at(snapshot.uri, place[0])
+    made = session.feature(Refining).fill_at(snapshot.uri, place[0])
     partner = (session.partner.action_title, made) if session.partner else None
     found = await asyncio.to_thread(_available, snapshot, params, marker, encoding, partner)
     available = [action for action in found if _wanted(only, lsp_kind(action))]
@@ -83,17 +82,18 @@ async def _next_edit(session: Session, snapshot: Snapshot, cursor: int, only: On
     features = session.features
     if features.next_edits or not features.code_action_literals or not _wanted(only, NEXT_EDIT_KIND):
         return []
-    edit = nearest(await session.next_edits.known(snapshot, cursor, quick=True), cursor)
+    service = session.feature(NextEditService)
+    edit = nearest(await service.known(snapshot, cursor, quick=True), cursor)
     if edit is None:
         return []
-    offer = session.next_edits.offer(snapshot.uri, edit)
+    offer = service.offer(snapshot.uri, edit)
     change = workspace_edit(snapshot, [Span(edit.start, edit.end, HoleKind.EXPRESSION)], [edit.text], features)
     title = f"Next edit: {edit.why} (line {snapshot.lines.line_of(edit.start) + 1})"
     command = accept_command(snapshot.uri, offer)
     return [CodeAction(title, kind=NEXT_EDIT_KIND, is_preferred=True, edit=change, command=command)]
 
 
-def lsp_kind(action: AvailableAction) -> str:
+def lsp_kind(action: Action) -> str:
     """The code action kind in the protocol's sense, to which a user can bind a key."""
     if action.kind is ActionKind.REPAIR:
         return REPAIR_KIND
@@ -102,7 +102,7 @@ def lsp_kind(action: AvailableAction) -> str:
 
 def _available(
     snapshot: Snapshot, params: types.CodeActionParams, marker: str, encoding: Encoding, partner: _Partner | None
-) -> list[AvailableAction]:
+) -> list[Action]:
     start, end = offsets_of(snapshot.lines, params.range, encoding)
     diagnostics = [
         DiagnosticText(*offsets_of(snapshot.lines, diagnostic.range, encoding), str(diagnostic.message))
@@ -114,25 +114,21 @@ def _available(
 
 
 def _offer(
-    session: Session, snapshot: Snapshot, action: AvailableAction, params: types.CodeActionParams
+    session: Session, snapshot: Snapshot, action: Action, params: types.CodeActionParams
 ) -> CodeAction | Command:
+    """The argument's `tell` shows the user the outcome of a command, since editors ignore the reply."""
     answered = [] if action.diagnostic is None else [params.context.diagnostics[action.diagnostic]]
     offered = CodeAction(action.title, kind=lsp_kind(action), diagnostics=answered or None)
+    range_ = range_of(snapshot.lines, action.start, action.end, session.features.encoding)
+    argument = {"uri": snapshot.uri, "version": snapshot.version, "range": range_, "tell": True}
+    more = {"strength": action.requested, "instruction": action.instruction}
+    argument |= {name: value for name, value in more.items() if value not in (None, "")}
     if session.features.lazy_code_actions:
-        offered.data = ActionData.of(action, snapshot).to_json()
+        offered.data = {**argument, "kind": action.kind.value}
         return offered
-    range_ = answered[0].range if answered else params.range
-    argument = _argument(snapshot, action, range_)
     command = Command(action.title, f"{COMMAND_PREFIX}{action.kind.value}", arguments=[argument])
     offered.command = command
     return offered if session.features.code_action_literals else command
-
-
-def _argument(snapshot: Snapshot, action: AvailableAction, range_: types.Range) -> dict[str, Any]:
-    """The argument of the action's command. Its `tell` shows the user the outcome, since editors ignore the reply."""
-    argument = {"uri": snapshot.uri, "version": snapshot.version, "range": range_, "tell": True}
-    more = {"strength": action.strength, "instruction": action.instruction}
-    return {**argument, **{name: value for name, value in more.items() if value not in (None, "")}}
 
 
 def _wanted(only: Only, kind: str) -> bool:
@@ -150,33 +146,17 @@ def code_action_resolve(session: Session, action: CodeAction) -> CodeAction | Aw
     """Returns other servers' actions unchanged: some clients also resolve actions without `data`."""
     if action.data is None or action.edit is not None or not _is_ours(action.kind):
         return action
-    data: ActionData = read_raw("params for codeAction/resolve: data", action.data, ActionData)
-    budget = Budget.of(session.settings_of(data.uri), invoked=True)
-    return session.when_parsed(data.uri, lambda: _chosen(session, action, data, budget), _stale)
+    asked: ActionRequest = read_raw("params for codeAction/resolve: data", action.data, ActionRequest)
+    return perform(session, asked, asked.kind, None, partial(_resolved, action))
 
 
-def _stale() -> CodeAction:
-    raise ReplyError(STALE)
-
-
-def _chosen(session: Session, action: CodeAction, data: ActionData, budget: Budget) -> Awaitable[CodeAction]:
-    snapshot = session.snapshot(data.uri)
-    if snapshot is None:
-        raise ReplyError(f"cannot fill: {session.why_off(data.uri)}")
-    return _resolved(session, action, data, snapshot, budget)
-
-
-async def _resolved(
-    session: Session, action: CodeAction, data: ActionData, snapshot: Snapshot, budget: Budget
-) -> CodeAction:
+async def _resolved(action: CodeAction, performing: Awaitable[Done]) -> CodeAction:
     try:
-        chosen = await asyncio.to_thread(data.action, snapshot, session.settings_of(data.uri).marker)
-        edit, _ = await perform(session, chosen, budget, None)
+        return attrs.evolve(action, edit=(await performing).edit)
     except Cancelled as cancelled:
         raise ReplyError(str(cancelled), types.LSPErrorCodes.RequestCancelled) from None
     except NotDone as reason:
         raise ReplyError(str(reason)) from None
-    return attrs.evolve(action, edit=edit)
 
 
 def _is_ours(kind: types.CodeActionKind | str | None) -> bool:

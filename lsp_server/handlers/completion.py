@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable
-from functools import partial
 
 from lsprotocol import types
 from lsprotocol.types import CompletionList, CompletionTriggerKind
 
+from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import Budget
-from lsp_server.inline import InlineAnswer, InlineRequest, InlineResult
+from lsp_server.inline import InlineRequest, InlineResult, ListService
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.lsp.completion_items import list_item
@@ -22,26 +22,17 @@ TRIGGER_CHARACTERS = (".", "(", "=", ":")
 """Few: each opens the editor's list, with everything else in it."""
 
 
-def completion(session: Session, params: types.CompletionParams) -> CompletionList | Awaitable[CompletionList]:
-    uri = params.text_document.uri
-    if session.why_off(uri) or not _is_wanted(session.features, session.settings_of(uri)):
-        return CompletionList(is_incomplete=False, items=[])
-    session.mark_used(uri)
-    request = _request(session, params)
-    ask = partial(session.completions.ask, uri, request, lambda: session.snapshot(uri))
-    known = session.completions.ask_known(*ask.args)
-    if known is not None:  # does not wait for a parse
-        return _answered(session, uri, request, known)
-    empty = CompletionList(is_incomplete=True, items=[])
-    return session.when_parsed(uri, lambda: _answered(session, uri, request, ask()), lambda: empty)
-
-
-def _answered(
-    session: Session, uri: str, request: InlineRequest, answer: InlineAnswer
+def completion(
+    session: Session, params: types.CompletionParams, document: Document
 ) -> CompletionList | Awaitable[CompletionList]:
+    if not _is_wanted(session.features, session.settings_of(document.uri)):
+        return CompletionList(is_incomplete=False, items=[])
+    session.mark_used(document.uri)
+    request = _request(session, params, document)
+    answer = session.feature(ListService).ask(document.uri, request)
     if not isinstance(answer, asyncio.Future):
-        return _listed(session, uri, request, answer)
-    replying = asyncio.create_task(_reply(session, uri, session.documents[uri].version, request, answer))
+        return _listed(session, document.uri, request, answer)
+    replying = asyncio.create_task(_reply(session, document.uri, document.version, request, answer))
     replying.add_done_callback(lambda _: answer.cancel())  # also if cancelled before it began to wait
     return replying
 
@@ -73,14 +64,12 @@ def _item_options() -> types.ServerCompletionItemOptions:
     return types.ServerCompletionItemOptions(label_details_support=True)
 
 
-def _request(session: Session, params: types.CompletionParams) -> InlineRequest:
+def _request(session: Session, params: types.CompletionParams, document: Document) -> InlineRequest:
     """Clients say `Invoked` even for automatic requests while a word is typed, so treat it as cheaply."""
-    uri, position = params.text_document.uri, params.position
-    settings, document = session.settings_of(uri), session.documents[uri]
-    cursor = offset_of(document.lines, position, session.features.encoding)
+    settings = session.settings_of(document.uri)
     asked = params.context is None or params.context.trigger_kind == CompletionTriggerKind.Invoked
     return InlineRequest(
-        Cursor(cursor),
+        Cursor(offset_of(document.lines, params.position, session.features.encoding)),
         Budget.of(settings, invoked=False),
         settings.marker,
         floor=0.0 if asked else settings.confidence_floor,
@@ -99,7 +88,8 @@ async def _reply(
 
 def _listed(session: Session, uri: str, request: InlineRequest, result: InlineResult) -> CompletionList:
     """Always incomplete: each typed character may bring other suggestions."""
-    document, features = session.documents.get(uri), session.features
+    document = session.documents.get(uri)
+    features = session.features
     found = enumerate(result.found)
     items = [list_item(document, request.cursor.offset, number, it, features) for number, it in found if document]
     return CompletionList(is_incomplete=True, items=[item for item in items if item is not None])

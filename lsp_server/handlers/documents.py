@@ -29,7 +29,7 @@ def did_change(session: Session, params: types.DidChangeTextDocumentParams) -> N
     except Exception:
         session.lose(uri)  # better no fills than fills for a text the editor does not have
         raise
-    session.changed(uri, changes)
+    session.broadcast.changed(uri, changes)
 
 
 def _whole_text(
@@ -42,7 +42,8 @@ def _whole_text(
 
 def _edit(session: Session, change: types.TextDocumentContentChangeEvent) -> Edit:
     if isinstance(change, types.TextDocumentContentChangePartial):
-        start, end = change.range.start, change.range.end
+        start = change.range.start
+        end = change.range.end
         return Edit((start.line, start.character), (end.line, end.character), session.text_of(change.text))
     return Edit(None, None, session.text_of(change.text))
 
@@ -53,7 +54,7 @@ def did_close(session: Session, params: types.DidCloseTextDocumentParams) -> Non
 
 def did_save(session: Session, params: types.DidSaveTextDocumentParams) -> None:
     session.refresh_settings()
-    session.saved(params.text_document.uri)
+    session.broadcast.saved(params.text_document.uri)
 
 
 def notebook_did_open(session: Session, params: types.DidOpenNotebookDocumentParams) -> None:
@@ -99,4 +100,4 @@ def notebook_did_close(session: Session, params: types.DidCloseNotebookDocumentP
 
 def notebook_did_save(session: Session, params: types.DidSaveNotebookDocumentParams) -> None:
     for cell in session.notebooks.cells_of(params.notebook_document.uri):
-        session.saved(cell)
+        session.broadcast.saved(cell)

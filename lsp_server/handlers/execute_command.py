@@ -1,46 +1,28 @@
 """`workspace/executeCommand`: the commands of editors/README.md. Fills send their edit with `workspace/applyEdit`."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 from lsprotocol import types
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from inference.models.catalogue import AUTO
-from lsp_server.actions.action import Action
-from lsp_server.actions.kinds import CANNOT_APPLY, STALE, ActionKind, Cancelled, NotDone, holes_of
+from lsp_server.actions.action import CANNOT_APPLY, ActionKind, Cancelled, NotDone
 from lsp_server.diagnosis.models import NotPulled, pull
-from lsp_server.documents.document import Snapshot
-from lsp_server.fill.pipeline import Budget
-from lsp_server.handlers.action_edit import perform
+from lsp_server.handlers.action_edit import ActionRequest, Done, perform
 from lsp_server.handlers.inline_completion import accept
 from lsp_server.lsp.capabilities import ACCEPT_COMMAND, COMMAND_PREFIX, PULL_COMMAND, REFINE_SUGGESTION_COMMAND
 from lsp_server.lsp.progress import StoppedByUser
-from lsp_server.lsp.replies import RawPosition, ReplyError, read_raw
-from lsp_server.refine.comparison import NotRefined
+from lsp_server.lsp.replies import ReplyError, read_raw
+from lsp_server.refine.refining import NotRefined, Refining
 from lsp_server.session import Session
 from lsp_server.worker import WorkerFailure
 
+REFINED = "infill/refined"
+"""Tells that the partner has written something better."""
 CommandAnswer = dict[str, Any]
 Handler = Callable[[Session, types.ExecuteCommandParams], CommandAnswer | Awaitable[CommandAnswer]]
-
-
-class _Range(Struct, frozen=True):
-    start: RawPosition
-    end: RawPosition
-
-
-class FillArgument(Struct, frozen=True):
-    """The argument of a fill, of that `version` only if given. With `tell`, shows the user why nothing was done."""
-
-    uri: str
-    range: _Range
-    strength: Annotated[float, Meta(ge=0, le=1)] | None = None
-    instruction: str = ""
-    version: int | None = None
-    tell: bool = False
 
 
 class PullArgument(Struct, frozen=True):
@@ -70,63 +52,27 @@ def _fill(
     kind: ActionKind, session: Session, params: types.ExecuteCommandParams
 ) -> CommandAnswer | Awaitable[CommandAnswer]:
     """Fills the text as it is on arrival."""
-    given: FillArgument = argument(params, FillArgument)
-    budget = Budget.of(session.settings_of(given.uri), invoked=True)
-
-    def begin() -> Awaitable[CommandAnswer]:
-        return _filled(kind, session, params, given, _snapshot(session, given), budget)
-
-    return session.when_parsed(given.uri, begin, lambda: _answer(session, given, applied=False, reason=STALE))
-
-
-def _snapshot(session: Session, given: FillArgument) -> Snapshot | NotDone:
-    """The text to fill, or the reason why it cannot be filled."""
+    asked: ActionRequest = argument(params, ActionRequest)
     if not session.features.apply_edit:
-        return NotDone(CANNOT_APPLY)
-    snapshot = session.snapshot(given.uri)
-    if snapshot is None:
-        return NotDone(f"cannot fill: {session.why_off(given.uri)}")
-    return snapshot if given.version in (None, snapshot.version) else NotDone(STALE)
+        return _answer(session, asked, applied=False, reason=CANNOT_APPLY)
+    return perform(session, asked, kind, params.work_done_token, partial(_applied, session, asked))
 
 
-def _place(session: Session, kind: ActionKind, given: FillArgument, snapshot: Snapshot) -> tuple[int, int]:
-    """The action for the range: for the partner, a recent fill there."""
-    ends = (given.range.start, given.range.end)
-    start, end = sorted(snapshot.lines.offset(at.line, at.character, session.features.encoding) for at in ends)
-    wants_made = kind is ActionKind.REFINE and start == end
-    return (session.refining.fill_at(given.uri, start) if wants_made else None) or (start, end)
-
-
-async def _filled(
-    kind: ActionKind,
-    session: Session,
-    params: types.ExecuteCommandParams,
-    given: FillArgument,
-    snapshot: Snapshot | NotDone,
-    budget: Budget,
-) -> CommandAnswer:
-    """Looks for the holes in a thread, because a long file may have thousands."""
+async def _applied(session: Session, asked: ActionRequest, performing: Awaitable[Done]) -> CommandAnswer:
     try:
-        if isinstance(snapshot, NotDone):
-            raise snapshot
-        marker = session.settings_of(given.uri).marker  # not in the thread, where settings may change
-        place = _place(session, kind, given, snapshot)
-        holes = await asyncio.to_thread(holes_of, kind, snapshot, marker, *place)
-        action = Action(kind, snapshot, holes, given.strength, given.instruction, marker)
-        edit, left = await perform(session, action, budget, params.work_done_token)
-        applied, reason = await session.editor.apply_edit(edit, f"infill: {action.title}")
-        if not applied:
-            session.usage.refused(given.uri)
-        reason = reason or left
+        done = await performing
+        applied, reason = await session.editor.apply_edit(done.edit, f"infill: {done.activity}")
     except Cancelled as cancelled:  # the user already knows
         return command_answer(applied=False, reason=str(cancelled))
     except NotDone as not_done:
-        applied, reason = False, str(not_done)
-    return _answer(session, given, applied=applied, reason=reason)
+        return _answer(session, asked, applied=False, reason=str(not_done))
+    if not applied:
+        session.broadcast.rejected(asked.uri, done.id)
+    return _answer(session, asked, applied=applied, reason=reason or done.left)
 
 
-def _answer(session: Session, given: FillArgument, *, applied: bool, reason: str | None) -> CommandAnswer:
-    if reason and given.tell:
+def _answer(session: Session, asked: ActionRequest, *, applied: bool, reason: str | None) -> CommandAnswer:
+    if reason and asked.tell:
         session.editor.show(reason, types.MessageType.Warning)
     return command_answer(applied=applied, reason=reason)
 
@@ -170,24 +116,18 @@ def _suggestion_in(params: types.ExecuteCommandParams) -> tuple[str, str]:
     raise ReplyError(message, types.ErrorCodes.InvalidParams)
 
 
-def _refine_suggestion(
-    session: Session, params: types.ExecuteCommandParams
-) -> CommandAnswer | Awaitable[CommandAnswer]:
+async def _refine_suggestion(session: Session, params: types.ExecuteCommandParams) -> CommandAnswer:
     """Asks the partner about a suggestion."""
     uri, suggestion_id = _suggestion_in(params)
-    asking = partial(_suggestion_refined, session, uri, suggestion_id)
-    return session.when_parsed(uri, asking, lambda: command_answer(applied=False, reason=STALE))
-
-
-async def _suggestion_refined(session: Session, uri: str, suggestion_id: str) -> CommandAnswer:
     if reason := session.why_off(uri):
         return command_answer(applied=False, reason=f"cannot fill: {reason}")
     try:
-        await session.refining.suggestion(uri, suggestion_id)
+        await session.feature(Refining).suggestion(uri, suggestion_id)
     except NotRefined as nothing:
         return command_answer(applied=False, reason=str(nothing))
     except WorkerFailure as failure:
         return command_answer(applied=False, reason=f"the partner cannot be asked: {failure}")
+    session.editor.notify(REFINED, {"uri": uri, "id": suggestion_id})
     return command_answer(applied=True)
 
 

@@ -3,65 +3,55 @@
 import asyncio
 from collections.abc import Awaitable
 from dataclasses import replace
-from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 from lsprotocol import types
 from lsprotocol.types import InlineCompletionList, InlineCompletionTriggerKind
 from msgspec import Meta, Struct
 
 from inference.messages import Draft
+from lsp_server.documents.document import Document
 from lsp_server.documents.positions import first_units
 from lsp_server.fill.pipeline import Budget
-from lsp_server.inline import DraftedHole, InlineAnswer, InlineRequest, InlineResult, OnDraft
+from lsp_server.inline import DraftedHole, InlineRequest, InlineResult, InlineService, OnDraft
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.lsp.completion_items import ghost_text
 from lsp_server.lsp.draft_notifications import DraftSender
 from lsp_server.lsp.edits import offset_of, offsets_of
-from lsp_server.lsp.replies import read_raw
+from lsp_server.next_edit.service import NextEditService
 from lsp_server.session import Session
 
-DID_ACCEPT, DID_REJECT = "infill/didAccept", "infill/didReject"
+DID_ACCEPT = "infill/didAccept"
+DID_REJECT = "infill/didReject"
 
 
 def inline_completion(
-    session: Session, params: types.InlineCompletionParams
+    session: Session, params: types.InlineCompletionParams, document: Document
 ) -> InlineCompletionList | Awaitable[InlineCompletionList]:
-    uri = params.text_document.uri
-    if session.why_off(uri):
-        return InlineCompletionList(items=[])
-    session.mark_used(uri)
-    ask = partial(session.inline.ask, uri, _request(session, params), lambda: session.snapshot(uri))
-    known = session.inline.ask_known(*ask.args)
-    if known is not None:  # does not wait for a parse
-        return _answered(session, uri, known)
-    return session.when_parsed(uri, lambda: _answered(session, uri, ask()), lambda: InlineCompletionList(items=[]))
-
-
-def _answered(
-    session: Session, uri: str, answer: InlineAnswer
-) -> InlineCompletionList | Awaitable[InlineCompletionList]:
+    session.mark_used(document.uri)
+    answer = session.feature(InlineService).ask(document.uri, _request(session, params, document))
     if not isinstance(answer, asyncio.Future):
-        return _list(session, uri, answer)
-    replying = asyncio.create_task(_reply(session, uri, answer))
+        return _list(session, document.uri, answer)
+    replying = asyncio.create_task(_reply(session, document.uri, answer))
     replying.add_done_callback(lambda _: answer.cancel())  # also if cancelled before it began to wait
     return replying
 
 
-def _request(session: Session, params: types.InlineCompletionParams) -> InlineRequest:
-    uri, context = params.text_document.uri, params.context
-    settings, lines, encoding = session.settings_of(uri), session.documents[uri].lines, session.features.encoding
+def _request(session: Session, params: types.InlineCompletionParams, document: Document) -> InlineRequest:
+    context = params.context
+    encoding = session.features.encoding
+    settings = session.settings_of(document.uri)
     info = context.selected_completion_info
-    selected = (*offsets_of(lines, info.range, encoding), info.text) if info else None
+    selected = (*offsets_of(document.lines, info.range, encoding), info.text) if info else None
     invoked = context.trigger_kind == InlineCompletionTriggerKind.Invoked
     return InlineRequest(
-        Cursor(offset_of(lines, params.position, encoding), selected),
+        Cursor(offset_of(document.lines, params.position, encoding), selected),
         Budget.of(settings, invoked=invoked),
         settings.marker,
         invoked=invoked,
         floor=settings.confidence_floor,
         pause_s=settings.debounce_ms / 1000,
-        on_draft=_draft_sender(session, uri, params.work_done_token) if session.features.drafts else None,
+        on_draft=_draft_sender(session, document.uri, params.work_done_token) if session.features.drafts else None,
         wants_empty=session.features.is_neovim,
     )
 
@@ -71,7 +61,8 @@ async def _reply(session: Session, uri: str, answer: "asyncio.Future[InlineResul
 
 
 def _list(session: Session, uri: str, result: InlineResult) -> InlineCompletionList:
-    lines, features = result.lines, session.features
+    lines = result.lines
+    features = session.features
     if lines is None:
         return InlineCompletionList(items=[])
     line = result.around if features.is_neovim else ()
@@ -110,16 +101,15 @@ class DidAcceptParams(DidRejectParams, frozen=True, rename="camel"):
     accepted_length: Annotated[int, Meta(ge=0)] | None = None
 
 
-def did_accept(session: Session, params: Any) -> None:
-    """The user accepted an inline completion, or the start of one. `params` is raw JSON."""
-    accepted: DidAcceptParams = read_raw(f"params for {DID_ACCEPT}", params, DidAcceptParams)
-    accept(session, accepted.text_document.uri, accepted.id, accepted.accepted_length)
+def did_accept(session: Session, params: DidAcceptParams) -> None:
+    """The user accepted an inline completion, or the start of one."""
+    accept(session, params.text_document.uri, params.id, params.accepted_length)
 
 
 def accept(session: Session, uri: str, suggestion_id: str, units: int | None = None) -> None:
     """Prefetches what follows, unless the user has switched off prefetching or fills for this document."""
-    session.next_edits.accepted(uri, suggestion_id)
-    found = ((service, service.shown(uri, suggestion_id)) for service in session.inline_services)
+    session.feature(NextEditService).accept(uri, suggestion_id)
+    found = ((service, service.part_shown(uri, suggestion_id)) for service in session.broadcast.every(InlineService))
     service, shown = next((pair for pair in found if pair[1] is not None), (None, None))
     if service is None or shown is None or units == 0:
         return
@@ -127,13 +117,11 @@ def accept(session: Session, uri: str, suggestion_id: str, units: int | None = N
     settings = session.settings_of(uri)
     prefetches = settings.prefetch and not session.why_off(uri)
     budget = replace(Budget.of(settings, invoked=False), candidates=1) if prefetches else None
-    service.accepted(uri, suggestion_id, None if taken == shown else len(taken), budget, settings.marker)
+    service.accept(uri, suggestion_id, None if taken == shown else len(taken), budget, settings.marker)
 
 
-def did_reject(session: Session, params: Any) -> None:
-    """The user rejected an inline completion; it does not come back automatically. `params` is raw JSON."""
-    rejected: DidRejectParams = read_raw(f"params for {DID_REJECT}", params, DidRejectParams)
-    for service in session.inline_services:
-        service.rejected(rejected.text_document.uri, rejected.id)
-    session.next_edits.dismissed(rejected.text_document.uri, rejected.id)
-    session.refining.drop_gone(rejected.text_document.uri)
+def did_reject(session: Session, params: DidRejectParams) -> None:
+    """The user rejected an inline completion; it does not come back automatically."""
+    for service in session.broadcast.every(InlineService):
+        service.reject(params.text_document.uri, params.id)
+    session.feature(NextEditService).dismiss(params.text_document.uri, params.id)

@@ -6,11 +6,11 @@ from typing import Any
 from lsprotocol import types
 from msgspec import Struct
 
-from lsp_server.documents.document import Snapshot
+from lsp_server.documents.document import Document, Snapshot
 from lsp_server.lsp.capabilities import ACCEPT_COMMAND
 from lsp_server.lsp.edits import range_of
-from lsp_server.lsp.replies import RawPosition, read_raw
-from lsp_server.next_edit.service import Offer
+from lsp_server.lsp.replies import RawPosition
+from lsp_server.next_edit.service import NextEditService, Offer
 from lsp_server.session import Session
 
 METHOD = "textDocument/copilotInlineEdit"
@@ -23,12 +23,12 @@ class _Document(Struct, frozen=True):
     version: int | None = None
 
 
-class _InlineEditParams(Struct, frozen=True, rename="camel"):
+class InlineEditParams(Struct, frozen=True, rename="camel"):
     text_document: _Document
     position: RawPosition
 
 
-class _FocusParams(Struct, frozen=True, rename="camel"):
+class FocusParams(Struct, frozen=True, rename="camel"):
     text_document: _Document | None = None
 
 
@@ -40,20 +40,25 @@ class _Item(Struct, frozen=True):
     command: _Command
 
 
-class _ShownParams(Struct, frozen=True):
+class ShownParams(Struct, frozen=True):
     item: _Item
 
 
-def inline_edit(session: Session, params: Any) -> dict[str, Any] | Awaitable[dict[str, Any]]:
-    """`params` is raw JSON, as lsprotocol does not know the method."""
-    asked: _InlineEditParams = read_raw(f"params for {METHOD}", params, _InlineEditParams)
-    uri, version = asked.text_document.uri, asked.text_document.version
-    document = session.documents.get(uri)
-    if document is None or not session.follows_edits(uri) or version not in (None, document.version):
-        return {"edits": []}
-    at = (asked.position.line, asked.position.character)
+NONE: dict[str, Any] = {"edits": []}
+"""No edit follows."""
+
+
+def inline_edit(
+    session: Session, params: InlineEditParams, document: Document
+) -> dict[str, Any] | Awaitable[dict[str, Any]]:
+    uri = document.uri
+    version = params.text_document.version
+    if not session.settings_of(uri).next_edit.enabled or version not in (None, document.version):
+        return NONE
+    at = (params.position.line, params.position.character)
     cursor = document.lines.offset(*at, session.features.encoding)
-    return _answer(session, uri, session.next_edits.ask(uri, cursor, lambda: _snapshot(session, uri)))
+    asked = session.feature(NextEditService).ask(uri, cursor, lambda: _snapshot(session, document))
+    return _answer(session, uri, asked)
 
 
 async def _answer(session: Session, uri: str, ask: Callable[[], Awaitable[Offer | None]]) -> dict[str, Any]:
@@ -62,13 +67,16 @@ async def _answer(session: Session, uri: str, ask: Callable[[], Awaitable[Offer 
     return {"edits": [] if offer is None or document is None else [_edit(session, uri, offer)]}
 
 
-async def _snapshot(session: Session, uri: str) -> Snapshot | None:
-    taken = session.when_parsed(uri, lambda: session.snapshot(uri), lambda: None)
-    return await taken if isinstance(taken, Awaitable) else taken
+async def _snapshot(session: Session, document: Document) -> Snapshot | None:
+    if session.documents.get(document.uri) is not document:
+        return None
+    found = session.parsed(document)
+    return found if isinstance(found, Snapshot) else await found
 
 
 def _edit(session: Session, uri: str, offer: Offer) -> dict[str, Any]:
-    document, edit = session.documents[uri], offer.edit
+    document = session.documents[uri]
+    edit = offer.edit
     return {
         "text": edit.text,
         "range": range_of(document.lines, edit.start, edit.end, session.features.encoding),
@@ -82,16 +90,14 @@ def accept_command(uri: str, offer: Offer) -> types.Command:
     return types.Command(f"Next edit: {offer.edit.why}", ACCEPT_COMMAND, arguments=[offer.id, uri])
 
 
-def did_show_inline_edit(session: Session, params: Any) -> None:
+def did_show_inline_edit(session: Session, params: ShownParams) -> None:
     """The user sees an offer: `item` is an edit from an answer."""
-    shown: _ShownParams = read_raw(f"params for {DID_SHOW}", params, _ShownParams)
-    match shown.item.command.arguments:
+    match params.item.command.arguments:
         case [str(offer_id), str(uri)]:
-            session.next_edits.shown(uri, offer_id)
+            session.feature(NextEditService).show(uri, offer_id)
 
 
-def did_focus(session: Session, params: Any) -> None:
+def did_focus(session: Session, params: FocusParams) -> None:
     """The user has switched to another document, or to none."""
-    focused: _FocusParams = read_raw(f"params for {DID_FOCUS}", params, _FocusParams)
-    if focused.text_document is not None:
-        session.mark_used(focused.text_document.uri)
+    if params.text_document is not None:
+        session.mark_used(params.text_document.uri)

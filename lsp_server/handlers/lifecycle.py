@@ -79,8 +79,7 @@ async def shutdown(session: Session, protocol: InfillProtocol) -> None:
 async def leave(session: Session) -> None:
     """Forgets the documents and leaves the worker, without waiting for a hung one."""
     session.close()
-    await session.shadow.close()
-    await session.recorder.close()
+    await session.broadcast.ended()
     try:
         async with asyncio.timeout(LIMIT_S):
             connections = (session.worker, session.partner, session.edit_model)

@@ -2,15 +2,14 @@
 
 import asyncio
 import re
-import time
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Protocol
 
 from inference.messages import Draft
 from lsp_server.carve import DEFAULT_MARKER, Span
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Snapshot
+from lsp_server.fill.feature import Asked
 from lsp_server.fill.pipeline import Budget, FillResult
 from lsp_server.inline.anchor import Anchor
 from lsp_server.inline.request import DraftedHole, InlineRequest, PendingReply, anchor_at, hole_for
@@ -97,16 +96,23 @@ class Computation:
             if each.texts[0].count(self.marker) <= markers
         ]
 
+    def asked(self, shown: Suggestion) -> Asked | None:
+        """What the model was just asked, if this is its answer; None if the user has typed into the hole since."""
+        if self.sent_at_s is None or self.is_amended or shown.computation != self.id:
+            return None
+        took_ms = (asyncio.get_running_loop().time() - self.sent_at_s) * 1000
+        return Asked(self.snapshot, [self.hole], [shown.text], self.budget, self.marker, took_ms)
+
     def show(self, draft: Draft) -> None:
         """Passes a draft to the requests that want it."""
         for reply in self.replies:
             if reply.request.on_draft is not None and not reply.result.done():
-                reply.first_draft_s = reply.first_draft_s or time.monotonic()
                 reply.request.on_draft(draft, DraftedHole(self.snapshot, self.hole, self.anchor, reply.cursor))
 
     def _can_pin(self, change: Change) -> bool:
         """Whether `change` appends to the typed text in a way the worker can pin."""
-        hole, typed = self.hole, self.typed + change.added
+        hole = self.hole
+        typed = self.typed + change.added
         if self.sent_at_s is None or change.removed or change.start != self.anchor.start + len(self.typed):
             return False
         lines = len(_LINE_END.findall(change.added))
@@ -131,7 +137,8 @@ class Accepted:
 
     def prefetch(self, snapshot: Snapshot, budget: Budget) -> Computation | None:
         """The computation for what follows; `snapshot` is the document including the accepted text."""
-        anchor, marker = self.suggestion.anchor, self.marker
+        anchor = self.suggestion.anchor
+        marker = self.marker
         cursor = anchor.start + len(self.text)
         hole: Span | None
         if self.is_whole:
@@ -142,29 +149,3 @@ class Accepted:
             return None
         after = anchor_at(snapshot, hole, cursor)
         return Computation(snapshot, hole, after, budget, invoked=False, marker=marker, is_prefetch=True)
-
-
-@dataclass(frozen=True)
-class AnswerShown:
-    """A request was answered with suggestions; accepting `first` adds `adds` characters. Times are monotonic."""
-
-    first: Suggestion
-    adds: int
-    invoked: bool
-    remembered: bool
-    asked_s: float
-    first_draft_s: float | None = None
-    computation: Computation | None = None  # which this answer has completed
-
-
-class SuggestionListener(Protocol):
-    """Receives events about suggestions."""
-
-    def shown(self, uri: str, shown: AnswerShown) -> None:
-        """A request was answered."""
-
-    def taken(self, uri: str, suggestion: Suggestion, length: int) -> None:
-        """The first `length` characters of a suggestion are now at the start of its anchor."""
-
-    def rejected(self, uri: str, computation: str) -> None:
-        """The user rejected the suggestions of this computation."""

@@ -2,13 +2,15 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lsp_server.documents.change import Change, difference
+from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document
+from lsp_server.fill.feature import Feature, Shown
 from lsp_server.fill.pipeline import FillResult
-from lsp_server.inline.computation import Accepted, AnswerShown, Computation, SuggestionListener
+from lsp_server.inline.computation import Accepted, Computation
 from lsp_server.inline.debounce import Debounce
 from lsp_server.inline.history import SuggestionHistory
 from lsp_server.inline.request import NOTHING, InlineRequest, InlineResult, PendingReply
@@ -24,7 +26,7 @@ GRACE_S = 0.3
 class DocumentState:
     """One open document. `debounce` learns how long each computation took and whether its result was seen."""
 
-    def __init__(self, document: Document, debounce: Debounce, listener: SuggestionListener) -> None:
+    def __init__(self, document: Document, debounce: Debounce, listener: Feature) -> None:
         self.document = document
         self.history = SuggestionHistory(document.text)
         self.running: list[Computation] = []
@@ -53,7 +55,7 @@ class DocumentState:
         found = self._find(request, request.cursor.offset)
         if not found or (request.invoked and not found.is_a_choice):
             return None
-        self._show(found, request, remembered=True)
+        self._show(found, request)
         return found
 
     def answering(self, request: InlineRequest) -> Computation | None:
@@ -101,7 +103,8 @@ class DocumentState:
         """Stores the results and answers the waiting requests. Returns those that it cannot answer."""
         self._remove(computation)
         self.history.add(computation.suggestions(filled))
-        unanswered, used = [], False
+        unanswered = []
+        used = False
         for reply in computation.replies:
             if reply.result.done():
                 continue  # it was late
@@ -109,7 +112,7 @@ class DocumentState:
             if not found and reply.joined and computation.is_amended:
                 unanswered.append(reply)
                 continue
-            self._show(found, reply.request, reply.first_draft_s, None if used else computation)
+            self._show(found, reply.request, None if used else computation)
             reply.answer(found)
             used = used or bool(found)
         self._observe(computation, used=used)
@@ -148,7 +151,8 @@ class DocumentState:
 
     def take_accepted(self) -> Accepted | None:
         """The acceptance whose text is now in the document, with the suggestion at its current place; only once."""
-        accepted, text = self.accepted, self.document.text
+        accepted = self.accepted
+        text = self.document.text
         suggestion = self.history.get(accepted.suggestion.id) if accepted else None
         if accepted is None or (suggestion and not text.startswith(accepted.text, suggestion.anchor.start)):
             return None
@@ -167,23 +171,14 @@ class DocumentState:
         around = text[line_start(text, offset) : offset], text[offset : line_end(text, offset)]
         return InlineResult(found, self.document.lines, around)
 
-    def _show(
-        self,
-        result: InlineResult,
-        request: InlineRequest,
-        first_draft_s: float | None = None,
-        computation: Computation | None = None,
-        *,
-        remembered: bool = False,
-    ) -> None:
-        text, invoked = self.document.text, request.invoked
-        self.history.show(result.found, text, invoked=invoked)
+    def _show(self, result: InlineResult, request: InlineRequest, computation: Computation | None = None) -> None:
+        self.history.show(result.found, self.document.text, invoked=request.invoked)
         if result.found:
-            first, shown = result.found[0]
-            adds = len(difference(text[shown.start : shown.end], shown.text).added)
-            asked_s = request.budget.began_s
-            told = AnswerShown(first, adds, invoked, remembered, asked_s, first_draft_s, computation)
-            self._listener.shown(self.document.uri, told)
+            first, _ = result.found[0]
+            waited_ms = (time.monotonic() - request.budget.began_s) * 1000 if computation else None
+            asked = computation.asked(first) if computation else None
+            shown = Shown(first.computation, "asked" if request.invoked else "typing", waited_ms, asked)
+            self._listener.shown(self.document.uri, shown)
 
     def _tell_of(self, changes: Sequence[Change]) -> None:
         """Moves the suggestions along; the changes may accept or reject some."""
@@ -192,7 +187,7 @@ class DocumentState:
                 self._listener.rejected(self.document.uri, suggestion.computation)
         taken = self.history.put_in(changes, self.document.text)
         if taken is not None:
-            self._listener.taken(self.document.uri, taken, len(taken.text))
+            self._listener.taken(self.document.uri, taken.taken(len(taken.text)))
 
     def _detach(self, computation: Computation, reply: PendingReply) -> None:
         """A request was cancelled: keep its computation for a moment in case another one takes it over."""

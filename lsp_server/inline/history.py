@@ -38,7 +38,8 @@ class SuggestionHistory:
     def changed(self, changes: Sequence[Change], text: str) -> list[Suggestion]:
         """`changes`, one after the other, led to `text`. Returns the suggestions that they typed over."""
         for change in changes:
-            self._rejected, self._suggestions = _moved(self._rejected, change), _moved(self._suggestions, change)
+            self._rejected = _moved(self._rejected, change)
+            self._suggestions = _moved(self._suggestions, change)
         shown = [each for each in self._suggestions if each.shown_from is not None and changes]
         placed = _placed(changes, text) if shown else []
         typed_over = [each for each in shown if any(is_typed_over(each, change, text) for change in placed)]
@@ -152,7 +153,8 @@ def _same(one: Suggestion, other: Suggestion, text: str) -> bool:
     first, last = sorted((one.anchor, other.anchor), key=lambda anchor: anchor.start)
     if first.end < last.start:
         return False
-    start, end = first.start, max(first.end, last.end)
+    start = first.start
+    end = max(first.end, last.end)
     return _within(one, text, start, end) == _within(other, text, start, end)
 
 

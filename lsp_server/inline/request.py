@@ -14,8 +14,6 @@ from lsp_server.inline.anchor import Anchor
 from lsp_server.inline.suggestion import Cursor, GhostText, Suggestion
 
 OnDraft = Callable[[Draft, "DraftedHole"], None]
-TakeSnapshot = Callable[[], Snapshot | None]
-"""The current document; None if it may no longer be filled."""
 
 
 @dataclass(frozen=True)
@@ -85,13 +83,10 @@ class PendingReply:
     """An open request. `cursor` follows the changes of the text; `result` may be cancelled."""
 
     request: InlineRequest
-    take_snapshot: TakeSnapshot
     cursor: int
     result: "asyncio.Future[InlineResult]"
     joined: bool = False
     """Whether it waits for a computation that another request started."""
-    first_draft_s: float | None = None
-    """When it first received a draft, by `time.monotonic`."""
 
     def answer(self, result: InlineResult) -> None:
         """Answers the request, unless it already has an answer."""

@@ -5,92 +5,80 @@ moment, so that the next one can take it over. Belongs to one event loop.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Sequence
 from itertools import count
 
+from lsp_server.context.provider import ASKED_MS, TYPING_MS
 from lsp_server.documents.change import Change
-from lsp_server.documents.document import Document
-from lsp_server.fill.pipeline import Budget
-from lsp_server.inline.computation import Accepted, Computation, SuggestionListener
+from lsp_server.documents.document import Snapshot
+from lsp_server.fill.feature import Feature
+from lsp_server.fill.host import Host
+from lsp_server.fill.pipeline import Budget, FillResult, fill
+from lsp_server.inline.computation import Accepted, Computation
 from lsp_server.inline.debounce import Debounce
 from lsp_server.inline.document_state import DocumentState
-from lsp_server.inline.request import NOTHING, InlineRequest, InlineResult, PendingReply, TakeSnapshot
-from lsp_server.inline.runner import ComputationRunner, Connection, GatherContext, MaySend, Tell
+from lsp_server.inline.request import NOTHING, InlineRequest, InlineResult, PendingReply
 from lsp_server.inline.suggestion import Cursor, Suggestion
-from lsp_server.worker import alive
+from lsp_server.worker import WorkerFailure
+from lsp_server.worker.client import LATE_S
+from lsp_server.worker.failure import SilentError, StillLoadingError
 
+log = logging.getLogger(__name__)
 _numbers = count(1)
 
 InlineAnswer = InlineResult | asyncio.Future[InlineResult]
 
 
-class InlineService:
+class InlineService(Feature):
     """All inline completions of a session. It must see every change of a document."""
 
-    def __init__(
-        self,
-        documents: Mapping[str, Document],
-        connection: Connection,
-        gather_context: GatherContext,
-        may_send: MaySend,
-        listener: SuggestionListener,
-        tell: Tell,
-    ) -> None:
-        self._documents, self._listener = documents, listener
-        self._runner = ComputationRunner(connection, gather_context, may_send, tell)
+    def __init__(self, host: Host) -> None:
+        self._host = host
         self._debounce = Debounce()
         self._states: dict[str, DocumentState] = {}
+        self._is_failing = False
 
     @property
-    def is_computing(self) -> bool:
+    def is_computing(self) -> bool:  # type: ignore[override]
         """Whether any suggestion is being computed, for a request or as a prefetch."""
         return any(state.running for state in self._states.values())
 
-    def open(self, uri: str) -> None:
-        """A document was opened; nothing is known about it yet."""
-        self.forget(uri)
-        self._states[uri] = DocumentState(self._documents[uri], self._debounce, self._listener)
+    def opened(self, uri: str) -> None:
+        self.closed(uri)
+        self._states[uri] = DocumentState(self._host.documents[uri], self._debounce, self._host.broadcast)
 
     def changed(self, uri: str, changes: Sequence[Change]) -> None:
-        """The document's text has changed; the computations that agree with it continue."""
+        """The computations that agree with the new text continue."""
         state = self._states.get(uri)
         if state is not None and changes:
             self._debounce.typed(_now_s())
             for computation in state.follow(changes):
-                self._runner.amend(computation)
+                self._amend(computation)
             self._prefetch(uri, state)
 
-    def forget(self, uri: str) -> None:
-        """The document was closed, or our copy of it can no longer be trusted."""
+    def closed(self, uri: str) -> None:
         if state := self._states.pop(uri, None):
             state.end_all()
 
-    def ask(self, uri: str, request: InlineRequest, take_snapshot: TakeSnapshot) -> InlineAnswer:
+    def ask(self, uri: str, request: InlineRequest) -> InlineAnswer:
         """The suggestions for a cursor, best first: immediately if they are known, otherwise once they are computed.
 
         Cancelling the future cancels the request. Its result is empty if something newer came.
         """
-        answer = self.ask_known(uri, request, take_snapshot)
-        if answer is not None:
-            return answer
-        state, reply = self._states[uri], self._pending(request, take_snapshot)
-        found = self._compute_for(state, reply)
-        state.end_unwanted(prefetches=False)
-        return reply.result if found else NOTHING
-
-    def ask_known(self, uri: str, request: InlineRequest, take_snapshot: TakeSnapshot) -> InlineAnswer | None:
-        """The same without starting a computation; None if that would be necessary."""
         state = self._states.get(uri)
         if state is None:
             return NOTHING
         state.supersede(keep_invoked=not request.invoked)
-        answer: InlineAnswer | None = state.recall(request)
-        if answer is None and (running := state.answering(request)):
-            state.attach(running, reply := self._pending(request, take_snapshot), joined=True)
-            answer = reply.result
-        if answer is not None:
-            state.end_unwanted(prefetches=False)
-        return answer
+        known = state.recall(request)
+        if known is None:
+            reply = self._pending(request)
+            if running := state.answering(request):
+                state.attach(running, reply, joined=True)
+            else:
+                self._begin(state, reply)
+        state.end_unwanted(prefetches=False)
+        return reply.result if known is None else known
 
     def suggestion(self, uri: str, suggestion_id: str) -> Suggestion | None:
         """A suggestion in its current place; None if it is unknown, accepted or rejected."""
@@ -103,19 +91,20 @@ class InlineService:
         new_id = f"refined-{next(_numbers)}.0"
         return state is not None and state.history.refine(asked, new_id, text, confidence, state.document.text)
 
-    def rejected(self, uri: str, suggestion_id: str) -> None:
+    def reject(self, uri: str, suggestion_id: str) -> None:
         """The user rejected this suggestion."""
-        found, state = self.suggestion(uri, suggestion_id), self._states.get(uri)
+        found = self.suggestion(uri, suggestion_id)
+        state = self._states.get(uri)
         if found is not None and state is not None:
             state.history.reject(suggestion_id)
-            self._listener.rejected(uri, found.computation)
+            self._host.broadcast.rejected(uri, found.computation)
 
-    def shown(self, uri: str, suggestion_id: str) -> str | None:
+    def part_shown(self, uri: str, suggestion_id: str) -> str | None:
         """The last shown part of a suggestion; None if unknown."""
         found = self.suggestion(uri, suggestion_id)
         return None if found is None or found.shown_from is None else found.text[found.shown_from :]
 
-    def accepted(self, uri: str, suggestion_id: str, length: int | None, budget: Budget | None, marker: str) -> None:
+    def accept(self, uri: str, suggestion_id: str, length: int | None, budget: Budget | None, marker: str) -> None:
         """The user accepted the first `length` characters shown, or (None) all. Prefetches within `budget`."""
         found = self.suggestion(uri, suggestion_id)
         if found is not None:
@@ -124,31 +113,45 @@ class InlineService:
             state.accepted = Accepted(found, found.text[:end], budget, marker)
             self._prefetch(uri, state)
 
-    def _pending(self, request: InlineRequest, take_snapshot: TakeSnapshot) -> PendingReply:
+    def _pending(self, request: InlineRequest) -> PendingReply:
         """A request that is answered with nothing at its deadline; an explicit one after the user is told why."""
         loop = asyncio.get_running_loop()
         result: asyncio.Future[InlineResult] = loop.create_future()
-        reply = PendingReply(request, take_snapshot, request.cursor.offset, result)
-        late_s = alive.LATE_S if request.invoked else 0.0
+        reply = PendingReply(request, request.cursor.offset, result)
+        late_s = LATE_S if request.invoked else 0.0
         timer = loop.call_later(request.budget.left_ms / 1000 + late_s, reply.answer, NOTHING)
         result.add_done_callback(lambda _: timer.cancel())
         return reply
 
-    def _compute_for(self, state: DocumentState, reply: PendingReply) -> bool:
-        """Starts a computation for a request; False if there is no hole. Prefetches give way to it."""
-        request, snapshot = reply.request, reply.take_snapshot()
-        if snapshot is None:
-            return False
-        cursor = request.cursor if reply.cursor == request.cursor.offset else Cursor(reply.cursor)
-        computation = Computation.of(snapshot, request, cursor)
+    def _begin(self, state: DocumentState, reply: PendingReply) -> None:
+        """Starts a computation for a request, once the document is parsed."""
+        found = self._host.parsed(state.document)
+        if isinstance(found, Snapshot):
+            self._compute(state, reply, found)
+        else:
+            parsing = asyncio.ensure_future(found)
+            reply.result.add_done_callback(lambda _: parsing.cancel())
+            parsing.add_done_callback(lambda task: self._parsed(state, reply, task))
+
+    def _parsed(self, state: DocumentState, reply: PendingReply, parsing: "asyncio.Future[Snapshot | None]") -> None:
+        if not parsing.cancelled():
+            self._compute(state, reply, parsing.result())
+
+    def _compute(self, state: DocumentState, reply: PendingReply, snapshot: Snapshot | None) -> None:
+        """Starts a computation for a request, or answers it with nothing if there is no hole. Prefetches give way."""
+        request = reply.request
+        computation = None
+        if snapshot is not None:
+            cursor = request.cursor if reply.cursor == request.cursor.offset else Cursor(reply.cursor)
+            computation = Computation.of(snapshot, request, cursor)
         if computation is None:
-            return False
+            reply.answer(NOTHING)
+            return
         for each in self._states.values():
             each.end_unwanted(prefetches=True)
         pause_s = 0.0 if request.invoked else self._debounce.wait_s(request.pause_s, _now_s())
         task = asyncio.create_task(self._run(state, computation, pause_s, drafts=request.on_draft is not None))
         state.add(computation, task, reply)
-        return True
 
     def _prefetch(self, uri: str, state: DocumentState) -> None:
         """Computes what follows an accepted suggestion once that is in the text, unless a request waits."""
@@ -156,7 +159,7 @@ class InlineService:
         if accepted is None:
             return
         suggestion = accepted.suggestion
-        self._listener.taken(uri, suggestion, len(accepted.text))
+        self._host.broadcast.taken(uri, suggestion.taken(len(accepted.text)))
         if accepted.is_whole:
             state.history.reject(suggestion.id)  # if the user removes it again, it does not come back by itself
         if accepted.budget is None or any(each.is_waited_for for each in self._states.values()):
@@ -169,13 +172,59 @@ class InlineService:
         self, state: DocumentState, computation: Computation, pause_s: float = 0.0, *, drafts: bool = False
     ) -> None:
         try:
-            filled = await self._runner.run(computation, pause_s, drafts=drafts)
+            filled = await self._filled(computation, pause_s, drafts=drafts)
             if computation in state.running:
                 for reply in state.complete(computation, filled):
-                    if not self._compute_for(state, reply):
-                        reply.answer(NOTHING)
+                    self._begin(state, reply)
         except Exception as error:  # our own bug: fail the request, or it would wait for ever
             state.fail(computation, error)
+
+    async def _filled(self, computation: Computation, pause_s: float, *, drafts: bool) -> FillResult:
+        """The worker's results, requested after a pause; empty if it fails. Cancelling this cancels the request."""
+        try:
+            client = self._host.worker.client
+            snapshot = computation.snapshot
+            start = computation.hole.start
+            if computation.invoked:
+                client = await self._host.worker.loaded(computation.budget.deadline)
+            max_ms = ASKED_MS if computation.invoked else TYPING_MS
+            gathering = self._host.context_for(snapshot, start, client.last_status, max_ms)
+            context, _ = await asyncio.gather(gathering, asyncio.sleep(pause_s))
+            if context is None:
+                return FillResult([], late=False)
+            computation.sent_at_s = _now_s()
+            filled = await fill(
+                client,
+                snapshot,
+                [computation.hole],
+                computation.budget,
+                request_id=computation.id,
+                on_draft=computation.show if drafts else None,
+                context=context,
+                marker=computation.marker,
+            )
+        except WorkerFailure as failure:
+            level = logging.INFO if self._is_failing else logging.WARNING  # not on every keystroke
+            log.log(level, "no inline completion: %s", failure)
+            self._is_failing = True
+            if computation.invoked and isinstance(failure, StillLoadingError | SilentError):
+                self._host.tell_why(failure)  # the connection reports all others
+            return FillResult([], late=False)
+        self._is_failing = False
+        return filled
+
+    def _amend(self, computation: Computation) -> None:
+        """Tells the worker what was typed into the hole."""
+        text = computation.amendment()
+        try:
+            if text is not None:
+                self._host.worker.client.amend(computation.id, 0, text)
+        except WorkerFailure as failure:
+            log.info("could not amend: %s", failure)  # the waiting request fails too
+
+
+class ListService(InlineService):
+    """The suggestions in the editor's list: a service of their own, as its answers must not make ghost text stale."""
 
 
 def _now_s() -> float:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from lsp_server.carve import Span
 from lsp_server.documents.change import Change
+from lsp_server.fill.feature import Taken
 from lsp_server.inline.anchor import Anchor
 from lsp_server.syntax.languages import CLOSERS
 from lsp_server.syntax.lines import is_one_line, line_start
@@ -61,6 +62,11 @@ class Suggestion:
         """The id of the computation that produced it, and possibly others."""
         return computation_of(self.id)
 
+    def taken(self, length: int) -> Taken:
+        """What is accepted with the first `length` characters of it, which are now in the text."""
+        text = self.text[:length]
+        return Taken(self.computation, self.anchor.start, text, len(text) == len(self.text), self.is_refined)
+
     def after(self, change: Change) -> "Suggestion | None":
         """The same suggestion after a change of the text; None if that made it useless."""
         found = self.anchor.after(change)
@@ -77,12 +83,15 @@ class Suggestion:
 
     def at(self, text: str, cursor: Cursor) -> GhostText | None:
         """What to show at the cursor in `text`; None if it is stale or does not continue the text there."""
-        anchor, offset, selected = self.anchor, cursor.offset, cursor.selected
+        anchor = self.anchor
+        offset = cursor.offset
+        selected = cursor.selected
         if (selected is None and not anchor.start <= offset <= anchor.end) or not anchor.is_fresh(text):
             return None
         if selected is not None:
             return self._beyond(text, *selected)
-        typed, behind = text[anchor.start : offset], text[offset : anchor.end]
+        typed = text[anchor.start : offset]
+        behind = text[offset : anchor.end]
         if (typed, behind) == (anchor.head, anchor.tail):  # as when it was made, whatever the text
             return GhostText(anchor.start, anchor.end, self.text) if is_one_line(typed + behind) else None
         if not self.continues(typed):
@@ -105,7 +114,8 @@ class Suggestion:
         anchor = self.anchor
         standing = text[anchor.start : anchor.end].removesuffix(anchor.tail)
         for end in range(len(standing), anchor.cursor, -1):
-            typed, behind = standing[:end], standing[end:]
+            typed = standing[:end]
+            behind = standing[end:]
             if self.continues(typed) and _closers_of(typed[anchor.cursor :]).startswith(behind):  # by the editor
                 return typed
         return standing
@@ -126,7 +136,8 @@ class Suggestion:
         anchor = self.anchor
         if not anchor.start <= start <= end <= anchor.end or not is_one_line(text, anchor.start, anchor.end):
             return None
-        typed, behind = text[anchor.start : start] + selected, text[end : anchor.end]
+        typed = text[anchor.start : start] + selected
+        behind = text[end : anchor.end]
         if not self.continues(typed) or not anchor.tail.endswith(behind):
             return None
         return GhostText(start, anchor.end, self.text[start - anchor.start :])

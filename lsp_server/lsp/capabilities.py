@@ -59,7 +59,8 @@ def client_features(capabilities: Any, client: Any = None) -> ClientFeatures:
     """Parses `capabilities` and `clientInfo` of the initialize request; anything missing or malformed counts as
     unsupported.
     """
-    action, configuration = ("textDocument", "codeAction"), ("workspace", "didChangeConfiguration")
+    action = ("textDocument", "codeAction")
+    configuration = ("workspace", "didChangeConfiguration")
     resolved = _at(capabilities, *action, "resolveSupport", "properties")
     resolves = isinstance(resolved, list) and "edit" in resolved
     literals = _at(capabilities, *action, "codeActionLiteralSupport") is not None

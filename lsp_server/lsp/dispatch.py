@@ -7,9 +7,10 @@ import asyncio
 import inspect
 import json
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
 
 from cattrs import Converter
 from lsprotocol import types
@@ -17,11 +18,13 @@ from lsprotocol.types import ErrorCodes, ResponseError
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol
 
-from lsp_server.lsp.json_rpc import TOO_DEEP, Id, excess_in, is_id, is_notification, is_response, messages_in, salvaged
 from lsp_server.lsp.replies import Phase, ReplyError, error_of, invalid_params, refusal
 from lsp_server.worker.failure import traceback_of
 
 log = logging.getLogger(__name__)
+Id = int | float | str
+Handler = Callable[[Any], Any]
+_ENDLESS = (math.inf, -math.inf)
 NO_VERSION = -1
 """The version of a document whose client sends null or none."""
 _VERSIONED = (
@@ -44,13 +47,13 @@ def _accept_no_version(converter: Converter) -> None:
 
 
 class InfillProtocol(LanguageServerProtocol):
-    """Calls the features registered on the server on arrival; they return a result, or an awaitable of it."""
+    """Calls `handlers` on arrival, by method; they return a result, or an awaitable of it."""
 
     def __init__(self, server: LanguageServer, converter: Converter) -> None:
         super().__init__(server, converter)
         _accept_no_version(converter)
-        self.fm.builtin_features.clear()
         self.phase = Phase.NEW
+        self.handlers: dict[str, Handler] = {}
         self.on_unreadable: Callable[[str, Any], None] = lambda method, params: None
         """Called for each notification with undecodable params."""
         self._running: dict[Id, asyncio.Future[Any]] = {}
@@ -58,19 +61,24 @@ class InfillProtocol(LanguageServerProtocol):
     def receive(self, body: bytes) -> None:
         """Handles the bytes of one message, or of a batch. Never raises."""
         try:
-            messages = messages_in(body)
-        except RecursionError:
-            for message in salvaged(body):
-                self._refuse_excess(message, TOO_DEEP)
-        except ValueError:
-            for message in salvaged(body):
-                self._refuse_unreadable(message)
-        else:
-            for message in messages:
-                if excess := excess_in(message):
-                    self._refuse_excess(message, excess)
-                else:
-                    self._take(message)
+            message = json.loads(body, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError):
+            self._reply_error(None, refusal(ErrorCodes.ParseError, "not JSON in UTF-8"))
+            if b'/didChange"' in body:  # whose document cannot be known
+                self.on_unreadable(types.TEXT_DOCUMENT_DID_CHANGE, None)
+            return
+        for each in message if isinstance(message, list) and message else [message]:
+            fields = each if isinstance(each, dict) else {}
+            key = fields.get("id")
+            method = fields.get("method")
+            if not isinstance(method, str):
+                self._take_other(fields)
+            elif key is None:
+                self._notification(method, fields.get("params"))
+            elif is_id(key):
+                self._request(key, method, fields.get("params"))
+            else:
+                self._reply_error(None, refusal(ErrorCodes.InvalidRequest, "the id is no number and no text"))
 
     async def drain(self, limit_s: float) -> None:
         """Cancels every request but the current one, and answers each within `limit_s`."""
@@ -83,49 +91,6 @@ class InfillProtocol(LanguageServerProtocol):
         for key, task in tasks.items():
             self._finish(key, "", task)
 
-    def _take(self, message: Any) -> None:
-        if not isinstance(message, dict):
-            self._reply_error(None, refusal(ErrorCodes.InvalidRequest, "not a JSON-RPC message"))
-        elif "method" in message:
-            self._dispatch(message.get("id"), message["method"], message.get("params"))
-        elif is_response(message):
-            self._response(message)
-        else:
-            self._reply_error(None, refusal(ErrorCodes.InvalidRequest, "neither a request nor an answer"))
-
-    def _refuse_unreadable(self, message: dict[str, Any]) -> None:
-        error = refusal(ErrorCodes.ParseError, "not JSON in UTF-8")
-        if is_notification(message):  # or a request whose id could not be found
-            self._reply_error(None, error)
-        self._refuse(message, error)
-
-    def _refuse_excess(self, message: Any, excess: str) -> None:
-        method = message.get("method") if isinstance(message, dict) else None
-        if isinstance(method, str):
-            self._refuse(message, refusal(ErrorCodes.InvalidParams, f"invalid params for {method}: {excess}"))
-        else:
-            self._refuse(message, refusal(ErrorCodes.InvalidRequest, f"not a JSON-RPC message: {excess}"))
-
-    def _refuse(self, message: Any, error: ResponseError) -> None:
-        """Answers for an undeliverable message: tells the client, our waiting request or the document."""
-        key = message.get("id") if isinstance(message, dict) else None
-        if is_notification(message):
-            log.info("%s: %s", message["method"], error.message)
-            self.on_unreadable(message["method"], message.get("params"))
-        elif is_response(message):
-            self._settle(types.ResponseErrorMessage(id=key if isinstance(key, int | str) else None, error=error))
-        else:
-            self._reply_error(key if is_id(key) else None, error)
-
-    def _dispatch(self, key: Any, method: Any, params: Any) -> None:
-        if isinstance(method, str) and is_id(key):
-            self._request(key, method, params)
-        elif isinstance(method, str) and key is None:
-            self._notification(method, params)
-        else:
-            valid = key if is_id(key) else None
-            self._reply_error(valid, refusal(ErrorCodes.InvalidRequest, "not a JSON-RPC request"))
-
     def _request(self, key: Id, method: str, params: Any) -> None:
         if problem := self._why_not_now(key, method):
             self._reply_error(key, problem)
@@ -133,13 +98,12 @@ class InfillProtocol(LanguageServerProtocol):
         if method == types.SHUTDOWN:
             self.phase = Phase.SHUT_DOWN
         try:
-            outcome = self._call(method, params)
+            outcome = self._called(method, params)
         except Exception as error:
             self._fail(key, method, error)
             return
         if inspect.isawaitable(outcome):
-            task = asyncio.ensure_future(outcome)
-            self._running[key] = task
+            task = self._running[key] = asyncio.ensure_future(outcome)
             task.add_done_callback(partial(self._finish, key, method))
         else:
             self._reply(key, method, outcome)
@@ -148,63 +112,59 @@ class InfillProtocol(LanguageServerProtocol):
 
     def _notification(self, method: str, params: Any) -> None:
         if method == types.CANCEL_REQUEST:
-            self._cancel(params)
+            key = params.get("id") if isinstance(params, dict) else None
+            if is_id(key) and (task := self._running.get(key)):
+                task.cancel()
         elif types.METHOD_TO_TYPES.get(method, (None, None))[1] is not None:
             log.info("%s was sent as a notification and is ignored: it is a request and needs an id", method)
-        elif method == types.EXIT or (self.phase is Phase.RUNNING and method in self.fm.features):
+        elif method == types.EXIT or (self.phase is Phase.RUNNING and method in self.handlers):
             try:
-                outcome = self._call(method, params)
+                outcome = self._called(method, params)
             except Exception as error:
-                self._log(method, error)
+                _log(method, error)
                 if isinstance(error, ReplyError):
                     self.on_unreadable(method, params)
                 return
             if inspect.isawaitable(outcome):
-                asyncio.ensure_future(outcome).add_done_callback(partial(self._log_failure, method))
+                asyncio.ensure_future(outcome).add_done_callback(partial(_log_failure, method))
 
-    def _response(self, message: dict[str, Any]) -> None:
+    def _take_other(self, message: dict[str, Any]) -> None:
         """An answer to one of our requests; the request fails if the answer cannot be parsed."""
-        if not is_id(message.get("id")):  # a client also answers this way to an unreadable message
+        key = message.get("id")
+        if "method" in message or not ("result" in message or "error" in message):
+            self._reply_error(key if is_id(key) else None, refusal(ErrorCodes.InvalidRequest, "not JSON-RPC"))
+            return
+        if not is_id(key):  # a client also answers this way to an unreadable message
             log.warning("the client sent an answer to nothing")
             return
         try:
             structured = self.structure_message(message)
         except Exception:
             error = refusal(ErrorCodes.InvalidParams, "the client's answer could not be understood")
-            structured = types.ResponseErrorMessage(id=message["id"], error=error)
-        self._settle(structured)
-
-    def _settle(self, answer: Any) -> None:
-        """Passes the client's answer to our waiting request."""
+            structured = types.ResponseErrorMessage(id=str(key) if isinstance(key, float) else key, error=error)
         try:
-            self.handle_message(answer)
+            self.handle_message(structured)
         except Exception as error:
             log.warning("an answer of the client could not be used: %s", traceback_of(error))
-
-    def _cancel(self, params: Any) -> None:
-        key = params.get("id") if isinstance(params, dict) else None
-        if is_id(key) and (task := self._running.get(key)):
-            task.cancel()
 
     def _why_not_now(self, key: Id, method: str) -> ResponseError | None:
         if key in self._running:  # which continues, and gets its own reply
             return refusal(ErrorCodes.InvalidRequest, "a request with this id is running")
         if problem := self.phase.refuses(method):
             return problem
-        return None if method in self.fm.features else refusal(ErrorCodes.MethodNotFound, f"no such method: {method}")
+        return None if method in self.handlers else refusal(ErrorCodes.MethodNotFound, f"no such method: {method}")
 
-    def _call(self, method: str, params: Any) -> Any | Awaitable[Any]:
-        return self.fm.features[method](self._decoded(method, params))
-
-    def _decoded(self, method: str, params: Any) -> Any:
-        """Params as lsprotocol's type for `method`; raw for `initialize`, which may have newer capabilities."""
+    def _called(self, method: str, params: Any) -> Any | Awaitable[Any]:
+        """What the handler returns. It gets params as lsprotocol's type for `method`, or raw if there is none; also
+        for `initialize`, which may have newer capabilities. Raises ReplyError, and whatever the handler raises.
+        """
         kind: Any = types.METHOD_TO_TYPES.get(method, (None, None, None, None))[2]
-        if kind is None or method == types.INITIALIZE:
-            return params
-        try:
-            return self._converter.structure(params, kind)
-        except Exception as error:
-            raise invalid_params(method, error) from None
+        if kind is not None and method != types.INITIALIZE:
+            try:
+                params = self._converter.structure(params, kind)
+            except Exception as error:
+                raise invalid_params(method, error) from None
+        return self.handlers[method](params)
 
     def _finish(self, key: Id, method: str, task: asyncio.Future[Any]) -> None:
         """The reply to a request whose handler has ended or was abandoned."""
@@ -220,14 +180,12 @@ class InfillProtocol(LanguageServerProtocol):
 
     def _reply(self, key: Id, method: str, result: Any) -> None:
         try:
-            body = self._encoded({"jsonrpc": self.VERSION, "id": key, "result": result})
+            self._send_data({"jsonrpc": self.VERSION, "id": key, "result": result})
         except Exception as error:
             self._fail(key, method, error)
-        else:
-            self._write(body)
 
     def _fail(self, key: Id, method: str, error: BaseException) -> None:
-        self._log(method, error)
+        _log(method, error)
         self._reply_error(key, error_of(error, method))
 
     def _reply_error(self, key: Id | None, error: ResponseError) -> None:
@@ -235,21 +193,28 @@ class InfillProtocol(LanguageServerProtocol):
 
     def _send_data(self, data: Any) -> None:
         """Sends a message. pygls calls this for its requests and notifications."""
-        self._write(self._encoded(data))
-
-    def _encoded(self, data: Any) -> bytes:
-        return json.dumps(self._converter.unstructure(data), separators=(",", ":")).encode()
-
-    def _write(self, body: bytes) -> None:
+        body = json.dumps(self._converter.unstructure(data), separators=(",", ":"), allow_nan=False).encode()
         if self.writer is not None:
             self.writer.write(body)
 
-    def _log_failure(self, method: str, task: asyncio.Future[Any]) -> None:
-        if not task.cancelled() and (error := task.exception()):
-            self._log(method, error)
 
-    def _log(self, method: str, error: BaseException) -> None:
-        if error_of(error, method).code == ErrorCodes.InternalError:
-            log.error("%s failed: %s", method, traceback_of(error))
-        else:
-            log.info("%s: %s", method, error)
+def is_id(value: Any) -> TypeGuard[Id]:
+    """Whether this is a request id; only Python treats True and False, or infinity, as numbers."""
+    return isinstance(value, int | str | float) and not isinstance(value, bool) and value not in _ENDLESS
+
+
+def _refuse_constant(name: str) -> None:
+    """Python would read NaN and Infinity and write them back, which no client could read."""
+    raise ValueError(name)
+
+
+def _log_failure(method: str, task: asyncio.Future[Any]) -> None:
+    if not task.cancelled() and (error := task.exception()):
+        _log(method, error)
+
+
+def _log(method: str, error: BaseException) -> None:
+    if error_of(error, method).code == ErrorCodes.InternalError:
+        log.error("%s failed: %s", method, traceback_of(error))
+    else:
+        log.info("%s: %s", method, error)

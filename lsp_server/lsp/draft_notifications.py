@@ -25,7 +25,10 @@ class DraftSender:
     """Sends the drafts of one request, at a visible rate."""
 
     def __init__(self, send: Send, *, kind: Kind, encoding: Encoding, token: ProgressToken | None) -> None:
-        self._send, self._kind, self._encoding, self._token = send, kind, encoding, token
+        self._send = send
+        self._kind = kind
+        self._encoding = encoding
+        self._token = token
         self._not_before_s = float("-inf")
 
     def send(self, draft: Draft, document: Document | Snapshot | None, read: Callable[[], Sequence[HoleDraft]]) -> None:

@@ -32,7 +32,8 @@ class PartnerConnection(WorkerConnection):
         sends_token: bool,
     ) -> None:
         self._waiting = 0
-        self._kind, self._stated_name = settings.partner.kind, settings.partner.model
+        self._kind = settings.partner.kind
+        self._stated_name = settings.partner.model
         super().__init__(server, lambda *what: show(*what) if self._waiting else None, notify)
         self._use(partner_options(settings, sends_token=sends_token))
 

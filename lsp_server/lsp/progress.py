@@ -94,13 +94,16 @@ class ProgressDisplay:
         interval_s: float = 0.0,
     ) -> None:
         self.token: types.ProgressToken = f"infill-ls/{next(_numbers)}" if token is None else token
-        self._server, self._title = server, f"infill-ls: {title}"
+        self._server = server
+        self._title = f"infill-ls: {title}"
         self._cancellable = True if cancellable else None
         self._interval_s = interval_s
         self._shown = False
         self._ended = asyncio.Event()
         self._creating: asyncio.Task[None] | None = None
-        self._message, self._percentage, self._reported_s = "", 0, float("-inf")
+        self._message = ""
+        self._percentage = 0
+        self._reported_s = float("-inf")
         if token is not None:
             self._begin()
 
@@ -110,7 +113,8 @@ class ProgressDisplay:
 
     def report(self, message: str, percentage: int) -> None:
         """Reports progress; the percentage never falls."""
-        self._message, self._percentage = message, max(self._percentage, min(percentage, 100))
+        self._message = message
+        self._percentage = max(self._percentage, min(percentage, 100))
         now = time.monotonic()
         if self._shown and not self._ended.is_set() and now - self._reported_s >= self._interval_s:
             self._reported_s = now

@@ -31,7 +31,8 @@ class StatusBoard:
         self.is_auto = False  # whether nobody named a model
         self._notify = notify
         self._last_failure: str | None = None
-        self.state, self.detail = ClientState.STOPPED, ""
+        self.state = ClientState.STOPPED
+        self.detail = ""
         self._status: Status | None = None
         self._notified: tuple[object, ...] = (self.state, self.detail, 0.0, None, None)
 
@@ -48,7 +49,9 @@ class StatusBoard:
 
     def on_state(self, state: ClientState, detail: str, status: Status | None) -> None:
         """The client's connection has changed; `status` is what the worker has said of itself by now."""
-        self.state, self.detail, self._status = state, detail, status
+        self.state = state
+        self.detail = detail
+        self._status = status
         if state in (ClientState.FAILED, ClientState.BACKING_OFF) and detail:
             self._last_failure = detail
         self._changed()

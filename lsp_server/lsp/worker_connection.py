@@ -17,7 +17,7 @@ from lsp_server.lsp import status_board
 from lsp_server.lsp.progress import LoadProgress
 from lsp_server.settings.launch import worker_options
 from lsp_server.settings.schema import Settings
-from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions, alive
+from lsp_server.worker import ClientState, Deadline, WorkerClient, WorkerFailure, WorkerOptions
 from lsp_server.worker.failure import traceback_of
 
 TELL_AGAIN_S = 600.0
@@ -69,7 +69,8 @@ class WorkerConnection:
         self._shows_progress = False
         self._warming: asyncio.Task[None] | None = None
         self._restarts = asyncio.Lock()
-        self._server_fails, self._outages = False, Outages()
+        self._server_fails = False
+        self._outages = Outages()
         self._told_of_load = False
         self._use(WorkerOptions())
 
@@ -78,15 +79,15 @@ class WorkerConnection:
         self._shows_progress = progress
         self._use(worker_options(settings, sends_token=sends_token))
 
-    async def loaded(self) -> WorkerClient:
-        """The client once its worker, started if needed, has loaded its model. Raises WorkerFailure."""
-        if self.client.state not in (ClientState.READY, ClientState.BUSY):
-            await alive.loaded(self.client)
+    async def loaded(self, deadline: Deadline | None = None) -> WorkerClient:
+        """The client once its worker, started if needed, has loaded its model. Raises as `WorkerClient.ask`."""
+        await self.client.load(deadline)
         return self.client
 
     def is_news_of_load(self) -> bool:
         """Whether nobody has asked this yet during the current load."""
-        told, self._told_of_load = self._told_of_load, True
+        told = self._told_of_load
+        self._told_of_load = True
         return not told
 
     def asked(self) -> AbstractContextManager[None]:
@@ -143,7 +144,7 @@ class WorkerConnection:
 
     async def _start(self) -> None:
         try:
-            await alive.load(self.client)
+            await self.client.load()
         except WorkerFailure as failure:
             self._show(str(failure), types.MessageType.Error)
         except Exception as error:  # our own bug; nothing awaits this task

@@ -20,7 +20,7 @@ from lsp_server.next_edit.renames import NextEdit
 from lsp_server.next_edit.rewriting import Recent, offers
 from lsp_server.next_edit.service import Situation
 from lsp_server.syntax.source import well_formed
-from lsp_server.worker import WorkerClient, WorkerFailure, alive
+from lsp_server.worker import WorkerClient, WorkerFailure
 from lsp_server.worker.state import ClientState
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ WHY = "the model expects it after your last edits"
 
 async def propose(host: Host, situation: Situation) -> Sequence[NextEdit]:
     """A model's edits for a document, best first: those of the edit model, if the user has one."""
-    snapshot, client = situation.snapshot, host.edit_model or host.model_client
+    snapshot, client = situation.snapshot, host.edit_model or host.worker.client
     deadline_ms = host.settings_of(snapshot.uri).deadline_ms.invoked
     if not (host.edit_model or _can_judge(host, situation)) or not await host.may_send(snapshot):
         return ()
@@ -49,7 +49,8 @@ async def propose(host: Host, situation: Situation) -> Sequence[NextEdit]:
 
 def _can_judge(host: Host, situation: Situation) -> bool:
     """Whether the model may know more than the syntax, after an edit."""
-    client, name = host.model_client, host.settings_of(situation.snapshot.uri).model
+    client = host.worker.client
+    name = host.settings_of(situation.snapshot.uri).model
     is_local = client.last_status is not None and not client.last_status.server
     is_there = client.state in (ClientState.READY, ClientState.BUSY)
     return bool(situation.earlier) and name != EMBEDDED and is_local and is_there
@@ -61,7 +62,7 @@ async def rewritten(
     """The edits worth offering of the edit model's rewrite, nearest to the cursor first. Raises WorkerFailure."""
     request = await asyncio.to_thread(_rewrite_request, situation, name_of, deadline_ms)
     snapshot = situation.snapshot
-    found = await alive.while_alive(client, client.infill(request), (deadline_ms or 0) / 1000 + alive.GRACE_S)
+    found = await client.ask(request)
     recent = Recent(situation.earlier, bool(situation.others), situation.cursor)
     for edit in found.edits:
         if 0 <= edit.start <= edit.end <= len(snapshot.text):
@@ -99,7 +100,7 @@ async def ask(
     request = NextEditRequest(
         f"next-{next(_ids)}", well_formed(snapshot.text), hunks, snapshot.language_id, name, deadline_ms=deadline_ms
     )
-    found = await alive.while_alive(client, client.infill(request), (deadline_ms or 0) / 1000 + alive.GRACE_S)
+    found = await client.ask(request)
     edits = [NextEdit(edit.start, edit.end, edit.text, WHY) for edit in found.edits]
     return await asyncio.to_thread(offerable, snapshot, edits)
 

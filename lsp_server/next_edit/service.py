@@ -15,13 +15,12 @@ from threading import Event as Stop
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.tracking import TextRange, smallest
+from lsp_server.fill.feature import Feature, Shown, Taken
 from lsp_server.next_edit.elsewhere import ChangedDocument
 from lsp_server.next_edit.finder import edits_after_others, nearest, next_edits
 from lsp_server.next_edit.recent import RecentEdits
 from lsp_server.next_edit.renames import NextEdit
 from lsp_server.syntax.lines import is_word
-from lsp_server.usage.document_usage import language_of
-from lsp_server.usage.events import NEXT_EDIT, Decided, Event, Shown
 
 PAUSE_S = 0.3
 """The pause after the last edit; none after accepting an offer."""
@@ -60,7 +59,6 @@ class Offer:
 
     id: str
     edit: NextEdit
-    key: int
     change: Change
     result: int
     is_told: bool = False
@@ -112,23 +110,23 @@ class _State:
             each.cancel()
 
 
-class NextEditService:
-    """`is_on` tells whether to follow a document's edits; `tell` receives each event and its document."""
+class NextEditService(Feature):
+    """`is_on` tells whether to follow a document's edits; `listener` hears what the user sees and does."""
 
     def __init__(
         self,
         documents: Mapping[str, Document],
         is_on: Callable[[str], bool],
-        tell: Callable[[str, Event], None],
+        listener: Feature,
         propose: Propose = nobody,
     ) -> None:
-        self._documents, self._is_on, self._tell, self._propose = documents, is_on, tell, propose
+        self._documents, self._is_on, self._listener, self._propose = documents, is_on, listener, propose
         self._states: dict[str, _State] = {}
 
     def changed(self, uri: str, changes: Sequence[Change]) -> None:
         """A document has changed: every search and its own offers are out of date."""
         if not self._is_on(uri):
-            self.forget(uri)
+            self.closed(uri)
             return
         state = self._states.setdefault(uri, _State())
         for each in self._states.values():  # an edit may follow in another document
@@ -158,8 +156,7 @@ class NextEditService:
         rejected = [Change(each.place.start, each.removed, each.text) for each in undone if each.place]
         state.dismissed = [*state.dismissed, *rejected][-_MOST_DISMISSED:]
 
-    def forget(self, uri: str) -> None:
-        """The document was closed, or must no longer be followed."""
+    def closed(self, uri: str) -> None:
         if state := self._states.pop(uri, None):
             state.end()
 
@@ -235,20 +232,20 @@ class NextEditService:
         """Offers an edit of the current text by another way than `ask`."""
         return _offer(self._states.setdefault(uri, _State()), edit, self._documents[uri].text)
 
-    def shown(self, uri: str, offer_id: str) -> None:
+    def show(self, uri: str, offer_id: str) -> None:
         """The user sees an offer."""
         if offer := self._find(uri, offer_id):
             self._tell_shown(uri, offer)
 
-    def accepted(self, uri: str, offer_id: str) -> None:
+    def accept(self, uri: str, offer_id: str) -> None:
         """The user has accepted an offer: the next one comes without a pause."""
         offer = self._find(uri, offer_id, ends=True)
         if offer is not None:
             self._tell_shown(uri, offer)
-            self._tell(uri, Decided(offer.key, "whole", len(offer.edit.text)))
+            self._listener.taken(uri, Taken(offer.id, 0, ""))
             self._states[uri].changed_s = 0.0
 
-    def dismissed(self, uri: str, offer_id: str) -> None:
+    def dismiss(self, uri: str, offer_id: str) -> None:
         """The user rejects an offer: it never returns while that text is unchanged."""
         offer = self._find(uri, offer_id, ends=True)
         document = self._documents.get(uri)
@@ -257,18 +254,16 @@ class NextEditService:
         state = self._states[uri]
         state.dismissed = [*state.dismissed, offer.change][-_MOST_DISMISSED:]
         self._tell_shown(uri, offer)
-        self._tell(uri, Decided(offer.key, "rejected", 0))
+        self._listener.rejected(uri, offer.id)
 
     def _find(self, uri: str, offer_id: str, *, ends: bool = False) -> Offer | None:
         offers = self._states[uri].offers if uri in self._states else {}
         return offers.pop(offer_id, None) if ends else offers.get(offer_id)
 
     def _tell_shown(self, uri: str, offer: Offer) -> None:
-        document = self._documents.get(uri)
-        if not offer.is_told and document is not None:
+        if not offer.is_told:
             offer.is_told = True
-            language, characters = language_of(document), len(offer.edit.text)
-            self._tell(uri, Shown(offer.key, time.time(), language, NEXT_EDIT, "typing", None, characters))
+            self._listener.shown(uri, Shown(offer.id, "next edit"))
 
 
 def _offer(state: _State, edit: NextEdit, text: str) -> Offer:
@@ -277,7 +272,7 @@ def _offer(state: _State, edit: NextEdit, text: str) -> Offer:
     result = hash(change.applied(text))
     known = next((offer for offer in state.offers.values() if (offer.edit, offer.result) == (edit, result)), None)
     if known is None:
-        known = Offer(f"next-{secrets.token_hex(8)}", edit, secrets.randbits(62), change, result)
+        known = Offer(f"next-{secrets.token_hex(8)}", edit, change, result)
         state.offers[known.id] = known
         while len(state.offers) > _MOST_OFFERED:
             del state.offers[next(iter(state.offers))]

@@ -28,8 +28,12 @@ class Permission:
         on_secret: Callable[[str], None],
         on_settings: Callable[[], None],
     ) -> None:
-        self._configuration, self._documents, self._notebooks = configuration, documents, notebooks
-        self._file_system, self._on_secret, self._on_settings = file_system, on_secret, on_settings
+        self._configuration = configuration
+        self._documents = documents
+        self._notebooks = notebooks
+        self._file_system = file_system
+        self._on_secret = on_secret
+        self._on_settings = on_settings
         self._links: dict[str, tuple[str, ...]] = {}
         """Where the links on each document's path led when last followed."""
         self.lost: dict[str, str] = {}

@@ -1,6 +1,7 @@
-"""One editor's session: its documents and settings, and the connections to it and the worker. For one event loop."""
+"""One editor's session: its documents, settings, connections and features. For one event loop."""
 
 import asyncio
+import inspect
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -10,47 +11,29 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from inference.messages import Snippet, Status
-from lsp_server.context.provider import ASKED_MS, TYPING_MS, ContextSource
+from lsp_server.context.provider import ASKED_MS, ContextSource
 from lsp_server.diagnosis.model_offer import is_first_time
 from lsp_server.diagnosis.models import downloads_of_others, or_use
-from lsp_server.documents.change import Change
-from lsp_server.documents.document import Document, Snapshot
+from lsp_server.documents.document import Document, ParseJob, Snapshot
 from lsp_server.documents.notebooks import Notebooks
-from lsp_server.documents.tracking import TextRange
 from lsp_server.documents.uris import path_of
-from lsp_server.inline import InlineService
-from lsp_server.inline.suggestion import computation_of
+from lsp_server.fill.feature import Broadcast, Feature
 from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.lsp.editor_connection import EditorConnection
-from lsp_server.lsp.edits import range_of
 from lsp_server.lsp.partner_connection import PartnerConnection
 from lsp_server.lsp.status_board import CHANGED, NO_MODEL
 from lsp_server.lsp.worker_connection import CLIENT_NAME, WorkerConnection
-from lsp_server.next_edit import model as next_edit_model
-from lsp_server.next_edit.service import NextEditService
-from lsp_server.refine.refining import Refining
-from lsp_server.session.parsing import Parsing
 from lsp_server.session.permission import LOST, Permission
-from lsp_server.session.record import Record
 from lsp_server.settings.file_system import FileSystem
-from lsp_server.settings.launch import edit_model_options, worker_options
+from lsp_server.settings.launch import edit_model_options
 from lsp_server.settings.resolver import Configuration
 from lsp_server.settings.schema import PARTNER, Settings
-from lsp_server.shadow.other_model import other_options
-from lsp_server.shadow.shadow import Shadow
 from lsp_server.syntax.lines import plain_line_ends
-from lsp_server.usage.usage import Recorder, Usage
 from lsp_server.worker import ClientState, WorkerClient
 from lsp_server.worker.failure import SilentError, StillLoadingError
 
-REFINED = "infill/refined"
-"""Reports that the partner has written something better."""
-OnChange = Callable[[str, Sequence[Change]], None]
-_T = TypeVar("_T")
-_ALL_LOST = (
-    "an edit could not be read, nor which file it was in; close the files that are open now and open them again to get "
-    "fills in them"
-)
+_F = TypeVar("_F", bound=Feature)
+_ALL_LOST = "an edit could not be read, nor which file it was in; reopen your files to get suggestions"
 
 
 class Session:
@@ -66,57 +49,24 @@ class Session:
         self.partner: PartnerConnection | None = None
         self.edit_model: WorkerClient | None = None
         self._connect_partner = partial(PartnerConnection, server, self.editor.show_once, self._tell_status)
-        self.recorder = Recorder(lambda uri: self.settings_of(uri).statistics == "on", self._warn)
-        self.usage = Usage(self.recorder.add)
-        self.shadow = Shadow(self, self.recorder.add)
-        self.refining = Refining(self, self._tell_refined, self._leave_out)
-        propose = partial(next_edit_model.propose, self)
-        self.next_edits = NextEditService(self.documents, self.follows_edits, self.recorder.add, propose)
-        self.record = Record(self.documents, self.usage, self.shadow.answered, self.refining)
-        self.inline = self._new_service()
-        self.completions = self.inline
-        """The same service, unless the client asks for both: then neither's answers make the other's stale."""
+        self.broadcast = Broadcast()
+        """What to tell all features."""
         self._context = ContextSource()
-        self._parsing = Parsing(self.documents)
-        self._permission = Permission(
+        self._parsing: dict[ParseJob, asyncio.Task[None]] = {}
+        self.permission = Permission(
             self.configuration, self.documents, self.notebooks, FileSystem(), self.forget, self.show_problems
         )
         self._following: set[asyncio.Task[bool]] = set()
         self._telling: asyncio.Task[None] | None = None
 
-    @property
-    def inline_services(self) -> tuple[InlineService, ...]:
-        """The services that must see changes of documents."""
-        return (self.inline,) if self.completions is self.inline else (self.inline, self.completions)
-
-    @property
-    def change_listeners(self) -> tuple[OnChange, ...]:
-        """The listeners for changes of a document. Those that follow accepted texts come before the services, which
-        report an accepted text after the change; those that ask for suggestions that may be gone come last.
-        """
-        services = (service.changed for service in self.inline_services)
-        first = self.usage.changed, self.shadow.changed, self.refining.changed
-        return (*first, *services, self.refining.drop_gone, self.next_edits.changed)
-
-    def changed(self, uri: str, changes: Sequence[Change]) -> None:
-        """A document has changed; each change applies to the text after the previous one."""
-        for listener in self.change_listeners:
-            listener(uri, changes)
-
-    def saved(self, uri: str) -> None:
-        """A document was saved."""
-        self.usage.saved(uri)
-        self.shadow.saved(uri)
+    def feature(self, kind: type[_F]) -> _F:
+        """The feature of this class."""
+        return next(each for each in self.broadcast.every(kind) if type(each) is kind)
 
     @property
     def is_computing(self) -> bool:
-        """Whether a suggestion is being computed."""
-        return any(service.is_computing for service in self.inline_services)
-
-    @property
-    def model_client(self) -> WorkerClient:
-        """The client of the model's worker."""
-        return self.worker.client
+        """Whether the user waits for a feature, or soon may."""
+        return any(each.is_computing for each in self.broadcast.every(Feature))
 
     @property
     def settings(self) -> Settings:
@@ -135,17 +85,17 @@ class Session:
         """The client has sent its capabilities, its start options, and the URIs of its workspace folders."""
         self.features = features
         self.configuration.start(options, folders)
-        if features.inline_completion:
-            self.completions = self._new_service()
         sends_token = self.configuration.sends_token
         self.worker.configure(self.settings, sends_token=sends_token, progress=features.progress)
-        sends_partner_token = self.configuration.sends_partner_token
         if self.settings.partner.url is not None and self.settings.model != PARTNER:
-            self.partner = self._connect_partner(self.settings, sends_token=sends_partner_token)
+            self.partner = self._connect_partner(self.settings, sends_token=self.sends_partner_token)
         if options_of_edits := edit_model_options(self.settings):
             self.edit_model = WorkerClient(options_of_edits, name=CLIENT_NAME, on_state=self._tell_of_edit_model)
-        other = other_options(self.settings, sends_token=sends_partner_token)
-        self.shadow.configure(worker_options(self.settings, sends_token=sends_token), other)
+
+    @property
+    def sends_partner_token(self) -> bool:
+        """Whether the user, and not a workspace, chose the partner's server."""
+        return self.configuration.sends_partner_token
 
     def status_report(self) -> dict[str, Any]:
         """The state of the worker and of the partner."""
@@ -164,18 +114,17 @@ class Session:
     def show_problems(self) -> None:
         """Tells the user about problems with the settings; each once."""
         for problem in self.configuration.problems:
-            self._warn(problem)
+            self.warn(problem)
 
     def open(self, uri: str, language_id: str, version: int, text: str) -> None:
         """Keeps a document, unless it may hold secrets. The targets of links on its path are known a moment later."""
         self.forget(uri)
         self.refresh_settings()
-        if not self._permission.is_secret(uri):
+        if not self.permission.is_secret(uri):
             around = self.notebooks.surroundings_of(uri)
             self.documents[uri] = Document(uri, language_id, version, self.text_of(text), around)
-            for service in self.inline_services:
-                service.open(uri)
-            following = asyncio.create_task(self._permission.follow_links(uri))
+            self.broadcast.opened(uri)
+            following = asyncio.create_task(self.permission.follow_links(uri))
             self._following.add(following)
             following.add_done_callback(self._following.discard)
 
@@ -185,15 +134,10 @@ class Session:
 
     def forget(self, uri: str) -> None:
         """The document was closed, or our copy of it can no longer be trusted."""
-        for service in self.inline_services:
-            service.forget(uri)
-        self.usage.forget(uri)
-        self.next_edits.forget(uri)
-        self.shadow.forget(uri)
-        self.refining.forget(uri)
+        self.broadcast.closed(uri)
         if document := self.documents.pop(uri, None):
             document.stop_parsing()
-        self._permission.forget(uri)
+        self.permission.forget(uri)
 
     def close(self) -> None:
         """The client is gone: stops the prefetches and drops all documents, which take by far the most memory."""
@@ -206,24 +150,19 @@ class Session:
     def lose(self, uri: str) -> None:
         """An edit could not be parsed, so our text no longer matches the editor's: the document gets no more fills."""
         if self._lose(uri):
-            self._warn(f"an edit of {path_of(uri).rpartition('/')[2]} {LOST}")
+            self.warn(f"an edit of {path_of(uri).rpartition('/')[2]} {LOST}")
 
     def lose_all(self) -> None:
         """An edit could not be parsed, nor its document identified: no document gets fills."""
         if [uri for uri in tuple(self.documents) if self._lose(uri)]:
-            self._warn(_ALL_LOST)
+            self.warn(_ALL_LOST)
 
     def found_again(self, uri: str, version: int, text: str) -> None:
         """The editor has sent the whole text of a document, which reopens it after a lost edit."""
-        if (language := self._permission.lost.get(uri)) is not None:
+        if (language := self.permission.lost.get(uri)) is not None:
             self.open(uri, language, version, text)
 
-    def _new_service(self) -> InlineService:
-        return InlineService(
-            self.documents, self.worker, self.gather_context, self.may_send, self.record, self._tell_why
-        )
-
-    def _tell_why(self, failure: StillLoadingError | SilentError) -> None:
+    def tell_why(self, failure: StillLoadingError | SilentError) -> None:
         """Tells why an explicit request found nothing; that the model is loading, once per load."""
         if isinstance(failure, SilentError) or self.worker.is_news_of_load():
             self.editor.show(str(failure), types.MessageType.Warning)
@@ -238,44 +177,30 @@ class Session:
         device = self.worker.status.report()["device"] or ""
         self.editor.show_once(NO_MODEL + or_use(found, device), types.MessageType.Info)
 
-    def _tell_refined(self, uri: str, what: str | TextRange) -> None:
-        """There is something better than a suggestion, or than a recent fill."""
-        if isinstance(what, str):
-            self.editor.notify(REFINED, {"uri": uri, "id": what})
-            return
-        place = range_of(self.documents[uri].lines, what.start, what.end, self.features.encoding)
-        self.editor.notify(REFINED, {"uri": uri, "range": place})
-
-    def _leave_out(self, uri: str, what: str | TextRange) -> None:
-        """The partner improves this: exclude it from the sample in any case, or all the draft's wins would stay in."""
-        if isinstance(what, str):
-            self.shadow.leave_out(uri, computation_of(what))
-        else:
-            self.shadow.leave_out(uri, places=[what])
-
     def _tell_of_edit_model(self, state: ClientState, detail: str) -> None:
         if state is ClientState.FAILED and detail:
-            self._warn(detail)
+            self.warn(detail)
 
-    def _warn(self, message: str) -> None:
+    def warn(self, message: str) -> None:
+        """Shows a warning, once."""
         self.editor.show_once(message, types.MessageType.Warning)
 
     def _lose(self, uri: str) -> bool:
         """Whether the document was open. One that was lost before stays lost."""
         document = self.documents.get(uri)
-        language = document.language_id if document else self._permission.lost.get(uri)
+        language = document.language_id if document else self.permission.lost.get(uri)
         self.forget(uri)
         if language is not None:
-            self._permission.lost[uri] = language
+            self.permission.lost[uri] = language
         return document is not None
 
     def why_off(self, uri: str) -> str | None:
         """Why a document gets no fills; None if it does. Uses what is known of its links and follows none."""
-        return self._permission.why_off(uri)
+        return self.permission.why_off(uri)
 
     async def why_off_now(self, uri: str) -> str | None:
         """The same, after following its links again: for a text that goes to the model, not for each keystroke."""
-        return await self._permission.why_off_now(uri)
+        return await self.permission.why_off_now(uri)
 
     async def may_send(self, snapshot: Snapshot) -> bool:
         """Whether the model may see a document, after following its links again."""
@@ -285,32 +210,47 @@ class Session:
         """The current document, if it is open and may be filled."""
         return None if self.why_off(uri) else self.documents[uri].snapshot(quick=True)
 
-    def when_parsed(
-        self, uri: str, handle: Callable[[], _T | Awaitable[_T]], otherwise: Callable[[], _T]
-    ) -> _T | Awaitable[_T]:
-        """The result of `handle` once there is a tree for it, or of `otherwise` if the document is edited first."""
-        document = None if self.why_off(uri) else self.documents.get(uri)
-        job = None if document is None else document.parse_job()
-        return handle() if document is None or job is None else self._parsing.parsed(document, job, handle, otherwise)
+    def with_document(
+        self, uri: str, handle: Callable[[Any], Any], otherwise: Callable[[str], Any], *, parsed: bool
+    ) -> Any:
+        """The result of `handle` for the document or, if `parsed`, for a snapshot of it with a tree, or an awaitable of
+        it. The result of `otherwise` if the document may not be filled, with the reason, or is edited before it is
+        parsed ("").
+        """
+        if why := self.permission.why_off(uri):
+            return otherwise(why)
+        document = self.documents[uri]
+        found = self.parsed(document) if parsed else document
+        return _later(found, handle, otherwise) if inspect.isawaitable(found) else handle(found)
+
+    def parsed(self, document: Document) -> Snapshot | Awaitable[Snapshot | None]:
+        """A snapshot with a tree; None if the document is edited or closed before there is one."""
+        job = document.parse_job()
+        return document.snapshot() if job is None else self._parsed(document, job)
+
+    async def _parsed(self, document: Document, job: ParseJob) -> Snapshot | None:
+        """Parses in a thread. Requests wait for the tree; keystrokes do not."""
+        running = self._parsing.get(job)
+        if running is None:
+            running = self._parsing[job] = asyncio.create_task(asyncio.to_thread(job.run))
+            running.add_done_callback(lambda _: (self._parsing.pop(job, None), document.take(job)))
+        await asyncio.shield(running)  # others may wait for it too
+        is_current = self.documents.get(document.uri) is document and document.take(job)
+        return document.snapshot() if is_current else None
 
     def mark_used(self, uri: str) -> None:
         """The user works in this document, which makes it the most recently used."""
-        self.shadow.asked()
         if document := self.documents.pop(uri, None):
             self.documents[uri] = document
 
-    async def gather_context(self, snapshot: Snapshot, offset: int, invoked: bool) -> tuple[Snippet, ...]:
-        """The parts of other files that help to fill a hole at `offset`; none if the model cannot use them."""
-        patience_ms = ASKED_MS if invoked else TYPING_MS
-        return await self.context_for(snapshot, offset, self.model_client.last_status, patience_ms)
-
     async def context_for(
         self, snapshot: Snapshot, offset: int, status: Status | None, max_ms: int = ASKED_MS
-    ) -> tuple[Snippet, ...]:
-        """The same for a model of this status, as far as found within `max_ms`."""
-        await self._permission.follow_links(snapshot.uri)
-        if snapshot.uri not in self.documents:
-            return ()
+    ) -> tuple[Snippet, ...] | None:
+        """The parts of other files that help a model of this status to fill a hole at `offset`, as far as found within
+        `max_ms`. None if the model may not see the document, after following its links again.
+        """
+        if await self.permission.why_off_now(snapshot.uri):
+            return None
         wanted = self.settings_of(snapshot.uri).context
         opened = [other for uri, other in reversed(self.documents.items()) if uri != snapshot.uri]
         return await self._context.for_hole(
@@ -321,3 +261,11 @@ class Session:
         """Whether the document is unchanged since `snapshot`."""
         now = self.documents.get(snapshot.uri)
         return now is not None and now.version == snapshot.version and now.text == snapshot.text
+
+
+async def _later(
+    found: Awaitable[Snapshot | None], handle: Callable[[Snapshot], Any], otherwise: Callable[[str], Any]
+) -> Any:
+    snapshot = await found
+    result = otherwise("") if snapshot is None else handle(snapshot)
+    return await result if inspect.isawaitable(result) else result

@@ -1,7 +1,7 @@
 """Turns settings into the options that start a worker."""
 
 from inference.messages import WorkerOptions
-from lsp_server.settings.schema import OFF, PARTNER, Settings
+from lsp_server.settings.schema import OF_WORKER, OFF, PARTNER, Settings
 
 
 def worker_options(settings: Settings, *, sends_token: bool = True) -> WorkerOptions:
@@ -9,9 +9,7 @@ def worker_options(settings: Settings, *, sends_token: bool = True) -> WorkerOpt
     if settings.model == PARTNER:
         return partner_options(settings, sends_token=sends_token)
     return WorkerOptions(
-        model=settings.model,
-        device=settings.device,
-        dtype=settings.dtype,
+        **{name: getattr(settings, name) for name in OF_WORKER},
         idle_s=settings.idle_seconds,
         server_model=settings.server.model,
         server_tokenizer=settings.server.tokenizer,

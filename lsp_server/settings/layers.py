@@ -14,7 +14,7 @@ from msgspec import Struct
 from lsp_server.settings.schema import ONLY_LESS, STARTUP, USER_ONLY, Settings
 
 _FIELDS = {field.name: field for field in msgspec.structs.fields(Settings)}
-_REMOVED = frozenset({"texts", "startWorker", "refineBelow", "maxMs", "automatic"})
+_REMOVED = frozenset({"texts", "startWorker", "refine", "refineBelow", "maxMs", "automatic"})
 """Keys of earlier versions, some of them in groups."""
 _SWITCHED_OFF = frozenset({"disabled_languages", "disabled_globs"})
 _OFF = "off"

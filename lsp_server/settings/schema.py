@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from inference.messages import MAX_STEPS, EditKind, PartnerKind
+from inference.messages import MAX_STEPS, EditKind, PartnerKind, WorkerOptions
 
 Globs = tuple[str, ...]
 Dtype = Literal["bfloat16", "float16", "float32", "8bit", "4bit"]
@@ -116,10 +116,6 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     partner: Annotated[PartnerSettings, Meta(description="An autoregressive model on a server that you run.")] = (
         PartnerSettings()
     )
-    refine: Annotated[
-        Literal["off", "unsure"],
-        Meta(description="unsure: send your requests to the partner if the model is unsure of its answer."),
-    ] = "off"
     shadow: Annotated[ShadowSettings, Meta(description="Silently compare two models on your own requests.")] = (
         ShadowSettings()
     )
@@ -164,13 +160,18 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     ] = False
 
 
-STARTUP = frozenset({"model", "device", "dtype", "server", "partner", "idle_seconds", "trust_workspace"})
+OF_WORKER = tuple(
+    name for name in Settings.__struct_fields__ if name in WorkerOptions.__struct_fields__ and name != PARTNER
+)
+"""Fields that the worker gets under the same name."""
+STARTUP = frozenset({*OF_WORKER, "server", "partner", "idle_seconds", "trust_workspace"})
 """Fields that choose the worker. They are read once, at start."""
+START_TAG = "start"
+"""The tag of these fields in the JSON Schema."""
 USER_ONLY = STARTUP - {"idle_seconds"}
 """Fields that a workspace may set only if the user trusts it: a checkout must not point the model elsewhere."""
 ONLY_LESS = (
     ("statistics",),
-    ("refine",),
     ("shadow", "sample"),
     ("context", "enabled"),
     ("prefetch",),
@@ -188,7 +189,9 @@ def json_schema() -> dict[str, Any]:
     of_folder = {"context", "prefetch", "next_edit"}
     users_alone = {*USER_ONLY, *(path[0] for path in ONLY_LESS)} - of_folder
     for field in msgspec.structs.fields(Settings):
-        schema["properties"][field.encode_name]["scope"] = "machine" if field.name in users_alone else "resource"
+        described = schema["properties"][field.encode_name]
+        described["scope"] = "machine" if field.name in users_alone else "resource"
+        described |= {"tags": [START_TAG]} if field.name in STARTUP else {}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "infill-ls"}
 
 

@@ -1,1 +1,1 @@
-"""Shadow mode: silently repeats a sample of the model's requests to the other model, to compare the two."""
+"""Shadow mode: silently repeats a sample of the requests to a second model, and compares both with what is saved."""

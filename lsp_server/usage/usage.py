@@ -1,78 +1,72 @@
-"""One session's numbers: the open documents, and whether the user wants records of each."""
+"""Counts what the user was shown, accepted and rejected."""
 
-import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import re
+from dataclasses import dataclass
 
-from lsp_server.documents.change import Change
-from lsp_server.documents.document import Document
-from lsp_server.usage.document_usage import DocumentUsage
-from lsp_server.usage.events import Event
-from lsp_server.usage.place import usage_file
-from lsp_server.usage.writer import UsageWriter
+from lsp_server.fill.feature import Feature, Shown, Taken
+from lsp_server.fill.host import Host
+from lsp_server.usage.ledger import Ledger
+from lsp_server.usage.records import Key, today
 
-
-class Usage:
-    """`tell` receives each event with its document. For one event loop."""
-
-    def __init__(self, tell: Callable[[str, Event], None]) -> None:
-        self._tell = tell
-        self._documents: dict[str, DocumentUsage] = {}
-
-    def of(self, document: Document) -> DocumentUsage:
-        """The numbers of an open document."""
-        known = self._documents.get(document.uri)
-        if known is None or known.document is not document:
-            self.forget(document.uri)
-            known = DocumentUsage(document, lambda event: self._tell(document.uri, event))
-            self._documents[document.uri] = known
-        return known
-
-    def changed(self, uri: str, changes: Sequence[Change]) -> None:
-        """A document has changed. Call this before anything that reports a consequence, such as an accepted text."""
-        if changes and (known := self._documents.get(uri)):
-            known.changed(changes)
-
-    def saved(self, uri: str) -> None:
-        """A document was saved."""
-        if known := self._documents.get(uri):
-            known.saved()
-
-    def refused(self, uri: str) -> None:
-        """The editor did not apply the last fill of a document."""
-        if known := self._documents.get(uri):
-            known.refused()
-
-    def forget(self, uri: str) -> None:
-        """A document was closed."""
-        if known := self._documents.pop(uri, None):
-            known.close()
+SHOWN = "shown"
+WHOLE = "whole"
+PART = "part"
+REJECTED = "rejected"
+COMPUTED = "computed"
+MS = "ms"
+"""How many answers were computed, and how long the user waited for them, in all."""
+_KEPT = 256
+"""An answer older than so many others is no longer followed."""
+_LANGUAGE = re.compile(r"[A-Za-z0-9+#._-]{1,32}")
+"""A valid language id; any other counts as `other`, because a client may send anything."""
 
 
-CLOSE_S = 3.0
-"""The end of a session waits this long for pending writes."""
+@dataclass
+class _Answer:
+    trigger: str
+    outcome: str = ""
 
 
-class Recorder:
-    """`is_wanted` tells whether to record a document; `warn` is called on the event loop with problems."""
+class Usage(Feature):
+    """Counts each answer once, however often it is shown, by its last outcome."""
 
-    def __init__(self, is_wanted: Callable[[str], bool], warn: Callable[[str], None]) -> None:
-        self._is_wanted, self._warn = is_wanted, warn
-        self._writer = UsageWriter(usage_file, self._tell)
-        self._loop: asyncio.AbstractEventLoop | None = None
+    def __init__(self, host: Host, ledger: Ledger) -> None:
+        self._host = host
+        self._ledger = ledger
+        self._answers: dict[str, _Answer] = {}
 
-    def add(self, uri: str, event: Event) -> None:
-        """Something has happened in a document."""
-        if self._is_wanted(uri):
-            self._loop = asyncio.get_running_loop()
-            self._writer.add(event)
+    def shown(self, uri: str, shown: Shown) -> None:
+        if shown.id not in self._answers:
+            self._answers[shown.id] = _Answer(shown.trigger)
+            self._count(uri, shown.trigger, SHOWN)
+            if len(self._answers) > _KEPT:
+                del self._answers[next(iter(self._answers))]
+        if shown.waited_ms is not None:
+            self._count(uri, shown.trigger, COMPUTED)
+            self._count(uri, shown.trigger, MS, round(shown.waited_ms))
 
-    async def close(self) -> None:
-        """Waits for pending writes, but not for a hung disk."""
-        await asyncio.to_thread(self._writer.close, CLOSE_S)
+    def taken(self, uri: str, taken: Taken) -> None:
+        self._decide(uri, taken.id, WHOLE if taken.is_whole else PART)
 
-    def _tell(self, message: str) -> None:
-        """Runs in the writing thread."""
-        with suppress(RuntimeError):  # the loop has ended
-            if self._loop is not None:
-                self._loop.call_soon_threadsafe(self._warn, message)
+    def rejected(self, uri: str, answer_id: str) -> None:
+        self._decide(uri, answer_id, REJECTED)
+
+    def _decide(self, uri: str, answer_id: str, outcome: str) -> None:
+        """A part may become the whole; what was accepted is never rejected."""
+        answer = self._answers.get(answer_id)
+        if answer is None or answer.outcome not in ("", PART) or (answer.outcome and outcome != WHOLE):
+            return
+        if answer.outcome:
+            self._count(uri, answer.trigger, answer.outcome, -1)
+        answer.outcome = outcome
+        self._count(uri, answer.trigger, outcome)
+
+    def _count(self, uri: str, trigger: str, event: str, by: int = 1) -> None:
+        document = self._host.documents.get(uri)
+        if document is not None and self._host.settings_of(uri).statistics == "on":
+            self._ledger.count(Key(today(), language_of(document.language_id), trigger, event), by)
+
+
+def language_of(language_id: str) -> str:
+    """A language, as it is counted."""
+    return language_id if _LANGUAGE.fullmatch(language_id) else "other"

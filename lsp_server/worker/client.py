@@ -1,23 +1,139 @@
-"""Asks the resident worker to fill, and tracks its state. Starts the worker when needed, and again when it dies."""
+"""Asks the resident worker: starts it when needed, and again when it dies; gives up on one that hangs.
+
+A loading worker may take any time, as long as it shows signs of life. One with its model is slow or hung when it is
+late: it must report its status, and end its step in a bounded time.
+"""
 
 import asyncio
-from collections.abc import Callable
-from typing import Self
+import logging
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, Self, TypeVar
 
-from inference.messages import ErrorCode, Request, Status, WorkerOptions, WorkerState
-from lsp_server.worker.connect import STATUS_S, Attached, NotListeningError, join
-from lsp_server.worker.exchange import Exchange, OnDraft, WorkerAnswer
-from lsp_server.worker.failure import WorkerFailure
+import msgspec
+
+from inference.messages import (
+    Amend,
+    Cancel,
+    Candidate,
+    Done,
+    Draft,
+    Edit,
+    ErrorCode,
+    Failed,
+    NextEdits,
+    Request,
+    Shutdown,
+    Status,
+    StatusRequest,
+    WorkerMessage,
+    WorkerOptions,
+    WorkerState,
+)
+from lsp_server.worker.connect import STATUS_S, Attached, NotListeningError, WorkerStream, join
+from lsp_server.worker.failure import SilentError, StillLoadingError, WorkerFailure
 from lsp_server.worker.options import resolved
 from lsp_server.worker.paths import WorkerPaths, paths_of
+from lsp_server.worker.processes import is_stopped, pid_of
 from lsp_server.worker.spawn import attach_or_start
 from lsp_server.worker.state import OF_WORKER, Backoff, ClientState
 
-_LEFT = "The worker restarted. Try again."
+GRACE_S = 2.0
+"""After this long, ask a worker with its model for a sign of life."""
+LATE_S = 0.5
+"""An answer may still come this long after its deadline: the worker stops between two steps."""
+ANSWER_S = 3.0
+"""A worker with its model answers immediately, however slow it is; after this silence it is hung."""
+LOADING_ANSWER_S = 60.0
+"""A loading worker may be silent for long, since it may import libraries from a cold or distant disk."""
+HUNG_STEP_S = 120.0
+"""No step takes this long, even on the slowest processor with the largest model: the model is hung."""
 REFUSALS = 3
 """How many ending workers a request may meet before it gives up."""
 MODEL_FAILURES = 4
 """How many failures a model that cannot be loaded counts for: retrying soon would only burden the machine."""
+_LEFT = "The worker restarted. Try again."
+_HUNG = (
+    "The model has been in one step for {:.0f} s and hangs; "
+    "end its worker with the command infill-ls.restartWorker, or with `infill-ls worker --stop`"
+)
+_TICK_S = 0.5
+_HAS_MODEL = (ClientState.READY, ClientState.BUSY)
+_T = TypeVar("_T")
+OnDraft = Callable[[Draft], None]
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """`limit_ms` after `began_s`, by `time.monotonic`."""
+
+    limit_ms: int
+    began_s: float = field(default_factory=time.monotonic)
+
+    @property
+    def left_s(self) -> float:
+        """The time left; 0 if it is over."""
+        return max(self.began_s + self.limit_ms / 1000 - time.monotonic(), 0.0)
+
+
+@dataclass(frozen=True)
+class WorkerAnswer:
+    """The answer to one request: the candidates, best first, and how it ended. Without candidates, none was ready."""
+
+    candidates: tuple[Candidate, ...]
+    done: Done
+    edits: tuple[Edit, ...] = ()
+    """The answer to a `NextEditRequest`."""
+
+
+@dataclass(eq=False)
+class _Pending:
+    """A request without its final reply. `reply` is done once it is no longer wanted."""
+
+    caller_id: str
+    on_draft: OnDraft | None
+    reply: asyncio.Future[WorkerAnswer]
+    candidates: list[Candidate] = field(default_factory=list)
+    edits: tuple[Edit, ...] = ()
+
+
+@dataclass(eq=False)
+class _Connection:
+    """A connection to a worker, and who waits for what. Once it has a `failure`, nobody waits, and it is `closed`."""
+
+    stream: WorkerStream
+    pid: int
+    status: Status | None = None
+    pending: dict[str, _Pending] = field(default_factory=dict)
+    askers: list[asyncio.Future[Status]] = field(default_factory=list)
+    failure: WorkerFailure | None = None
+    closed: asyncio.Event = field(default_factory=asyncio.Event)
+    reading: asyncio.Task[None] | None = None
+    last_id: int = 0
+
+    @property
+    def is_retiring(self) -> bool:
+        """Whether the worker accepts no more requests: it is ending, or could not load its model."""
+        return self.status is not None and self.status.state in (WorkerState.STOPPING, WorkerState.FAILED)
+
+    def send(self, message: Request | Cancel | Amend | StatusRequest | Shutdown) -> None:
+        """Raises WorkerFailure."""
+        if self.failure:
+            raise self.failure
+        try:
+            self.stream.send(message)
+        except ValueError as error:  # too long, or a str that is not valid Unicode
+            raise WorkerFailure(ErrorCode.BAD_REQUEST, f"The request cannot be sent: {error}") from error
+
+    async def ask_status(self) -> Status:
+        """The worker's current status. Raises WorkerFailure."""
+        asker: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
+        self.send(StatusRequest())
+        self.askers.append(asker)
+        return await asker
 
 
 class WorkerClient:
@@ -31,6 +147,7 @@ class WorkerClient:
         paths: WorkerPaths | None = None,
         on_status: Callable[[Status], None] | None = None,
         on_state: Callable[[ClientState, str], None] | None = None,
+        hung_step_s: float = HUNG_STEP_S,
     ) -> None:
         self.options = resolved(options)
         self.paths = paths or paths_of(options)
@@ -38,10 +155,11 @@ class WorkerClient:
         self._name = name
         self._on_status = on_status
         self._on_state = on_state
+        self._hung_step_s = hung_step_s
         self._announced: tuple[ClientState, str] = (ClientState.STOPPED, "")
         self._backoff = Backoff()
-        self._exchange: Exchange | None = None
-        self._connecting: asyncio.Task[Exchange] | None = None
+        self._connection: _Connection | None = None
+        self._connecting: asyncio.Task[_Connection] | None = None
         self._changed = asyncio.Event()
         self._closed = False
 
@@ -56,8 +174,8 @@ class WorkerClient:
         """This client's state with respect to its worker."""
         if self._closed:
             return ClientState.CLOSED
-        if self._exchange is not None:
-            return OF_WORKER[self._exchange.status.state] if self._exchange.status else ClientState.STARTING
+        if self._connection is not None:
+            return OF_WORKER[self._connection.status.state] if self._connection.status else ClientState.STARTING
         if self._connecting is not None:
             return ClientState.STARTING
         if not self._backoff.reason:
@@ -67,78 +185,72 @@ class WorkerClient:
     @property
     def reason(self) -> str:
         """Why the worker failed, or what it is doing while it loads; otherwise empty."""
-        if self._exchange is not None:
-            return self._exchange.status.detail if self._exchange.status else ""
+        if self._connection is not None:
+            return self._connection.status.detail if self._connection.status else ""
         return self._backoff.reason
 
     @property
     def pid(self) -> int | None:
         """The process of the worker that this client is connected to."""
-        return self._exchange.pid if self._exchange else None
+        return self._connection.pid if self._connection else None
 
-    async def infill(self, request: Request, on_draft: OnDraft | None = None) -> WorkerAnswer:
+    async def ask(
+        self, request: Request, on_draft: OnDraft | None = None, deadline: Deadline | None = None
+    ) -> WorkerAnswer:
         """The answer to `request`, whose id may repeat. Starts the worker if needed and waits for its model.
 
-        Cancelling this cancels the request in the worker; a start continues. Raises WorkerFailure.
+        Cancelling this cancels the request in the worker; a start continues. Raises WorkerFailure: SilentError if the
+        worker hangs, and StillLoadingError if there is no model at the deadline. With a model, raises TimeoutError a
+        moment after the deadline; without a deadline, waits for as long as the worker lives.
         """
-        for _ in range(REFUSALS):
-            exchange = await self._connected()
-            try:
-                fill = await exchange.ask(request, on_draft)
-            except WorkerFailure as failure:
-                if failure.code is not ErrorCode.STOPPED or exchange.failure is not None:
-                    raise
-                await exchange.closed.wait()  # it was about to end and refused requests; the next one will not
-            else:
-                self._backoff.succeeded()
-                return fill
-        raise WorkerFailure(ErrorCode.STOPPED, "The worker keeps ending before it can answer; ask again")
+        patience_s = max((request.deadline_ms or 0) / 1000 - ANSWER_S, 0)
+        return await self._while_alive(self._answer(request, on_draft), patience_s, deadline)
+
+    async def load(self, deadline: Deadline | None = None) -> None:
+        """Starts the worker if needed, and waits until it has loaded its model. Raises as `ask`.
+
+        A worker that someone ends while it loads stays ended, which is not a failure. Cancelling this leaves the
+        worker loading.
+        """
+        if self.state not in _HAS_MODEL:
+            await self._while_alive(self._load(), GRACE_S, deadline)
 
     def amend(self, request_id: str, hole: int, text: str) -> None:
         """Pins `text`, the user's whole text at the start of a hole, in the running request of this id, if there is
-        one.
-
-        Denoising continues if it agrees, and otherwise restarts from there. Raises WorkerFailure.
+        one. Denoising continues if it agrees, and otherwise restarts from there. Raises WorkerFailure.
         """
-        if self._exchange is not None:
-            self._exchange.amend(request_id, hole, text)
+        if self._connection is not None:
+            for wire_id, pending in self._connection.pending.items():
+                if pending.caller_id == request_id:
+                    self._connection.send(Amend(wire_id, hole, text))
 
     async def status(self, start: bool = False) -> Status | None:
         """The worker's current status; None if no worker runs and `start` is False. Raises WorkerFailure."""
         try:
-            found = None if start else self._exchange or self._adopt(await join(self.paths, self._name, STATUS_S))
-            exchange = found or await self._connected()
+            found = None if start else self._connection or self._adopt(await join(self.paths, self._name, STATUS_S))
+            connection = found or await self._connected()
         except NotListeningError:
             return None
-        return await exchange.ask_status()
-
-    async def settled(self) -> None:
-        """Starts the worker if needed, and waits until it has its model, even if hung. Raises WorkerFailure."""
-        while self.state not in (ClientState.READY, ClientState.BUSY):
-            await self.load()
-
-    async def load(self) -> None:
-        """The same, but does not restart the worker if someone ends it while it loads."""
-        await self.status(start=True)
-        while self.state in (ClientState.STARTING, ClientState.LOADING, ClientState.STOPPING):
-            self._changed.clear()
-            await self._changed.wait()
-        if self.state is ClientState.STOPPED and self.paths.socket.exists():  # it gave way to another one
-            await self.load()
-        elif self.state in (ClientState.FAILED, ClientState.BACKING_OFF):
-            raise WorkerFailure(ErrorCode.MODEL if self._exchange else self._backoff.code, self.reason)
+        return await connection.ask_status()
 
     async def answers(self, limit_s: float) -> bool:
-        """Whether the connected worker says anything within `limit_s`; True without one."""
-        return self._exchange is None or await self._exchange.answers(limit_s)
+        """Whether the connected worker reports its status within `limit_s`; True without one."""
+        with suppress(WorkerFailure):  # it has ended, as every waiter learns
+            try:
+                async with asyncio.timeout(limit_s):
+                    if self._connection is not None:
+                        await self._connection.ask_status()
+            except TimeoutError:
+                return False
+        return True
 
     async def shut_down(self) -> bool:
         """Asks the worker to finish its requests and end, and waits for that; False if none runs."""
-        if await self.status() is None or self._exchange is None:
+        if await self.status() is None or self._connection is None:
             return False
-        exchange = self._exchange
-        exchange.shut_down()
-        await exchange.closed.wait()
+        connection = self._connection
+        connection.send(Shutdown())
+        await connection.closed.wait()
         return True
 
     async def close(self) -> None:
@@ -146,28 +258,121 @@ class WorkerClient:
         self._closed = True
         if self._connecting is not None:
             self._connecting.cancel()
-        if self._exchange is not None:
-            await self._exchange.close()
+        if (connection := self._connection) is not None:
+            self._end(connection, WorkerFailure(ErrorCode.STOPPED, "The connection to the worker was closed"))
+            if connection.reading is not None:
+                connection.reading.cancel()
+                await asyncio.wait({connection.reading})
         self._announce()
 
-    async def _connected(self) -> Exchange:
+    async def _while_alive(
+        self, work: Coroutine[Any, Any, _T], patience_s: float, deadline: Deadline | None = None
+    ) -> _T:
+        """The result of `work`, which waits for the worker and never outlives this call."""
+        asked = asyncio.create_task(work)
+        watch = asyncio.create_task(self._watch(patience_s))
+        both: set[asyncio.Task[Any]] = {asked, watch}
+        try:
+            limit_s = deadline.left_s if deadline else None
+            done, _ = await asyncio.wait(both, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+            if not done and deadline is not None:
+                await self._require_model(deadline)
+                done, _ = await asyncio.wait(both, timeout=LATE_S, return_when=asyncio.FIRST_COMPLETED)
+            if asked in done:
+                return asked.result()
+            if watch in done:
+                watch.result()
+            raise TimeoutError
+        finally:
+            for task in both:
+                task.cancel()
+                task.add_done_callback(lambda task: task.cancelled() or task.exception())  # or asyncio logs an error
+
+    async def _watch(self, patience_s: float) -> NoReturn:
+        """Raises WorkerFailure once the worker hangs. First asks one with its model after `patience_s`."""
+        left_s = patience_s
+        while True:
+            await asyncio.sleep(_TICK_S)
+            if self.state not in _HAS_MODEL:
+                await self._require_life_while_loading()
+                continue
+            left_s -= _TICK_S
+            if left_s <= 0:
+                left_s = GRACE_S
+                if not await self.answers(ANSWER_S):
+                    raise SilentError(self.paths, self.pid)
+                step_s = self.last_status.step_s if self.last_status else 0.0
+                if step_s > self._hung_step_s:
+                    raise WorkerFailure(ErrorCode.STOPPED, _HUNG.format(step_s))
+
+    async def _require_life_while_loading(self) -> None:
+        """Raises SilentError if the worker is stopped, or has been silent for `LOADING_ANSWER_S`."""
+        silence = Deadline(int(LOADING_ANSWER_S * 1000))
+        while not await self.answers(ANSWER_S):
+            if is_stopped(self.pid) or not silence.left_s:
+                raise SilentError(self.paths, self.pid)
+
+    async def _require_model(self, deadline: Deadline) -> None:
+        """Raises SilentError if the worker is stopped, StillLoadingError if it has no model yet."""
+        pid = self.pid or await asyncio.to_thread(pid_of, self.paths)
+        if is_stopped(pid):
+            raise SilentError(self.paths, pid)
+        if self.state not in _HAS_MODEL:
+            raise StillLoadingError(deadline.limit_ms, self.reason)
+
+    async def _answer(self, request: Request, on_draft: OnDraft | None) -> WorkerAnswer:
+        for _ in range(REFUSALS):
+            connection = await self._connected()
+            try:
+                answer = await self._sent(connection, request, on_draft)
+            except WorkerFailure as failure:
+                if failure.code is not ErrorCode.STOPPED or connection.failure is not None:
+                    raise
+                await connection.closed.wait()  # it was about to end and refused requests; the next one will not
+            else:
+                self._backoff.succeeded()
+                return answer
+        raise WorkerFailure(ErrorCode.STOPPED, "The worker keeps ending before it can answer; ask again")
+
+    async def _sent(self, connection: _Connection, request: Request, on_draft: OnDraft | None) -> WorkerAnswer:
+        connection.last_id += 1
+        wire_id = str(connection.last_id)
+        pending = _Pending(request.id, on_draft, asyncio.get_running_loop().create_future())
+        connection.send(msgspec.structs.replace(request, id=wire_id))
+        connection.pending[wire_id] = pending
+        try:
+            return await pending.reply
+        except asyncio.CancelledError:
+            if wire_id in connection.pending and connection.failure is None:
+                connection.send(Cancel(wire_id))
+            raise
+
+    async def _load(self) -> None:
+        await self.status(start=True)
+        while self.state in (ClientState.STARTING, ClientState.LOADING, ClientState.STOPPING):
+            self._changed.clear()
+            await self._changed.wait()
+        if self.state is ClientState.STOPPED and self.paths.socket.exists():  # it gave way to another one
+            await self._load()
+        elif self.state in (ClientState.FAILED, ClientState.BACKING_OFF):
+            raise WorkerFailure(ErrorCode.MODEL if self._connection else self._backoff.code, self.reason)
+
+    async def _connected(self) -> _Connection:
         """A connection to a worker that accepts requests. Raises WorkerFailure."""
         while True:
             if self._closed:
                 raise WorkerFailure(ErrorCode.STOPPED, _LEFT)
-            if self._exchange is None:
+            if self._connection is None:
                 await self._backoff.wait_out(self.paths.log)
-                return await self._connect()
-            if not self._exchange.retiring:
-                return self._exchange
+                return self._connection or await self._connect()
+            if not self._connection.is_retiring:
+                return self._connection
             if self.state is ClientState.FAILED:
                 raise WorkerFailure(ErrorCode.MODEL, self.reason)
-            await self._exchange.closed.wait()
+            await self._connection.closed.wait()
 
-    async def _connect(self) -> Exchange:
+    async def _connect(self) -> _Connection:
         """Joins the worker or starts it. All callers share one attempt, which continues when they are cancelled."""
-        if self._exchange is not None:
-            return self._exchange
         if self._connecting is None:
             self._connecting = asyncio.create_task(self._start(), name="worker-start")
             self._connecting.add_done_callback(lambda task: task.cancelled() or task.exception())  # or asyncio logs it
@@ -180,7 +385,7 @@ class WorkerClient:
                 raise WorkerFailure(ErrorCode.STOPPED, _LEFT) from None
             raise
 
-    async def _start(self) -> Exchange:
+    async def _start(self) -> _Connection:
         try:
             return self._adopt(await attach_or_start(self.paths, self.options, self._name))
         except WorkerFailure as failure:
@@ -190,28 +395,84 @@ class WorkerClient:
             self._connecting = None
             self._announce()
 
-    def _adopt(self, attached: Attached) -> Exchange:
-        if self._exchange is not None:  # two tried at the same time, and the other was first
+    def _adopt(self, attached: Attached) -> _Connection:
+        if self._connection is not None:  # two tried at the same time, and the other was first
             attached.stream.close()
-            return self._exchange
-        self._exchange = Exchange(attached, self._take_status, self._lost)
-        return self._exchange
+            return self._connection
+        self._connection = _Connection(attached.stream, attached.welcome.pid)
+        self._connection.reading = asyncio.create_task(self._read(self._connection), name="worker-client")
+        return self._connection
 
-    def _take_status(self, status: Status) -> None:
-        self.last_status = status
+    async def _read(self, connection: _Connection) -> None:
+        try:
+            while True:
+                self._take(connection, await connection.stream.receive())
+        except (OSError, EOFError):
+            is_loading = connection.status is not None and connection.status.state is WorkerState.LOADING
+            loading = "while it loaded its model; it may be too large for this machine's memory"
+            when = loading if is_loading else "in mid-request"
+            message = f"The worker (process {connection.pid}) ended {when}"
+            self._end(connection, WorkerFailure(ErrorCode.STOPPED, message))
+        except ValueError as error:
+            message = f"The worker sent an invalid message: {error}"
+            self._end(connection, WorkerFailure(ErrorCode.BAD_MESSAGE, message))
+        except WorkerFailure as failure:
+            self._end(connection, failure)
+
+    def _take(self, connection: _Connection, message: WorkerMessage) -> None:
+        if isinstance(message, Status):
+            self._take_status(connection, message)
+            return
+        if isinstance(message, Failed) and not message.id:
+            raise WorkerFailure(message.code, message.message)
+        wire_id = getattr(message, "id", "")
+        pending = connection.pending.get(wire_id)
+        if pending is None:
+            return
+        match message:
+            case Draft():
+                _show_draft(pending, message)
+            case Candidate():
+                pending.candidates.append(msgspec.structs.replace(message, id=pending.caller_id))
+            case NextEdits(edits=edits):
+                pending.edits = edits
+            case Done():
+                del connection.pending[wire_id]
+                done = msgspec.structs.replace(message, id=pending.caller_id)
+                _settle(pending.reply, WorkerAnswer(tuple(pending.candidates), done, pending.edits))
+            case Failed(code=code, message=words):
+                del connection.pending[wire_id]
+                _settle(pending.reply, WorkerFailure(code, words))
+
+    def _take_status(self, connection: _Connection, status: Status) -> None:
+        connection.status = self.last_status = status
+        for asker in connection.askers:
+            _settle(asker, status)
+        connection.askers.clear()
         self._announce()
         if self._on_status:
             self._on_status(status)
 
-    def _lost(self, exchange: Exchange, failure: WorkerFailure) -> None:
-        """A connection has ended: as announced, because we left, or because the worker failed."""
-        state = exchange.status.state if exchange.status else None
-        if state is WorkerState.FAILED:
-            self._backoff.failed(exchange.status.detail if exchange.status else "", ErrorCode.MODEL, MODEL_FAILURES)
-        elif state is not WorkerState.STOPPING and not self._closed:
+    def _end(self, connection: _Connection, failure: WorkerFailure) -> None:
+        """A connection has ended: as announced, because we left, or because the worker failed. Fails all who wait."""
+        if connection.failure is not None:
+            return
+        connection.failure = failure
+        connection.stream.close()
+        for pending in connection.pending.values():
+            _settle(pending.reply, failure)
+        for asker in connection.askers:
+            _settle(asker, failure)
+        connection.pending.clear()
+        connection.askers.clear()
+        connection.closed.set()
+        status = connection.status
+        if status is not None and status.state is WorkerState.FAILED:
+            self._backoff.failed(status.detail, ErrorCode.MODEL, MODEL_FAILURES)
+        elif (status is None or status.state is not WorkerState.STOPPING) and not self._closed:
             self._backoff.failed(str(failure), failure.code)
-        if self._exchange is exchange:
-            self._exchange = None
+        if self._connection is connection:
+            self._connection = None
         self._announce()
 
     def _announce(self) -> None:
@@ -222,3 +483,21 @@ class WorkerClient:
             self._changed.set()
             if self._on_state:
                 self._on_state(*now)
+
+
+def _show_draft(pending: _Pending, draft: Draft) -> None:
+    if pending.on_draft and not pending.reply.done():
+        try:
+            pending.on_draft(msgspec.structs.replace(draft, id=pending.caller_id))
+        except Exception:
+            log.exception("a draft could not be shown")  # the caller's fault; the others still get their replies
+
+
+def _settle(future: asyncio.Future[_T], outcome: _T | WorkerFailure) -> None:
+    """Gives `future` its outcome, unless it is no longer wanted."""
+    if future.done():
+        return
+    if isinstance(outcome, WorkerFailure):
+        future.set_exception(WorkerFailure(outcome.code, str(outcome)))  # a separate one each: raising adds a traceback
+    else:
+        future.set_result(outcome)

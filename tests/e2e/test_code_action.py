@@ -196,13 +196,3 @@ async def test_data_that_is_not_ours_is_refused(editor: Editor) -> None:
     with pytest.raises(JsonRpcException) as refused:
         await editor.resolve(action)
     assert refused.value.code == INVALID_PARAMS
-
-
-@pytest.mark.parametrize(("start", "end"), [(-9, 4), (4, 2), (0, 10**30)])
-async def test_data_with_a_place_outside_the_text_is_refused(editor: Editor, start: int, end: int) -> None:
-    uri = editor.open(THREE)
-    for kind in ("fillHole", "fillFunction", "writeBody", "rework", "repair"):
-        place = {"uri": uri, "version": 1, "start": start, "end": end, "holes": []}
-        action = CodeAction(title="?", kind=f"{FILL}.fillFile", data={**place, "kind": kind})
-        with pytest.raises(JsonRpcException, match="the file has changed"):
-            await editor.resolve(action)

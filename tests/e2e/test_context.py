@@ -39,7 +39,7 @@ def chat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerOptions]:
 async def relayed(options: WorkerOptions, project: Path, **settings: object) -> AsyncIterator[tuple[Relay, Workspace]]:
     """A server with `project` as its workspace, and a relay between it and a real worker."""
     async with WorkerClient(options, name="tests") as client:
-        await client.infill(fill(max_steps=1))
+        await client.ask(fill(max_steps=1))
         async with relay_to(client.paths.socket) as relay:
             model = {"model": options.model, "device": options.device}
             started = {**PATIENT, **model, "maxSteps": 1, **settings}
@@ -85,7 +85,7 @@ async def test_the_command_shows_the_model_what_is_imported(chat: WorkerOptions,
     (project / "main.py").write_text(DOCUMENT)
     words = [sys.executable, "-m", "lsp_server.cli", "fill", project / "main.py", "--steps", "1", "--device", "cpu"]
     async with WorkerClient(chat, name="tests") as client:
-        await client.infill(fill(max_steps=1))
+        await client.ask(fill(max_steps=1))
         async with relay_to(client.paths.socket) as relay:
             variables = environment(relay.folder) | {"INFILL_LS_MODEL": chat.model}
             for enabled, shown in (("true", ["helpers.py"]), ("false", [])):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from inference.messages import MAX_STEPS
-from lsp_server.lsp.transports.framing import framed
+from lsp_server.lsp.transports import framed
 from tests.e2e.conftest import PATIENT, StartRaw
 from tests.e2e.editor import SERVER, environment
 from tests.workers import PATIENCE_S, kill

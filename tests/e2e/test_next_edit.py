@@ -16,7 +16,7 @@ import pytest_asyncio
 from lsprotocol.types import Position
 
 from lsp_server.cli import main
-from lsp_server.usage.place import STATE_VARIABLE
+from lsp_server.usage.records import STATE_VARIABLE
 from tests.e2e import reference
 from tests.e2e.conftest import PATIENT, StartRaw
 from tests.e2e.raw_client import CAN, RawClient
@@ -227,4 +227,10 @@ async def test_offers_are_counted(
     user.client.send({"method": "infill/didReject", "params": params})
     assert await user.client.quit() == 0
     main(["stats", "--json"])
-    assert json.loads(capsys.readouterr().out)["next_edits"] == {"offered": 2, "accepted": 1, "dismissed": 1}
+    (counted,) = json.loads(capsys.readouterr().out)["trigger"]
+    assert {name: counted[name] for name in ("trigger", "shown", "whole", "rejected")} == {
+        "trigger": "next edit",
+        "shown": 2,
+        "whole": 1,
+        "rejected": 1,
+    }

@@ -67,7 +67,7 @@ async def test_the_partner_gets_its_own_token_alone(start_raw: StartRaw, monkeyp
 
 async def test_a_workspace_names_no_partner_and_switches_none_on(start_raw: StartRaw, tmp_path: Any) -> None:
     async with partner_server(answer=refined) as server:
-        lines = f'model = "partner"\nrefine = "unsure"\npartner = {{ url = "{server.url}" }}\n'
+        lines = f'model = "partner"\npartner = {{ url = "{server.url}" }}\n'
         (tmp_path / "infill-ls.toml").write_text(lines)
         client = await start_raw(initialize=False)
         params = {
@@ -84,5 +84,5 @@ async def test_a_workspace_names_no_partner_and_switches_none_on(start_raw: Star
         assert (await client.reply("ask"))["result"]["items"]
         status = await client.status()
         assert (status["model"], status["partner"]) == ("embedded", None)
-        assert len([each for each in status["problems"] if "is ignored" in each or "from here" in each]) == 3
+        assert len([each for each in status["problems"] if "is ignored" in each or "from here" in each]) == 2
         assert server.asked == []

@@ -1,7 +1,7 @@
 """A partner improves the model's drafts: a visible suggestion, a selection, a recent fill.
 
 The language server, its workers and the embedded model are real; the partner is a real HTTP server with scripted
-answers. Our own model is unsure of all that it writes here.
+answers.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from tests.e2e.conftest import PATIENT, StartRaw
 from tests.e2e.raw_client import CAN, RawClient
 from tests.e2e.typist import replaced
 from tests.partner_server import Asked, PartnerServer, partner_server
-from tests.workers import ATTEMPTS, PATIENCE_S, until
+from tests.workers import ATTEMPTS, until
 
 _numbers = count(1)
 REFINE = "refactor.rewrite.infill.refine"
@@ -208,23 +208,8 @@ async def test_taken_suggestion_is_refined_and_nothing_behind_it(user: User, par
     assert [asked.draft.strip() for asked in partner.fills] == [draft.strip()]
 
 
-async def test_refining_switched_off_while_loading_sends_nothing(start_raw: StartRaw) -> None:
-    async with partner_server(kinds=("chat",), answer=refined) as partner:
-        options = with_partner(partner, refine="unsure")
-        user = await user_of(start_raw, options)
-        partner.hold.clear()
-        assert await user.suggestions()
-        await partner.until(lambda server: bool(server.asked))  # its worker finds out what it can do
-        user.configure(options | {"refine": "off"})
-        await user.client.status()  # by now it has been read
-        partner.hold.set()
-        other = User(user.client, "x = 1\n")
-        await other.resolved((await other.actions((0, 4), (0, 5)))[REFINE])
-        assert [asked.draft.strip() for asked in partner.fills] == ["1"], "what the user asked for, and no more"
-
-
 async def test_what_appears_by_itself_is_never_sent_to_the_partner(start_raw: StartRaw, partner: PartnerServer) -> None:
-    options = with_partner(partner, refine="unsure", confidenceFloor=0)
+    options = with_partner(partner, confidenceFloor=0)
     options["partner"]["model"] = "never asked"  # so that it has a worker of its own, which is never started
     user = await user_of(start_raw, options)
     for _ in range(ATTEMPTS):  # the small model may find nothing that fits
@@ -236,44 +221,6 @@ async def test_what_appears_by_itself_is_never_sent_to_the_partner(start_raw: St
     await user.suggestions((3, 0), invoked=False)
     assert partner.asked == []
     assert (await user.client.status())["partner"]["state"] == "stopped"
-
-
-BODY = "def add(a, b):\n    \n\n\nprint(add(1, 2))\n"
-BETTER = "return a + b"
-UNSURE = {"refine": "unsure", "maxSteps": 1}
-"""With one step alone the model writes no body that it finds likely itself."""
-
-
-async def test_better_text_waits_until_asked_for(start_raw: StartRaw, partner: PartnerServer) -> None:
-    partner.answer = lambda _: BETTER
-    user = await user_of(start_raw, with_partner(partner, **UNSURE), BODY.replace("    \n", "    pass\n"))
-    at = (1, 4)
-    edits = await user.resolved((await user.actions(at, at))["refactor.rewrite.infill.fillHole"])
-    assert partner.asked == []  # the editor has not applied it yet
-    user.apply(edits)
-    drafted = user.text
-    (told,) = await user.told()
-    assert user.text == drafted and user.notes("workspace/applyEdit") == []
-    assert told["uri"] == user.uri and told["range"]["start"]["line"] == 1
-    ready = await user.resolved((await user.actions(at, at))[REFINE])
-    assert len(partner.fills) == 1 and user.client.shown == []
-    partner.answer = lambda _: "return b + a"  # what is ready is no answer to an instruction
-    argument = {"uri": user.uri, "range": told["range"], "instruction": "the other way round"}
-    user.client.request("refine", "workspace/executeCommand", {"command": "infill-ls.refine", "arguments": [argument]})
-    assert "return b + a" in str(await until(lambda: user.notes("workspace/applyEdit")))
-    assert "the other way round" in str(partner.fills[-1].body)
-    user.apply(ready)
-    assert user.text == BODY.replace("    \n", f"    {BETTER}\n")
-
-
-async def test_a_better_one_replaces_an_unsure_suggestion(start_raw: StartRaw, partner: PartnerServer) -> None:
-    partner.answer = lambda _: BETTER
-    user = await user_of(start_raw, with_partner(partner, **UNSURE), BODY)
-    draft, *_ = await user.suggestions((1, 4))
-    assert await user.told() == [{"uri": user.uri, "id": draft["command"]["arguments"][0]}]
-    first, *_ = await user.suggestions((1, 4), invoked=False)
-    assert first["insertText"].strip() == BETTER
-    assert len(partner.fills) == 1
 
 
 async def test_without_a_partner_refining_says_what_to_do(start_raw: StartRaw) -> None:
@@ -325,15 +272,11 @@ async def test_restart_rereads_the_token(start_raw: StartRaw, monkeypatch: pytes
 
 
 async def test_where_no_partner_is_there_the_draft_stays(start_raw: StartRaw) -> None:
-    user = await user_of(start_raw, {**PATIENT, "partner": {"url": "http://127.0.0.1:9", "kind": "chat"}, **UNSURE})
-    assert await user.suggestions()
-    async with asyncio.timeout(PATIENCE_S):
-        while not (status := (await user.client.status())["partner"])["problem"]:
-            await asyncio.sleep(0.05)
-    assert user.client.shown == [], "nobody asked for it"
-    assert status["seesDrafts"] is None
+    user = await user_of(start_raw, {**PATIENT, "partner": {"url": "http://127.0.0.1:9", "kind": "chat"}})
     assert "127.0.0.1:9" in await not_refined(user)
-    assert (await user.client.status())["state"] == "ready"
+    status = await user.client.status()
+    assert status["partner"]["problem"] and status["partner"]["seesDrafts"] is None
+    assert status["state"] == "ready"
 
 
 async def test_where_the_partner_is_slow_the_draft_stays(user: User, partner: PartnerServer) -> None:

@@ -10,7 +10,6 @@ import psutil
 import pytest
 
 from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions
-from lsp_server.worker.alive import while_alive
 from tests.workers import PATIENCE_S, Process, long_fill
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="threads are stopped with Linux's ptrace")
@@ -74,10 +73,9 @@ async def hang_in_a_step(client: WorkerClient, pid: int) -> Hang:
 
 async def test_hung_engine_fails_the_fill(worker: Process) -> None:
     (await worker.connect()).close()
-    client = WorkerClient(WorkerOptions(), name="tests", paths=worker.paths)
+    client = WorkerClient(WorkerOptions(), name="tests", paths=worker.paths, hung_step_s=SHORT_S)
     drafted = asyncio.Event()
-    fill = client.infill(long_fill(), lambda _: drafted.set())
-    filling = asyncio.create_task(while_alive(client, fill, SHORT_S, SHORT_S))
+    filling = asyncio.create_task(client.ask(long_fill(), lambda _: drafted.set()))
     async with asyncio.timeout(PATIENCE_S):
         await drafted.wait()
     hang = await hang_in_a_step(client, worker.popen.pid)

@@ -11,7 +11,7 @@ import pytest
 
 from inference.messages import Candidate
 from lsp_server import carve
-from lsp_server.actions.available import fills
+from lsp_server.actions.action import fills
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill import fitting
 from lsp_server.fill.candidates import fitted

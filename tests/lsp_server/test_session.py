@@ -10,15 +10,17 @@ from weakref import ref
 import pytest
 from lsprotocol import types
 
+from lsp_server.fill.feature import Feature
 from lsp_server.fill.pipeline import Budget
 from lsp_server.handlers.documents import did_change, notebook_did_change
-from lsp_server.handlers.inline_completion import accept, inline_completion
+from lsp_server.handlers.inline_completion import accept
 from lsp_server.handlers.lifecycle import leave
-from lsp_server.inline import InlineRequest, InlineResult, InlineService
+from lsp_server.inline import InlineRequest, InlineResult, InlineService, ListService
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.lsp.worker_connection import WorkerConnection
-from lsp_server.server import InfillServer
+from lsp_server.refine.refining import Refining
+from lsp_server.server import METHODS, InfillServer
 from lsp_server.session import Session
 from lsp_server.worker import ClientState
 from lsp_server.worker.paths import FOLDER_VARIABLE
@@ -31,7 +33,7 @@ URI = "file:///a.py"
 async def shown(session: Session, service: InlineService, uri: str = URI) -> str:
     """The id of the one suggestion at the end of the first line."""
     request = InlineRequest(Cursor(4), Budget(1, 1000, None), "???")
-    answer = service.ask(uri, request, lambda: session.snapshot(uri))
+    answer = service.ask(uri, request)
     assert not isinstance(answer, InlineResult), "nothing is known yet"
     ((suggestion, _),) = (await answer).found
     return suggestion.id
@@ -62,12 +64,11 @@ async def working(
 async def test_accepting_from_a_list_counts_beside_ghost_text(monkeypatch: pytest.MonkeyPatch) -> None:
     async with working(monkeypatch, "1", prefetch=False) as (session, worker):
         session.open(URI, "python", 1, "x = \n")
-        assert session.completions is not session.inline
-        ghost, listed = await shown(session, session.inline), await shown(session, session.completions)
+        ghost, listed = [await shown(session, session.feature(kind)) for kind in (InlineService, ListService)]
         accept(session, URI, listed)
         types_at_the_end(session, "1")
-        assert session.completions.shown(URI, listed) is None
-        assert session.inline.shown(URI, ghost) is not None
+        assert session.feature(ListService).part_shown(URI, listed) is None
+        assert session.feature(InlineService).part_shown(URI, ghost) is not None
 
 
 async def test_no_prefetch_once_the_file_is_a_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -76,7 +77,7 @@ async def test_no_prefetch_once_the_file_is_a_secret(monkeypatch: pytest.MonkeyP
     uri = link.as_uri()
     async with working(monkeypatch, "1") as (session, worker):
         session.open(uri, "python", 1, "x = \ny = \n")
-        suggestion = await shown(session, session.inline, uri)
+        suggestion = await shown(session, session.feature(InlineService), uri)
         link.unlink()
         link.symlink_to(".env")
         accept(session, uri, suggestion)
@@ -93,7 +94,8 @@ def ask_at(
     """An inline completion in the first line, for which nobody asked."""
     context = types.InlineCompletionContext(types.InlineCompletionTriggerKind.Automatic)
     document = types.TextDocumentIdentifier(uri)
-    return inline_completion(session, types.InlineCompletionParams(context, document, types.Position(0, character)))
+    params = types.InlineCompletionParams(context, document, types.Position(0, character))
+    return METHODS[types.TEXT_DOCUMENT_INLINE_COMPLETION].handle("", session, params)
 
 
 async def test_a_suggestion_that_still_fits_does_not_wait_for_a_parse(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +126,7 @@ async def test_a_document_that_is_off_is_not_parsed() -> None:
     session = InfillServer({}).session
     session.start(ClientFeatures(inline_completion=True), {"disabledLanguages": ["python"]})
     session.open(URI, "python", 1, "y = f(a, b)\n" * 30_000)
-    assert session.when_parsed(URI, lambda: "at once", lambda: "") == "at once"
+    assert session.with_document(URI, lambda _: "", lambda why: why, parsed=True)
     assert session.documents[URI].parse_job() is not None, "no earlier parse has been started or done"
 
 
@@ -264,8 +266,5 @@ async def test_a_secret_named_from_outside_needs_no_event(monkeypatch: pytest.Mo
 def test_who_hears_of_changes_in_which_order() -> None:
     """What follows taken texts moves them before the services say what was taken."""
     session = InfillServer({}).session
-    session.start(ClientFeatures(inline_completion=True), {})
-    heard = [listener.__qualname__ for listener in session.change_listeners]
-    services = len(session.inline_services) * ["InlineService.changed"]
-    first = ["Usage.changed", "Shadow.changed", "Refining.changed"]
-    assert heard == [*first, *services, "Refining.drop_gone", "NextEditService.changed"]
+    heard = [type(each) for each in session.broadcast.every(Feature)]
+    assert heard.index(Refining) < heard.index(InlineService) < heard.index(ListService)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from lsp_server.worker.alive import ANSWER_S, GRACE_S
+from lsp_server.worker.client import ANSWER_S, GRACE_S
 from tests.e2e.raw_client import RawClient
 from tests.lsp_server.lsp.wild_messages import URI, owed
 from tests.partner_server import partner_server, sensible

@@ -27,7 +27,7 @@ PRECIOUS = "what the user has in a file that a link leads to\n"
 _UNSEEN = ("\x1b[2J", "\u202e", "\u200b", "\ufeff", "\U000e0041", "\x00")
 _FULL_BYTES = 0
 _LIES = ("size", "name", "cut", "damaged", "licence", "honest")
-STATE = ("usage/usage.sqlite", "usage/usage.sqlite-wal", "*.log", "*.err", "infill-ls.toml")
+STATE = ("usage/counters.sqlite", "*.log", "*.err", "infill-ls.toml")
 
 
 async def disk_troubles(

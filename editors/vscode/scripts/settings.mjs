@@ -7,13 +7,14 @@ const own = JSON.parse(readFileSync('scripts/own_settings.json', 'utf8'));
 const schema = JSON.parse(execFileSync(process.env.INFILL_LS ?? 'infill-ls', ['doctor', '--schema'], { encoding: 'utf8' }));
 
 /** One setting of the server as VS Code wants it. Workspaces and folders may set what is not the machine's. */
-function contributed(property, description, fallback, scope) {
-  const { default: _default, description: own, scope: _scope, ...rest } = property;
+function contributed(property, description, fallback, { scope, tags }) {
+  const { default: _default, description: own, scope: _scope, tags: _tags, ...rest } = property;
   return {
     ...rest,
     default: fallback,
     markdownDescription: [description, own].filter(Boolean).join(' '),
     scope,
+    ...(tags && { tags }),
   };
 }
 
@@ -22,10 +23,10 @@ for (const [name, property] of Object.entries(schema.properties)) {
   if (property.type === 'object' && property.properties) {
     for (const [part, inner] of Object.entries(property.properties)) {
       const fallback = property.default[part];
-      properties[`infill.${name}.${part}`] = contributed(inner, property.description, fallback, property.scope);
+      properties[`infill.${name}.${part}`] = contributed(inner, property.description, fallback, property);
     }
   } else {
-    properties[`infill.${name}`] = contributed(property, '', property.default, property.scope);
+    properties[`infill.${name}`] = contributed(property, '', property.default, property);
   }
 }
 

@@ -7,7 +7,7 @@ import type { NextEdits } from './next_edit';
 import type { Preview } from './preview';
 import { refineSuggestion } from './refine';
 import { toggled } from './settings';
-import { forgetShadow, showShadowReport } from './shadow';
+import { showShadowReport } from './shadow';
 import type { StatusBar } from './status_bar';
 import { REFINE_SUGGESTION } from './wire';
 
@@ -40,7 +40,6 @@ export function registerCommands(parts: Parts): vscode.Disposable[] {
     rework: () => rework(parts),
     refine: () => refine(parts),
     shadowReport: () => showShadowReport(parts.command()),
-    forgetShadow: () => forgetShadow(parts.command()),
     accept: () => parts.preview.decide(true),
     discard: () => parts.fills.stop(),
     reject: () => parts.inline.reject(),

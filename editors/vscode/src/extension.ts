@@ -9,7 +9,6 @@ import { offerModel, offerModelOnce } from './model_offer';
 import { NextEdits } from './next_edit';
 import { Preview } from './preview';
 import { watchPython } from './python';
-import { offerRefined } from './refine';
 import { asked, section, Server } from './server';
 import { needsRestart } from './settings';
 import { StatusBar } from './status_bar';
@@ -48,7 +47,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     onClient: (client) => {
       watch.listen(client);
       client.onNotification(DRAFT, (draft: Draft) => (draft.kind === 'inline' ? inline.onDraft(draft) : fills.onDraft(draft)));
-      client.onNotification(REFINED, (refined: Refined) => ('id' in refined ? inline.onRefined(refined) : offerRefined(client, fills, refined)));
+      client.onNotification(REFINED, (refined: Refined) => inline.onRefined(refined));
     },
     middleware: {
       ...inline.middleware,

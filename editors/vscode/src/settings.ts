@@ -1,20 +1,23 @@
 /** Selects the settings for the server. Knows no VS Code: a section comes as plain objects. */
+import manifest from '../package.json';
 
 /** Settings that only the extension reads, including the old name of `executable` in the group `server`. */
 const OWN = new Set(['drafts', 'preview', 'executable']);
 const OWN_OF_SERVER = new Set(['path']);
 
-/** Settings the server reads only at start; a test ties it to the server's list. */
-export const STARTUP: readonly string[] = [
-  'model', 'device', 'dtype', 'server', 'partner', 'idleSeconds', 'trustWorkspace',
-];
+const PROPERTIES: Record<string, { scope: string; tags?: string[] }> = manifest.contributes.configuration.properties;
+
+/** Settings the server reads only at start, by their tag in the manifest. */
+export const STARTUP: readonly string[] = [...new Set(Object.entries(PROPERTIES)
+  .filter(([, property]) => property.tags?.includes('start'))
+  .map(([name]) => name.split('.')[1] as string))];
 
 /**
  * Settings that only start options may switch on or raise; later values can only lower them. They count as read at
  * start, but a folder's own value is still sent; a test ties it to the server's list.
  */
 export const ONLY_LESS: readonly string[] = [
-  'statistics', 'refine', 'shadow.sample', 'context.enabled', 'prefetch', 'nextEdit.enabled', 'nextEdit.model',
+  'statistics', 'shadow.sample', 'context.enabled', 'prefetch', 'nextEdit.enabled', 'nextEdit.model',
   'nextEdit.plainHttp',
 ];
 

@@ -46,7 +46,7 @@ export interface PartnerReport {
 }
 
 /** The partner has improved the suggestion `id`, or the fill in `range`: asking for it gets an immediate answer. */
-export type Refined = { uri: string } & ({ id: string } | { range: Range });
+export type Refined = { uri: string; id: string };
 
 /** A place that no longer fits after a change: `text` should replace `range`. The command reports its acceptance. */
 export interface InlineEdit {

@@ -32,14 +32,14 @@ test('only what is read at start takes a restart', () => {
 });
 
 const USERS = {
-  statistics: 'on', refine: 'unsure', prefetch: true,
+  statistics: 'on', prefetch: true,
   shadow: { sample: 0.2 }, context: { enabled: true, maxTokens: 500 },
 };
 
 test('what only start options switch on is among them, takes a restart, and is not sent again', () => {
   assert.deepEqual(startOptions(USERS, undefined, true), { ...USERS, server: {}, secretGlobs: [] });
   const others = [
-    { statistics: 'off' }, { refine: 'off' }, { prefetch: false },
+    { statistics: 'off' }, { prefetch: false },
     { shadow: { sample: 0 } },
     { context: { enabled: false, maxTokens: 500 } },
   ];

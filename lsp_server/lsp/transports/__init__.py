@@ -1,7 +1,8 @@
 """Carry messages to and from clients over standard input and output, TCP or WebSocket, as opaque bytes."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import re
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Protocol
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -10,12 +11,13 @@ MAX_UNREAD_BYTES = 64 * 1024 * 1024
 """Treat the one client of stdio as gone when it leaves more output than this unread."""
 MAX_QUEUED_BYTES = 8 * 1024 * 1024
 """With several clients, cut one off sooner."""
-TURN_S = 0.005
-"""One client's messages may block the others for this long."""
+MAX_HEADER_BYTES = 16 * 1024
 FLUSH_S = 1.0
 """The last messages to a client may take this long."""
 LEAVE_S = 5.0
 """Limit for all clients to leave when the server ends; longer than any client that does not hang needs."""
+_TYPE = rb"(?:content-type\s*:[^\r\n]*\r\n)*"
+_HEADER = re.compile(_TYPE + rb"content-length\s*:\s*(?P<length>\d{1,9})\s*?\r\n" + _TYPE + rb"\r\n", re.IGNORECASE)
 
 
 class ByteWriter(Protocol):
@@ -42,6 +44,39 @@ class Conversation(Protocol):
 
 StartConversation = Callable[[ByteWriter], Conversation]
 """Called for each client that connects, with a writer for its messages."""
+
+
+class FrameError(Exception):
+    """A stream holds no frame, or an impossibly long one; nothing after it can be trusted. So the body of a browser's
+    HTTP request never passes for a message.
+    """
+
+
+def framed(body: bytes) -> bytes:
+    """One message as sent over a stream."""
+    return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+class Frames:
+    """Splits a byte stream into messages, each a `Content-Length` header and a body."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The bodies that `data` completes. Raises FrameError."""
+        self._data += data
+        while head := _HEADER.match(self._data):
+            length = int(head["length"])
+            if length > MAX_BODY_BYTES:
+                raise FrameError(f"a message is longer than {MAX_BODY_BYTES} bytes")
+            if len(self._data) < head.end() + length:
+                return
+            body = bytes(self._data[head.end() : head.end() + length])
+            del self._data[: head.end() + length]
+            yield body
+        if b"\r\n\r\n" in self._data[:MAX_HEADER_BYTES] or len(self._data) >= MAX_HEADER_BYTES:
+            raise FrameError("not a header of this protocol")
 
 
 class ListeningServer:

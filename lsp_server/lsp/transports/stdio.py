@@ -12,8 +12,7 @@ from io import BufferedIOBase, RawIOBase
 from queue import SimpleQueue
 from typing import TypeVar
 
-from lsp_server.lsp.transports import FLUSH_S, MAX_UNREAD_BYTES, ByteWriter, Conversation
-from lsp_server.lsp.transports.framing import Frames, framed
+from lsp_server.lsp.transports import FLUSH_S, MAX_UNREAD_BYTES, ByteWriter, Conversation, FrameError, Frames, framed
 
 log = logging.getLogger(__name__)
 _CHUNK_BYTES = 256 * 1024
@@ -111,6 +110,8 @@ def read_in_thread(stream: BufferedIOBase, receive: Callable[[bytes], None], on_
             while data := stream.read1(_CHUNK_BYTES):
                 for body in frames.feed(data):
                     loop.call_soon_threadsafe(receive, body)
+        except FrameError as error:
+            log.error("the client's messages cannot be read: %s; the server ends", error)
         except Exception as error:  # or the loop has closed meanwhile
             log.info("reading ended: %s", type(error).__name__)
         finally:  # a server without input must not live on

@@ -7,13 +7,14 @@ from contextlib import suppress
 from lsp_server.lsp.transports import (
     FLUSH_S,
     MAX_QUEUED_BYTES,
-    TURN_S,
     Conversation,
+    FrameError,
+    Frames,
     ListeningServer,
     StartConversation,
+    framed,
 )
 from lsp_server.lsp.transports.address import ListenAddress
-from lsp_server.lsp.transports.framing import FrameError, Frames, framed
 
 log = logging.getLogger(__name__)
 UNREAD_S = 30.0
@@ -27,7 +28,8 @@ class TcpWriter:
     """Writes one client's frames."""
 
     def __init__(self, writer: asyncio.StreamWriter, unread_s: float) -> None:
-        self._writer, self._unread_s = writer, unread_s
+        self._writer = writer
+        self._unread_s = unread_s
         writer.transport.set_write_buffer_limits(_HIGH_BYTES)
 
     def write(self, body: bytes) -> None:
@@ -89,16 +91,12 @@ async def listen(
 
 async def _listen_to(reader: asyncio.StreamReader, output: TcpWriter, conversation: Conversation) -> None:
     """A client that never stops talking, or never reads, must not block the others."""
-    frames, now_s = Frames(strict=True), asyncio.get_running_loop().time
-    until_s = now_s() + TURN_S
+    frames = Frames()
     try:
         while data := await reader.read(_CHUNK_BYTES):
             for body in frames.feed(data):
                 conversation.receive(body)
-                if now_s() >= until_s:
-                    await output.read()
-                    await asyncio.sleep(0)
-                    until_s = now_s() + TURN_S
+                await asyncio.sleep(0)
             await output.read()
     except FrameError as error:
         log.warning("a client is cut off: %s", error)

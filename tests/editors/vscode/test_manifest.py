@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from lsp_server.handlers.execute_command import COMMANDS
-from lsp_server.settings.schema import ONLY_LESS, STARTUP, Settings, json_schema
+from lsp_server.settings.schema import ONLY_LESS, START_TAG, STARTUP, Settings, json_schema
 from tests.editors.places import EDITORS
 
 EXTENSION = EDITORS / "vscode"
@@ -45,7 +45,9 @@ def listed(name: str) -> set[str]:
 
 def test_what_is_read_only_at_start_is_the_servers_list() -> None:
     names = {field.name: field.encode_name for field in msgspec.structs.fields(Settings)}
-    assert listed("STARTUP") == {names[name] for name in STARTUP}
+    properties = MANIFEST["contributes"]["configuration"]["properties"]
+    tagged = {name.split(".")[1] for name, found in properties.items() if START_TAG in found.get("tags", ())}
+    assert tagged == {names[name] for name in STARTUP}
 
 
 def test_what_only_start_options_switch_on_takes_a_restart() -> None:

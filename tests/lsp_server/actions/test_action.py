@@ -2,13 +2,10 @@
 
 from contextlib import suppress
 
-import msgspec
 import pytest
 
 from inference.messages import Hole
-from lsp_server.actions.action import Action
-from lsp_server.actions.available import ActionData, DiagnosticText, distinct, fills, repairs
-from lsp_server.actions.kinds import ActionKind, NotDone, holes_of
+from lsp_server.actions.action import Action, ActionKind, DiagnosticText, NotDone, distinct, fills, holes_of, repairs
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.pipeline import Budget
 from lsp_server.worker.paths import WorkerPaths
@@ -25,10 +22,11 @@ def snapshot_of(text: str) -> Snapshot:
 async def strengths(kind: ActionKind, text: str, strength: float | None) -> list[float]:
     """The strengths that the worker was asked for, one request after the other."""
     snapshot = snapshot_of(text)
-    action = Action(kind, snapshot, holes_of(kind, snapshot, "???", 0, len(text) - 1), strength)
+    end = len(text) - 1
+    action = Action(kind, 0, end, holes_of(kind, snapshot, "???", 0, end), strength)
     async with Listening() as worker:
         with suppress(NotDone):  # the embedded model may have nothing that fits
-            await action.filled(worker, BUDGET.from_now(), None)
+            await action.filled(worker, snapshot, BUDGET.from_now())
         return [part.strength for request in worker.asked for part in request.segments if isinstance(part, Hole)]
 
 
@@ -60,11 +58,3 @@ def test_repair_and_rework_are_both_offered() -> None:
     actions = [*repairs(snapshot, "???", diagnostics), *fills(snapshot, "???", 0, end)]
     variants = [(action.kind.value, action.variant) for action in distinct(actions)]
     assert variants == [("repair", ""), ("rework", "lightly"), ("rework", "halfway"), ("rework", "freely")]
-
-
-@pytest.mark.parametrize("strength", [None, 0.6])
-def test_an_offered_action_remembers_whether_a_strength_was_said(strength: float | None) -> None:
-    snapshot = snapshot_of(BROKEN)
-    (offered,) = repairs(snapshot, "???", [DiagnosticText(0, 5, "?")])
-    data = ActionData.of(offered, snapshot).to_json() | {"strength": strength}
-    assert msgspec.convert(data, ActionData).action(snapshot, "???").strength == strength

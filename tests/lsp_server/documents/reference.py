@@ -8,43 +8,40 @@ ContentChange = dict[str, Any]
 
 
 class ReferenceText:
-    """A text as an editor with this encoding holds it: in UTF-16 a string of code units, else of code points."""
+    """A text as an editor with this encoding holds it, but for halves of surrogate pairs."""
 
     def __init__(self, text: str, encoding: str) -> None:
         self.encoding = encoding
-        self._units = self._in_units(text)
-
-    @property
-    def text(self) -> str:
-        whole = self._units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-        return re.sub("[\ud800-\udfff]", "\ufffd", whole if self.encoding == "utf-16" else self._units)
+        self.text = whole(text)
 
     def apply(self, change: ContentChange) -> None:
         """Apply one change. Clamps positions outside the text, and turns a backwards range around."""
-        new = self._in_units(change["text"])
+        start, end = 0, len(self.text)
         if "range" in change:
             start, end = sorted(self._offset(change["range"][name]) for name in ("start", "end"))
-            new = self._units[:start] + new + self._units[end:]
-        self._units = new
-
-    def _in_units(self, text: str) -> str:
-        data = text.encode("utf-16-le", "surrogatepass")
-        if self.encoding != "utf-16":
-            return data.decode("utf-16-le", "surrogatepass")  # JSON cannot tell two halves from a whole
-        return "".join(chr(int.from_bytes(data[at : at + 2], "little")) for at in range(0, len(data), 2))
+        self.text = self.text[:start] + whole(change["text"]) + self.text[end:]
 
     def _offset(self, position: dict[str, int]) -> int:
-        lines = re.split(r"(?<=\n)|(?<=\r)(?!\n)", self._units)
+        lines = re.split(r"(?<=\n)|(?<=\r)(?!\n)", self.text)
         if position["line"] >= len(lines):
-            return len(self._units)
+            return len(self.text)
         line = re.sub(r"[\r\n]+$", "", lines[position["line"]])
         return sum(map(len, lines[: position["line"]])) + self._column(line, position["character"])
 
     def _column(self, line: str, character: int) -> int:
-        """In UTF-8 a position inside a character is its start."""
-        if self.encoding != "utf-8":
-            return min(character, len(line))
+        """A position inside a character is its start."""
         at = used = 0
-        while at < len(line) and (used := used + len(line[at].encode("utf-8", "surrogatepass"))) <= character:
+        while at < len(line) and (used := used + self._units(line[at])) <= character:
             at += 1
         return at
+
+    def _units(self, character: str) -> int:
+        if self.encoding == "utf-8":
+            return len(character.encode())
+        return 2 if self.encoding == "utf-16" and character > "\uffff" else 1
+
+
+def whole(text: str) -> str:
+    """A text without halves of surrogate pairs; JSON cannot tell two halves from a whole."""
+    joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return re.sub("[\ud800-\udfff]", "\ufffd", joined)

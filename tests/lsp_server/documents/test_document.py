@@ -23,13 +23,10 @@ edits = st.one_of(
 )
 
 
-def test_surrogate_halves_become_a_character() -> None:
-    document = opened("ab")
-    document.apply([Edit((0, 1), (0, 1), "\ud83d")], 1, Encoding.UTF16)
-    assert document.text == document.snapshot().text == "a\ufffdb"
-    document.apply([Edit((0, 2), (0, 2), "\ude00")], 2, Encoding.UTF16)
-    assert document.text == document.snapshot().text == "a😀b"
-    assert_parsed_as_if_new(document.snapshot())
+def test_a_position_inside_a_character_is_its_start() -> None:
+    document = opened("a😀b")
+    assert document.apply([Edit((0, 2), (0, 3), "")], 1, Encoding.UTF16) == [Change(1, "😀", "")]
+    assert document.apply([Edit((0, 1), (0, 1), "\ud83d")], 2, Encoding.UTF16) == [Change(1, "", "\ufffd")]
 
 
 def test_each_edit_applies_to_the_text_that_the_one_before_left() -> None:
@@ -59,12 +56,6 @@ def test_changes_lead_from_old_text_to_new(text: str, changes: list[Edit], encod
         assert before.startswith(change.removed, change.start)
         before = change.applied(before)
     assert before == document.text
-
-
-def test_split_characters_are_part_of_the_change() -> None:
-    document = opened("a😀b")
-    assert document.apply([Edit((0, 2), (0, 3), "")], 1, Encoding.UTF16) == [Change(1, "😀", "\ufffd")]
-    assert document.apply([Edit((0, 2), (0, 2), "\ude00")], 2, Encoding.UTF16) == [Change(1, "\ufffd", "😀")]
 
 
 def test_a_change_of_version_alone_shows_in_the_next_snapshot() -> None:

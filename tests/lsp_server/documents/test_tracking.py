@@ -1,13 +1,9 @@
 """The place of an accepted text after each change, and how much of it is left."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from inference.bench.infilling_tasks import edit_similarity
 from lsp_server.documents.change import Change
 from lsp_server.documents.tracking import ExpectedEdit, TextRange, smallest
-from lsp_server.usage.statements import similarity
 
 BEFORE = "ab[taken]yz"
 """What is between the brackets was taken."""
@@ -43,16 +39,6 @@ def test_a_taken_text_is_followed_through_any_change(removed: str, added: str, a
 def test_a_whole_text_that_is_sent_again_moves_nothing() -> None:
     change = smallest(Change(0, "ab taken yz", "ab taken yz!"))
     assert (change.start, change.removed, change.added) == (11, "", "!")
-
-
-@given(st.text("ab c\n", max_size=40), st.text("ab c\n", max_size=40))
-def test_similarity_is_that_of_the_benchmarks(taken: str, stands: str) -> None:
-    assert similarity(taken, stands) == pytest.approx(edit_similarity(stands, taken))
-
-
-def test_the_similarity_of_long_texts_takes_no_time() -> None:
-    """Were it computed letter by letter, this would take minutes."""
-    assert 0 < similarity("one two three " * 1000, "one two tree " * 1000) < 1
 
 
 @pytest.mark.parametrize(

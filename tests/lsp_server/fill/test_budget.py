@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from lsp_server import carve
-from lsp_server.actions.action import Action
-from lsp_server.actions.kinds import ActionKind, NotDone, holes_of
+from lsp_server.actions.action import Action, ActionKind, NotDone, holes_of
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.pipeline import Budget, FillResult, fill
 from lsp_server.settings.schema import Settings
@@ -114,8 +113,8 @@ async def test_reason_survives_an_empty_second_answer(asked: Asked) -> None:
 
 async def test_the_attempts_of_a_repair_share_one_deadline(asked: Asked) -> None:
     snapshot = snapshot_of("total = (item.price\n")
-    action = Action(ActionKind.REPAIR, snapshot, holes_of(ActionKind.REPAIR, snapshot, "???", 0, 8))
-    doing = asyncio.create_task(action.filled(asked.client, invoked(), None))
+    action = Action(ActionKind.REPAIR, 0, 8, holes_of(ActionKind.REPAIR, snapshot, "???", 0, 8))
+    doing = asyncio.create_task(action.filled(asked.client, snapshot, invoked()))
     for attempt in (1, 2, 3):
         await asked.worker.until(lambda wanted=attempt: len(asked.worker.requests) == wanted)  # type: ignore[misc]
         await asyncio.sleep(0.2)
@@ -129,8 +128,8 @@ async def test_the_attempts_of_a_repair_share_one_deadline(asked: Asked) -> None
 
 async def test_no_further_attempt_is_begun_after_the_deadline(asked: Asked) -> None:
     snapshot = snapshot_of("total = (item.price\n")
-    action = Action(ActionKind.REPAIR, snapshot, holes_of(ActionKind.REPAIR, snapshot, "???", 0, 8))
+    action = Action(ActionKind.REPAIR, 0, 8, holes_of(ActionKind.REPAIR, snapshot, "???", 0, 8))
     asked.worker.fills = [""]
     with pytest.raises(NotDone, match="found nothing"):
-        await action.filled(asked.client, invoked(1), None)
+        await action.filled(asked.client, snapshot, invoked(1))
     assert len(asked.worker.requests) == 1

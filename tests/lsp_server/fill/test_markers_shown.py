@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 
 from inference.messages import Hole, Snippet, Text
-from lsp_server.documents.document import Document, Snapshot
+from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import Budget
 from lsp_server.inline import InlineRequest
 from lsp_server.inline.suggestion import Cursor
@@ -23,11 +23,11 @@ class Workers:
 
     client: Listening
 
-    async def loaded(self) -> Listening:
+    async def loaded(self, _deadline: object = None) -> Listening:
         return self.client
 
 
-async def gather(_snapshot: Snapshot, _offset: int, _invoked: bool) -> tuple[Snippet, ...]:
+async def gather(*_: object) -> tuple[Snippet, ...]:
     return CONTEXT
 
 
@@ -43,9 +43,9 @@ async def test_while_typing(resident: WorkerPaths) -> None:
     document = Document(URI, "python", 1, "a = <x>\nb = \nc = <x>\n")
     async with Listening() as worker:
         service = inline_service(document, Workers(worker), gather)
-        service.open(URI)
-        answer = service.ask(URI, InlineRequest(Cursor(12), BUDGET.from_now(), MARKER, invoked=True), document.snapshot)
+        service.opened(URI)
+        answer = service.ask(URI, InlineRequest(Cursor(12), BUDGET.from_now(), MARKER, invoked=True))
         assert isinstance(answer, asyncio.Future)  # nothing is known yet
         await answer
-        service.forget(URI)
+        service.closed(URI)
         check_shown(worker, "a = _\nb = ", "\nc = _\n")

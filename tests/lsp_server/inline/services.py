@@ -1,23 +1,40 @@
-"""A service for the inline completions of one document, with the statistics as its listener."""
+"""A service for the inline completions of one document, without a session."""
 
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+from inference.messages import Snippet, Status
 from lsp_server.documents.document import Document, Snapshot
+from lsp_server.fill.feature import Broadcast
+from lsp_server.fill.host import Connection
 from lsp_server.inline import InlineService
-from lsp_server.inline.runner import Connection, GatherContext
-from lsp_server.session.record import Record
-from lsp_server.usage.usage import Usage
+
+ContextFor = Callable[[Snapshot, int, Status | None, int], Awaitable[tuple[Snippet, ...] | None]]
 
 
 async def no_context(*_: object) -> tuple[()]:
     return ()
 
 
-async def may_send(_: Snapshot) -> bool:
-    return True
+@dataclass
+class LoneHost:
+    """What the service needs of a session with one document."""
+
+    document: Document
+    worker: Connection
+    context_for: ContextFor = no_context
+    broadcast: Broadcast = field(default_factory=Broadcast)
+
+    @property
+    def documents(self) -> dict[str, Document]:
+        return {self.document.uri: self.document}
+
+    def parsed(self, document: Document) -> Snapshot:
+        return document.snapshot()
+
+    def tell_why(self, _failure: Exception) -> None:
+        """Nobody listens."""
 
 
-def inline_service(
-    document: Document, connection: Connection, gather: GatherContext = no_context, usage: Usage | None = None
-) -> InlineService:
-    documents = {document.uri: document}
-    record = Record(documents, usage or Usage(lambda *_: None))
-    return InlineService(documents, connection, gather, may_send, record, lambda _: None)
+def inline_service(document: Document, connection: Connection, context_for: ContextFor = no_context) -> InlineService:
+    return InlineService(LoneHost(document, connection, context_for))  # type: ignore[arg-type]

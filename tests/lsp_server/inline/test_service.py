@@ -2,14 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 import pytest
 
 from inference.messages import ErrorCode, Snippet
 from lsp_server.documents.change import Change
-from lsp_server.documents.document import Document, Edit, Snapshot
+from lsp_server.documents.document import Document, Edit
 from lsp_server.documents.positions import Encoding
 from lsp_server.fill.pipeline import Budget
 from lsp_server.inline import InlineAnswer, InlineRequest, InlineResult
@@ -32,6 +32,7 @@ class Scene:
     worker: ScriptedWorker
     client: WorkerClient
     waits_for_context: bool = True
+    is_off: bool = False
     fault: Exception | None = None
     begun: int = 0
     stopped: int = 0
@@ -39,12 +40,14 @@ class Scene:
 
     def __post_init__(self) -> None:
         self.service = inline_service(self.document, self, self.gather)
-        self.service.open(URI)
+        self.service.opened(URI)
 
-    async def loaded(self) -> WorkerClient:
+    async def loaded(self, _deadline: object = None) -> WorkerClient:
         return self.client
 
-    async def gather(self, _snapshot: Snapshot, _offset: int, _invoked: bool) -> tuple[Snippet, ...]:
+    async def gather(self, *_: object) -> tuple[Snippet, ...] | None:
+        if self.is_off:
+            return None
         if self.fault:
             raise self.fault
         if self.waits_for_context:
@@ -60,11 +63,10 @@ class Scene:
         offset: int = 4,
         *,
         invoked: bool = False,
-        snapshot: Callable[[], Snapshot | None] | None = None,
         budget: Budget = BUDGET,
     ) -> asyncio.Future[InlineResult]:
         request = InlineRequest(Cursor(offset), budget.from_now(), "???", invoked=invoked)
-        answer: InlineAnswer = self.service.ask(URI, request, snapshot or self.document.snapshot)
+        answer: InlineAnswer = self.service.ask(URI, request)
         assert isinstance(answer, asyncio.Future)
         return answer
 
@@ -82,16 +84,16 @@ class Scene:
 
     async def accept(self, text: str, budget: Budget | None = BUDGET) -> None:
         """A suggestion at the end of the first line was accepted: the editor says so first, and then puts it in."""
-        self.service.accepted(URI, await self.know(text), None, budget and budget.from_now(), "???")
+        self.service.accept(URI, await self.know(text), None, budget and budget.from_now(), "???")
         self.edit(4, 4, text)
 
-    async def is_led_elsewhere(self, snapshot: Callable[[], Snapshot | None]) -> asyncio.Future[InlineResult]:
+    async def is_led_elsewhere(self) -> asyncio.Future[InlineResult]:
         """A request that waits for an older computation, which is typed into and then finds nothing."""
         self.waits_for_context = False
         self.ask()
         await self.worker.until(lambda: len(self.worker.requests) == 1)
         self.edit(4, 4, "f")
-        answer = self.ask(5, snapshot=snapshot)
+        answer = self.ask(5)
         self.waits_for_context = True
         self.worker.answer()
         return answer
@@ -102,7 +104,7 @@ async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
     async with scripted_client(monkeypatch) as connected:
         scene = Scene(*connected)
         yield scene
-        scene.service.forget(URI)
+        scene.service.closed(URI)
 
 
 @pytest.mark.parametrize(("cursor", "invoked"), [(9, False), (4, True)], ids=["elsewhere", "asked for by the user"])
@@ -185,12 +187,12 @@ async def test_nothing_is_prefetched_where_the_user_wants_none(scene: Scene) -> 
     assert scene.begun == 0
 
 
-async def test_what_is_known_is_answered_at_once_and_parses_nothing(scene: Scene) -> None:
+async def test_what_is_known_is_answered_at_once(scene: Scene) -> None:
     """The path of every key: it must cost next to nothing, however long the document is."""
     await scene.know("foo")
     scene.edit(4, 4, "f")
     request = InlineRequest(Cursor(5), BUDGET.from_now(), "???")
-    answer = scene.service.ask(URI, request, lambda: pytest.fail("a snapshot was taken"))
+    answer = scene.service.ask(URI, request)
     assert [shown.text for _, shown in answer.found] == ["foo"]
     assert scene.begun == 0
 
@@ -205,7 +207,7 @@ async def test_change_in_the_same_statement_asks_again(scene: Scene) -> None:
 
 async def test_closing_the_document_answers_who_waits(scene: Scene) -> None:
     asked = scene.ask()
-    scene.service.forget(URI)
+    scene.service.closed(URI)
     assert not (await asked).found
 
 
@@ -238,20 +240,21 @@ async def test_repeated_failure_is_logged_once(scene: Scene, caplog: pytest.LogC
 
 
 async def test_what_leads_elsewhere_is_begun_again(scene: Scene) -> None:
-    waiting = await scene.is_led_elsewhere(scene.document.snapshot)
+    waiting = await scene.is_led_elsewhere()
     await scene.worker.until(lambda: scene.begun == 1)
     assert not waiting.done()
 
 
 async def test_switched_off_document_ends_computations(scene: Scene) -> None:
-    assert not (await (await scene.is_led_elsewhere(lambda: None))).found
+    waiting = await scene.is_led_elsewhere()
+    scene.is_off = True
+    assert not (await waiting).found
     assert scene.begun == 0
 
 
 async def test_a_fault_after_the_worker_has_answered_is_told_too(scene: Scene) -> None:
-    def snapshot() -> Snapshot:
-        raise ValueError("a fault")
-
+    waiting = await scene.is_led_elsewhere()
+    scene.fault = ValueError("a fault")
     with pytest.raises(ValueError, match="a fault"):
         async with asyncio.timeout(10):
-            await (await scene.is_led_elsewhere(snapshot))
+            await waiting

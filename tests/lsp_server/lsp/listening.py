@@ -1,8 +1,7 @@
 """Records the requests to the real worker."""
 
-from inference.messages import InfillRequest
-from lsp_server.worker import WorkerAnswer, WorkerClient, WorkerOptions
-from lsp_server.worker.exchange import OnDraft
+from inference.messages import Request
+from lsp_server.worker import Deadline, OnDraft, WorkerAnswer, WorkerClient, WorkerOptions
 
 
 class Listening(WorkerClient):
@@ -10,8 +9,10 @@ class Listening(WorkerClient):
 
     def __init__(self) -> None:
         super().__init__(WorkerOptions(), name="tests")
-        self.asked: list[InfillRequest] = []
+        self.asked: list[Request] = []
 
-    async def infill(self, request: InfillRequest, on_draft: OnDraft | None = None) -> WorkerAnswer:
+    async def ask(
+        self, request: Request, on_draft: OnDraft | None = None, deadline: Deadline | None = None
+    ) -> WorkerAnswer:
         self.asked.append(request)
-        return await super().infill(request, on_draft)
+        return await super().ask(request, on_draft, deadline)

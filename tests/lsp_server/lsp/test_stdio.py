@@ -8,8 +8,7 @@ from io import BytesIO
 
 import pytest
 
-from lsp_server.lsp.transports import MAX_UNREAD_BYTES
-from lsp_server.lsp.transports.framing import framed
+from lsp_server.lsp.transports import MAX_UNREAD_BYTES, framed
 from lsp_server.lsp.transports.stdio import StdioWriter, read_in_thread
 from tests.workers import PATIENCE_S
 
@@ -52,10 +51,10 @@ def test_an_editor_that_lets_too_much_pile_up_counts_as_gone(caplog: pytest.LogC
         os.close(reading)  # which ends the writing
 
 
-@pytest.mark.parametrize("between", [b"", b"Content-Length: 99999999999\r\n\r\n{}", b"x" * 20_000 + b"\r\n"])
-async def test_each_message_is_passed_on_and_the_end_is_told(between: bytes) -> None:
+@pytest.mark.parametrize("end", [b"", b"Content-Length: 99999999999\r\n\r\n{}", b"x" * 20_000 + b"\r\n"])
+async def test_each_message_is_passed_on_and_the_end_is_told(end: bytes) -> None:
     ended, received = asyncio.Event(), []
-    read_in_thread(BytesIO(framed(b"{}") + between + framed(b"[]")), received.append, ended.set)
+    read_in_thread(BytesIO(framed(b"{}") + framed(b"[]") + end), received.append, ended.set)
     async with asyncio.timeout(10):
         await ended.wait()
     assert received == [b"{}", b"[]"]

@@ -5,9 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from lsp_server.lsp.transports import MAX_QUEUED_BYTES, ByteWriter, Conversation, tcp
+from lsp_server.lsp.transports import MAX_QUEUED_BYTES, ByteWriter, Conversation, framed, tcp
 from lsp_server.lsp.transports.address import ListenAddress
-from lsp_server.lsp.transports.framing import framed
 from tests.workers import until
 
 

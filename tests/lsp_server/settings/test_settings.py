@@ -200,7 +200,7 @@ def test_schema_describes_every_setting() -> None:
     assert all({"description", "default", "scope"} <= entry.keys() for entry in schema["properties"].values())
     names = dict(zip(Settings.__struct_fields__, Settings.__struct_encode_fields__, strict=True))
     of_machine = {name for name, entry in schema["properties"].items() if entry["scope"] == "machine"}
-    assert of_machine == {names[name] for name in USER_ONLY} | {"statistics", "refine", "shadow"}
+    assert of_machine == {names[name] for name in USER_ONLY} | {"statistics", "shadow"}
     assert {"model", "device", "dtype", "server", "partner", "trustWorkspace"} <= of_machine
     assert "$ref" not in str(schema)
     assert set(Settings.__struct_fields__) >= STARTUP >= USER_ONLY
@@ -224,10 +224,9 @@ def test_servers_token_is_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings_of(parser.parse_args(["--plain-http"]))[0].server.plain_http
 
 
-OFF: dict[str, object] = {"refine": "off", "shadow": {"sample": 0.0}, "context": {"enabled": False}}
+OFF: dict[str, object] = {"shadow": {"sample": 0.0}, "context": {"enabled": False}}
 OFF |= {"prefetch": False, "statistics": "off"}
 ON = {
-    "refine is not switched on": {"refine": "unsure"},
     "shadow.sample is not raised": {"shadow": {"sample": 1}},
     "context.enabled is not switched on": {"context": {"enabled": True}},
     "prefetch is not switched on": {"prefetch": True},
@@ -269,11 +268,11 @@ def test_only_the_user_names_a_partner() -> None:
 def test_partners_token_is_no_setting() -> None:
     partner = {"URL": "http://localhost:8080", "MODEL": "gemma", "KIND": "chat", "PLAIN_HTTP": "true", "TOKEN": "hush"}
     found = {f"INFILL_LS_PARTNER_{name}": value for name, value in partner.items()}
-    layers, problems = environment_layers(found | {"INFILL_LS_REFINE": "unsure", "INFILL_LS_SHADOW_SAMPLE": "0.1"})
+    layers, problems = environment_layers(found | {"INFILL_LS_SHADOW_SAMPLE": "0.1"})
     settings, others = resolve(layers)
     assert problems + others == []
     assert settings.partner == PartnerSettings("http://localhost:8080", "gemma", "chat", True)
-    assert (settings.refine, settings.shadow.sample) == ("unsure", 0.1)
+    assert settings.shadow.sample == 0.1
     assert "hush" not in repr(settings)
 
 

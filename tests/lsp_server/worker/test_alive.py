@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from inference.messages import ErrorCode, Status
-from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions, alive
+from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
 from lsp_server.worker.failure import SilentError
 from lsp_server.worker.processes import pid_of
 from tests.workers import fill, kill, until
 
 BOUND_S = 30.0
-"""Far less than `alive.LOADING_ANSWER_S`: a stopped process is not waited for so long."""
+"""Far less than `LOADING_ANSWER_S`: a stopped process is not waited for so long."""
 
 
 async def started(client: WorkerClient) -> int:
@@ -26,7 +26,7 @@ async def started(client: WorkerClient) -> int:
 
 async def test_a_worker_stopped_while_it_starts_is_reported(own_folder: Path) -> None:
     async with WorkerClient(WorkerOptions(), name="tests") as client:
-        waiting = asyncio.create_task(alive.loaded(client))
+        waiting = asyncio.create_task(client.load())
         pid = await started(client)
         os.kill(pid, signal.SIGSTOP)
         stopped = time.monotonic()
@@ -43,7 +43,7 @@ async def test_a_worker_stopped_while_it_starts_is_reported(own_folder: Path) ->
 
 async def test_request_waiting_for_a_stopped_load_fails(own_folder: Path) -> None:
     async with WorkerClient(WorkerOptions(), name="tests") as client:
-        waiting = asyncio.create_task(alive.answer(client, fill()))
+        waiting = asyncio.create_task(client.ask(fill()))
         await until(lambda: client.state is ClientState.LOADING)
         pid = await started(client)
         os.kill(pid, signal.SIGSTOP)
@@ -58,7 +58,7 @@ async def test_request_waiting_for_a_stopped_load_fails(own_folder: Path) -> Non
 async def test_a_worker_that_goes_on_while_it_is_asked_is_waited_for(own_folder: Path) -> None:
     seen: list[Status] = []
     async with WorkerClient(WorkerOptions(), name="tests", on_status=seen.append) as client:
-        waiting = asyncio.create_task(alive.loaded(client))
+        waiting = asyncio.create_task(client.load())
         await until(lambda: client.state is ClientState.LOADING)
         pid = await started(client)
         os.kill(pid, signal.SIGSTOP)
@@ -67,12 +67,12 @@ async def test_a_worker_that_goes_on_while_it_is_asked_is_waited_for(own_folder:
         await waiting
         assert client.state in (ClientState.READY, ClientState.BUSY)
         assert [status.progress for status in seen] == sorted(status.progress for status in seen)
-        await alive.loaded(client)  # at once, now that the model is there
+        await client.load()  # at once, now that the model is there
 
 
 async def test_worker_that_dies_loading_is_not_restarted(own_folder: Path) -> None:
     async with WorkerClient(WorkerOptions(), name="tests") as client:
-        waiting = asyncio.create_task(alive.loaded(client))
+        waiting = asyncio.create_task(client.load())
         await until(lambda: client.state is ClientState.LOADING)
         kill(await started(client))
         with pytest.raises(WorkerFailure, match="while it loaded"):
@@ -89,6 +89,6 @@ async def test_a_model_that_cannot_be_resolved_is_named(
     async with WorkerClient(WorkerOptions(model), name="tests") as client:
         assert await client.status() is None
         with pytest.raises(WorkerFailure, match="^model: .* cannot be resolved: .*; give a folder") as failure:
-            await alive.loaded(client)
+            await client.load()
         assert failure.value.code is ErrorCode.MODEL
         assert model[:100].replace("\0", r"\x00") in str(failure.value)

@@ -30,7 +30,7 @@ from tests.workers import PATIENCE_S, RawClient, fill, is_alive, is_idle, kill, 
 async def test_a_fill_comes_back_under_the_callers_id(resident: WorkerPaths) -> None:
     drafts: list[Draft] = []
     async with WorkerClient(WorkerOptions(), name="tests") as client:
-        answer = await client.infill(fill("mine", drafts=True, candidates=2), drafts.append)
+        answer = await client.ask(fill("mine", drafts=True, candidates=2), drafts.append)
         assert {answer.done.id, *(c.id for c in answer.candidates), *(d.id for d in drafts)} == {"mine"}
         assert answer.done.outcome is Outcome.COMPLETE
         assert answer.candidates
@@ -71,25 +71,25 @@ async def test_where_no_log_can_be_written_fills_go_on(monkeypatch: pytest.Monke
         paths_of(options).folder.mkdir(mode=0o700)
         paths_of(options).spare_errors.mkdir()
         async with WorkerClient(options, name="tests") as client:
-            assert (await client.infill(fill())).candidates
+            assert (await client.ask(fill())).candidates
         for worker in (await survey("tests")).running:
             kill(worker.status.pid)
         paths_of(options).socket.unlink(missing_ok=True)
         async with WorkerClient(WorkerOptions("embedded", device="nowhere"), name="tests") as client:
             with pytest.raises(WorkerFailure, match="nowhere"):
-                await client.infill(fill())
+                await client.ask(fill())
 
 
 async def test_equal_ids_at_once_are_no_trouble(resident: WorkerPaths) -> None:
     async with WorkerClient(WorkerOptions(), name="tests") as client:
-        answers = await asyncio.gather(*(client.infill(fill("same")) for _ in range(5)))
+        answers = await asyncio.gather(*(client.ask(fill("same")) for _ in range(5)))
     assert [answer.done.id for answer in answers] == ["same"] * 5
 
 
 async def test_cancelling_the_task_stops_the_worker(resident: WorkerPaths) -> None:
     async with WorkerClient(WorkerOptions(), name="tests") as client:
         began = asyncio.Event()
-        task = asyncio.create_task(client.infill(long_fill(), lambda _: began.set()))
+        task = asyncio.create_task(client.ask(long_fill(), lambda _: began.set()))
         await began.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -97,7 +97,7 @@ async def test_cancelling_the_task_stops_the_worker(resident: WorkerPaths) -> No
         witness = await RawClient.open(resident)
         await witness.becomes(is_idle)
         witness.close()
-        assert (await client.infill(fill())).done.outcome is Outcome.COMPLETE
+        assert (await client.ask(fill())).done.outcome is Outcome.COMPLETE
 
 
 async def test_a_callback_that_fails_harms_only_its_caller(resident: WorkerPaths) -> None:
@@ -105,25 +105,25 @@ async def test_a_callback_that_fails_harms_only_its_caller(resident: WorkerPaths
         raise RuntimeError("cannot draw")
 
     async with WorkerClient(WorkerOptions(), name="tests") as client:
-        assert (await client.infill(fill(drafts=True), broken)).candidates
+        assert (await client.ask(fill(drafts=True), broken)).candidates
 
 
 @pytest.mark.parametrize("text", ["\ud800", "x" * (65 * 1024 * 1024)], ids=["lone surrogate", "too long"])
 async def test_what_cannot_be_sent_fails_alone(resident: WorkerPaths, text: str) -> None:
     async with WorkerClient(WorkerOptions(), name="tests") as client:
         with pytest.raises(WorkerFailure) as failure:
-            await client.infill(fill(segments=(Text(text), *fill().segments)))
+            await client.ask(fill(segments=(Text(text), *fill().segments)))
         assert failure.value.code is ErrorCode.BAD_REQUEST
-        assert (await client.infill(fill())).candidates
+        assert (await client.ask(fill())).candidates
 
 
 async def test_closing_fails_what_is_pending(resident: WorkerPaths) -> None:
     client = WorkerClient(WorkerOptions(), name="tests")
     began = asyncio.Event()
-    task = asyncio.create_task(client.infill(long_fill(), lambda _: began.set()))
+    task = asyncio.create_task(client.ask(long_fill(), lambda _: began.set()))
     await began.wait()
     await client.close()
-    for call in (task, client.infill(fill())):
+    for call in (task, client.ask(fill())):
         with pytest.raises(WorkerFailure) as failure:
             await call
         assert failure.value.code is ErrorCode.STOPPED
@@ -160,7 +160,7 @@ async def test_killed_worker_fails_pending_and_is_replaced(own_folder: Path) -> 
     states: list[tuple[ClientState, str]] = []
     async with WorkerClient(WorkerOptions(), name="tests", on_state=lambda *now: states.append(now)) as client:
         began = asyncio.Event()
-        task = asyncio.create_task(client.infill(long_fill(), lambda _: began.set()))
+        task = asyncio.create_task(client.ask(long_fill(), lambda _: began.set()))
         await began.wait()
         first = client.last_status
         kill(first.pid)
@@ -172,7 +172,7 @@ async def test_killed_worker_fails_pending_and_is_replaced(own_folder: Path) -> 
         assert client.state is ClientState.FAILED
         assert "ended" in client.reason
 
-        assert (await client.infill(fill())).candidates
+        assert (await client.ask(fill())).candidates
         assert client.last_status.pid != first.pid
         first_three = [state for state, _ in states if state is not ClientState.BUSY][:3]
         assert first_three == [ClientState.STARTING, ClientState.LOADING, ClientState.LOADING]
@@ -186,12 +186,12 @@ async def test_failed_load_is_not_retried_at_once(own_folder: Path) -> None:
     async with WorkerClient(WorkerOptions("./no-such-model"), name="tests", on_status=seen.append) as client:
         for _ in range(2):
             with pytest.raises(WorkerFailure, match="no-such-model") as failure:
-                await client.infill(fill())
+                await client.ask(fill())
             assert failure.value.code is ErrorCode.MODEL
         assert client.state is ClientState.FAILED
         await until(lambda: client.state is ClientState.BACKING_OFF)
         with pytest.raises(WorkerFailure, match="next try in") as failure:
-            await client.infill(fill())
+            await client.ask(fill())
         assert failure.value.code is ErrorCode.MODEL
         assert str(client.paths.log) in str(failure.value)
     assert WorkerState.FAILED in {status.state for status in seen}
@@ -202,7 +202,7 @@ async def test_a_process_that_cannot_start_is_explained(own_folder: Path, monkey
     monkeypatch.setenv("INFILL_LS_TRANSPORT", "pigeon")
     async with WorkerClient(WorkerOptions(), name="tests") as client:
         with pytest.raises(WorkerFailure, match="pigeon"):
-            await client.infill(fill())
+            await client.ask(fill())
         assert client.state in (ClientState.FAILED, ClientState.BACKING_OFF)
         assert "pigeon" in client.reason
 
@@ -214,7 +214,7 @@ async def test_a_process_that_cannot_start_is_explained(own_folder: Path, monkey
 async def test_a_model_no_command_can_name_is_explained(own_folder: Path, setting: str, told: str, name: str) -> None:
     async with WorkerClient(WorkerOptions(**{setting: name}), name="tests") as client:
         with pytest.raises(WorkerFailure, match=told):
-            await client.infill(fill())
+            await client.ask(fill())
 
 
 async def test_foreign_listener_is_replaced(own_folder: Path) -> None:
@@ -250,13 +250,13 @@ async def test_a_folder_that_others_can_enter_is_refused(own_folder: Path) -> No
     own_folder.chmod(0o755)
     async with WorkerClient(WorkerOptions(), name="tests") as client:
         with pytest.raises(WorkerFailure, match="chmod 700"):
-            await client.infill(fill())
+            await client.ask(fill())
 
 
 async def test_it_works_over_tcp(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INFILL_LS_TRANSPORT", "tcp")
     async with WorkerClient(WorkerOptions(), name="tests") as client:
-        assert (await client.infill(fill())).candidates
+        assert (await client.ask(fill())).candidates
         assert client.paths.socket.is_file()
         (worker,) = (await survey("tests")).running
         assert worker.status.clients == 1
@@ -274,7 +274,7 @@ async def test_text_typed_meanwhile_is_pinned_in_the_running_request(resident: W
 
         segments = (Text("x ="), Hole(max_tokens=12), Text("\n"))
         request = InfillRequest("typed", segments, max_steps=12, drafts=True, candidates=2)
-        answer = await client.infill(request, type_into)
+        answer = await client.ask(request, type_into)
     assert typed
     assert all(candidate.texts[0].startswith(" 40 + 2") for candidate in answer.candidates)
     assert answer.done.stats.canvases == 2

@@ -53,7 +53,7 @@ async def test_a_worker_that_does_not_come_back_is_named(own_folder: Path) -> No
             began = time.monotonic()
             async with WorkerClient(WorkerOptions(), name="tests") as other:
                 with pytest.raises(SilentError) as failure:
-                    await other.infill(fill())
+                    await other.ask(fill())
             assert time.monotonic() - began < BOUND_S
             asked = (["status"], ["status", "--json"], ["worker", "--stop"])
             shown, found, stop = await asyncio.gather(*(asyncio.to_thread(infill_ls, *words) for words in asked))

@@ -215,14 +215,11 @@ function M.refine()
   return found ~= nil
 end
 
---- The handler of `infill/refined`: the partner has improved a suggestion, or a recent fill.
----@param refined { uri: string, id: string?, range: lsp.Range? }
+--- The handler of `infill/refined`: the partner has improved a suggestion.
+---@param refined { uri: string, id: string }
 function M.on_refined(_, refined)
   local buf = vim.uri_to_bufnr(refined.uri)
-  if refined.range then
-    local said = 'the partner has something better for line %d; there, :Infill refine puts it in'
-    require('infill').notify(said:format(refined.range.start.line + 1), vim.log.levels.INFO)
-  elseif M.is_shown(buf) then
+  if M.is_shown(buf) then
     ask_again(buf)
   end
 end

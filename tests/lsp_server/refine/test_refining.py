@@ -1,4 +1,4 @@
-"""A partner's unfinished text never replaces a text; and when the partner is asked automatically.
+"""A partner's unfinished text never replaces a text, and recent fills keep their places.
 
 The session is real. Scripted workers stand in for the model's and the partner's, since a real one cuts by a clock.
 """
@@ -7,21 +7,23 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 from lsprotocol import types
 
-from lsp_server.actions.action import Action
-from lsp_server.actions.kinds import ActionKind, NotDone, holes_of
+from lsp_server import carve
+from lsp_server.actions.action import Action, ActionKind, NotDone, holes_of
+from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document
+from lsp_server.fill.feature import Taken
 from lsp_server.fill.pipeline import Budget
 from lsp_server.handlers import lifecycle
 from lsp_server.handlers.documents import did_change
-from lsp_server.inline import InlineRequest, InlineResult
+from lsp_server.inline import InlineRequest, InlineResult, InlineService
 from lsp_server.inline.suggestion import Cursor, Suggestion
 from lsp_server.lsp.capabilities import ClientFeatures
-from lsp_server.refine.comparison import NotRefined
+from lsp_server.refine.recent_fills import RecentFills
+from lsp_server.refine.refining import NotRefined, Refining
 from lsp_server.server import InfillServer
 from lsp_server.session import Session
 from lsp_server.settings.launch import partner_options
@@ -35,7 +37,6 @@ URI = "file:///a.py"
 TEXT = "x = \nprint(x)\n"
 PARTNER = {"url": "http://127.0.0.1:9", "kind": "chat"}
 PARTNERS = partner_options(Settings(partner=PartnerSettings(PARTNER["url"], kind="chat")))
-UNSURE = {"refine": "unsure"}
 BUDGET = Budget(1, 60_000, None)
 
 
@@ -50,17 +51,26 @@ class Scene:
     def found(self) -> list[Suggestion]:
         """What is known for the end of the first line."""
         request = InlineRequest(Cursor(4), BUDGET.from_now(), "???")
-        known = self.session.inline.ask_known(URI, request, lambda: self.session.snapshot(URI))
+        known = self.session.feature(InlineService).ask(URI, request)
         return [] if not isinstance(known, InlineResult) else [suggestion for suggestion, _ in known.found]
 
-    async def suggestion(self, worker: ScriptedWorker, text: str, at: int = 4, *, confidence: float = 0.4) -> str:
-        """The id of the suggestion that the worker makes, of which it is not sure."""
-        worker.fills, worker.confidence = [text], confidence
-        answer = self.session.inline.ask(URI, _request(at), lambda: self.session.snapshot(URI))
+    async def suggestion(self, worker: ScriptedWorker, text: str, at: int = 4) -> str:
+        """The id of the suggestion that the worker makes."""
+        worker.fills = [text]
+        answer = self.session.feature(InlineService).ask(URI, _request(at))
         assert not isinstance(answer, InlineResult)
         ((suggestion, _),) = (await answer).found
         worker.fills = None
         return suggestion.id
+
+    async def refine(self, suggestion_id: str) -> None:
+        await self.session.feature(Refining).suggestion(URI, suggestion_id)
+
+    async def accept_first(self) -> None:
+        """The user accepts the first suggestion."""
+        first, *_ = self.found()
+        self.session.feature(InlineService).accept(URI, first.id, None, None, "???")
+        self.replace(4, "x = " + first.text)
 
     def replace(self, end: int, text: str) -> None:
         """The user replaces the first characters of the document."""
@@ -72,10 +82,6 @@ class Scene:
 
 def _request(at: int) -> InlineRequest:
     return InlineRequest(Cursor(at), BUDGET.from_now(), "???", invoked=True)
-
-
-def refines() -> "list[asyncio.Task[Any]]":
-    return [task for task in asyncio.all_tasks() if task.get_name() == "refine"]
 
 
 @asynccontextmanager
@@ -96,29 +102,11 @@ async def scene(monkeypatch: pytest.MonkeyPatch, **settings: object) -> AsyncIte
 async def test_a_suggestion_stays_where_the_partners_text_was_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     async with scene(monkeypatch) as here:
         draft = await here.suggestion(here.model, "first(1)")
-        asking = asyncio.create_task(here.session.refining.suggestion(URI, draft))
+        asking = asyncio.create_task(here.refine(draft))
         await here.partner.until(lambda: bool(here.partner.requests))
         here.partner.answer_cut("fir")
         with pytest.raises(NotRefined, match=r"cut off.*deadlineMs\.invoked"):
             await asking
-        assert [each.id for each in here.found()] == [draft]
-
-
-@pytest.mark.parametrize(("confidence", "asked"), [(0.79, 1), (0.8, 0)])
-async def test_only_an_unsure_model_asks(monkeypatch: pytest.MonkeyPatch, confidence: float, asked: int) -> None:
-    async with scene(monkeypatch, **UNSURE) as here:
-        await here.suggestion(here.model, "first(1)", confidence=confidence)
-        assert len(refines()) == asked
-
-
-async def test_cut_text_is_not_offered_for_a_broken_draft(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with scene(monkeypatch, **UNSURE) as here:
-        draft = await here.suggestion(here.model, "first(1 +")
-        (refining_it,) = refines()
-        await here.partner.until(lambda: bool(here.partner.requests))
-        here.partner.answer_cut("first(1)")
-        await asyncio.wait([refining_it])
-        assert isinstance(refining_it.exception(), NotRefined)
         assert [each.id for each in here.found()] == [draft]
 
 
@@ -138,28 +126,45 @@ async def test_what_another_model_has_by_its_deadline_is_a_whole_text(monkeypatc
 async def _cut_off(worker: ScriptedWorker, client: WorkerClient, kind: ActionKind) -> tuple[str, ...]:
     """What an action makes of a selected statement where the worker answers at its deadline."""
     snapshot = Document(URI, "python", 1, "x = first(1)\n").snapshot()
-    action = Action(kind, snapshot, holes_of(kind, snapshot, "???", 0, 12))
-    asking = asyncio.create_task(action.filled(client, BUDGET.from_now(), None))
+    action = Action(kind, 0, 12, holes_of(kind, snapshot, "???", 0, 12))
+    asking = asyncio.create_task(action.filled(client, snapshot, BUDGET.from_now()))
     await worker.until(lambda: bool(worker.requests))
     worker.answer_cut("y = 2")
     return (await asking).texts
 
 
-async def test_partner_as_model_does_not_refine_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with scene(monkeypatch, model="partner", **UNSURE) as here:
-        await here.suggestion(here.partner, "first(1)")
-        assert refines() == []
-        assert len(here.partner.requests) == 1
+SPANS = "a = ???\nb = ???\n"
+FILLED = "a = one\nb = second\n"
 
 
-async def test_fills_that_are_taken_out_again_at_once_are_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with scene(monkeypatch, **UNSURE) as here:
-        snapshot = here.session.snapshot(URI)
-        (span,) = holes_of(ActionKind.REWORK, snapshot, "???", 0, 3)
-        here.session.refining.expect(snapshot, [span], ["y = 1"], 0.4)
-        here.replace(3, "y = 1")
-        (task,) = refines()
-        here.replace(5, "     ")
-        await asyncio.wait([task])
-        assert task.exception() is None
-        assert here.partner.requests == []
+def expecting(*texts: str) -> RecentFills:
+    """The editor was sent texts for both holes."""
+    snapshot = Document(URI, "python", 1, SPANS).snapshot()
+    fills = RecentFills()
+    fills.expect(Taken("it", 0, ""), snapshot, carve.markers(snapshot, "???"), texts)
+    return fills
+
+
+def test_an_edit_that_is_never_applied_is_given_up() -> None:
+    fills = expecting("one", "second")
+    assert fills.changed([Change(0, "", "x")], "other") is None
+    assert fills.changed([Change(0, "", "x")], FILLED) is None
+
+
+def test_a_hole_that_was_left_as_it_is_is_no_fill() -> None:
+    fills = expecting("one", "???")
+    assert fills.changed([Change(4, "???", "one")], "a = one\nb = ???\n")
+    assert fills.at(4) and fills.at(12) is None
+
+
+def test_a_fill_is_followed_through_edits_and_lost_with_its_text() -> None:
+    fills = expecting("one", "second")
+    taken = fills.changed([Change(12, "???", "second"), Change(4, "???", "one")], FILLED)
+    assert taken is not None and taken.id == "it"
+    later = "# above\n" + FILLED
+    fills.changed([Change(0, "", "# above\n")], later)
+    place = fills.at(8 + 5)
+    assert place is not None and place.of(later) == "one"
+    assert fills.at(0) is None
+    fills.changed([Change(12, "one", "")], "# above\na = \nb = second\n")
+    assert fills.at(12) is None

@@ -1,0 +1,132 @@
+"""A feature of a session, and what the session tells it. Knows no LSP types."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from lsp_server.carve import Span
+from lsp_server.documents.change import Change
+from lsp_server.documents.document import Snapshot
+from lsp_server.fill.pipeline import FROM_SCRATCH, Budget, FillOptions
+
+Trigger = Literal["typing", "asked", "action", "next edit"]
+"""Whether an answer appeared by itself, was requested at the cursor, by a command or code action, or is a next edit."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request that the model has just answered with `texts`, which took it `took_ms`."""
+
+    snapshot: Snapshot
+    spans: Sequence[Span]
+    texts: Sequence[str]
+    budget: Budget
+    marker: str
+    took_ms: float
+    options: FillOptions = FROM_SCRATCH
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The user sees an answer; it has the same `id` each time. `waited_ms`: since the request; None if remembered.
+
+    `asked` is None if the model was not asked for this, or the user has typed into the hole since.
+    """
+
+    id: str
+    trigger: Trigger
+    waited_ms: float | None = None
+    asked: Asked | None = None
+
+
+@dataclass(frozen=True)
+class Taken:
+    """The user accepted the answer `id`, as a whole or its start: `text` is now in the document, at `start`."""
+
+    id: str
+    start: int
+    text: str
+    is_whole: bool = True
+    is_refined: bool = False
+    """Whether the partner wrote it."""
+
+
+class Feature:
+    """Something that a session does with its documents. Ignores each event unless it overrides the method."""
+
+    is_computing = False
+    """Whether the user waits for it, or soon may."""
+
+    def opened(self, uri: str) -> None:
+        """A document was opened."""
+
+    def changed(self, uri: str, changes: Sequence[Change]) -> None:
+        """A document has changed; each change applies to the text after the previous one."""
+
+    def saved(self, uri: str) -> None:
+        """A document was saved."""
+
+    def closed(self, uri: str) -> None:
+        """A document was closed, or our copy of it can no longer be trusted. It may never have been opened."""
+
+    def shown(self, uri: str, shown: Shown) -> None:
+        """The user sees an answer."""
+
+    def taken(self, uri: str, taken: Taken) -> None:
+        """The user accepted an answer."""
+
+    def rejected(self, uri: str, answer_id: str) -> None:
+        """The user rejected an answer."""
+
+    async def ended(self) -> None:
+        """The session has ended."""
+
+
+_F = TypeVar("_F", bound=Feature)
+
+
+class Broadcast(Feature):
+    """All features of a session: each hears of every event, in the order in which they were added."""
+
+    def __init__(self) -> None:
+        self._all: list[Feature] = []
+
+    def add(self, feature: Feature) -> None:
+        """Adds a feature."""
+        self._all.append(feature)
+
+    def every(self, kind: type[_F]) -> list[_F]:
+        """The features of a class and its subclasses, in order."""
+        return [each for each in self._all if isinstance(each, kind)]
+
+    def opened(self, uri: str) -> None:
+        for each in self._all:
+            each.opened(uri)
+
+    def changed(self, uri: str, changes: Sequence[Change]) -> None:
+        for each in self._all:
+            each.changed(uri, changes)
+
+    def saved(self, uri: str) -> None:
+        for each in self._all:
+            each.saved(uri)
+
+    def closed(self, uri: str) -> None:
+        for each in self._all:
+            each.closed(uri)
+
+    def shown(self, uri: str, shown: Shown) -> None:
+        for each in self._all:
+            each.shown(uri, shown)
+
+    def taken(self, uri: str, taken: Taken) -> None:
+        for each in self._all:
+            each.taken(uri, taken)
+
+    def rejected(self, uri: str, answer_id: str) -> None:
+        for each in self._all:
+            each.rejected(uri, answer_id)
+
+    async def ended(self) -> None:
+        for each in self._all:
+            await each.ended()

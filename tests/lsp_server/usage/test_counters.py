@@ -1,0 +1,85 @@
+"""The file of counters: several writers, what is in its way, and forgetting."""
+
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+
+from lsp_server.cli import main
+from lsp_server.usage import store
+from lsp_server.usage.ledger import Ledger
+from lsp_server.usage.records import STATE_VARIABLE, Key, Pair, today, usage_file
+from tests.workers import until
+
+KEY = Key(today(), "python", "typing", "shown")
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
+    return usage_file()
+
+
+def test_concurrent_writers_lose_no_count(file: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: store.write(file, {KEY: 1}, []), range(40)))
+    assert store.read(file, 1) == ({KEY: 40}, [])
+    assert file.stat().st_mode & 0o077 == 0 and file.parent.stat().st_mode & 0o077 == 0
+
+
+def test_old_counts_are_neither_reported_nor_kept_for_ever(file: Path) -> None:
+    days = [(date.today() - timedelta(days=ago)).isoformat() for ago in (0, 40, store.KEPT_DAYS + 2)]
+    store.write(file, {KEY._replace(day=day): 1 for day in days}, [])
+    assert [key.day for key in store.read(file, 30)[0]] == days[:1]
+    assert len(store.read(file, 10_000)[0]) == 2
+
+
+@pytest.mark.parametrize("what", ["damaged", "pipe", "link", "folder"])
+async def test_what_is_in_the_way_is_told_once_and_left_alone(file: Path, what: str) -> None:
+    file.parent.mkdir(parents=True, mode=0o700)
+    elsewhere = file.with_name("elsewhere")
+    if what == "damaged":
+        file.write_bytes(b"no database, but long enough to be read as one" * 100)
+    elif what == "pipe":
+        os.mkfifo(file)
+    elif what == "link":
+        file.symlink_to(elsewhere)
+    else:
+        file.mkdir()
+    told: list[str] = []
+    ledger = Ledger(told.append)
+    ledger.count(KEY)
+    ledger.add(Pair(today(), "python", "one", "two", "nothing", 1.0))
+    await until(lambda: told)
+    assert str(file) in told[0] and "stats forget" in told[0] and "`statistics`" in told[0]
+    assert store.trouble_with(file)
+    assert not elsewhere.exists()
+    if what != "folder":
+        assert [each for each in store.forget(file) if each == file]
+        assert ledger.count(KEY) is None
+        await ledger.ended()
+        assert store.read(file, 1)[0] == {KEY: 2}, "what could not be written is not lost"
+
+
+def test_forgetting_deletes_the_files_of_earlier_versions_too(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store.write(file, {KEY: 3}, [])
+    old = [file.with_name(name) for name in ("usage.sqlite", "usage.sqlite-wal", "usage.sqlite.set-aside-1")]
+    for each in old:
+        each.touch()
+    assert main(["stats", "--json"]) == 0
+    (total,) = json.loads(capsys.readouterr().out)["total"]
+    assert (total["shown"], total["mean ms"]) == (3, None)
+    assert main(["stats", "forget"]) == 0
+    assert not [each for each in (file, *old) if each.exists()]
+    assert main(["stats"]) == 3
+
+
+def test_a_damaged_file_is_no_traceback(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.parent.mkdir(parents=True, mode=0o700)
+    file.write_bytes(b"no database, but long enough to be read as one" * 100)
+    for command in (["stats"], ["shadow", "report"]):
+        assert main(command) == 1
+        assert "stats forget" in capsys.readouterr().err
