@@ -8,7 +8,8 @@ from inference.engine.loaded_model import LoadedModel
 from inference.engine.middle import asking
 from inference.engine.middle.infilling import MiddleInfilling
 from inference.engine.next_edit.judging import NextEditing
-from inference.messages import Hole, HoleKind, InfillRequest, NextEditRequest, Text
+from inference.engine.next_edit.rewriting import EditRewriting
+from inference.messages import EditKind, Hole, HoleKind, InfillRequest, NextEditRequest, Text
 from inference.models.family import Family, MiddleFamily, Preparer
 from inference.models.properties import Properties
 
@@ -16,8 +17,12 @@ from inference.models.properties import Properties
 class Engine:
     """Fills the holes of requests. Not thread-safe: one thread drives all its iterators."""
 
-    def __init__(self, model: LoadedModel | Family) -> None:
-        """`model`: a family's model as models/registry.py loads it, possibly shared with other engines."""
+    def __init__(self, model: LoadedModel | Family, edits: EditKind | None = None) -> None:
+        """`model`: a family's model as models/registry.py loads it, possibly shared with other engines.
+
+        `edits` says how to ask an edit model, which then rewrites instead of judging.
+        """
+        self._edits = edits
         self.loaded = model if isinstance(model, LoadedModel) else LoadedModel.of(model)
         family = self.loaded.family
         self.model, self.dtype = family.name, family.dtype
@@ -49,8 +54,10 @@ class Engine:
             return MiddleInfilling(self.loaded, self._middle, request, deadline)
         return Infilling(self.loaded, request, deadline)
 
-    def next_edits(self, request: NextEditRequest, *, deadline: float | None = None) -> NextEditing:
+    def next_edits(self, request: NextEditRequest, *, deadline: float | None = None) -> NextEditing | EditRewriting:
         """The same for a request for the places that no longer fit after a change."""
+        if self._edits is not None:
+            return EditRewriting(self.loaded, self._edits, request, deadline)
         return NextEditing(self.loaded, request, deadline)
 
     def warm_up(self) -> None:

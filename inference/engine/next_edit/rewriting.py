@@ -1,0 +1,107 @@
+"""Rewrites the lines around the cursor with an edit model, the likeliest token each time.
+
+Most lines come back as they are, so their present tokens are the guesses that a pass verifies. It forgets wrong ones,
+so the text is the same without guesses (Stern et al., 2018, https://arxiv.org/abs/1811.03115).
+"""
+
+import re
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from typing import cast
+
+import torch
+
+from inference.engine.loaded_model import LoadedModel
+from inference.engine.middle.writer import Lookup
+from inference.engine.work import Work
+from inference.messages import Done, Edit, EditKind, NextEditRequest, NextEdits, Outcome
+from inference.models.edit_prompts import EditPrompt, prompt_for
+from inference.models.family import Context, MiddleFamily, common_start
+
+MOST_GUESSED = 16
+_MORE_TOKENS = 256
+"""A rewrite may have this many tokens more than its region."""
+_TAIL_TOKENS = 4
+
+_Event = NextEdits | Done
+
+
+class EditRewriting(Work[_Event]):
+    """The work on one request, as a generator: each step does at most one forward pass. Yields `NextEdits`, then Done.
+
+    `passes` counts those that wrote, and `written` is the text so far. An answer cut by the deadline is none.
+    """
+
+    def __init__(
+        self,
+        model: LoadedModel,
+        kind: EditKind,
+        request: NextEditRequest,
+        deadline: float | None,
+        most: int | None = None,
+    ) -> None:
+        """`deadline` is in seconds of `time.monotonic()`; `most` the guesses of a pass, as many as pay if None."""
+        super().__init__(deadline)
+        self._model, self._kind, self._request = model, kind, request
+        self._most = min(MOST_GUESSED, max(1, model.traits.free_rows - 1)) if most is None else most
+        self.passes, self.written = 0, ""
+
+    def _work(self) -> Generator[_Event | None, None, None]:
+        prompt = prompt_for(self._kind, self._request)
+        answer = "" if prompt is None else (yield from self._answer(prompt))
+        edits: tuple[Edit, ...] = ()
+        if prompt is not None and answer and (new := prompt.rewritten(answer)) != prompt.now:
+            edits = (Edit(prompt.start, prompt.start + len(prompt.now), new),)
+        yield NextEdits(self._request.id, edits)
+        yield Done(self._request.id, Outcome.DEADLINE if self._late() else Outcome.COMPLETE, self._counters.stats())
+
+    def _answer(self, prompt: EditPrompt) -> Generator[None, None, str | None]:
+        ids = self._encoded(prompt)
+        draft = self._model.vocabulary.encode(prompt.now.replace("\r\n", "\n").removeprefix(prompt.written))
+        with closing(self._model.family.open(ids)) as context:
+            if not (yield from self._encode(context, ids)):
+                return None
+            return (yield from self._written(context, draft, prompt.ends))
+
+    def _encoded(self, prompt: EditPrompt) -> list[int]:
+        """The prompt's tokens: its control texts are single ones where the model has them."""
+        vocabulary = self._model.vocabulary
+        known = {mark: id_ for mark in prompt.controls if (id_ := vocabulary.id_of(mark)) is not None}
+        parts = re.split("|".join(map(re.escape, known)), prompt.text) if known else [prompt.text]
+        marks = [known[mark] for mark in re.findall("|".join(map(re.escape, known)), prompt.text)] if known else []
+        ids = vocabulary.encode(parts[0])
+        for mark, part in zip(marks, parts[1:], strict=True):
+            ids += [mark, *vocabulary.encode(part)]
+        return ids
+
+    @torch.inference_mode()
+    def _written(
+        self, context: Context, draft: Sequence[int], ends: Sequence[str]
+    ) -> Generator[None, None, str | None]:
+        """The model's answer up to one of its ends; None if it is late or has no end."""
+        family, vocabulary = cast("MiddleFamily", self._model.family), self._model.vocabulary
+        room, lookup, place = len(draft) + _MORE_TOKENS, Lookup(draft), 0
+        writing = context.continuation(1, room + MOST_GUESSED)
+        ids, last = list[int](), list[int]()
+        while len(ids) < room and not self._late():
+            guessed = list(draft[place : place + self._most]) or lookup.guess(ids[-_TAIL_TOKENS:], self._most)
+            rows = writing.feed_rows(torch.tensor([[*last, *guessed]], dtype=torch.long, device=family.device))[0]
+            likeliest = rows.argmax(-1).tolist()
+            right = common_start(guessed, likeliest)
+            writing.trim(len(guessed) - right)
+            last = [likeliest[right]]
+            ids += [*guessed[:right], *last]
+            self.passes += 1
+            self.written = vocabulary.decode(ids)
+            if not family.end_ids.isdisjoint(ids) or any(end in self.written for end in ends):
+                return self.written
+            place = self._next_place(draft, place + right, ids, lookup)
+            yield None
+        return None
+
+    def _next_place(self, draft: Sequence[int], place: int, ids: Sequence[int], lookup: Lookup) -> int:
+        """Where the draft goes on: behind its token that was right, or behind the same tokens as the text's last."""
+        if draft[place : place + 1] == ids[-1:]:
+            return place + 1
+        following = lookup.guess(ids[-_TAIL_TOKENS:], len(draft))
+        return len(draft) - len(following) if following else len(draft)
