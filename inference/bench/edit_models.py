@@ -118,14 +118,18 @@ class Rewrite:
         return text.replace(self.now.rstrip("\n"), self.new.rstrip("\n"), 1)
 
     def on(self, region: str) -> str:
-        """Another region with the changes of those lines that it shares with this one."""
+        """Another region with those changes of this one whose lines have no other words there."""
         old, new, lines = (text.splitlines(keepends=True) for text in (self.now, self.new, region))
         same = SequenceMatcher(None, old, lines, autojunk=False).get_matching_blocks()
         where = {block.a + n: block.b + n for block in same for n in range(block.size)}
         for tag, i, j, k, m in reversed(SequenceMatcher(None, old, new, autojunk=False).get_opcodes()):
-            at = where.get(i, where[i - 1] + 1 if i - 1 in where else None)
-            if tag != "equal" and at is not None and [where.get(n) for n in range(i, j)] == [*range(at, at + j - i)]:
-                lines[at : at + j - i] = new[k:m]
+            start = where[i - 1] + 1 if i - 1 in where else where.get(i, None if i else 0)
+            end = where[j - 1] + 1 if j - 1 in where and j > i else where.get(j, len(lines) if j == len(old) else None)
+            if tag == "equal" or start is None or end is None or end < start:
+                continue
+            known = set(re.findall(r"\w+", "".join(old[i:j] + new[k:m])))
+            if known.issuperset(re.findall(r"\w+", "".join(lines[start:end]))):
+                lines[start:end] = new[k:m]
         return "".join(lines)
 
 
@@ -181,7 +185,7 @@ class Player:
 
     def play(self, scenario: Scenario, cursor: int) -> str:
         """The text once no offer comes."""
-        uri, text = self._begun(scenario), scenario.text
+        uri, text = self._begun(scenario, cursor), scenario.text
         for _ in range(_MOST_OFFERS):
             place = {"textDocument": {"uri": uri}, "position": position_of(text, cursor)}
             found = self._editor.ask("textDocument/copilotInlineEdit", place)["edits"]
@@ -197,26 +201,29 @@ class Player:
             del self._open[each]
         return text
 
-    def _begun(self, scenario: Scenario) -> str:
+    def _begun(self, scenario: Scenario, cursor: int) -> str:
         """The URI of the scenario's file, with its history behind it; other files' changes are made in those."""
-        uri, here = f"{_ROOT}/{scenario.path}", list[tuple[str, str]]()
-        text = scenario.text
+        uri, text = f"{_ROOT}/{scenario.path}", scenario.text
+        here, beside = list[tuple[int, str, str]](), list[Change]()
         for change in reversed(scenario.history):
             old, new = change.old.removesuffix("\n"), change.new.removesuffix("\n")
-            if new and text.count(new) == 1:
-                here.insert(0, (old, new))
-                text = text.replace(new, old)
-        for number, change in enumerate(scenario.history):
-            if (change.old.removesuffix("\n"), change.new.removesuffix("\n")) not in here:
-                other = f"file:///history{number}/{change.path}"
-                self._opened(other, scenario.language, change.old)
-                self._edit(other, change.old, change.new)
+            if new and new in text:
+                places = (match.start() for match in re.finditer(re.escape(new), text))
+                start = min(places, key=lambda at: abs(at - cursor))
+                here.insert(0, (start, old, new))
+                text = text[:start] + old + text[start + len(new) :]
+            else:
+                beside.insert(0, change)
+        for number, change in enumerate(beside):
+            other = f"file:///history{number}/{change.path}"
+            self._opened(other, scenario.language, change.old)
+            self._edit(other, 0, change.old, change.new)
         self._opened(uri, scenario.language, text)
-        for old, new in here:
-            self._edit(uri, old, new)
+        for each in here:
+            self._edit(uri, *each)
         if scenario.is_modified and not scenario.history:  # by an edit that left nothing
-            self._edit(uri, "", " ")
-            self._edit(uri, " ", "")
+            self._edit(uri, 0, "", " ")
+            self._edit(uri, 0, " ", "")
         return uri
 
     def _opened(self, uri: str, language: str, text: str) -> None:
@@ -224,9 +231,8 @@ class Player:
         self._editor.tell("textDocument/didOpen", {"textDocument": document})
         self._open[uri] = (1, text)
 
-    def _edit(self, uri: str, old: str, new: str) -> None:
+    def _edit(self, uri: str, start: int, old: str, new: str) -> None:
         text = self._open[uri][1]
-        start = text.index(old)
         places = {"start": position_of(text, start), "end": position_of(text, start + len(old))}
         self._become(uri, text[:start] + new + text[start + len(old) :], places, new)
 

@@ -11,7 +11,7 @@ from lsp_server.documents.change import Change
 from lsp_server.next_edit.members import calls, declaration, function_name, is_bound_in, statement, uses_of_member
 from lsp_server.next_edit.names import Name, Names, Role
 from lsp_server.next_edit.recent import Comparison
-from lsp_server.syntax.lines import end_of_text_before, word_before
+from lsp_server.syntax.lines import end_of_text_before, line_end, line_start, word_before
 
 _SHADOWING = frozenset({"let_declaration"})
 """Kinds of definitions that replace an earlier one of the same name."""
@@ -52,9 +52,11 @@ def after_renames(compared: Compared) -> Iterator[NextEdit]:
         old, new = compared.old.at(old_at), compared.new.at(at)
         if old is None or new is None or old.role != new.role:
             continue
+        if _became_many(compared, old, new):
+            continue
         if new.role is Role.MEMBER:
             yield from _edits(compared, uses_of_member(compared.old, compared.new, old, new), old, new)
-        elif new.binder is not None and not _became_many(compared, old, new):
+        elif new.binder is not None:
             yield from _edits(compared, _uses_of_binding(compared, old, new), old, new)
         elif new.role is Role.USE and _is_gone(compared.new, old.text) and compared.new.binder_of(new):
             uses = (name for name in compared.new.all(old.text) if name.role is Role.USE)
@@ -62,14 +64,19 @@ def after_renames(compared: Compared) -> Iterator[NextEdit]:
 
 
 def _became_many(compared: Compared, old: Name, new: Name) -> bool:
-    """Whether a parameter now takes several of what it was: its uses need more than the new name."""
-    if new.role is not Role.PARAMETER:
+    """Whether a parameter or a field now holds several of what it was: its uses need more than the new name."""
+    if new.role not in (Role.PARAMETER, Role.MEMBER) or new.above[0].type in compared.new.view.table.functions:
         return False
-    was, now = (
-        "".join(names.view.code(declaration(names, name)).replace(name.text, "", 1).split())
-        for names, name in ((compared.old, old), (compared.new, new))
-    )
-    return was != now and was.strip(":") in now and bool(_MANY.search(now)) and not _MANY.search(was)
+    was, now = _declared(compared.old, old), _declared(compared.new, new)
+    return was != now and bool(_MANY.search(now)) and not _MANY.search(was)
+
+
+def _declared(names: Names, name: Name) -> str:
+    """The declaration of a parameter, or the line of a field, without the name."""
+    text = names.view.text
+    line = text[line_start(text, name.start) : line_end(text, name.end)]
+    code = names.view.code(declaration(names, name)) if name.role is Role.PARAMETER else line
+    return "".join(code.replace(name.text, "", 1).split())
 
 
 def renamed_words(compared: Compared) -> set[tuple[tuple[str, ...], str]]:
