@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 MLX_VENV := .venv-mlx
 VLLM_VENV := .venv-vllm
 
-.PHONY: demo test test-e2e test-engine test-worker test-units test-bench test-training test-ci test-real test-editors test-mlx test-served storm dry-run-26b two-layers-26b check format pictures vsix clean
+.PHONY: demo test test-e2e test-engine test-worker test-units test-bench test-ci test-real test-editors test-mlx test-served storm dry-run-26b two-layers-26b check format pictures vsix clean
 
 # Waiting threads sleep instead of spinning: the worker, the tests and an editor share the cores.
 export OMP_WAIT_POLICY := PASSIVE
@@ -35,10 +35,6 @@ test-units: $(VENV)/.ready
 # The benchmarks, on small samples, and whether quality and memory are about right.
 test-bench: $(VENV)/.ready
 	$(BIN)/python -m pytest tests/inference/bench
-
-# Training in full, which `make test` tries in miniature.
-test-training: $(VENV)/.ready
-	$(BIN)/python -m pytest tests/inference/training
 
 # What `.ci/run` takes for a failure.
 test-ci: $(VENV)/.ready

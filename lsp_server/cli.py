@@ -22,10 +22,7 @@ _COMMANDS = {
     "shadow": ("lsp_server.commands.shadow", "compare the two models of shadow mode"),
     "doctor": ("lsp_server.commands.doctor", "check this machine and a file, and say what to do about problems"),
 }
-_FORWARDED = {
-    "bench": "measure: `infill-ls bench latency --help`",
-    "train": "train a checkpoint: `infill-ls train --help`",
-}
+_FORWARDED = {"bench": "measure: `infill-ls bench latency --help`"}
 
 
 EXIT_FAILED, EXIT_INTERRUPTED = 1, 130

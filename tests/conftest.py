@@ -21,6 +21,6 @@ settings.load_profile("ours")
 
 pytest_plugins = ["tests.workers"]
 
-collect_ignore = ["editors", "real", "served", "inference/bench", "inference/training", "test_ci.py"]
+collect_ignore = ["editors", "real", "served", "inference/bench", "test_ci.py"]
 """For targets of their own: `make test-editors` and `make test-served` install what they need, `make test-real`,
-`make test-bench`, `make test-training` and `make test-ci` take minutes."""
+`make test-bench` and `make test-ci` take minutes."""

@@ -197,7 +197,7 @@ def test_the_server_loads_no_torch() -> None:
 
 
 def test_the_worker_loads_no_lsp() -> None:
-    others = ("inference.bench", "inference.training", "inference.models.mlx.")  # the last needs an extra
+    others = ("inference.bench", "inference.models.mlx.")  # the last needs an extra
     names = [name for name in modules("inference") if not name.startswith(others)]
     assert not loaded_by(names) & {"lsprotocol", "pygls", "lsp_server", "tree_sitter"}
 

@@ -9,7 +9,7 @@ import pytest
 
 RUN = Path(__file__).parents[1] / ".ci" / "run"
 _MAKEFILE = """\
-test check test-real test-bench test-training test-ci test-mlx test-served:
+test check test-real test-bench test-ci test-mlx test-served:
 \t@echo ok
 test-editors:
 \t@{recipe}

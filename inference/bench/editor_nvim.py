@@ -95,7 +95,9 @@ def _presses(
     program: str, home: Path, environment: Mapping[str, str], keystrokes: int, model: str
 ) -> Sequence[Mapping[str, float]]:
     """The Lua recording: for each key press, the times (seconds since 1970) of its stages. Raises CannotRunError."""
-    file, plan, result = home / "bench.py", home / "plan.json", home / "result.json"
+    file = home / "bench.py"
+    plan = home / "plan.json"
+    result = home / "result.json"
     file.write_text("".join(_FUNCTION.format(number) for number in range(keystrokes + 1)))
     to_do = {
         "cmd": [*SERVER, "serve", "--model", model],

@@ -34,17 +34,14 @@ Task = TypeVar("Task")
 class SolveOptions:
     """How to fill. `length` is AUTO, ORACLE or a number of tokens; `steps` None takes the checkpoint's own number.
 
-    `continuations` False leaves out the candidates that the encoder writes, so that all come from canvases; `copying`
-    False leaves out the file's n-grams. `quick`: as for an automatic suggestion. `typed`: that many characters before
-    the hole are typed first, with an automatic suggestion at each.
+    `quick`: as for an automatic suggestion. `typed`: that many characters before the hole are typed first, with an
+    automatic suggestion at each.
     """
 
     length: str | int = AUTO
     steps: int | None = None
     seed: int = 0
-    continuations: bool = True
     quick: bool = False
-    copying: bool = True
     typed: int = 0
 
 
@@ -52,27 +49,17 @@ class Solver:
     """Fills tasks, one at a time, with one loaded model."""
 
     def __init__(self, engine: Engine, options: SolveOptions) -> None:
-        self._engine = _restricted(engine, options)
+        self._engine = engine
         self._options = options
 
     def using(self, options: SolveOptions) -> "Solver":
         """A solver with the same model and other options."""
         return Solver(self._engine, options)
 
-    @property
-    def copies(self) -> bool:
-        """Whether to mix likelihoods with the file's n-grams."""
-        return self._engine.loaded.properties.copying
-
-    @property
-    def continues(self) -> bool:
-        """Whether the encoder also writes candidates."""
-        loaded = self._engine.loaded
-        return loaded.traits.continuable_tokens > 0 and loaded.properties.continuations > 0
-
     def fill(self, task: InfillingTask) -> MeasuredFill:
         """Fills one task's hole. Raises RequestError if it does not fit on a canvas of this checkpoint."""
-        true, length = self._true_tokens(task), self._options.length
+        true = self._true_tokens(task)
+        length = self._options.length
         tokens = length if isinstance(length, int) else true if length == ORACLE else 0  # 0: the engine chooses
         hole = Hole(_kind(task), max(1, tokens), tokens, single_line=task.single_line)
         for missing in range(min(self._options.typed, len(task.parts.before)), 0, -1):
@@ -80,30 +67,23 @@ class Solver:
         began = time.perf_counter()
         request = _request(task, hole, self._options)
         events = [event for event in self._engine.infill(request) if isinstance(event, Candidate | Done)]
-        ms, found, done = (time.perf_counter() - began) * 1000, events[0], events[-1]
+        ms = (time.perf_counter() - began) * 1000
+        found = events[0]
+        done = events[-1]
         assert isinstance(done, Done)
         filled = ("", 0, 0) if isinstance(found, Done) else (found.texts[0], found.steps, found.tokens)
         return MeasuredFill(filled[0], filled[1], done.stats.steps, filled[2], true, ms)
 
     def _true_tokens(self, task: InfillingTask) -> int:
         """The number of open rows for the canonical solution, including the text that healing moved into the hole."""
-        loaded, request = self._engine.loaded, _request(task, Hole(_kind(task), single_line=task.single_line))
+        loaded = self._engine.loaded
+        request = _request(task, Hole(_kind(task), single_line=task.single_line))
         planner = Planner(loaded.vocabulary, loaded.properties, request)
-        slots, parts = planner.plan(planner.group_from(0), []).layout.holes[0], task.parts
+        slots = planner.plan(planner.group_from(0), []).layout.holes[0]
+        parts = task.parts
         before = parts.before.encode()
         healed = before[len(before) - slots.skip :].decode()
         return max(1, len(loaded.vocabulary.encode(healed + parts.solution)) - len(slots.forced))
-
-
-def _restricted(engine: Engine, options: SolveOptions) -> Engine:
-    """The same loaded model without the parts that the options leave out."""
-    if options.continuations and options.copying:
-        return engine
-    stated = engine.loaded.properties
-    count = stated.continuations if options.continuations else 0
-    return engine.using(
-        msgspec.structs.replace(stated, continuations=count, copying=stated.copying and options.copying)
-    )
 
 
 def _kind(task: InfillingTask) -> HoleKind:
@@ -125,7 +105,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measures and prints; returns the exit status."""
     args = argument_parser().parse_args(argv)
     try:
-        tasks = infilling_tasks.read(args.data, args.limit)
+        tasks = infilling_tasks.sample(infilling_tasks.read(args.data, args.limit), args.sample, args.seed)
         options = SolveOptions(args.length, args.steps, args.seed, quick=args.quick, typed=args.typed)
         results = run(tasks, _peer(args) if args.by else Solver(load_engine(args), options), args)
     except (TaskError, ModelError, RequestError, OSError, ValueError, httpx2.HTTPError) as error:
@@ -214,6 +194,7 @@ def argument_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="infill-ls bench infilling", description=__doc__)
     add_task_arguments(parser)
     parser.add_argument("--length", type=length, default=AUTO, metavar="auto|oracle|N", help="tokens in a hole")
+    parser.add_argument("--sample", type=positive, metavar="N", help="measure only N tasks, chosen by the seed")
     parser.add_argument("--steps", type=positive, metavar="N", help="take at most N denoising steps")
     parser.add_argument("--quick", action="store_true", help="as for a suggestion that nobody asked for")
     parser.add_argument(

@@ -5,6 +5,7 @@ write them. White space at both ends of a fill does not count.
 """
 
 import gzip
+import random
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -93,6 +94,14 @@ def read(file: Path, limit: int | None = None) -> list[InfillingTask]:
     return tasks
 
 
+def sample(tasks: Sequence[InfillingTask], count: int | None, seed: int) -> list[InfillingTask]:
+    """This many of the tasks, in order: the same for the same seed. None: all."""
+    if count is None or count >= len(tasks):
+        return list(tasks)
+    chosen = random.Random(seed).sample(range(len(tasks)), count)  # noqa: S311 - a sample, not a secret
+    return [tasks[number] for number in sorted(chosen)]
+
+
 def write(file: Path, tasks: Iterable[msgspec.Struct]) -> None:
     """Writes tasks or other cases, gzipped if the name ends in `.gz`. The same ones give the same bytes."""
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -162,7 +171,8 @@ class TaskResult(msgspec.Struct, frozen=True):
 
 def judged(task: InfillingTask, fill: MeasuredFill) -> TaskResult:
     """The result of a task with this fill."""
-    text, solution = fill.text, task.parts.solution
+    text = fill.text
+    solution = task.parts.solution
     scores = exact(text, solution), round(edit_similarity(text, solution), 4)
     counted = fill.steps, fill.passes, fill.tokens, fill.true_tokens
     return TaskResult(task.task_id, task.parts.completion(text), *scores, *counted, round(fill.ms, 2))
@@ -175,7 +185,8 @@ def exact(fill: str, solution: str) -> bool:
 
 def edit_similarity(fill: str, solution: str) -> float:
     """1 - Levenshtein distance / the longer length, in characters, ignoring white space at the ends; 1: the same."""
-    one, other = fill.strip(), solution.strip()
+    one = fill.strip()
+    other = solution.strip()
     longest = max(len(one), len(other))
     return 1.0 if longest == 0 else 1.0 - _distance(one, other) / longest
 

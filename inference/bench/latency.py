@@ -1,34 +1,185 @@
 """`infill-ls bench latency`: our engine against other ways to run the same weights, in one run.
 
-All sections measure one network on random tokens, which take as long as code; no stopping rule applies. It prints one
-JSON object as its last line. The figures are medians; compare ratios, not machines.
+All sections measure one network, a checkpoint's or one of random weights, on random tokens, which take as long as code;
+no stopping rule applies. It prints one JSON object as its last line. The figures are medians; compare ratios, not
+machines.
 """
 
 import argparse
 import json
+import statistics
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
+import psutil
 import torch
 
-from inference.bench import latency_network
-from inference.bench.latency_network import MeasuredNetwork
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.layout import OPEN, Row
-from inference.engine.search.denoise import Denoising
-from inference.engine.search.sampler import MaskNoise, Noise, UniformNoise
-from inference.models.diffusion_gemma.adapter import EncodedContext
+from inference.engine.search.denoise import Denoising, MaskNoise, Noise, UniformNoise
+from inference.models import devices, registry
+from inference.models.diffusion_gemma import recorded
+from inference.models.diffusion_gemma.adapter import DiffusionGemma, EncodedContext
+from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.prefix_cache import PrefixCache
+from inference.models.diffusion_gemma.stated import NO_VISION
 from inference.models.family import ModelError
-from inference.models.properties import SamplerSettings
+from inference.models.properties import Properties, SamplerSettings
 
 _PREFIXES = (1024, 8192)
 _FLOOR_CANVAS = 256
 STEPS = 8
 LINE_TOKENS, SUFFIX_TOKENS = 8, 16
 _NEVER_STOP = {"stability": 1, "confidence": 1e-30}
+RELEASED_TEXT_CONFIG: dict[str, Any] = {
+    "vocab_size": 262_144,
+    "hidden_size": 2816,
+    "intermediate_size": 2112,
+    "num_hidden_layers": 30,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 8,
+    "head_dim": 256,
+    "global_head_dim": 512,
+    "num_global_key_value_heads": 2,
+    "sliding_window": 1024,
+    "num_experts": 128,
+    "top_k_experts": 8,
+    "moe_intermediate_size": 704,
+    "max_position_embeddings": 262_144,
+}
+"""DiffusionGemma 26B-A4B, layer pattern 5 sliding : 1 full."""
+
+_SMALL_TEXT_CONFIG = RELEASED_TEXT_CONFIG | {
+    "vocab_size": 512,
+    "hidden_size": 64,
+    "intermediate_size": 48,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "global_head_dim": 32,
+    "num_global_key_value_heads": 1,
+    "num_experts": 8,
+    "top_k_experts": 2,
+    "moe_intermediate_size": 32,
+}
+"""The same layer pattern, small enough for tests on any machine."""
+
+RANDOM_SHAPES = {"26b": RELEASED_TEXT_CONFIG, "small": _SMALL_TEXT_CONFIG}
+
+
+@dataclass(frozen=True)
+class MeasuredNetwork:
+    """A network under measurement."""
+
+    name: str
+    network: Network
+    properties: Properties
+
+
+def from_checkpoint(model: str, device: str | None, dtype: str | None) -> MeasuredNetwork:
+    """The network of a checkpoint. Raises ModelError."""
+    family = DiffusionGemma.load(registry.find(model), device, dtype, lambda _fraction, _what: None)
+    return MeasuredNetwork(model, cast("Network", family.network), family.properties)
+
+
+def random_network(shape: str, device: str | None, dtype: str | None) -> MeasuredNetwork:
+    """Random weights of one of `RANDOM_SHAPES`, made on the device itself. Raises ModelError if they cannot fit."""
+    from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion, DiffusionGemmaTextConfig
+
+    place = devices.choose_device(device)
+    if shape == "26b" and place.type != "cuda":
+        raise ModelError("--random 26b needs a CUDA device with 64 GB: its weights alone are 52 GB")
+    precision = devices.precisions(dtype, place)[0]
+    if precision.name == devices.FOUR_BIT:
+        raise ModelError("random weights are not packed into 4 bits; give a checkpoint, or another --dtype")
+    text = DiffusionGemmaTextConfig(**RANDOM_SHAPES[shape])
+    config = DiffusionGemmaConfig(text_config=text, vision_config=NO_VISION)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(precision.dtype)
+    try:
+        with torch.device(place):
+            model: Any = DiffusionGemmaForBlockDiffusion(config)
+    finally:
+        torch.set_default_dtype(before)
+    model.eval()
+    model.set_attn_implementation("sdpa")
+    return MeasuredNetwork(f"random-{shape}", recorded.fastest(model), Properties())
+
+
+def left_to_right(prefixes: PrefixCache, prefix_ids: Sequence[int], count: int) -> Iterator[int]:
+    """The likeliest next token, `count` times; each `next` is one forward pass, the first also encodes the prefix.
+
+    The encoder is causal and lm_head is tied, so a DiffusionGemma can also write like this. It is the honest baseline
+    for the canvas: same weights, same prefix, no view of the text behind. Closing it frees its memory.
+
+    Raises ValueError without a prefix.
+    """
+    network, (*known, last) = prefixes.network, prefix_ids
+    prefix = prefixes.acquire(known)
+    try:
+        for _ in prefix.encode(known, seal=False):
+            pass
+        for _ in range(count):
+            hidden = network.encode(torch.tensor([[last]], device=network.device), prefix)
+            prefix.commit([last])
+            last = int(network.logits(hidden[0, -1]).argmax())
+            yield last
+    finally:
+        prefix.release()
+
+
+def milliseconds(work: Callable[[], object], device: torch.device, repeats: int = 5) -> float:
+    """The median time of `work` after a warm-up, including its queued work on the device."""
+    work()
+    times = []
+    for _ in range(repeats):
+        wait(device)
+        began = time.perf_counter()
+        work()
+        wait(device)
+        times.append((time.perf_counter() - began) * 1000)
+    return statistics.median(times)
+
+
+def wait(device: torch.device) -> None:
+    """Waits until the device has finished everything."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()
+
+
+def peak_bytes(device: torch.device) -> int:
+    """The peak of torch's allocations on CUDA; elsewhere the resident size of the process now."""
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    return int(psutil.Process().memory_info().rss)
+
+
+def bandwidth_bytes_per_s(device: torch.device, size_bytes: int) -> float:
+    """The memory bandwidth of a large copy, counting bytes read and bytes written."""
+    source = torch.empty(size_bytes, dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    return 2 * size_bytes / (milliseconds(lambda: target.copy_(source), device) / 1000)
+
+
+def step_bytes(network: Network, rows: int) -> int:
+    """How many bytes of weights one decoder pass over `rows` canvas rows must read: all but the unused experts.
+
+    Random rows use 1 - (1 - k/E)^rows of E experts, k each; the embedding is lm_head, and the encoder the decoder.
+    """
+    config = network.model.config.text_config
+    used = 1 - (1 - config.top_k_experts / config.num_experts) ** rows
+    total = 0.0
+    for name, parameter in network.model.model.decoder.named_parameters():
+        share = used if ".experts." in name else 1.0
+        total += share * parameter.numel() * parameter.element_size()
+    return int(total)
 
 
 def main(argv: Sequence[str] | None = None, lengths: Sequence[int] = _PREFIXES) -> int:
@@ -36,9 +187,9 @@ def main(argv: Sequence[str] | None = None, lengths: Sequence[int] = _PREFIXES) 
     args = argument_parser().parse_args(argv)
     try:
         measured = (
-            latency_network.random(args.random, args.device, args.dtype)
+            random_network(args.random, args.device, args.dtype)
             if args.random
-            else latency_network.from_checkpoint(args.model, args.device, args.dtype)
+            else from_checkpoint(args.model, args.device, args.dtype)
         )
     except ModelError as error:
         print(f"infill-ls: {error}", file=sys.stderr)
@@ -57,14 +208,13 @@ def measure(bench: "LatencyBench", lengths: Sequence[int] = _PREFIXES, *, quiet:
         "against_generate": lambda: against_generate(bench, usual),
         "against_left_to_right": lambda: against_left_to_right(bench, usual),
         "prefixes": lambda: prefixes(bench, sorted({min(longest, length) for length in lengths})),
-        "batches": lambda: batches(bench, usual),
         "floor": lambda: _floor(bench, usual),
     }
     for name, section in sections.items():
         result[name] = section()
         if not quiet:
             print(f"{name}: {json.dumps(_rounded(result[name]), indent=1)}", flush=True)
-    result["peak_bytes"] = latency_network.peak_bytes(bench.device)
+    result["peak_bytes"] = peak_bytes(bench.device)
     return _rounded(result)  # type: ignore[no-any-return]
 
 
@@ -72,10 +222,13 @@ class LatencyBench:
     """A network under measurement, and the random tokens it is measured on."""
 
     def __init__(self, measured: MeasuredNetwork) -> None:
-        self.measured, self.network, self.device = measured, measured.network, measured.network.device
+        self.measured = measured
+        self.network = measured.network
+        self.device = measured.network.device
         self.canvas_tokens = int(self.network.model.config.canvas_length)
         self._generator = torch.Generator().manual_seed(0)
-        mask, stream = measured.properties.mask_token_id, torch.Generator(self.device).manual_seed(0)
+        mask = measured.properties.mask_token_id
+        stream = torch.Generator(self.device).manual_seed(0)
         vocabulary_size = self.network.vocabulary_size
         self._noise: Noise = UniformNoise(vocabulary_size, stream) if mask is None else MaskNoise(mask, stream)
 
@@ -94,16 +247,16 @@ class LatencyBench:
             pass
         return context
 
-    def denoise(self, context: EncodedContext, hole: int, suffix: int, batch: int = 1, steps: int = STEPS) -> None:
-        """Takes `steps` steps on `batch` canvases, with `hole` tokens to fill and `suffix` pinned ones after them."""
+    def denoise(self, context: EncodedContext, hole: int, suffix: int) -> None:
+        """Takes steps on a canvas with `hole` tokens to fill and `suffix` pinned ones after them."""
         row = Row((OPEN,) * hole + tuple(self.ids(suffix)), ((0, 0, hole),))
-        canvas = CanvasBatch.of([row] * batch, self.device)
-        settings = SamplerSettings(max_steps=steps, **_NEVER_STOP)  # type: ignore[arg-type]
+        canvas = CanvasBatch.of([row], self.device)
+        settings = SamplerSettings(max_steps=STEPS, **_NEVER_STOP)  # type: ignore[arg-type]
         loop = Denoising(context, canvas, settings, self._noise)
         while not loop.finished:
             loop.step()
 
-    def generate(self, ids: Sequence[int], steps: int = STEPS) -> None:
+    def generate(self, ids: Sequence[int]) -> None:
         """Runs transformers' own loop over one canvas."""
         from transformers.models.diffusion_gemma.generation_diffusion_gemma import (
             DiffusionGemmaGenerationConfig,
@@ -113,18 +266,19 @@ class LatencyBench:
         times = {"t_min": 0.4, "t_max": 0.8, "stability_threshold": 1, "confidence_threshold": 1e-30}
         sampler = EntropyBoundSamplerConfig(entropy_bound=0.1)
         config: Any = DiffusionGemmaGenerationConfig(  # type: ignore[no-untyped-call]
-            max_new_tokens=self.canvas_tokens, max_denoising_steps=steps, sampler_config=sampler, **times
+            max_new_tokens=self.canvas_tokens, max_denoising_steps=STEPS, sampler_config=sampler, **times
         )
         self.network.model.generate(torch.tensor([list(ids)], device=self.device), generation_config=config)
 
     def ms(self, work: Callable[[], object], repeats: int = 5) -> float:
         """The median milliseconds of `work`."""
-        return latency_network.milliseconds(work, self.device, repeats)
+        return milliseconds(work, self.device, repeats)
 
 
 def against_generate(bench: LatencyBench, prefix: int) -> dict[str, Any]:
     """One single-line infill: our loop on the same canvas and on a tight one, prefix cold and warm, and `generate`."""
-    ids, cache = bench.ids(prefix), bench.cache()
+    ids = bench.ids(prefix)
+    cache = bench.cache()
     warm = bench.encoded(cache, ids)
     wide = bench.canvas_tokens - LINE_TOKENS
 
@@ -152,10 +306,12 @@ def against_generate(bench: LatencyBench, prefix: int) -> dict[str, Any]:
 
 def against_left_to_right(bench: LatencyBench, prefix: int) -> list[dict[str, Any]]:
     """Holes of several sizes, prefix warm on both sides: one canvas against one token after the other."""
-    ids, cache, found = bench.ids(prefix), bench.cache(), []
+    ids = bench.ids(prefix)
+    cache = bench.cache()
+    found = []
     context = bench.encoded(cache, ids)
     for hole in (8, 32, 64, 128):
-        one_by_one = bench.ms(lambda: list(latency_network.left_to_right(cache, ids, hole)), 3)  # noqa: B023
+        one_by_one = bench.ms(lambda: list(left_to_right(cache, ids, hole)), 3)  # noqa: B023
         canvas = bench.ms(partial(bench.denoise, context, hole, SUFFIX_TOKENS), 3)
         times = {"canvas_ms": canvas, "left_to_right_ms": one_by_one, "times_faster": one_by_one / canvas}
         speeds = {"canvas_tokens_per_s": hole / canvas * 1000, "left_to_right_tokens_per_s": hole / one_by_one * 1000}
@@ -168,7 +324,8 @@ def prefixes(bench: LatencyBench, lengths: Sequence[int]) -> list[dict[str, Any]
     """A keystroke at the end of a prefix: encoding all of it, against only the part missing from the cache."""
     found = []
     for length in lengths:
-        ids, cache = bench.ids(length), bench.cache()
+        ids = bench.ids(length)
+        cache = bench.cache()
         bench.encoded(cache, ids).close()
         cold = bench.ms(partial(_encode, bench, ids, 0), 3)
         warm = bench.ms(partial(_encode, bench, ids, 1, cache))
@@ -179,17 +336,6 @@ def prefixes(bench: LatencyBench, lengths: Sequence[int]) -> list[dict[str, Any]
 def _encode(bench: LatencyBench, ids: Sequence[int], typed: int, cache: PrefixCache | None = None) -> None:
     """Encodes a prefix and `typed` more tokens, reusing the cached part."""
     bench.encoded(cache or bench.cache(), [*ids, *bench.ids(typed)]).close()
-
-
-def batches(bench: LatencyBench, prefix: int) -> list[dict[str, Any]]:
-    """Several lengths side by side in one forward pass."""
-    context = bench.encoded(bench.cache(), bench.ids(prefix))
-    found = []
-    for size in (1, 4, 8):
-        ms = bench.ms(partial(bench.denoise, context, LINE_TOKENS, SUFFIX_TOKENS, batch=size)) / STEPS
-        found.append({"lengths": size, "ms_per_step": ms, "ms_per_step_and_length": ms / size})
-    context.close()
-    return found
 
 
 def _about(bench: LatencyBench) -> dict[str, Any]:
@@ -210,9 +356,9 @@ def _floor(bench: LatencyBench, prefix: int) -> dict[str, Any]:
     hole = _FLOOR_CANVAS // 4
     ms = bench.ms(lambda: bench.denoise(context, hole, _FLOOR_CANVAS - hole), 3) / STEPS
     context.close()
-    read = latency_network.step_bytes(bench.network, _FLOOR_CANVAS)
+    read = step_bytes(bench.network, _FLOOR_CANVAS)
     copied_bytes = 2 << 30 if bench.device.type == "cuda" else 256 << 20
-    bandwidth = latency_network.bandwidth_bytes_per_s(bench.device, copied_bytes)
+    bandwidth = bandwidth_bytes_per_s(bench.device, copied_bytes)
     floor_ms = read / bandwidth * 1000
     sizes = {"canvas_tokens": _FLOOR_CANVAS, "ms_per_step": ms, "step_bytes": read, "bandwidth_bytes_per_s": bandwidth}
     return {**sizes, "floor_ms": floor_ms, "times_floor": ms / floor_ms}
@@ -231,10 +377,7 @@ def argument_parser() -> argparse.ArgumentParser:
     """The benchmark's flags."""
     parser = argparse.ArgumentParser(prog="infill-ls bench latency", description=__doc__)
     parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER")
-    parser.add_argument("--random", choices=sorted(latency_network.RANDOM_SHAPES), help="random weights of a shape")
-    parser.add_argument(
-        "--random-26b", dest="random", action="store_const", const="26b", help="the same as --random 26b"
-    )
+    parser.add_argument("--random", choices=sorted(RANDOM_SHAPES), help="random weights of a shape")
     parser.add_argument("--device", metavar="NAME")
     parser.add_argument("--dtype", metavar="NAME")
     parser.add_argument("--json", action="store_true", help="print the JSON object only")

@@ -11,7 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 import psutil
@@ -22,7 +22,7 @@ from inference.bench.infilling_tasks import InfillingTask, TaskError
 from inference.engine import Engine
 from inference.messages import Candidate, Done, Hole, InfillRequest, Text
 from inference.models import registry
-from inference.models.family import Family, ModelError
+from inference.models.family import MiddleFamily, ModelError
 from inference.serving.faults import release_memory
 
 _TYPED, _MOST_TOKENS = 2, 32
@@ -77,7 +77,7 @@ def measured(engine: Engine, tasks: Sequence[InfillingTask], server: str | None)
         "lines": len(tasks),
         "memory_mb": psutil.Process().memory_info().rss >> 20,
         "ours": _shown(ours),
-        "pass_ms_by_rows": _passes(engine.loaded.family, tasks[0]),
+        "pass_ms_by_rows": _passes(cast("MiddleFamily", engine.loaded.family), tasks[0]),
     }
     if server:
         found["theirs"] = _shown(theirs)
@@ -123,7 +123,7 @@ def _of_server(server: str, task: InfillingTask, times: Times) -> None:
         _add(times, time.perf_counter() - began, read, written, typed)
 
 
-def _passes(family: Family, task: InfillingTask) -> dict[int, float]:
+def _passes(family: MiddleFamily, task: InfillingTask) -> dict[int, float]:
     """Milliseconds of a pass by its rows, including their logits: the fastest of some."""
     ids = family.tokenizer.encode(task.parts.before[-3000:], add_special_tokens=False).ids
     context = family.open(ids)

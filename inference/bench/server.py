@@ -89,7 +89,9 @@ class Typist:
     def __init__(self, editor: ScriptedEditor, line: int) -> None:
         self._editor = editor
         self._line = line // _HEIGHT * _HEIGHT + _LINE_IN_FUNCTION
-        self._column, self._shown, self._section = 0, "", ""
+        self._column = 0
+        self._shown = ""
+        self._section = ""
 
     def sections(self) -> dict[str, Callable[[], float]]:
         """What is measured, by name."""
@@ -147,7 +149,8 @@ class Typist:
             self._editor.type(self._line, self._column, rest)
         self._line += _HEIGHT + 1
         self._editor.type(self._line, 0, f"{text}\n")
-        self._section, self._column = section, len(text)
+        self._section = section
+        self._column = len(text)
         self._shown = self._editor.complete(self._line, self._column)
 
     def _key(self, character: str) -> float:

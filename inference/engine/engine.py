@@ -5,7 +5,7 @@ from typing import cast
 from inference.engine.canvas import prompt
 from inference.engine.infilling import Infilling
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.middle import asking
+from inference.engine.middle import prompt as middle_prompt
 from inference.engine.middle.infilling import MiddleInfilling
 from inference.engine.next_edit.judging import NextEditing
 from inference.engine.next_edit.rewriting import EditRewriting
@@ -25,12 +25,13 @@ class Engine:
         self._edits = edits
         self.loaded = model if isinstance(model, LoadedModel) else LoadedModel.of(model)
         family = self.loaded.family
-        self.model, self.dtype = family.name, family.dtype
+        self.model = family.name
+        self.dtype = family.dtype
         self.device = family.traits.runs_on or str(family.device)
         self.note = self.loaded.note
         self._middle = cast("MiddleFamily", family) if family.traits.fills_middle else None
         if self._middle is not None:
-            self.context_tokens = asking.context_tokens(self.loaded, self._middle)
+            self.context_tokens = middle_prompt.context_tokens(self.loaded, self._middle)
         else:
             self.context_tokens = prompt.context_tokens(self.loaded.vocabulary, self.loaded.properties)
 
@@ -82,8 +83,10 @@ class Engine:
 
 def usual_requests() -> list[InfillRequest]:
     """The most common requests: an automatic line, and a line and a block with three candidates."""
-    before, after = Text("import os\n\n\ndef main(path):\n    "), Text("\n" + "    print(path)\n" * 100)
-    line, block = (before, Hole(single_line=True), after), (before, Hole(kind=HoleKind.BLOCK), after)
+    before = Text("import os\n\n\ndef main(path):\n    ")
+    after = Text("\n" + "    print(path)\n" * 100)
+    line = (before, Hole(single_line=True), after)
+    block = (before, Hole(kind=HoleKind.BLOCK), after)
     return [
         InfillRequest("a line", line, quick=True, seed=0),
         InfillRequest("three lines", line, candidates=3, seed=0),

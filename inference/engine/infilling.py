@@ -17,12 +17,10 @@ from inference.engine.canvas.fills import Written
 from inference.engine.canvas.layout import Row
 from inference.engine.canvas.plan import Group, Plan, Planner
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.search import answers, continuations, length, length_probe, masked_rank, policy, pruning
-from inference.engine.search.continuations import Continued
-from inference.engine.search.denoise import Denoising, Start
-from inference.engine.search.effort import Effort
-from inference.engine.search.sampler import noise_of
-from inference.engine.search.unmasking import loop as loop_of
+from inference.engine.search import length, prune, rank
+from inference.engine.search.denoise import Denoising, Start, noise_of
+from inference.engine.search.length import Effort
+from inference.engine.search.unmask import loop as loop_of
 from inference.engine.work import Work
 from inference.messages import Candidate, Done, Draft, InfillRequest, Outcome
 from inference.models.family import Context, JointFamily, LengthSignal
@@ -36,7 +34,8 @@ class Infilling(Work[InfillEvent]):
     def __init__(self, model: LoadedModel, request: InfillRequest, deadline: float | None) -> None:
         """`deadline` is in seconds of `time.monotonic()`. Raises RequestError if the request makes no sense."""
         super().__init__(deadline)
-        self._model, self._request = model, request
+        self._model = model
+        self._request = request
         self._planner = Planner(model.vocabulary, model.properties, request, fills_canvas=model.fills_canvas)
         self._canvases = Canvases(self._planner)
         generator = torch.Generator(model.family.device)
@@ -46,10 +45,9 @@ class Infilling(Work[InfillEvent]):
             generator.manual_seed(request.seed)
         self._noise = noise_of(model.traits, model.properties, generator)
         self._effort = Effort.of(request, model.properties)
-        self._policy = policy.of(model.traits)
+        self._policy = rank.policy_of(model.traits)
         self._finished = max(self._policy.finished, self._effort.candidates)
         self._trials: list[Written] = []
-        self._written_passes = 0
         self._ends: list[float] = []
 
     def amend(self, hole: int, text: str) -> None:
@@ -64,7 +62,8 @@ class Infilling(Work[InfillEvent]):
             group, earlier = canvases.begin()
             yield from self._canvas(group, earlier, found)
             canvases.add(group, found)
-        most, complete = self._effort.candidates, not self._late()
+        most = self._effort.candidates
+        complete = not self._late()
         yield from canvases.candidates(self._request.id, most, self._counters.ms(), complete=complete)
         outcome = Outcome.DEADLINE if self._late() else Outcome.COMPLETE
         yield Done(self._request.id, outcome, self._counters.stats())
@@ -72,31 +71,20 @@ class Infilling(Work[InfillEvent]):
     def _canvas(self, group: Group, earlier: Sequence[str], found: list[RankedFill]) -> Iterator[InfillEvent | None]:
         """Fills one canvas behind the `earlier` fills; appends its answers to `found`, best first."""
         self._counters.canvases += 1
-        self._written_passes, self._ends = 0, []
+        self._ends = []
         with ExitStack() as stack:
             plan, context = yield from self._read(group, earlier, stack)
-            written, typed = yield from self._continue(context, plan, earlier)
-            if written:
-                yield None
-                agreeing = self._agreeing(written, plan)
-                ranked = answers.ranked(self._model, context, plan, agreeing, typed, quick=False) if agreeing else []
-                if self._effort.suffices(ranked):  # so no canvas has to be tried
-                    found += ranked
-                    if self._request.drafts:
-                        yield self._draft(found[0].written, plan, earlier)
-                    return
-                yield None
             yield from self._find_ends(context, plan)
-            rows = [plan.layout.compose(lengths) for lengths in self._lengths(context, plan)]
+            rows = [plan.layout.compose(lengths) for lengths in self._lengths(plan)]
             yield None
-            loop = self._denoising(context, plan, pruning.tried(rows, self._finished, self._model.traits.free_rows))
+            loop = self._denoising(context, plan, prune.tried(rows, self._finished, self._model.traits.free_rows))
             if not (yield from self._denoise(loop, context, plan, earlier)):
                 return
-            written = [*answers.standing(loop), *self._agreeing([*self._trials, *written], plan)]
-            known = yield from self._by_masking(context, plan, written, masked_rank.PARTS)
+            written = [*loop.standing, *self._agreeing(self._trials, plan)]
+            known = yield from self._by_masking(context, plan, written, rank.PARTS)
             if self._canvases.has_news and not self._agreeing(written, plan):
                 return
-            found += answers.ranked(self._model, context, plan, written, typed, quick=self._late(), known=known)
+            found += rank.ranked(self._model, context, plan, written, quick=self._late(), known=known)
             if self._request.drafts:
                 yield self._draft(found[0].written, plan, earlier, loop)
 
@@ -114,25 +102,8 @@ class Infilling(Work[InfillEvent]):
             stack.close()
         return plan, context
 
-    def _continue(
-        self, context: Context, plan: Plan, earlier: Sequence[str]
-    ) -> Generator[InfillEvent | None, None, Continued]:
-        """The model's token-by-token continuations, if requested."""
-        count = self._effort.continuations
-        if self._late() or not count or not continuations.wanted(self._model, plan):
-            return Continued([], 0.0)
-        kept = max(count, self._effort.candidates)
-        writing = continuations.write(self._model, context, plan, count, kept, self._effort.unended, self._late)
-        while True:
-            try:
-                written = next(writing)
-            except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]
-            self._written_passes += 1
-            yield self._draft(written, plan, earlier) if self._request.drafts else None
-
     def _agreeing(self, written: Sequence[Written], plan: Plan) -> list[Written]:
-        """The continuations that agree with text typed meanwhile, which only canvases have pinned."""
+        """Those that agree with text typed meanwhile."""
         holes = self._planner.request.holes[plan.group.first : plan.group.end]
 
         def agrees(one: Written) -> bool:
@@ -141,16 +112,13 @@ class Infilling(Work[InfillEvent]):
 
         return list(filter(agrees, written))
 
-    def _lengths(self, context: Context, plan: Plan) -> list[tuple[int, ...]]:
+    def _lengths(self, plan: Plan) -> list[tuple[int, ...]]:
         """The lengths to try, one per hole; as many choices as candidates are wanted, or as a good choice needs."""
-        holes, most = plan.layout.holes, self._policy.lengths(plan.layout.holes, self._model.properties.length_choices)
+        holes = plan.layout.holes
+        most = self._policy.lengths(plan.layout.holes, self._model.properties.length_choices)
         count = 1 if self._late() else max(self._effort.candidates, most)
         if self._model.traits.length_signal is LengthSignal.EXPAND_DELETE:
             choices = length.to_resize(holes, 1 if self._late() else self._effort.candidates)
-        elif self._model.traits.length_signal is LengthSignal.SLACK:
-            self._counters.steps += 1
-            curves = length_probe.slack_curves(self._model, context, plan.layout, self._noise)
-            choices = length.from_slack(curves, holes, count)
         elif self._late():
             choices = [length.usual(holes)]
         else:
@@ -160,8 +128,8 @@ class Infilling(Work[InfillEvent]):
 
     def _find_ends(self, context: Context, plan: Plan) -> Iterator[None]:
         """Asks where the hole ends, if fills are also ranked by that."""
-        if self._policy.by_masking and not self._late() and answers.weights_for(self._model, plan).end:
-            self._ends = length_probe.end_chances(self._model, context, plan)
+        if self._policy.by_masking and not self._late() and rank.weights_for(self._model, plan).end:
+            self._ends = rank.end_chances(self._model, context, plan)
             if self._ends:
                 self._counters.steps += 1
                 yield None
@@ -183,16 +151,16 @@ class Infilling(Work[InfillEvent]):
     ) -> Generator[InfillEvent | None, None, bool]:
         """Steps until the answer is stable or it is late. False if typed text disagrees: then it is filled again."""
         self._trials.clear()
-        pin = partial(pruning.pin, self._model, loop, plan)
+        pin = partial(prune.pin, self._model, loop, plan)
         while not loop.finished:
             loop.step()
             self._counters.steps += 1
-            if pruning.is_due(loop, plan, self._finished):
+            if prune.is_due(loop, plan, self._finished):
                 yield None
-                known = yield from self._by_masking(context, plan, answers.standing(loop), 1)
-                standing = pruning.prune(self._model, loop, context, plan, self._finished, known)
+                known = yield from self._by_masking(context, plan, loop.standing, 1)
+                standing = prune.prune(self._model, loop, context, plan, self._finished, known)
                 self._trials += standing if self._policy.keeps_trials else []
-            yield self._draft(answers.one_standing(loop, 0), plan, earlier, loop) if self._request.drafts else None
+            yield self._draft(loop.written(0), plan, earlier, loop) if self._request.drafts else None
             if self._canvases.has_news and not self._canvases.go_on(plan.group, earlier, pin):
                 return False
             if self._late():
@@ -206,8 +174,9 @@ class Infilling(Work[InfillEvent]):
         lines = all(hole.single_line for hole in plan.layout.holes)
         if not (self._policy.by_masking and lines) or len({tuple(one.ids) for one in written}) == 1:
             return None
-        weights, left = answers.weights_for(self._model, plan), 0 if self._late() else parts
-        scoring = masked_rank.scores(self._model, context, plan, written, weights, left, self._ends)
+        weights = rank.weights_for(self._model, plan)
+        left = 0 if self._late() else parts
+        scoring = rank.masked_scores(self._model, context, plan, written, weights, left, self._ends)
         while True:
             try:
                 next(scoring)
@@ -218,16 +187,12 @@ class Infilling(Work[InfillEvent]):
             if self._canvases.has_news and not self._agreeing(written, plan):
                 return None
             if left > 1 and self._late():
-                scoring, left = masked_rank.scores(self._model, context, plan, written, weights, 0, self._ends), 1
+                scoring = rank.masked_scores(self._model, context, plan, written, weights, 0, self._ends)
+                left = 1
             left -= 1
 
-    def _draft(self, shown: Written, plan: Plan, earlier: Sequence[str], loop: Denoising | None = None) -> Draft:
-        """The state of one canvas of `loop`, or, without one, the token-by-token continuation before any step."""
-        passes, sampler_steps = self._written_passes, self._model.properties.sampler.max_steps
-        if loop is not None:
-            steps = passes + loop.step_number, passes + loop.max_steps
-        else:
-            longest = max(hole.maximum for hole in plan.layout.holes)
-            steps = passes, longest + (self._effort.max_steps or sampler_steps)
+    def _draft(self, shown: Written, plan: Plan, earlier: Sequence[str], loop: Denoising) -> Draft:
+        """The current state of one canvas of `loop`."""
+        steps = (loop.step_number, loop.max_steps)
         holes = len(self._planner.request.holes)
         return answered.draft(self._model.vocabulary, self._request.id, steps, shown, plan, earlier, holes)

@@ -8,7 +8,7 @@ from typing import cast
 import torch
 
 from inference.engine.canvas import prompt
-from inference.engine.canvas.constraints import Constraints
+from inference.engine.canvas.batch import Constraints
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.messages import InfillRequest
 from inference.models.family import Family, MiddleFamily, Traits
@@ -76,7 +76,7 @@ class LoadedModel:
     def of(cls, family: Family) -> "LoadedModel":
         """The checkpoint's own settings. Never uses a likelihood that makes no sense."""
         stated = family.properties
-        control = (stated.mask_token_id, stated.slack_token_id, stated.expand_token_id, stated.delete_token_id)
+        control = (stated.mask_token_id, stated.expand_token_id, stated.delete_token_id)
         ends = cast("MiddleFamily", family).end_ids if family.traits.fills_middle else ()
         vocabulary = Vocabulary(family.tokenizer, [*(id_ for id_ in control if id_ is not None), *ends])
         constraints = Constraints(vocabulary, family.properties, family.traits.vocabulary_size, family.device)
@@ -85,7 +85,7 @@ class LoadedModel:
             return model
         if family.traits.fills_middle:
             return replace(model, traits=replace(family.traits, can_score=False), note=_NO_CODE)
-        without = replace(family.traits, can_score=False, continuable_tokens=0)
+        without = replace(family.traits, can_score=False)
         return replace(model, traits=without, note=_NOT_BELIEVED)
 
     @property

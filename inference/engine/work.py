@@ -78,8 +78,11 @@ class Work(Generator[_Event | None, None, None]):
         With a `share` of the time until the deadline, gives up as soon as it would take more than that. `row_s`: the
         time that the first canvas would take for each token of a prefix which `encode` does not read.
         """
-        left, began, unread = 0, time.monotonic(), len(ids) - context.reused_tokens
-        first_s, reads = began, False
+        left = 0
+        began = time.monotonic()
+        unread = len(ids) - context.reused_tokens
+        first_s = began
+        reads = False
         for left in context.encode():
             reads = True
             self._counters.encode_ms += (time.monotonic() - began) * 1000

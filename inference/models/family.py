@@ -30,8 +30,6 @@ class ModelError(Exception):
 class LengthSignal(StrEnum):
     """How a model signals the number of tokens a hole needs."""
 
-    SLACK = "slack"
-    """A special token fills the surplus rows of a hole."""
     EXPAND_DELETE = "expand/delete"
     """Two tokens add and remove rows in the middle of denoising, as in DreamOn."""
     NONE = "none"
@@ -48,8 +46,8 @@ class Traits:
     """V: rows of the logits. May be larger than the tokenizer's vocabulary."""
     can_score: bool
     """Whether `Context.log_probabilities` may be called."""
-    continuable_tokens: int
-    """The longest prefix and canvas together for which `Context.continuation` may be called; 0: never."""
+    continuable_tokens: int = 0
+    """The longest prompt and text together of a `MiddleFamily`."""
     runs_on: str = ""
     """The compute device, for users, if it differs from `Family.device`: "mlx:gpu"."""
     free_rows: int = 0
@@ -105,6 +103,9 @@ class MiddleFamily(Family, Protocol):
 
     Text that spells a control token stays text: only the family itself puts control tokens into a prompt.
     """
+
+    def open(self, prefix_ids: Sequence[int]) -> "MiddleContext":
+        """As `Family.open`."""
 
     end_ids: frozenset[int]
     """The tokens that end a fill: end of text or turn, and all prompt tokens. No fill contains one."""
@@ -166,18 +167,22 @@ class Context(Protocol):
         Behind an empty prefix, the first token has none: (n - 1,). Only with `Traits.can_score`.
         """
 
-    def continuation(self, count: int, room_tokens: int) -> "Continuation":
-        """Continues the prefix `count` times side by side, each by up to `room_tokens`.
-
-        Only within `Traits.continuable_tokens`, and behind a non-empty prefix or with a first token to feed.
-        """
-
     def close(self) -> None:
         """Frees the context's memory. May be called twice."""
 
 
+class MiddleContext(Context, Protocol):
+    """A prompt, and what a `MiddleFamily` writes behind it."""
+
+    def continuation(self, count: int, room_tokens: int) -> "Continuation":
+        """Continues the prompt `count` times side by side, each by up to `room_tokens`.
+
+        Only within `Traits.continuable_tokens`, and behind a non-empty prompt or with a first token to feed.
+        """
+
+
 class Continuation(Protocol):
-    """Several continuations of one prefix that grow token by token."""
+    """Several continuations of one prompt that grow token by token."""
 
     def feed(self, ids: "Tensor") -> "Tensor":
         """Appends (K, n) tokens, n may be 0 at first; the float32 logits (K, V) of the token that follows each."""
@@ -185,14 +190,11 @@ class Continuation(Protocol):
     def feed_rows(self, ids: "Tensor") -> "Tensor":
         """Appends (K, n) tokens in one causal pass; the float32 logits (K, n, V) after each of them.
 
-        The first call has one row more, (K, n + 1, V), at the front: the logits after the prefix itself.
+        The first call has one row more, (K, n + 1, V), at the front: the logits after the prompt itself.
         """
 
     def trim(self, count: int) -> None:
         """Forgets the last `count` fed tokens of every continuation, as if they had never been fed."""
-
-    def keep(self, parents: "Tensor") -> None:
-        """(K,) numbers of continuations: each becomes a copy of the one named at its place."""
 
 
 def common_start(one: Sequence[object], other: Sequence[object]) -> int:

@@ -21,7 +21,6 @@ class NoiseKind(StrEnum):
 MIN_CANVAS_TOKENS, MAX_CANVAS_TOKENS = 4, 4096
 MAX_CONTEXT_TOKENS = 1 << 20
 
-Count = Annotated[int, Meta(ge=0, le=64)]
 TokenId = Annotated[int, Meta(ge=0)]
 Slots = Annotated[int, Meta(ge=1, le=MAX_CANVAS_TOKENS)]
 CanvasTokens = Annotated[int, Meta(ge=MIN_CANVAS_TOKENS, le=MAX_CANVAS_TOKENS)]
@@ -45,10 +44,10 @@ class SamplerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     t_min: NotNegative = 0.4
     stability: Annotated[int, Meta(ge=0, le=MAX_STEPS)] = 1
     confidence: NotNegative = 0.005
-    method: Literal["entropy_bound", "entropy", "confidence", "margin", "p2"] = ENTROPY_BOUND
+    method: Literal["entropy_bound", "entropy", "confidence"] = ENTROPY_BOUND
     """Which rows a step writes. All but the first come from published masked-diffusion models, where a written row
-    stays: the rows of least entropy, likeliest token, or largest distance to the second likeliest; "p2" masks the least
-    sure rows again. The temperature falls from `t_max` to `t_min`; at 0 the likeliest token is taken.
+    stays: the rows of least entropy, or of the likeliest token. The temperature falls from `t_max` to `t_min`; at 0 the
+    likeliest token is taken.
     """
     schedule: Literal["linear", "rounded", "single"] = "linear"
     """How many rows such a step writes: as Dream's and Open-dLLM's samplers, as MDLM's, or one, as DreamOn's."""
@@ -83,13 +82,12 @@ class HoleSlots(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`infill.json`: information for infilling that `config.json` lacks.
 
-    `corruption` "mask" needs `mask_token_id`. `slack_token_id` pads a hole that is wider than its text. Tokens below
-    `first_text_token_id` never appear in a fill. `prompt` is "plain" or "chat" (see engine/canvas/prompt.py).
+    `corruption` "mask" needs `mask_token_id`. Tokens below `first_text_token_id` never appear in
+    a fill. `prompt` is "plain" or "chat" (see engine/canvas/prompt.py).
     """
 
     corruption: str = NoiseKind.UNIFORM.value
     mask_token_id: TokenId | None = None
-    slack_token_id: TokenId | None = None
     first_text_token_id: TokenId = 0
     max_prefix_tokens: Annotated[int, Meta(ge=1, le=MAX_CONTEXT_TOKENS)] = 8192
     canvas_tokens: CanvasTokens = 256
@@ -99,12 +97,6 @@ class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     prompt: Literal["plain", "chat"] = "plain"
     length_choices: Annotated[int, Meta(ge=1, le=64)] | None = None
     """How many lengths to try side by side for one answer. None: as many as suit the length signal (policy.py)."""
-    continuations: Count = 0
-    """How many token-by-token continuations to search for, at a pass per token, if the checkpoint is trained for it."""
-    enough: float | None = None
-    """The score that makes the best continuation final, without trying a canvas; None: canvases are always tried."""
-    quick_enough: float | None = None
-    """The same for an automatic request; None: the same score."""
     quick_steps: Steps = 8
     """The most denoising steps of an automatic request."""
     line_steps: Steps | None = None
@@ -120,9 +112,5 @@ class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     exact: bool = False
     """Whether each step recomputes every row, for models in which every row sees every row. Otherwise keys and values
     of unchanged rows are kept for some steps, and for the next request: several times faster, and nearly the same.
-    """
-    copying: bool = False
-    """Whether to mix likelihoods with the file's own text (engine/canvas/file_text.py). That helps a small checkpoint
-    with a short prefix; a large one that reads the whole file does so by itself.
     """
     sampler: SamplerSettings = SamplerSettings()

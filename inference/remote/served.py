@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
-from inference.engine.canvas.segments import text_and_holes
+from inference.engine.canvas.plan import text_and_holes
 from inference.engine.errors import CANNOT_JUDGE, RequestError
 from inference.engine.work import Counters
 from inference.messages import Candidate, Done, Draft, InfillRequest, NextEditRequest, Outcome, Request

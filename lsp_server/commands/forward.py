@@ -1,4 +1,4 @@
-"""`infill-ls bench`, `train` and `models pull`: runs programs of `inference`, which may import torch."""
+"""`infill-ls bench` and `models pull`: runs programs of `inference`, which may import torch."""
 
 import os
 import signal
@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib.util import find_spec
 
 from lsp_server.worker.processes import child_command
 
@@ -26,20 +25,12 @@ def bench(arguments: Sequence[str]) -> int:
     return _run(f"inference.bench.{arguments[0].replace('-', '_')}", arguments[1:])
 
 
-def train(arguments: Sequence[str]) -> int:
-    """Runs the training with these arguments; returns its exit status."""
-    return _run("inference.training", arguments)
-
-
 def pull(arguments: Sequence[str]) -> int:
     """Downloads a model; returns its exit status. The hub's client must report nothing about its user."""
     return _run("inference.models.pull", arguments, HF_HUB_DISABLE_TELEMETRY="1")
 
 
 def _run(module: str, arguments: Sequence[str], **environment: str) -> int:
-    if find_spec(module) is None:
-        print("infill-ls: this runs from a checkout of infill-ls; the package leaves it out", file=sys.stderr)
-        return EXIT_USAGE
     with subprocess.Popen(child_command(module, *arguments), env={**os.environ, **environment}) as program:
         signal.signal(signal.SIGTERM, lambda *_: program.terminate())
         try:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from inference.bench.latency_network import RELEASED_TEXT_CONFIG
+from inference.bench.latency import RELEASED_TEXT_CONFIG
 from inference.models.diffusion_gemma.stated import NO_VISION
 
 TWIN = Path(__file__).parents[1] / "data" / "twin"

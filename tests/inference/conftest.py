@@ -16,7 +16,7 @@ from tests.workers import RawClient
 
 @pytest.fixture(scope="session")
 def embedded() -> Engine:
-    """The checkpoint that ships: mask corruption, slack token, plain prompt."""
+    """The checkpoint that ships: mask corruption, plain prompt."""
     return Engine(registry.load())
 
 
@@ -36,7 +36,7 @@ def random_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def released(random_folder: Path) -> Engine:
-    """Random weights of the released kind: uniform corruption, no slack token, chat prompt, several experts."""
+    """Random weights of the released kind: uniform corruption, chat prompt, several experts."""
     return Engine(registry.load(str(random_folder), device="cpu"))
 
 

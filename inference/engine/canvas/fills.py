@@ -41,7 +41,8 @@ def texts(
 def values(vocabulary: Vocabulary, ids: Sequence[int], span: HoleRows, hole: Slots) -> list[bytes]:
     """The bytes of a hole's rows with what healing moved there; a line break ends a single-line hole in mid-token."""
     first, _, end = span
-    found, before = list[bytes](), 0
+    found = list[bytes]()
+    before = 0
     for id_ in ids[first:end]:
         value = vocabulary.bytes_of([id_])
         at = max(0, hole.given - before)
@@ -60,13 +61,17 @@ def pieces(
 
     `confidences` (W,) belong to the rows of the canvas. Tokens that hold half a character join the next one.
     """
-    skip, pending, lowest = hole.skip, b"", 1.0
+    skip = hole.skip
+    pending = b""
+    lowest = 1.0
     found: list[tuple[str, float]] = []
     for row, value in enumerate(values(vocabulary, ids, span, hole), span[0]):
         skip, value = max(0, skip - len(value)), value[skip:]
-        pending, lowest = pending + value, min(lowest, confidences[row])
+        pending = pending + value
+        lowest = min(lowest, confidences[row])
         text = pending.decode("utf-8", errors="ignore")
         if text and text.encode() == pending:
             found.append((text, lowest))
-            pending, lowest = b"", 1.0
+            pending = b""
+            lowest = 1.0
     return tuple(text for text, _ in found), tuple(confidence for _, confidence in found)

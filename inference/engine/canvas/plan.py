@@ -1,4 +1,5 @@
-"""Plans the canvases of a request: which holes share one, what is pinned on it, where each hole's tokens start.
+"""Plans the canvases of a request: its texts and holes, which share a canvas, what is pinned, where each hole starts.
+tokens start.
 
 Nearby holes share a canvas and are filled together; the others follow, each canvas seeing the fills of those before it.
 Healing: a hole starts one token early, so that text like `x = ` does not end in half a token; the first row of the hole
@@ -9,13 +10,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from inference.engine.canvas import cutting, prompt
-from inference.engine.canvas.file_text import FileText
 from inference.engine.canvas.layout import Layout, Pinned, Slots
-from inference.engine.canvas.segments import text_and_holes
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.errors import RequestError
-from inference.messages import Hole, InfillRequest
+from inference.messages import MAX_STEPS, Hole, InfillRequest, Text
 from inference.models.properties import Properties
 
 _SUFFIX_TOKENS = 16
@@ -23,6 +24,47 @@ _SUFFIX_TOKENS = 16
 
 _LEAST_SHARE = 0.5
 """Holes give up to this share of their slots, so that more of them fit on one canvas and are filled together."""
+
+
+@dataclass(frozen=True)
+class TextAndHoles:
+    """A request's segments as alternating texts and holes: `texts[i]` precedes `holes[i]`, with one more at the end."""
+
+    texts: tuple[str, ...]
+    holes: tuple[Hole, ...]
+
+    def pinned(self, number: int, text: str) -> "TextAndHoles":
+        """The same with `text`, now typed there, at the start of a hole. Raises RequestError without such a hole."""
+        holes = list(self.holes)
+        if not 0 <= number < len(holes):
+            raise RequestError(f"the request has no hole {number}")
+        holes[number] = msgspec.structs.replace(holes[number], starts_with=text, text="", strength=1.0)
+        return TextAndHoles(self.texts, tuple(holes))
+
+
+def text_and_holes(request: InfillRequest) -> TextAndHoles:
+    """Joins neighbouring texts. Raises RequestError if there is no hole or a hole's numbers make no sense."""
+    texts: list[list[str]] = [[]]
+    holes: list[Hole] = []
+    for segment in request.segments:
+        if isinstance(segment, Text):
+            texts[-1].append(segment.text)
+            continue
+        _check(segment)
+        holes.append(segment)
+        texts.append([])
+    if not holes:
+        raise RequestError("the request has no hole to fill")
+    if request.max_steps is not None and not 1 <= request.max_steps <= MAX_STEPS:
+        raise RequestError(f"max_steps is between 1 and {MAX_STEPS}, not {request.max_steps}")
+    return TextAndHoles(tuple(map("".join, texts)), tuple(holes))
+
+
+def _check(hole: Hole) -> None:
+    if hole.min_tokens < 1 or (hole.max_tokens and hole.max_tokens < hole.min_tokens):
+        raise RequestError(f"a hole of {hole.min_tokens} to {hole.max_tokens} tokens cannot be filled")
+    if not 0.0 <= hole.strength <= 1.0:
+        raise RequestError(f"a hole's strength is between 0 and 1, not {hole.strength}")
 
 
 @dataclass(frozen=True)
@@ -40,8 +82,6 @@ class Plan:
     prefix_ids: tuple[int, ...]
     layout: Layout
     group: Group
-    file_text: FileText | None = None
-    """The file's other text, if the checkpoint is small enough to benefit."""
 
 
 class Planner:
@@ -51,7 +91,9 @@ class Planner:
         self, vocabulary: Vocabulary, properties: Properties, request: InfillRequest, *, fills_canvas: bool = False
     ) -> None:
         """`fills_canvas`: wide canvases cost no more than narrow ones. Raises RequestError if it cannot be filled."""
-        self._vocabulary, self._properties, self._fills_canvas = vocabulary, properties, fills_canvas
+        self._vocabulary = vocabulary
+        self._properties = properties
+        self._fills_canvas = fills_canvas
         self.request = text_and_holes(request)
         for hole in self.request.holes:
             self._check_size(hole)
@@ -60,10 +102,13 @@ class Planner:
 
     def plan(self, group: Group, fills: Sequence[str], *, short: bool = False) -> Plan:
         """The canvas of a group, seeing the fills of all holes before it. `short`: with a prefix quick to read."""
-        frame, most = self._frame, self._properties.max_prefix_tokens
+        frame = self._frame
+        most = self._properties.max_prefix_tokens
         if short:
-            frame, most = self._short_frame, min(most, prompt.SHORT_PREFIX_TOKENS)
-        texts, holes = self.request.texts, self.request.holes
+            frame = self._short_frame
+            most = min(most, prompt.SHORT_PREFIX_TOKENS)
+        texts = self.request.texts
+        holes = self.request.holes
         before = "".join(text + fill for text, fill in zip(texts, fills[: group.first], strict=False))
         room = max(1, most - len(frame.before))
         ids = prompt.prefix(self._vocabulary, self._properties, before + texts[group.first], room)
@@ -74,10 +119,7 @@ class Planner:
             pinned, healed = self._between(number, last=number + 1 == group.end)
             parts.append(Pinned(pinned))
         width = self._properties.canvas_tokens
-        file_text = None
-        if self._properties.copying:
-            file_text = FileText.of(self._vocabulary, before + texts[group.first], texts[group.end])
-        return Plan(frame.before + ids, Layout(tuple(_shrunk(parts, width)), width), group, file_text)
+        return Plan(frame.before + ids, Layout(tuple(_shrunk(parts, width)), width), group)
 
     def pin_start(self, number: int, text: str) -> None:
         """From now on the fill of this hole begins with `text`, which the user typed or accepted there."""
@@ -166,13 +208,15 @@ class Planner:
         ids = tuple(self._vocabulary.encode(before.decode() + hole.text))
         forced: tuple[int, ...] = ()
         if not self._vocabulary.bytes_of(list(ids[:1])).startswith(before):
-            forced, ids = healed, tuple(self._vocabulary.encode(hole.text))
+            forced = healed
+            ids = tuple(self._vocabulary.encode(hole.text))
         self._room(len(forced + ids))
         if hole.strength == 0:
             given = len(before) + len(hole.text.encode())
             return Slots(0, 0, forced + ids, None, len(before), hole.single_line, (), 0.0, given)
         allowed = self._going_on(before, hole) if before and not forced else None
-        skip, strength = len(before), hole.strength
+        skip = len(before)
+        strength = hole.strength
         return Slots(len(ids), len(ids), forced, allowed, skip, hole.single_line, ids, strength, given=skip)
 
     def _going_on(self, start: bytes, hole: Hole) -> tuple[int, ...]:

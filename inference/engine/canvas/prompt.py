@@ -53,7 +53,8 @@ def frame(vocabulary: Vocabulary, properties: Properties, request: InfillRequest
     """
     eos = properties.eos_token_id
     eos = vocabulary.id_of("<eos>") if eos is None else eos
-    start, end = vocabulary.id_of("<|turn>"), vocabulary.id_of("<turn|>")
+    start = vocabulary.id_of("<|turn>")
+    end = vocabulary.id_of("<turn|>")
     if properties.prompt != "chat" or start is None or end is None:
         return Frame((), () if eos is None else (eos,))
     bos = vocabulary.id_of("<bos>")

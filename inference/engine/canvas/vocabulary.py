@@ -5,7 +5,6 @@ plain text. No normaliser is used (NFC, Qwen2's), because it would change text.
 """
 
 import bisect
-import re
 from array import array
 from collections.abc import Collection, Sequence
 from functools import cached_property
@@ -13,9 +12,6 @@ from functools import cached_property
 from tokenizers import AddedToken, Tokenizer, normalizers
 
 from inference.engine.canvas import cutting
-
-_LINES_KEPT, _LONGEST_LINE_KEPT = 16_384, 400
-"""How many lines' tokens to cache, some thirty files, and the most characters of such a line."""
 
 LINE_BREAKS = (b"\n", b"\r")
 
@@ -32,7 +28,7 @@ class Vocabulary:
     def __init__(self, tokenizer: Tokenizer, control_ids: Collection[int] = ()) -> None:
         """`tokenizer`: byte-level or with byte fallback; from now on special tokens in a text are text for it.
 
-        `control_ids` are special even if the tokenizer does not say so: slack, mask.
+        `control_ids` are special even if the tokenizer does not say so, such as a mask.
         """
         self._tokenizer = tokenizer
         self._tokenizer.encode_special_tokens = True
@@ -41,7 +37,6 @@ class Vocabulary:
             tokenizer.normalizer = None if self._byte_level else normalizers.Replace(" ", _SPACE)
         self._make_special(control_ids)
         added = self._tokenizer.get_added_tokens_decoder()
-        self._lines: dict[str, list[int]] = {}
         self.special_ids: tuple[int, ...] = tuple(id_ for id_, token in added.items() if token.special)
 
     def __len__(self) -> int:
@@ -54,17 +49,6 @@ class Vocabulary:
     def encode(self, text: str) -> list[int]:
         """The tokens of a text, without special tokens. Tokenises a long text in pieces, which may split a word."""
         return [id_ for piece in cutting.pieces(text) for ids in self._encoded([piece]) for id_ in ids]
-
-    def encode_lines(self, text: str) -> list[int]:
-        """The tokens of a text; encodes each line separately with the line breaks before it, and caches it."""
-        lines = re.findall(r"\n*[^\n]+|\n+", text)
-        if len(self._lines) > _LINES_KEPT:
-            self._lines.clear()
-        new = list({line for line in lines if line not in self._lines})
-        ids = dict(zip(new, self._encoded(new), strict=True))
-        found = [id_ for line in lines for id_ in (self._lines[line] if line in self._lines else ids[line])]
-        self._lines.update((line, ids[line]) for line in new if len(line) <= _LONGEST_LINE_KEPT)
-        return found
 
     def bytes_of(self, ids: list[int]) -> bytes:
         """The bytes of these tokens; special tokens have none."""

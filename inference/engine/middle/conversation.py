@@ -128,7 +128,8 @@ def _width(mark: re.Match[str]) -> int:
 
 def _first_closing(marks: list[re.Match[str]], start: int, quotes: tuple[str, ...]) -> re.Match[str] | None:
     """The first fence at the level of a block whose code begins at `start`, and outside of strings in `quotes`."""
-    depth, counts = 1, dict.fromkeys(quotes, 0)
+    depth = 1
+    counts = dict.fromkeys(quotes, 0)
     for mark in marks:
         for each in quotes:
             counts[each] += mark.string.count(each, start, mark.start())

@@ -1,45 +1,114 @@
 """Works on one request with a causal model: hole after hole, each seeing the text of all others.
 
-Each of several holes gets several texts; then it picks those that make the whole region likeliest.
+Each hole's prompt is read (prefill), as much of what stands around it as there is time for, and its texts are decoded.
+Each of several holes gets several texts; then those are picked that make the whole region likeliest (rerank).
 
 Each step makes at most one forward pass. Between two steps the worker can turn to another request, amend this one or
 stop it.
 """
 
 import time
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, suppress
+from dataclasses import replace
 from itertools import compress
 
 from inference.engine.canvas import answered, repetition
 from inference.engine.canvas.answered import Filled, RankedFill
 from inference.engine.canvas.fills import Written
-from inference.engine.canvas.plan import Group
+from inference.engine.canvas.plan import Group, TextAndHoles, text_and_holes
+from inference.engine.errors import RequestError
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.middle.branch import Branch, End
-from inference.engine.middle.branches import Branches
-from inference.engine.middle.choosing import MiddleChoosing
-from inference.engine.middle.reading import MiddleEvent
-from inference.engine.middle.writer import Lookup, Writer
-from inference.messages import MAX_CANDIDATES, Candidate, Done, InfillRequest, Outcome
-from inference.models.family import MiddleFamily
+from inference.engine.middle import question
+from inference.engine.middle.decode import Beam, Beams, Decoder, End, Lookup
+from inference.engine.middle.prompt import REACHES, PromptBuilder, Reach
+from inference.engine.work import Work
+from inference.messages import MAX_CANDIDATES, Candidate, Done, Draft, Hole, InfillRequest, Outcome
+from inference.models.family import MiddleContext, MiddleFamily, common_start
 
+MiddleEvent = Draft | Candidate | Done
+_SHARE = 0.75
+"""The share of the time until the deadline for reading."""
 _TEXTS = 3
 """How many texts to choose from for each of several holes."""
 _TEXTS_SHARE = 0.5
 """Writing them may take this share of the time until the deadline, divided equally among the holes."""
 _SPARE = 3
 """How many alternatives to try if the likeliest text is blank or repeats itself."""
+_CHOICE_TOKENS = 1_000
+"""The most tokens to read in order to choose."""
+_CHOICE_SHARE = 0.9
+"""No pass of the choice begins after this share of the time until the deadline."""
+_REGION_CHARACTERS = 2_000
+"""With more pinned text than this between the holes, reading the region takes too long."""
+_MARGIN = 1.0
+"""How much likelier another text must make the region, in nats; less is chance."""
 
 
-class MiddleInfilling(MiddleChoosing):
+class Region:
+    """The likelihood of everything from a request's first hole to its last, which decides between texts of its holes.
+
+    All that is one long fill, between the text in front of the first hole and the text behind the last."""
+
+    def __init__(self, model: LoadedModel, prompts: PromptBuilder, parts: TextAndHoles) -> None:
+        """Raises RequestError if the model cannot read all of it."""
+        self._vocabulary = model.vocabulary
+        self._inner = [*parts.texts[1:-1], ""]
+        kept = self._inside([hole.text if hole.strength == 0 else "" for hole in parts.holes])
+        most = question.tokens(kept) + sum(map(question.room, parts.holes))
+        around = TextAndHoles((parts.texts[0], parts.texts[-1]), (Hole(max_tokens=most),))
+        self.prompt = prompts.of(around, ("",), 0)
+        self._last = Beam(self.prompt, [], 0, b"")
+
+    def unread_tokens(self, number: int, fills: Sequence[str], texts: int) -> int:
+        """How many tokens to read in order to know the likelihood with so many texts for one hole."""
+        new = 0 if self._last.ids else len(self._vocabulary.encode(self._inside(fills)))
+        return new + texts * len(self._vocabulary.encode(self._inside(fills, number)))
+
+    def log_likelihood(
+        self, decoder: Decoder, fills: Sequence[str], is_late: Callable[[], bool] = lambda: False
+    ) -> Generator[None, None, float | None]:
+        """The log-probability of the region with these fills, and of its end; None if time runs out first.
+
+        Each `next` is a forward pass. `decoder` has read the prompt of `prompt`. The start that the region shares with
+        the last one is not read again. The text in front of the first hole counts, too: how it becomes tokens depends
+        on what follows.
+        """
+        ids = self._vocabulary.encode(self.prompt.given.decode() + self._inside(fills))
+        beam = self._last.until(common_start(self._last.ids, ids))
+        beam.prompt = replace(self.prompt, room=max(self.prompt.room, len(ids)))
+        beam.data = self._vocabulary.bytes_of(beam.ids)
+        for _ in decoder.read(beam, ids[len(beam.ids) :]):
+            yield
+            if is_late():
+                return None
+        self._last = beam
+        end = decoder.log_end(beam)
+        yield
+        return beam.total + end
+
+    def _inside(self, fills: Sequence[str], first: int = 0) -> str:
+        """The fills from number `first` on, with the pinned text between them."""
+        return "".join(fill + text for fill, text in zip(fills[first:], self._inner[first:], strict=True))
+
+
+class MiddleInfilling(Work[MiddleEvent]):
     """The work on one request: drafts if requested, then the candidates, best first, then Done."""
 
     def __init__(
         self, model: LoadedModel, family: MiddleFamily, request: InfillRequest, deadline: float | None
     ) -> None:
         """`deadline` is in seconds of `time.monotonic()`. Raises RequestError if the request makes no sense."""
-        super().__init__(model, family, request, deadline)
+        super().__init__(deadline)
+        self._model = model
+        self._family = family
+        self._request = request
+        self._parts = text_and_holes(request)
+        self._prompts = PromptBuilder(model, family, request)
+        self._filled: dict[int, list[RankedFill]] = {}
+        """The answers of each hole, best first, in filling order."""
+        self._cut = False
+        """Whether the deadline cut a text short."""
         self._wanted = 1 if request.quick else min(max(1, request.candidates), MAX_CANDIDATES)
         self._region = None if request.quick else self._common_region()
 
@@ -61,7 +130,7 @@ class MiddleInfilling(MiddleChoosing):
         count = len(self._parts.holes)
         yield from self._fill_all()
         if count > 1 and self._is_complete():
-            yield from self._choose(self._region) if self._region else self._vary()
+            yield from self._rerank(self._region) if self._region else self._vary()
             yield from self._fill_all()
         yield from self._candidates()
         outcome = Outcome.DEADLINE if self._cut or len(self._filled) < count else Outcome.COMPLETE
@@ -89,7 +158,8 @@ class MiddleInfilling(MiddleChoosing):
         self._keep_agreeing()
 
     def _candidates(self) -> Iterator[Candidate]:
-        holes, done = self._parts.holes, sorted(self._filled.items())
+        holes = self._parts.holes
+        done = sorted(self._filled.items())
         for number in self._with_others()[1:]:  # combined with each other, other texts need not fit together
             del self._filled[number][1:]
         canvases = [Filled(Group(number, number + 1), found) for number, found in done if any(found[0].texts)]
@@ -106,68 +176,66 @@ class MiddleInfilling(MiddleChoosing):
             return
         self._counters.canvases += 1
         with ExitStack() as stack:
-            branch, text, context = yield from self._read(number, stack)
-            lookup = Lookup(branch.asked.prompt_ids)
-            writer = Writer(self._model, self._family, context, branch.forced, lookup)
-            branches = Branches(writer, lookup)
-            begin = self._write(number, branch, writer) if text is None else self._rework(number, branch, text, writer)
+            beam, text, context = yield from self._prefill(number, stack)
+            lookup = Lookup(beam.prompt.ids)
+            decoder = Decoder(self._model, self._family, context, beam.forced, lookup)
+            beams = Beams(decoder, lookup)
+            begin = self._write(number, beam, decoder) if text is None else self._rework(number, beam, text, decoder)
             first = yield from begin
-            branches.add(branch, first=first)
-            found = [branch]
-            if branch.end is not None:
-                yield from self._further(number, branches, found, wanted + self._spare(branch, text))
-            self._counters.steps += writer.passes
+            beams.add(beam, first=first)
+            found = [beam]
+            if beam.end is not None:
+                yield from self._further(number, beams, found, wanted + self._spare(beam, text))
+            self._counters.steps += decoder.passes
         if text is not None:
             found = sorted(found[1:], key=lambda each: -each.score) or found
         if found[0].end is not None:
             found = [each for each in found if each.text.strip()] or found
-            ranked = [each.ranked(place, writer.passes) for place, each in enumerate(found)]
+            ranked = [each.ranked(place, decoder.passes) for place, each in enumerate(found)]
             ranked.sort(key=lambda each: (answered.flaws(each), each.number > 0, -each.score))
             self._filled[number] = ranked[:wanted]
             self._keep_agreeing()
 
-    def _spare(self, branch: Branch, text: Sequence[int] | None) -> int:
+    def _spare(self, beam: Beam, text: Sequence[int] | None) -> int:
         """How many texts to write beyond the wanted ones, in case one is the current text or useless."""
         if text is not None:
             return 1
-        is_useless = not branch.text.strip() or repetition.repeats(branch.text)
+        is_useless = not beam.text.strip() or repetition.repeats(beam.text)
         return _SPARE if is_useless and not self._request.quick else 0
 
-    def _write(self, number: int, branch: Branch, writer: Writer) -> Generator[MiddleEvent | None, None, int]:
+    def _write(self, number: int, beam: Beam, decoder: Decoder) -> Generator[MiddleEvent | None, None, int]:
         """The likeliest text; follows what is typed meanwhile. Left without an end if it disagrees."""
         typed = self._typed(number)
-        while branch.end is None:
-            writer.step(branch)
-            yield self._draft(number, branch) if self._request.drafts else None
+        while beam.end is None:
+            decoder.step(beam)
+            yield self._draft(number, beam) if self._request.drafts else None
             if typed != self._typed(number):
                 typed = self._typed(number)
-                if not branch.typed(typed):
-                    branch.end = None
+                if not beam.typed(typed):
+                    beam.end = None
                     break
-            if branch.end is None and self._late():
-                branch.stop(End.LATE)
+            if beam.end is None and self._late():
+                beam.stop(End.LATE)
                 self._cut = True
         return 0
 
     def _rework(
-        self, number: int, branch: Branch, text: Sequence[int], writer: Writer
+        self, number: int, beam: Beam, text: Sequence[int], decoder: Decoder
     ) -> Generator[MiddleEvent | None, None, int]:
         """Reads the current text; alternatives keep its first (1 - strength) * n tokens. Returns how many those are."""
-        for _ in writer.read(branch, text):
+        for _ in decoder.read(beam, text):
             yield None
-        branch.end = End.TEXT
+        beam.end = End.TEXT
         return int((1 - self._parts.holes[number].strength) * len(text))
 
-    def _further(
-        self, number: int, branches: Branches, found: list[Branch], wanted: int
-    ) -> Iterator[MiddleEvent | None]:
+    def _further(self, number: int, beams: Beams, found: list[Beam], wanted: int) -> Iterator[MiddleEvent | None]:
         """Appends alternatives, while there is time and the first is still right. Several holes share the time, but
         each gets a text that is not blank.
         """
         if self._cut:
             return
         share = _TEXTS_SHARE * (len(self._filled) + 1) / len(self._parts.holes) if self._region else 1.0
-        for _ in branches.further(found, wanted):
+        for _ in beams.further(found, wanted):
             yield None
             is_over = self._is_after(time.monotonic(), share) and any(each.text.strip() for each in found)
             if is_over or self._late() or not found[0].text.startswith(self._typed(number)):
@@ -175,3 +243,131 @@ class MiddleInfilling(MiddleChoosing):
 
     def _typed(self, number: int) -> str:
         return self._parts.holes[number].starts_with
+
+    def _prefill(
+        self, number: int, stack: ExitStack
+    ) -> Generator[None, None, tuple[Beam, list[int] | None, MiddleContext]]:
+        """Reads the prompt of a hole and its given text; a shorter one where reading the whole would take too long.
+
+        Returns the text as far as it is given, and the tokens of the hole's current text if it is reworked.
+        """
+        for reach in dict.fromkeys((self._reach(number), REACHES[-1])):
+            beam, text = self._begin(number, reach)
+            ids = [*beam.prompt.ids, *beam.ids]
+            context = stack.enter_context(closing(self._family.open(ids)))
+            share, short = (None, len(ids)) if reach is REACHES[-1] else (_SHARE, self._prompts.short_tokens)
+            if (yield from self._encode(context, ids, share=share, short_tokens=short)):
+                break
+            stack.pop_all().close()
+        return beam, text, context
+
+    def _reach(self, number: int) -> Reach:
+        """The most that can be read in time, as far as the model's speed is known; else what is read the soonest."""
+        unread: dict[Reach, int] = {}
+        for reach in REACHES:
+            begun = self._begin(number, reach)[0]
+            ids = [*begun.prompt.ids, *begun.ids]
+            if self._request.quick and not unread and not self._can_read(len(ids)):
+                self._family.read_later(self._prompts.ahead(self._parts, number))
+            unread[reach] = len(ids) - self._family.known_tokens(ids)
+            if self._can_read(unread[reach]):
+                return reach
+        return min(unread, key=unread.__getitem__)
+
+    def _can_read(self, tokens: int) -> bool:
+        """Whether reading this many tokens would leave time to write."""
+        ends_s = time.monotonic() + tokens * self._family.prompt_token_ms / 1000
+        return not self._is_after(ends_s, _SHARE)
+
+    def _begin(self, number: int, reach: Reach) -> tuple[Beam, list[int] | None]:
+        hole = self._parts.holes[number]
+        prompt = self._prompts.of(self._parts, self._texts(), number, reach)
+        if question.is_rewritten(hole) and prompt.question is None:
+            return Beam.standing(self._model.vocabulary, prompt, hole.text)
+        return Beam.given(self._model.vocabulary, prompt), None
+
+    def _region_decoder(self, region: Region, stack: ExitStack) -> Generator[None, None, Decoder | None]:
+        """A decoder that has read what surrounds the region; None if there is no time for that."""
+        ids = region.prompt.ids
+        if not self._can_read(len(ids) - self._family.known_tokens(ids)):
+            return None
+        context = stack.enter_context(closing(self._family.open(ids)))
+        is_read = yield from self._encode(context, ids, share=_SHARE, short_tokens=0)
+        return Decoder(self._model, self._family, context, 0, None) if is_read else None
+
+    def _texts(self) -> list[str]:
+        """The text of each hole as far as known."""
+        filled = self._filled
+        return [filled[number][0].texts[0] if number in filled else "" for number in range(len(self._parts.holes))]
+
+    def _is_complete(self) -> bool:
+        """Whether every hole has a text and there is time for more."""
+        return len(self._filled) == len(self._parts.holes) and not self._cut and not self._late()
+
+    def _draft(self, number: int | None = None, beam: Beam | None = None) -> Draft:
+        """The current state of the hole in progress, the texts of filled holes, and nothing in the others."""
+        known = {other: ((found[0].texts[0],), (found[0].written.confidence,)) for other, found in self._filled.items()}
+        nothing: tuple[tuple[str, ...], tuple[float, ...]] = ((), ())
+        here = beam.pieces(self._model.vocabulary) if beam else nothing
+        parts = [here if hole == number else known.get(hole, nothing) for hole in range(len(self._parts.holes))]
+        most = sum(map(question.room, self._parts.holes))
+        done = (len(beam.choices) if beam else 0) + sum(found[0].tokens for found in self._filled.values())
+        return Draft(
+            self._request.id,
+            min(done, most),
+            most,
+            tuple(texts for texts, _ in parts),
+            tuple(sure for _, sure in parts),
+        )
+
+    def _common_region(self) -> Region | None:
+        """From the first hole to the last; None if that is too long, or with one hole, an instruction or a rework."""
+        texts = self._parts.texts
+        holes = self._parts.holes
+        if len(holes) == 1 or self._prompts.chats or any(map(question.is_rewritten, holes)):
+            return None
+        kept = (hole.text for hole in holes if hole.strength == 0)
+        if sum(map(len, (*texts[1:-1], *kept))) > _REGION_CHARACTERS:
+            return None
+        with suppress(RequestError):
+            return Region(self._model, self._prompts, self._parts)
+        return None
+
+    def _with_others(self) -> list[int]:
+        """The holes with several texts, the least sure first."""
+        several = [number for number, found in self._filled.items() if found[1:]]
+        return sorted(several, key=lambda number: self._filled[number][0].score)
+
+    def _rerank(self, region: Region) -> Iterator[MiddleEvent | None]:
+        """Puts those texts first that make the region likeliest, hole by hole, the least sure first."""
+        with ExitStack() as stack:
+            decoder = (yield from self._region_decoder(region, stack)) if self._with_others() else None
+            if decoder is None:
+                return
+            left = _CHOICE_TOKENS
+            for number in self._with_others():
+                if self._is_complete():
+                    tokens = region.unread_tokens(number, self._texts(), len(self._filled[number]))
+                    if tokens <= left and self._can_read(tokens):
+                        left -= tokens
+                        yield from self._likeliest(number, region, decoder)
+            self._counters.steps += decoder.passes
+
+    def _likeliest(self, number: int, region: Region, decoder: Decoder) -> Iterator[MiddleEvent | None]:
+        """Sorts the texts of a hole by the likelihood of the region with each; the first stays unless one is clearly
+        likelier.
+        """
+        texts = self._texts()
+        sums = dict[tuple[str, ...], float]()
+        for each in list(self._filled[number]):
+            fills = [*texts[:number], *each.texts, *texts[number + 1 :]]
+            found = yield from region.log_likelihood(decoder, fills, self._is_nearly_late)
+            if found is None or not self._is_complete():
+                return
+            sums[each.texts] = found if sums else found + _MARGIN
+        self._filled[number].sort(key=lambda each: (answered.flaws(each), -sums[each.texts]))
+        yield self._draft() if self._request.drafts else None
+
+    def _is_nearly_late(self) -> bool:
+        """Whether another pass could miss the deadline."""
+        return self._is_after(time.monotonic(), _CHOICE_SHARE)

@@ -12,11 +12,11 @@ from typing import cast
 import torch
 
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.middle.writer import Lookup
+from inference.engine.middle.decode import Lookup
 from inference.engine.work import Work
 from inference.messages import Done, Edit, EditKind, NextEditRequest, NextEdits, Outcome
 from inference.models.edit_prompts import EditPrompt, prompt_for
-from inference.models.family import Context, MiddleFamily, common_start
+from inference.models.family import MiddleContext, MiddleFamily, common_start
 
 MOST_GUESSED = 16
 _MORE_TOKENS = 256
@@ -58,7 +58,8 @@ class EditRewriting(Work[_Event]):
     def _answer(self, prompt: EditPrompt) -> Generator[None, None, str | None]:
         ids = self._encoded(prompt)
         draft = self._model.vocabulary.encode(prompt.now.replace("\r\n", "\n").removeprefix(prompt.written))
-        with closing(self._model.family.open(ids)) as context:
+        family = cast("MiddleFamily", self._model.family)
+        with closing(family.open(ids)) as context:
             if not (yield from self._encode(context, ids)):
                 return None
             return (yield from self._written(context, draft, prompt.ends))
@@ -76,7 +77,7 @@ class EditRewriting(Work[_Event]):
 
     @torch.inference_mode()
     def _written(
-        self, context: Context, draft: Sequence[int], ends: Sequence[str]
+        self, context: MiddleContext, draft: Sequence[int], ends: Sequence[str]
     ) -> Generator[None, None, str | None]:
         """The model's answer up to one of its ends; None if it is late or has no end."""
         family, vocabulary = cast("MiddleFamily", self._model.family), self._model.vocabulary

@@ -1,1 +1,1 @@
-"""Fills the holes of canvases: lengths, denoising, continuations, ranking."""
+"""Fills the holes of canvases: lengths, denoising, ranking."""

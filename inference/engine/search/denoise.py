@@ -1,7 +1,10 @@
 """The denoising loop: one batch of canvases, one forward pass a step, pins held at every step.
 
 Only hole rows get logits, entropies, samples and feedback. With nothing pinned and one full canvas, it draws the random
-numbers of transformers' `generate` and gives exactly its tokens (tests/inference/engine/test_parity.py).
+numbers of transformers' `generate` and gives exactly its tokens (tests/inference/engine/test_parity.py). A step is
+DiffusionGemma's: accept the k rows of lowest entropy such that sum - max <= bound (Ben-Hamu et al., 2025,
+https://arxiv.org/abs/2505.24857), put noise back everywhere else, stop when the answer is stable and confident. Shapes:
+B canvases, W rows of each, N hole rows in all, R most hole rows of one canvas, V vocabulary size.
 """
 
 from collections.abc import Sequence
@@ -10,13 +13,109 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from inference.engine.canvas.batch import CanvasBatch
-from inference.engine.canvas.constraints import Constraint
+from inference.engine.canvas.batch import CanvasBatch, Constraint
+from inference.engine.canvas.fills import Written
 from inference.engine.canvas.layout import Slots
-from inference.engine.search import sampler
-from inference.engine.search.sampler import Noise
-from inference.models.family import Context
-from inference.models.properties import SamplerSettings
+from inference.models.family import Context, Traits
+from inference.models.properties import NoiseKind, Properties, SamplerSettings
+
+BLOCK_ROWS = 16
+"""The rows of logits to compute on at once, which takes up to ten times their memory: 97 MB for a V of 152,000."""
+
+
+def temperature(settings: SamplerSettings, steps_left: int, max_steps: int) -> Tensor:
+    """The temperature of the step after which `steps_left - 1` of `max_steps` remain, falling from t_max to t_min.
+
+    Computed in float32, as transformers does, so that the same random stream gives the same tokens.
+    """
+    fraction = torch.tensor(steps_left, dtype=torch.int32) / max_steps
+    return settings.t_min + (settings.t_max - settings.t_min) * fraction
+
+
+def entropy(logits: Tensor, probabilities: Tensor) -> Tensor:
+    """(N, V) logits and their softmax -> (N,) entropy in nats."""
+    blocks = zip(torch.split(logits, BLOCK_ROWS), torch.split(probabilities, BLOCK_ROWS), strict=True)
+    found = [block.logsumexp(-1) - (chances * block).sum(-1) for block, chances in blocks]
+    return torch.cat(found).clamp(min=0.0)
+
+
+def accept(entropies: Tensor, bound: float, at_least: Tensor | None = None) -> Tensor:
+    """(B, R) entropies, infinite for no row -> (B, R) bool: the rows to keep now, `at_least` (B,) of them."""
+    ordered, order = entropies.sort(-1)
+    accepted = ordered.cumsum(-1) - ordered <= bound
+    if at_least is not None:
+        accepted |= torch.arange(ordered.shape[1], device=ordered.device) < at_least[:, None]
+    accepted &= ordered.isfinite()
+    return torch.zeros_like(accepted).scatter(-1, order, accepted)
+
+
+def random_points(count: int, generator: torch.Generator) -> Tensor:
+    """(count, 1) the input of `draw`: one random number a row."""
+    return torch.rand((count, 1), generator=generator, device=generator.device)
+
+
+def draw(probabilities: Tensor, points: Tensor) -> Tensor:
+    """(N, V) probabilities, (N, 1) `random_points` -> (N,) a token of each row, by its cumulative distribution.
+
+    torch's `multinomial` draws a number for each entry, which is a fifth of a step on a CPU.
+    """
+    cumulative = probabilities.cumsum(-1)
+    total = cumulative[:, -1:]
+    point = points * total
+    point = torch.minimum(point, torch.nextafter(total, torch.zeros_like(total)))  # never beyond the last token
+    return torch.searchsorted(cumulative, point, right=True)[:, 0]
+
+
+def confident(entropies: Tensor, counts: Tensor, settings: SamplerSettings) -> Tensor:
+    """(B, R) entropies, (B,) row counts -> (B,) bool: their mean over hole rows, or their sum, is small enough."""
+    total = torch.where(entropies.isfinite(), entropies, 0.0).sum(-1)
+    return (total / counts.clamp(min=1) < settings.confidence) | (total < settings.total_entropy)
+
+
+class UniformNoise:
+    """Random tokens. Draws numbers as transformers' `generate` does: for all rows, accepted or not."""
+
+    def __init__(self, vocabulary_size: int, generator: torch.Generator) -> None:
+        self._vocabulary_size = vocabulary_size
+        self.generator = generator
+
+    def rows(self, count: int) -> Tensor:
+        """(count,) ids to start from and to renoise with."""
+        device = self.generator.device
+        return torch.randint(0, self._vocabulary_size, (count,), generator=self.generator, device=device)
+
+    def sample(self, probabilities: Tensor, accepted: Tensor) -> Tensor:
+        """(N, V) probabilities, (N,) bool -> (N,) a token of each accepted row; the others are arbitrary."""
+        return torch.multinomial(probabilities, 1, generator=self.generator)[:, 0]
+
+
+class MaskNoise:
+    """The checkpoint's mask token."""
+
+    def __init__(self, mask_token_id: int, generator: torch.Generator) -> None:
+        self._mask_token_id = mask_token_id
+        self.generator = generator
+
+    def rows(self, count: int) -> Tensor:
+        return torch.full((count,), self._mask_token_id, device=self.generator.device)
+
+    def sample(self, probabilities: Tensor, accepted: Tensor) -> Tensor:
+        sampled = torch.zeros_like(accepted, dtype=torch.long)
+        chances = probabilities[accepted]
+        sampled[accepted] = draw(chances, random_points(len(chances), self.generator))
+        return sampled
+
+
+Noise = UniformNoise | MaskNoise
+"""The content of an unknown hole row, and how an accepted row gets its token."""
+
+
+def noise_of(traits: Traits, properties: Properties, generator: torch.Generator) -> Noise:
+    """The noise that a model was trained with."""
+    if traits.noise is NoiseKind.UNIFORM:
+        return UniformNoise(traits.vocabulary_size, generator)
+    assert properties.mask_token_id is not None, "checked when the checkpoint was read"
+    return MaskNoise(properties.mask_token_id, generator)
 
 
 @dataclass(frozen=True)
@@ -64,7 +163,9 @@ class Denoising:
         self.step_number = 0 if start is None else round(self.max_steps * (1 - start.strength))
         device = canvas.pinned.device
         self.steps = torch.zeros(canvas.batch, dtype=torch.long, device=device)
-        self._context, self._settings, self._noise = context, settings, noise
+        self._context = context
+        self._settings = settings
+        self._noise = noise
         self.constraint = constraint
         self._given = canvas.pinned.clone()  # separate memory, to detect writes into the canvas
         noised = noise.rows(len(canvas.hole_rows))
@@ -86,6 +187,18 @@ class Denoising:
         """(B, W): the pinned tokens and, at hole rows, the most probable token of the latest prediction."""
         return self.canvas.with_holes(self._argmax)
 
+    def written(self, index: int) -> Written:
+        """The current state of one canvas."""
+        length = self.canvas.lengths[index]
+        ids = self.answer[index, :length].tolist()
+        sure = self.row_confidences[index, :length].tolist()
+        return Written(ids, sure, self.canvas.spans[index], int(self.steps[index]))
+
+    @property
+    def standing(self) -> list[Written]:
+        """The current state of every canvas."""
+        return [self.written(index) for index in range(self.canvas.batch)]
+
     @property
     def row_confidences(self) -> Tensor:
         """(B, W): the probability of each token of the answer, at the temperature of its step; 1 if pinned."""
@@ -97,8 +210,8 @@ class Denoising:
         """One forward pass over all canvases, and its consequences."""
         logits = self.predict()
         probabilities = logits.softmax(-1, dtype=torch.float32)
-        entropies = self.canvas.per_canvas(sampler.entropy(logits, probabilities), float("inf"))
-        accepted = sampler.accept(entropies, self._settings.entropy_bound, self._floor())
+        entropies = self.canvas.per_canvas(entropy(logits, probabilities), float("inf"))
+        accepted = accept(entropies, self._settings.entropy_bound, self._floor())
         kept = accepted[self.canvas.owner, self.canvas.place]
         running = ~self._done[self.canvas.owner]
         sampled = self._noise.sample(probabilities, kept)
@@ -127,7 +240,8 @@ class Denoising:
                 self.constraint = Constraint(self.constraint.biases, self.constraint.of_row[picked])
             most = int(canvas.counts.max())
             self._history, self._done = [answer[index, :most] for answer in self._history], self._done[index]
-        self.canvas, self._given = canvas, canvas.pinned.clone()
+        self.canvas = canvas
+        self._given = canvas.pinned.clone()
         self._current = canvas.with_holes(current)
 
     def _picked(self, chosen: Sequence[int], canvas: CanvasBatch) -> Tensor:
@@ -139,10 +253,13 @@ class Denoising:
     @torch.inference_mode()
     def predict(self, chosen: Tensor | None = None) -> Tensor:
         """(N, V) logits of the hole rows, or of the `chosen` (n,), at this step's temperature and constrained."""
-        rows, feedback, constraint = self.canvas.hole_rows, self.feedback, self.constraint
+        rows = self.canvas.hole_rows
+        feedback = self.feedback
+        constraint = self.constraint
         of_row = None if constraint is None else constraint.of_row
         if chosen is not None:
-            rows, of_row = rows[chosen], None if of_row is None else of_row[chosen]
+            rows = rows[chosen]
+            of_row = None if of_row is None else of_row[chosen]
             feedback = None if feedback is None else feedback[chosen]
         logits = self._context.predict(self._current, rows, valid=self.canvas.valid, feedback=feedback)
         if constraint is not None and of_row is not None:
@@ -154,7 +271,7 @@ class Denoising:
 
     def _heat(self) -> Tensor:
         """The temperature of this step."""
-        return sampler.temperature(self._settings, self.max_steps - self.step_number, self.max_steps)
+        return temperature(self._settings, self.max_steps - self.step_number, self.max_steps)
 
     def _floor(self) -> Tensor | None:
         if not self._settings.accept_floor:
@@ -180,9 +297,10 @@ class Denoising:
         """Stops on the same answer as in the last steps plus low entropy over the hole rows; or the same for longer."""
         self.steps += ~self._done
         self.step_number += 1
-        answer, settings = self.canvas.per_canvas(self._argmax, -1), self._settings
-        confident = sampler.confident(entropies, self.canvas.counts, settings)
-        self._done |= self._same(answer, settings.stability) & confident
+        answer = self.canvas.per_canvas(self._argmax, -1)
+        settings = self._settings
+        sure = confident(entropies, self.canvas.counts, settings)
+        self._done |= self._same(answer, settings.stability) & sure
         if settings.still_steps:
             self._done |= self._same(answer, settings.still_steps)
         needed = max(settings.stability, settings.still_steps)
@@ -199,7 +317,7 @@ class Denoising:
 def _biased(logits: Tensor, biases: Tensor, of_row: Tensor) -> Tensor:
     """(N, V) logits, (K, V) biases, (N,) their indices -> (N, V) sums, without another (N, V) in between."""
     sums = torch.empty_like(logits)
-    for first in range(0, len(logits), sampler.BLOCK_ROWS):
-        rows = slice(first, first + sampler.BLOCK_ROWS)
+    for first in range(0, len(logits), BLOCK_ROWS):
+        rows = slice(first, first + BLOCK_ROWS)
         torch.add(logits[rows], biases[of_row[rows]], out=sums[rows])
     return sums

@@ -1,20 +1,19 @@
-"""Chooses how many tokens a hole gets. The right number is unknown, and a canvas cannot grow: diffusion's weak spot.
+"""Chooses how many tokens a hole gets, and how much to try. The right number of tokens is unknown, and a canvas cannot
+grow: diffusion's weak spot.
 
-A checkpoint with a slack token tells: on an all-noise canvas, P(slack at j) is the probability that the fill has at
-most j tokens. Slack is forbidden afterwards, or it would empty the hole. Without one, most lengths of the grid are
-tried, as in PILL, side by side (pruning.py), and reranked (rank.py). Computes nothing with the model, so that the
-client of a remote server can use it; length_probe.py does.
+Most lengths of a grid are tried, as in PILL, side by side (prune.py), and reranked (rank.py). Computes nothing with the
+model, so that the client of a remote server can use it.
 """
 
-import itertools
 import math
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from inference.engine.canvas.layout import Slots
+from inference.messages import MAX_CANDIDATES, Hole, InfillRequest
+from inference.models.properties import Properties
 
-_GRID = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192)
-_FINE_GRID = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192)
+_GRID = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192)
 """The lengths to try without any knowledge: all of a short line's."""
 _USUAL_OF_ONE_LINE, _USUAL_OF_SEVERAL = 6, 40
 """The median of the holes in `tests/data/tuning.jsonl.gz`, in tokens of either of our vocabularies."""
@@ -23,27 +22,31 @@ _PARTS_OF_USUAL = (0.8, 0.6, 1.2)
 """For a block: 32, 24 and 48 tokens. On tuning tasks the likeliest of these three reaches the true length's similarity;
 with shorter or many more lengths beside them it is lower by a third.
 """
-_FINEST = 1024
-"""Read a curve down to its 1024ths. A steeper curve yields fewer lengths."""
 
 
-def from_slack(curves: Sequence[Sequence[float]], holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
-    """Up to `count` choices of a length per hole, likeliest first. `curves[h][j]`: P(slack) at slot j of hole h."""
-    rising = [list(itertools.accumulate(curve, max)) for curve in curves]
-    nearest = [_nearest(hole, len(curve)) for hole, curve in zip(holes, curves, strict=True)]
-    choices: dict[tuple[int, ...], None] = {}
-    for part in _parts():
-        choices.setdefault(tuple(sizes[bisect_left(curve, part)] for sizes, curve in zip(nearest, rising, strict=True)))
-        if len(choices) == count:
-            break
-    return list(choices)
+@dataclass(frozen=True)
+class Effort:
+    """The limits of one request. `max_steps` None: the checkpoint's default."""
+
+    candidates: int
+    max_steps: int | None
+
+    @classmethod
+    def of(cls, request: InfillRequest, properties: Properties) -> "Effort":
+        """The effort for a request with this checkpoint."""
+        candidates = min(max(1, request.candidates), MAX_CANDIDATES)
+        lines = all(segment.single_line for segment in request.segments if isinstance(segment, Hole))
+        most = request.max_steps or (properties.line_steps if lines else None)
+        if not request.quick:
+            return cls(candidates, most)
+        return cls(candidates, min(properties.quick_steps, most or properties.sampler.max_steps))
 
 
 def from_grid(holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
     """Up to `count` choices of lengths, spread evenly over a rising grid within the limits; for 1 the usual one."""
     if count == 1:
         return [usual(holes)]
-    grids = [_grid(hole, _FINE_GRID) for hole in holes]
+    grids = [_grid(hole) for hole in holes]
     steps = range(count)
     spread = (tuple(grid[round(i * (len(grid) - 1) / (count - 1))] for grid in grids) for i in steps)
     return list(dict.fromkeys(spread))
@@ -89,24 +92,10 @@ def unusual(holes: Sequence[Slots], sizes: Sequence[int]) -> float:
 
 
 def ending(ends: Sequence[float], length: int) -> float:
-    """What the `end_chances` of length_probe.py say about a length; 0 if nothing."""
+    """What the `end_chances` of masked_rank.py say about a length; 0 if nothing."""
     return ends[min(length, len(ends) - 1)] if ends else 0.0
 
 
-def _parts() -> Iterator[float]:
-    """1/2, then 1/4 and 3/4, then the odd eighths, …"""
-    pieces = 2
-    while pieces <= _FINEST:
-        yield from (piece / pieces for piece in range(1, pieces, 2))
-        pieces *= 2
-
-
-def _nearest(hole: Slots, slots: int) -> list[int]:
-    """For each length from 0 to `slots` the grid's nearest within the hole's limits."""
-    grid = _grid(hole)
-    return [min(grid, key=lambda size: max(size, slot) / max(1, min(size, slot))) for slot in range(slots + 1)]
-
-
-def _grid(hole: Slots, sizes: Sequence[int] = _GRID) -> list[int]:
-    inside = [size for size in sizes if hole.minimum < size < hole.maximum]
+def _grid(hole: Slots) -> list[int]:
+    inside = [size for size in _GRID if hole.minimum < size < hole.maximum]
     return sorted({hole.minimum, *inside, hole.maximum})

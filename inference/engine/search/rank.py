@@ -1,25 +1,45 @@
-"""Scores candidates by the exact causal likelihood of their fills and of the first tokens that follow, in one extra
-pass.
+"""Ranks the different answers for the holes of one canvas: by their likelihood, or by masking them again.
 
-This is the reranking of PILL, with exact probabilities. A model without a causal likelihood is ranked by the
-probabilities of the tokens it chose. The suffix has its own mean, so that it weighs the same behind any fill. The sum
-over a line is divided by a little more than its length (Wu et al., 2016, https://arxiv.org/abs/1609.08144, alpha 1), or
-a line that repeats itself would win. The numbers were chosen on tuning files, together with those of pruning.py.
+With a causal likelihood: the exact one of a fill and of the first tokens that follow, in one extra pass. This is the
+reranking of PILL, with exact probabilities. The suffix has its own mean, so that it weighs the same behind any fill.
+The sum over a line is divided by a little more than its length (Wu et al., 2016, https://arxiv.org/abs/1609.08144,
+alpha 1), or a line that repeats itself would win.
+
+By masking: the probabilities with which a masked model wrote its tokens favour short fills. By the chain rule, the
+likelihood of a fill and of the tokens behind it is a product of predictions, each made while everything later is
+masked: the fill in a few parts, then the text behind it. Tokens of one part count as independent. A length is less
+likely the further it is from the usual one.
+
+Most lengths of a line are tried, and the text behind the hole weighs much, because a fill that stops too early is
+likely by itself. For several lines the likelihood prefers the shortest, so only usual lengths are tried. The numbers
+were chosen on tests/data/tuning.jsonl.gz with tests/data/twin and tests/data/masked, whose cards have the tables.
 """
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from inference.engine.canvas.file_text import LONGEST_MATCH, FileText
+from inference.engine.canvas import answered
+from inference.engine.canvas.answered import RankedFill
 from inference.engine.canvas.fills import Written
-from inference.models.family import Context
+from inference.engine.canvas.layout import Slots
+from inference.engine.canvas.plan import Plan
+from inference.engine.loaded_model import LoadedModel
+from inference.engine.search import length
+from inference.models.family import Context, LengthSignal, Traits
+from inference.models.properties import NoiseKind
 
 _LEAST = 1e-9
+_LINE_ENDS = (b"\n", b"\r")
+PARTS = 5
+"""How many passes read a fill; one more reads the text behind it."""
+_FOLLOWING = 3
+"""How many of the suffix's tokens to look for at each row, to find where the hole ends."""
 
 
 class ScoreWeights(NamedTuple):
@@ -27,7 +47,7 @@ class ScoreWeights(NamedTuple):
 
     `length` is added to the score for each e-fold of the fill's tokens, if lengths are guessed and short fills would
     win too often. `unusual` is subtracted for a length e times or an e-th of the usual one, four times as much for e²,
-    and so on. `end` weighs how likely the hole ends there (length_probe.py).
+    and so on. `end` weighs how likely the hole ends there (masked_rank.py).
     """
 
     smoothing: float
@@ -38,9 +58,83 @@ class ScoreWeights(NamedTuple):
     end: float = 0.0
 
 
-REST_OF_LINE = ScoreWeights(smoothing=3.0, suffix=2.0, suffix_tokens=8)
-PART_OF_LINE = ScoreWeights(smoothing=3.0, suffix=2.0, suffix_tokens=8)
 SEVERAL_LINES = ScoreWeights(smoothing=0.0, suffix=4.0, suffix_tokens=16)
+
+
+@dataclass(frozen=True)
+class LengthPolicy:
+    """How many lengths to try and how to compare their fills."""
+
+    of_one_line: int
+    """How many lengths of a line to try, unless the checkpoint says."""
+    of_several_lines: int
+    """The limit for a hole of several lines."""
+    finished: int
+    """How many canvases to denoise to the end; more if more candidates are wanted."""
+    keeps_trials: bool
+    """Whether the answers of the finished canvases at the time of pruning count: later steps can lose a good one."""
+    by_masking: bool
+    """Whether to rank fills of one line by masking them again (masked_rank.py)."""
+    rest_of_line: ScoreWeights
+    part_of_line: ScoreWeights
+    several_lines: ScoreWeights
+
+    def lengths(self, holes: tuple[Slots, ...], stated: int | None) -> int:
+        """How many lengths to try; `stated` is the checkpoint's number."""
+        most = stated or self.of_one_line
+        return most if all(hole.single_line for hole in holes) else min(self.of_several_lines, most)
+
+
+_GUESSED = LengthPolicy(
+    14, 3, 4, True, False, ScoreWeights(3.0, 4.0, 16, 0.15), ScoreWeights(3.0, 8.0, 16), SEVERAL_LINES
+)
+_MASKED_LINE = ScoreWeights(smoothing=2.0, suffix=1.0, suffix_tokens=4, unusual=0.2, end=0.2)
+_MASKED = LengthPolicy(14, 1, 8, False, True, _MASKED_LINE, _MASKED_LINE, SEVERAL_LINES)
+
+
+def policy_of(traits: Traits) -> LengthPolicy:
+    """The policy for a checkpoint of these traits."""
+    guessed = traits.length_signal is LengthSignal.NONE and not traits.can_score
+    return _MASKED if guessed and traits.noise is NoiseKind.MASK else _GUESSED
+
+
+def ranked(
+    model: LoadedModel,
+    context: Context,
+    plan: Plan,
+    written: Sequence[Written],
+    *,
+    quick: bool,
+    known: Sequence[float] | None = None,
+) -> list[RankedFill]:
+    """The different answers of a canvas, best first; last those with half a character, then those with an empty hole.
+
+    `quick`: skips scoring a single answer. `known`: their scores, if already computed.
+    """
+    count = len(written)
+    found = known or ([0.0] * count if count == 1 and quick else scores(model, context, plan, written))
+    return answered.ranked(model.vocabulary, plan.layout.holes, written, found)
+
+
+def scores(model: LoadedModel, context: Context, plan: Plan, written: Sequence[Written]) -> list[float]:
+    """The score of each, higher is better; if the model cannot score, its confidence in its tokens."""
+    if not model.traits.can_score:
+        return [by_confidence(one) for one in written]
+    judged = []
+    weights = weights_for(model, plan)
+    for one in written:
+        end = one.spans[-1][2]
+        judged.append(Judged(one.ids[:end], one.ids[end : end + weights.suffix_tokens], weights))
+    return likelihoods(context, judged)
+
+
+def weights_for(model: LoadedModel, plan: Plan) -> ScoreWeights:
+    """How to weigh a canvas's answers: depends on whether its holes are single-line, and whether the line continues."""
+    known = policy_of(model.traits)
+    if not all(hole.single_line for hole in plan.layout.holes):
+        return known.several_lines
+    following = model.vocabulary.bytes_of(list(plan.layout.suffix[:1]))
+    return known.part_of_line if following and not following.startswith(_LINE_ENDS) else known.rest_of_line
 
 
 @dataclass(frozen=True)
@@ -50,30 +144,17 @@ class Judged:
     fill: Sequence[int]
     suffix: Sequence[int]
     weights: ScoreWeights
-    typed: float = 0.0
-    """The log-probability of a given start; the fill gets neither credit nor blame for it."""
 
 
 @torch.inference_mode()
-def scores(
-    context: Context, candidates: Sequence[Judged], prefix: Sequence[int] = (), file_text: FileText | None = None
-) -> list[float]:
+def likelihoods(context: Context, candidates: Sequence[Judged]) -> list[float]:
     """The mean log-probability per token of each candidate, weighted with that of its suffix; higher is better.
 
-    `context` is the prefix up to the first hole. Without a prefix, a fill's first token has no score. With a
-    `file_text` its predictions count too; `prefix` are then the tokens before the first hole.
+    `context` is the prefix up to the first hole. Without a prefix, a fill's first token has no score.
     """
     continuations = [[*one.fill, *one.suffix] for one in candidates]
     known = context.log_probabilities(continuations)
-    if file_text is not None:
-        known = [_with_file(each, one, prefix, file_text) for each, one in zip(known, candidates, strict=True)]
     return [_score(each, one) for each, one in zip(known, candidates, strict=True)]
-
-
-def _with_file(known: Tensor, one: Judged, prefix: Sequence[int], file_text: FileText) -> Tensor:
-    """The fill's part mixed with the file's. Not the suffix, which is in the file and would predict itself."""
-    fill, suffix = known[: len(known) - len(one.suffix)], known[len(known) - len(one.suffix) :]
-    return torch.cat([rescored(file_text, fill, prefix, one.fill), suffix])
 
 
 def by_confidence(written: Written) -> float:
@@ -85,7 +166,8 @@ def by_confidence(written: Written) -> float:
 def _score(log_probabilities: Tensor, one: Judged) -> float:
     """The weighted mean of the fill's and the suffix's scores, if there are any."""
     fill = len(log_probabilities) - len(one.suffix)
-    inside, behind = float(log_probabilities[:fill].sum()) - one.typed, log_probabilities[fill:]
+    inside = float(log_probabilities[:fill].sum())
+    behind = log_probabilities[fill:]
     return weighted(inside, fill, float(behind.mean()) if len(behind) else None, one.weights)
 
 
@@ -96,27 +178,110 @@ def weighted(fill: float, tokens: int, suffix: float | None, weights: ScoreWeigh
     return score + weights.length * math.log(max(1, tokens))
 
 
-def mixed(file: FileText, logits: Tensor, tails: Sequence[Sequence[int]]) -> Tensor:
-    """(K, V) logits after each tail -> (K, V) log-probabilities of the mixture."""
-    found = [file.followers(tail) for tail in tails]
-    shares = torch.tensor([each.share for each in found], device=logits.device)[:, None]
-    probabilities = logits.softmax(-1) * (1 - shares)
-    rows = [row for row, each in enumerate(found) for _ in each.tokens]
-    tokens = [token for each in found for token in each.tokens]
-    parts = [each.share / len(each.tokens) for each in found for _ in each.tokens]
-    places = (torch.tensor(rows, dtype=torch.long), torch.tensor(tokens, dtype=torch.long))
-    probabilities.index_put_(
-        tuple(place.to(logits.device) for place in places), torch.tensor(parts, device=logits.device), True
-    )
-    return probabilities.log()
+def masked_scores(
+    model: LoadedModel,
+    context: Context,
+    plan: Plan,
+    written: Sequence[Written],
+    weights: ScoreWeights,
+    parts: int = PARTS,
+    ends: Sequence[float] = (),
+) -> Generator[None, None, list[float]]:
+    """The score of each, higher is better. Every `next` makes one pass. Without `parts`, does not read the fills
+    themselves. `ends`: the result of `end_chances`.
+    """
+    orders = [_parts_of(one, parts, weights.suffix_tokens) for one in written]
+    fills: list[list[float]] = [[] for _ in written]
+    behind: list[list[float]] = [[] for _ in written]
+    passes = _passes(model, context, written, orders)
+    for part in range(parts + 1):
+        for values, kept in zip(next(passes), behind if part == parts else fills, strict=True):
+            kept += values
+        yield
+    return [
+        _masked_score(plan, one, inside, outside, weights, ends)
+        for one, inside, outside in zip(written, fills, behind, strict=True)
+    ]
 
 
-def rescored(file: FileText, log_probabilities: Tensor, before: Sequence[int], ids: Sequence[int]) -> Tensor:
-    """(n,) the model's log-probabilities of the last n of `ids`, which follow `before` -> (n,) the mixture's."""
-    text = [*before[-LONGEST_MATCH:], *ids]
-    start = len(text) - len(log_probabilities)
-    found = [file.followers(text[max(0, end - LONGEST_MATCH) : end]) for end in range(start, len(text))]
-    shares = torch.tensor([each.share for each in found], device=log_probabilities.device)
-    parts = [each.part(id_) for each, id_ in zip(found, text[start:], strict=True)]
-    copied = torch.tensor(parts, device=log_probabilities.device)
-    return torch.logaddexp(log_probabilities + (-shares).log1p(), copied.log())
+def _masked_score(
+    plan: Plan,
+    one: Written,
+    fill: Sequence[float],
+    behind: Sequence[float],
+    weights: ScoreWeights,
+    ends: Sequence[float],
+) -> float:
+    suffix = sum(behind) / len(behind) if behind else None
+    score = weighted(sum(fill), len(fill), suffix, weights)
+    sizes = [end - first for _, first, end in one.spans]
+    score -= weights.unusual * length.unusual(plan.layout.holes, sizes)
+    _, first_open, end = one.spans[0]
+    return score + weights.end * length.ending(ends, end - first_open)
+
+
+def _parts_of(one: Written, parts: int, following: int) -> list[list[int]]:
+    """The open rows in this many parts, from left to right, then up to `following` rows behind each hole."""
+    rows = [row for _, first, end in one.spans for row in range(first, end)]
+    limits = [*(begin for begin, _, _ in one.spans[1:]), len(one.ids)]
+    behind = [
+        row
+        for (_, _, end), limit in zip(one.spans, limits, strict=True)
+        for row in range(end, min(end + following, limit))
+    ]
+    edges = [len(rows) * part // max(1, parts) for part in range(parts + 1)]
+    return [*(rows[start:end] for start, end in itertools.pairwise(edges)), behind]
+
+
+@torch.inference_mode()
+def _passes(
+    model: LoadedModel, context: Context, written: Sequence[Written], orders: Sequence[Sequence[Sequence[int]]]
+) -> Generator[list[list[float]], None, None]:
+    """For each part, in order, the log-probabilities of its tokens on each canvas, all later parts masked."""
+    device = model.family.device
+    mask = model.properties.mask_token_id
+    assert mask is not None, "a masked model has one"
+    width = max(len(one.ids) for one in written)
+    true = torch.tensor([[*one.ids, *[0] * (width - len(one.ids))] for one in written], device=device)
+    lengths = torch.tensor([[len(one.ids)] for one in written], device=device)
+    valid = torch.arange(width, device=device) < lengths
+    flat = true.flatten().clone()
+    flat[_rows([[row for part in order for row in part] for order in orders], width, device)] = mask
+    for part in zip(*orders, strict=True):
+        rows = _rows(part, width, device)
+        values: list[float] = []
+        if len(rows):
+            shown = None if bool(valid.all()) else valid
+            logits = context.predict(flat.view_as(true), rows, valid=shown)
+            tokens = true.flatten()[rows]
+            values = logits.log_softmax(-1).gather(-1, tokens[:, None])[:, 0].tolist()
+            flat = flat.index_put((rows,), tokens)
+        taken = iter(values)
+        yield [[next(taken) for _ in each] for each in part]
+
+
+def _rows(of_each: Sequence[Sequence[int]], width: int, device: torch.device) -> torch.Tensor:
+    """Rows of each canvas as numbers in the flattened (B * W)."""
+    numbers = [number * width + row for number, rows in enumerate(of_each) for row in rows]
+    return torch.tensor(numbers, dtype=torch.long, device=device)
+
+
+@torch.inference_mode()
+def end_chances(model: LoadedModel, context: Context, plan: Plan) -> list[float]:
+    """For each length from 0 on, its log-probability by a masked model, in one pass; empty if there is none to find.
+
+    Where a hole of too many masked rows ends, the suffix's first tokens are likely in the rows that follow.
+    """
+    (hole, *others), following = plan.layout.holes, list(plan.layout.suffix[:_FOLLOWING])
+    if others or not following or hole.minimum == hole.maximum:
+        return []
+    rows = min(hole.maximum + len(following), plan.layout.width - len(hole.forced))
+    device = model.family.device
+    mask = model.properties.mask_token_id
+    assert mask is not None, "a masked model has one"
+    ids = torch.tensor([[*hole.forced, *[mask] * rows]], device=device)
+    logits = context.predict(ids, torch.arange(len(hole.forced), len(hole.forced) + rows, device=device))
+    chances = logits.log_softmax(-1)[:, following]
+    begins = [chances[row : row + len(following)].diagonal().mean() for row in range(min(rows, hole.maximum + 1))]
+    found: list[float] = torch.stack(begins).log_softmax(0).tolist()
+    return found

@@ -11,10 +11,7 @@ __all__ = ["check", "default_properties", "dtypes", "load", "weight_bytes"]
 
 
 def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:
-    """The loaded model. Raises ModelError if it does not fit or its weights differ from the checkpoint's description.
-
-    If no dtype is named, a CPU may multiply the rows of canvases in bfloat16 although it computes in float32.
-    """
+    """The loaded model. Raises ModelError if it does not fit, or its weights differ from their description."""
     refuse_packed(found)
     from inference.models.diffusion_gemma.adapter import DiffusionGemma
 

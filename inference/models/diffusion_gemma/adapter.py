@@ -8,10 +8,9 @@ from torch import Tensor
 
 from inference.models import devices
 from inference.models.checkpoint import Checkpoint
-from inference.models.diffusion_gemma import fast_passes, weights
-from inference.models.diffusion_gemma.continued_prefix import ContinuationCache, ScoringCache
-from inference.models.diffusion_gemma.passes import Passes, PrefixView
-from inference.models.diffusion_gemma.prefix_cache import EncodedPrefix, PrefixCache
+from inference.models.diffusion_gemma import recorded, weights
+from inference.models.diffusion_gemma.passes import Passes
+from inference.models.diffusion_gemma.prefix_cache import EncodedPrefix, PrefixCache, ScoringCache
 from inference.models.family import LengthSignal, OnProgress, Traits
 from inference.models.properties import NoiseKind, Properties
 
@@ -42,16 +41,18 @@ class DiffusionGemma:
         self, found: Checkpoint, tokenizer: Tokenizer, network: Passes, dtype: str, cache_bytes: int, runs_on: str = ""
     ) -> None:
         """`cache_bytes`: the limit for unread encoded prefixes. `dtype`: a precision's name."""
-        self.name, self.properties, self.tokenizer = found.name, found.properties, tokenizer
-        self.network, self.device, self.dtype = network, network.device, dtype
+        self.name = found.name
+        self.properties = found.properties
+        self.tokenizer = tokenizer
+        self.network = network
+        self.device = network.device
+        self.dtype = dtype
         self.prefixes = PrefixCache(network, cache_bytes)
-        slack = self.properties.slack_token_id
         self.traits = Traits(
             noise=NoiseKind(self.properties.corruption),
-            length_signal=LengthSignal.NONE if slack is None else LengthSignal.SLACK,
+            length_signal=LengthSignal.NONE,
             vocabulary_size=network.vocabulary_size,
             can_score=True,
-            continuable_tokens=network.window,  # beyond it, a sliding layer would have to forget rows
             runs_on=runs_on,
             free_rows=_FREE_ROWS if self.device.type == "cuda" else 0,
         )
@@ -59,12 +60,13 @@ class DiffusionGemma:
     @classmethod
     def load(cls, found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> "DiffusionGemma":
         """See `FamilyModule.load`."""
-        tokenizer, place = found.tokenizer(), devices.choose_device(device)
+        tokenizer = found.tokenizer()
+        place = devices.choose_device(device)
         progress(0.1, "checking memory")
         precision = weights.choose_precision(found, place, dtype, devices.free_bytes(place))
         model = weights.read(found, place, precision, progress)
         progress(0.9, "preparing")
-        network = fast_passes.fastest(model, exact=dtype is not None)
+        network = recorded.fastest(model)
         cache_bytes = cache_budget(network, found.properties, devices.free_bytes(place), on_cpu=place.type == "cpu")
         return cls(found, tokenizer, network, precision.name, cache_bytes)
 
@@ -79,7 +81,9 @@ class EncodedContext:
     """A `Context`: a prefix in the cache, and the passes of the network that read it."""
 
     def __init__(self, network: Passes, prefix: EncodedPrefix, prefix_ids: Sequence[int]) -> None:
-        self._network, self._prefix, self._ids = network, prefix, prefix_ids
+        self._network = network
+        self._prefix = prefix
+        self._ids = prefix_ids
         self.reused_tokens = prefix.reused
 
     def encode(self) -> Iterator[int]:
@@ -95,7 +99,7 @@ class EncodedContext:
             embedded = self._network.token_embeddings(ids)
             signal = embedded.flatten(0, 1).index_put((rows,), feedback).view_as(embedded)
         hidden = self._network.decode(ids, signal, self._prefix.view(ids.shape[0]), valid)
-        return self._network.canvas_logits(hidden.flatten(0, 1)[rows])
+        return self._network.logits(hidden.flatten(0, 1)[rows])
 
     @torch.inference_mode()
     def feedback(self, logits: Tensor, probabilities: Tensor) -> Tensor:
@@ -109,56 +113,15 @@ class EncodedContext:
         fed = [[*last, *ids] for ids in continuations]
         longest = max(len(ids) for ids in fed)
         batch = torch.tensor([[*ids, *([0] * (longest - len(ids)))] for ids in fed], device=self._network.device)
-        cache = ScoringCache(self._view_before_last(), self._network.rows)
+        before = self._prefix.view(1, max(0, self._prefix.length - 1))
+        cache = ScoringCache(before, self._network.rows)
         hidden = self._network.encode(batch, cache)
         return [self._following(hidden[number], ids) for number, ids in enumerate(fed)]
 
-    def continuation(self, count: int, room_tokens: int) -> "EncodedContinuation":
-        """See `Context`. The encoder is causal and its lm_head is the decoder's, so it can also write."""
-        last = list(self._ids[-1:])
-        cache = ContinuationCache(self._view_before_last(), self._network.rows, count, len(last) + room_tokens)
-        return EncodedContinuation(
-            self._network, cache, torch.tensor([last] * count, dtype=torch.long, device=self._network.device)
-        )
-
     def close(self) -> None:
         self._prefix.release()
-
-    def _view_before_last(self) -> PrefixView:
-        return self._prefix.view(1, max(0, self._prefix.length - 1))
 
     def _following(self, hidden: Tensor, ids: Sequence[int]) -> Tensor:
         """(n, d) hidden states of n tokens -> (n - 1,): the log-probability of each but the first."""
         following = torch.tensor(ids[1:], device=hidden.device, dtype=torch.long)[:, None]
         return self._network.logits(hidden[: len(ids) - 1]).log_softmax(-1).gather(-1, following)[:, 0]
-
-
-class EncodedContinuation:
-    """A `Continuation` of an encoded prefix."""
-
-    def __init__(self, network: Passes, cache: ContinuationCache, pending: Tensor) -> None:
-        """`pending` (K, n): tokens to feed before the first."""
-        self._network, self._cache, self._pending = network, cache, pending
-
-    @torch.inference_mode()
-    def feed(self, ids: Tensor) -> Tensor:
-        return self._network.logits(self._hidden(ids)[:, -1])
-
-    @torch.inference_mode()
-    def feed_rows(self, ids: Tensor) -> Tensor:
-        return self._network.logits(self._hidden(ids))
-
-    def trim(self, count: int) -> None:
-        self._cache.grow(-count)
-
-    @torch.inference_mode()
-    def keep(self, parents: Tensor) -> None:
-        self._cache.keep(parents)
-
-    def _hidden(self, ids: Tensor) -> Tensor:
-        """Feeds (K, n) tokens behind the pending ones; the hidden states of all of these."""
-        fed = torch.cat([self._pending, ids], 1) if self._pending.shape[1] else ids
-        self._pending = self._pending[:, :0]
-        hidden = self._network.encode(fed, self._cache)
-        self._cache.grow(fed.shape[1])
-        return hidden

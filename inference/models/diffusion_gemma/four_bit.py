@@ -45,7 +45,8 @@ def read(shards: Shards, device: torch.device, dtype: torch.dtype, progress: OnP
         raise ModelError(f"{name}: its config.json cannot be used: {error}") from error
     if not model.config.tie_word_embeddings:
         raise ModelError(f"{name}: its encoder and decoder share no weights, so it cannot run in 4 bits; give a dtype")
-    encoder, decoder = model.model.encoder.language_model, model.model.decoder
+    encoder = model.model.encoder.language_model
+    decoder = model.model.decoder
     count = len(decoder.layers)
     for number, layer in enumerate(decoder.layers):
         progress(_LOADED_AT + (_LAYERS_DONE_AT - _LOADED_AT) * number / count, f"layer {number + 1} of {count}, 4 bits")
@@ -56,7 +57,8 @@ def read(shards: Shards, device: torch.device, dtype: torch.dtype, progress: OnP
     decoder.layers, layers = nn.ModuleList(), decoder.layers
     _load(decoder, "", shards, device, dtype)
     decoder.layers = layers
-    encoder.embed_tokens, encoder.norm = decoder.embed_tokens, decoder.norm
+    encoder.embed_tokens = decoder.embed_tokens
+    encoder.norm = decoder.norm
     model.lm_head.weight = decoder.embed_tokens.weight
     for stack in (encoder, decoder):
         stack.rotary_emb = type(stack.rotary_emb)(model.config.text_config).to(device)

@@ -1,22 +1,29 @@
 """The network alone: token ids in, hidden states and logits out. It knows nothing of holes, text or files.
 
-The weights and layers are those of transformers' `DiffusionGemmaForBlockDiffusion`; the stock passes materialise logits
-for every row of the canvas and keep only the window of a sliding layer's cache. The subclasses (fused.py, packed.py,
-static_shapes.py) give the same results faster; fast_passes.py chooses one. Shapes: B canvases, W canvas rows, n new
-prefix tokens, T prefix tokens, d hidden size, V vocabulary size.
+The weights are in the modules of transformers' `DiffusionGemmaForBlockDiffusion`. Its stock passes materialise logits
+for every row of the canvas, keep only the window of a sliding layer's cache, copy keys for each head, and take many
+small operations, which bound a pass over few rows; these give the same results. Shapes: B canvases, W canvas rows, n
+new prefix tokens, T prefix tokens, d hidden size, H query heads, G key heads, D head size, V vocabulary size.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from inference.models.diffusion_gemma.passes import ArrayRows, EncoderCache, LayerView, PrefixView, TorchRows, first_row
 
 MaskOf = Callable[[str], Tensor | None]
 """Maps a kind of layer to its mask, (B, 1, rows of queries, visible rows), 1 row if all see the same; None: sees all.
 """
+
+Seen = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+"""Maps a layer's new keys and values (B, G, W, D) to everything its rows may attend to."""
+Rotary = tuple[Tensor, Tensor]
+"""Cosines and sines of the rows' positions, (B or 1, W, D)."""
 
 
 class Network:
@@ -36,14 +43,13 @@ class Network:
         self.max_positions: int = config.max_position_embeddings
         self.hidden_size: int = config.hidden_size
         self.dtype: torch.dtype = self._lm_head.weight.dtype
-        self.canvas_dtype: torch.dtype = self.dtype
-        """The dtype for multiplying the matrices of canvas passes."""
         self.device: torch.device = self._lm_head.weight.device
         self.rows: ArrayRows = TorchRows()
 
     @torch.inference_mode()
     def encode(self, ids: Tensor, cache: EncoderCache) -> Tensor:
-        past, new = cache.length, ids.shape[1]
+        past = cache.length
+        new = ids.shape[1]
         hidden = self._encoder.embed_tokens(ids)
         positions = torch.arange(past, past + new, device=self.device)[None]
         masks = {kind: self.causal_mask(past, new, kind) for kind in set(self.layer_types)}
@@ -66,14 +72,7 @@ class Network:
 
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
-        return self._capped(self._lm_head(hidden))
-
-    @torch.inference_mode()
-    def canvas_logits(self, hidden: Tensor) -> Tensor:
-        return self.logits(hidden)
-
-    def _capped(self, raw: Tensor) -> Tensor:
-        return torch.tanh(raw.to(torch.float32) / self._softcap) * self._softcap
+        return torch.tanh(self._lm_head(hidden).to(torch.float32) / self._softcap) * self._softcap
 
     @torch.inference_mode()
     def expected_embeddings(self, logits: Tensor, probabilities: Tensor) -> Tensor:
@@ -103,21 +102,20 @@ class Network:
 
     def _conditioned(self, embedded: Tensor, soft: Tensor | None) -> Tensor:
         """(B, W, d) embeddings and self-conditioning signal -> the input of the decoder's first layer."""
-        signal = torch.zeros_like(embedded) if soft is None else soft
-        return self._decoder.self_conditioning(embedded, signal)  # type: ignore[no-any-return]
+        signal = self._decoder.self_conditioning
+        if soft is not None:  # no signal adds nothing
+            normed = rms_norm(signal.pre_norm, soft)
+            gated = signal.act_fn(signal.gate_proj(normed)) * signal.up_proj(normed)
+            embedded = embedded + signal.down_proj(gated)
+        return rms_norm(signal.post_norm, embedded)
 
     def _run(self, stack: Any, hidden: Tensor, positions: Tensor, mask_of: MaskOf, cache: Any) -> Tensor:
         """The layers of the encoder, which write into `cache`, or of the decoder, which read it; and the last norm."""
         rotary = {kind: stack.rotary_emb(hidden, positions, kind) for kind in set(self.layer_types)}
-        for layer, kind in zip(stack.layers, self.layer_types, strict=True):
-            hidden = layer(
-                hidden,
-                position_embeddings=rotary[kind],
-                attention_mask=mask_of(kind),
-                position_ids=positions,
-                past_key_values=cache,
-            )
-        return stack.norm(hidden)  # type: ignore[no-any-return]
+        for number, (layer, kind) in enumerate(zip(stack.layers, self.layer_types, strict=True)):
+            seen = _behind(cache, number) if stack is self._decoder else partial(cache.update, layer_index=number)
+            hidden = _layer(layer, hidden, rotary[kind], mask_of(kind), seen)
+        return rms_norm(stack.norm, hidden)
 
     def causal_mask(self, past: int, new: int, kind: str) -> Tensor:
         """(1, 1, n, rows the layer sees): a token sees itself and everything before it, within the layer's window."""
@@ -135,6 +133,92 @@ class Network:
             return lambda _kind: None
         masks = {}
         for kind in set(self.layer_types):
-            seen = torch.nn.functional.pad(valid, (past - first_row(kind, past, self.window), 0), value=True)
+            seen = functional.pad(valid, (past - first_row(kind, past, self.window), 0), value=True)
             masks[kind] = seen[:, None, None]
         return masks.__getitem__
+
+
+def rms_norm(norm: Any, rows: Tensor) -> Tensor:
+    """Applies a `DiffusionGemmaRMSNorm` to rows, in float32 as the stock one: x / rms(x) * weight."""
+    weight = norm.weight.float() if norm.with_scale else None
+    return functional.rms_norm(rows.float(), rows.shape[-1:], weight, norm.eps).type_as(rows)
+
+
+def rotated(heads: Tensor, rotary: Rotary) -> Tensor:
+    """(B, W, heads, D), rotated by position."""
+    cosine, sine = (part[:, :, None] for part in rotary)
+    first, second = heads.chunk(2, -1)
+    return heads * cosine + torch.cat([-second, first], -1) * sine
+
+
+def _behind(prefix: PrefixView, number: int) -> Seen:
+    """The decoder reads the prefix without changing it."""
+    past = prefix.layers[number]
+    return lambda keys, values: (torch.cat([past.keys, keys], 2), torch.cat([past.values, values], 2))
+
+
+def _layer(layer: Any, hidden: Tensor, rotary: Rotary, mask: Tensor | None, seen: Seen) -> Tensor:
+    """(B, W, d) -> (B, W, d)."""
+    attended = _attended(layer.self_attn, rms_norm(layer.input_layernorm, hidden), rotary, mask, seen)
+    hidden = hidden + rms_norm(layer.post_attention_layernorm, attended)
+    dense = layer.mlp(rms_norm(layer.pre_feedforward_layernorm, hidden))
+    routed = _routed(layer, hidden.flatten(0, 1)).view_as(hidden)
+    both = rms_norm(layer.post_feedforward_layernorm_1, dense) + rms_norm(layer.post_feedforward_layernorm_2, routed)
+    fed: Tensor = hidden + rms_norm(layer.post_feedforward_layernorm, both)
+    return fed * layer.layer_scalar  # type: ignore[no-any-return]
+
+
+def _attended(attention: Any, normed: Tensor, rotary: Rotary, mask: Tensor | None, seen: Seen) -> Tensor:
+    """(B, W, d) -> (B, W, d)."""
+    shape = (*normed.shape[:2], -1, attention.head_dim)
+    queries = attention.q_proj(normed).view(shape)
+    keys = attention.k_proj(normed).view(shape)
+    values = keys if attention.v_proj is None else attention.v_proj(normed).view(shape)
+    queries = rotated(rms_norm(attention.q_norm, queries), rotary).transpose(1, 2)
+    keys = rotated(rms_norm(attention.k_norm, keys), rotary).transpose(1, 2)
+    values = rms_norm(attention.v_norm, values).transpose(1, 2)
+    mixed = attend(queries, *seen(keys, values), mask, attention.scaling)
+    return attention.o_proj(mixed.transpose(1, 2).reshape(*normed.shape[:2], -1))  # type: ignore[no-any-return]
+
+
+def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scale: float) -> Tensor:
+    """(B, H, W, D) queries over (B, G, T, D) keys and values -> (B, H, W, D). `mask`: (B or 1, 1, W or 1, T)."""
+    stacked, mask = stacked_heads(queries, keys.shape[1], mask)
+    mixed = functional.scaled_dot_product_attention(stacked, keys, values, attn_mask=mask, scale=scale)
+    return mixed.reshape(queries.shape)
+
+
+def stacked_heads(queries: Tensor, key_heads: int, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """(B, H, W, D) -> (B, G, H / G * W, D): the heads that share a key head as rows of one head; and their mask.
+
+    It copies no keys. torch and transformers copy them for each head, 8-fold on the released full layers.
+    """
+    batch, heads, rows, size = queries.shape
+    sharing = heads // key_heads
+    if mask is not None and mask.shape[2] > 1 and sharing > 1:
+        mask = mask.repeat(1, 1, sharing, 1)
+    return queries.reshape(batch, key_heads, sharing * rows, size), mask
+
+
+def _routed(layer: Any, rows: Tensor) -> Tensor:
+    """The experts' output for rows (B * W, d)."""
+    normed = rms_norm(layer.pre_feedforward_layernorm_2, rows)
+    if layer.experts.num_experts > 1:
+        return layer.experts(normed, *_route(layer.router, rows))  # type: ignore[no-any-return]
+    return only_expert(layer, normed)
+
+
+def only_expert(layer: Any, normed: Tensor) -> Tensor:
+    """The output of a layer's single expert for normed rows: no routing to do."""
+    gate, up = functional.linear(normed, layer.experts.gate_up_proj[0]).chunk(2, -1)
+    output = functional.linear(layer.experts.act_fn(gate) * up, layer.experts.down_proj[0])
+    return output * layer.router.per_expert_scale[0]  # type: ignore[no-any-return]
+
+
+def _route(router: Any, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """(n, d) -> for each row its k experts and their weights, both (n, k)."""
+    scaled = rms_norm(router.norm, rows) * router.scale * router.scalar_root_size
+    probabilities = functional.softmax(router.proj(scaled), dim=-1, dtype=torch.float32)
+    weights, chosen = torch.topk(probabilities, k=router.config.top_k_experts, dim=-1)
+    weights = weights / weights.sum(dim=-1, keepdim=True)
+    return chosen, weights * router.per_expert_scale[chosen]

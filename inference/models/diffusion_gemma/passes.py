@@ -29,9 +29,6 @@ class ArrayRows(Protocol):
     def joined(self, first: Array, second: Array) -> Array:
         """A new array: the rows of one, then those of the other."""
 
-    def chosen(self, rows: Array, numbers: Tensor) -> Array:
-        """A new array: at each place of the batch the rows of that number, (B,)."""
-
 
 class TorchRows:
     """`ArrayRows` for torch tensors."""
@@ -44,9 +41,6 @@ class TorchRows:
 
     def joined(self, first: Tensor, second: Tensor) -> Tensor:
         return torch.cat((first, second), 2)
-
-    def chosen(self, rows: Tensor, numbers: Tensor) -> Tensor:
-        return rows[numbers]
 
 
 class EncoderCache(Protocol):
@@ -103,9 +97,6 @@ class Passes(Protocol):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """(..., d) -> (..., V) in float32, soft-capped as the model was trained."""
-
-    def canvas_logits(self, hidden: Tensor) -> Tensor:
-        """The same for rows of a canvas, in the precision of the passes over canvases."""
 
     def expected_embeddings(self, logits: Tensor, probabilities: Tensor) -> Tensor:
         """The self-conditioning signal of some rows: (N, V) logits and their softmax -> (N, d)."""

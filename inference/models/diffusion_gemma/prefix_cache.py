@@ -60,7 +60,9 @@ class EncodedPrefix:
 
     def update(self, keys: Array, values: Array, layer_index: int) -> tuple[Array, Array]:
         """Appends one layer's rows (1, heads, n, head size); returns the rows the layer may attend to, in order."""
-        entry, end, rows = self._entry, self.length + keys.shape[2], self._cache.network.rows
+        entry = self._entry
+        end = self.length + keys.shape[2]
+        rows = self._cache.network.rows
         entry.keys[layer_index] = _append(rows, entry.keys[layer_index], keys, self.length)
         entry.values[layer_index] = _append(rows, entry.values[layer_index], values, self.length)
         return self._rows(layer_index, self.length, end)
@@ -88,10 +90,12 @@ class EncodedPrefix:
         return [LayerView(*self._rows(index, end, end, batch)) for index in range(len(self._entry.keys))]
 
     def _rows(self, layer_index: int, past: int, end: int, batch: int = 1) -> tuple[Array, Array]:
-        keys, values = self._entry.keys[layer_index], self._entry.values[layer_index]
+        keys = self._entry.keys[layer_index]
+        values = self._entry.values[layer_index]
         assert keys is not None and values is not None
         network = self._cache.network
-        first, rows = first_row(network.layer_types[layer_index], past, network.window), network.rows
+        first = first_row(network.layer_types[layer_index], past, network.window)
+        rows = network.rows
         return rows.repeated(keys[:, :, first:end], batch), rows.repeated(values[:, :, first:end], batch)
 
     def seal(self) -> None:
@@ -172,6 +176,23 @@ class PrefixCache:
             entry.values = [_append(rows, None, t[:, :, :common], 0) for t in source.values if t is not None]
         self._entries.append(entry)
         return entry
+
+
+class ScoringCache:
+    """An `EncoderCache` for complete continuations of a prefix, read side by side: it stores nothing."""
+
+    def __init__(self, prefix: PrefixView, rows: ArrayRows) -> None:
+        self.length = prefix.length
+        self._prefix = prefix
+        self._rows = rows
+
+    def update(self, keys: Array, values: Array, layer_index: int) -> tuple[Array, Array]:
+        """One layer's new rows (B, heads, n, head size), behind the prefix's rows for each continuation."""
+        layer = self._prefix.layers[layer_index]
+        return self._joined(layer.keys, keys), self._joined(layer.values, values)
+
+    def _joined(self, prefix: Array, own: Array) -> Array:
+        return self._rows.joined(self._rows.repeated(prefix, own.shape[0]), own)
 
 
 def _append(rows: ArrayRows, buffer: Array | None, new: Array, at: int) -> Array:

@@ -92,7 +92,7 @@ class _Generation(msgspec.Struct):
 
 
 def default_properties(folder: Path, config: dict[str, Any]) -> Properties:
-    """A checkpoint without `infill.json` counts as a released one: uniform noise, no slack token, chat prompt.
+    """A checkpoint without `infill.json` counts as a released one: uniform noise, chat prompt.
 
     It is sampled as its files say, in steps chosen with tests/data/twin. Raises ModelError.
     """

@@ -20,8 +20,12 @@ class MaskedDiffusion:
 
     def __init__(self, name: str, network: Qwen2, properties: Properties, tokenizer: Tokenizer, dtype: str) -> None:
         """`dtype`: a precision's name."""
-        self.name, self.network, self.properties, self.tokenizer = name, network, properties, tokenizer
-        self.device, self.dtype = network.device, dtype
+        self.name = name
+        self.network = network
+        self.properties = properties
+        self.tokenizer = tokenizer
+        self.device = network.device
+        self.dtype = dtype
         self._memory = Memory()
         tokens = (properties.expand_token_id, properties.delete_token_id)
         resizes = None not in tokens and properties.sampler.method != ENTROPY_BOUND
@@ -30,15 +34,16 @@ class MaskedDiffusion:
             length_signal=LengthSignal.EXPAND_DELETE if resizes else LengthSignal.NONE,
             vocabulary_size=network.config.vocab_size,
             can_score=False,  # a row sees the rows behind it, so no product of its predictions is a likelihood
-            continuable_tokens=0,
         )
 
     @classmethod
     def load(cls, found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> "MaskedDiffusion":
         """See `FamilyModule.load`."""
-        tokenizer, place = token_files.tokenizer(found), devices.choose_device(device)
+        tokenizer = token_files.tokenizer(found)
+        place = devices.choose_device(device)
         progress(0.1, "checking memory")
-        candidates, free = weights.precisions(place, dtype), devices.free_bytes(place)
+        candidates = weights.precisions(place, dtype)
+        free = devices.free_bytes(place)
         precision = devices.fitting(found.name, place, free, candidates, lambda one: weights.weight_bytes(found, one))
         network = weights.read(found, place, precision, progress)
         return cls(found.name, network, found.properties, tokenizer, precision.name)
@@ -59,7 +64,8 @@ class ExactContext(CanvasesAlone):
     reused_tokens = 0
 
     def __init__(self, network: Qwen2, properties: Properties, prefix_ids: Sequence[int]) -> None:
-        self._network, self._shifted = network, properties.shifted_logits
+        self._network = network
+        self._shifted = properties.shifted_logits
         self._prefix = torch.tensor(list(prefix_ids), dtype=torch.long, device=network.device)
 
     def encode(self) -> Iterator[int]:

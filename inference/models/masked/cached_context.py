@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from inference.models.family import Continuation
 from inference.models.masked.kept_rows import KeptRows, Known, empty_rows, sources
 from inference.models.masked.network import Qwen2
 from inference.models.properties import Properties
@@ -55,7 +54,7 @@ class _Canvases:
 
 
 class CanvasesAlone:
-    """The unsupported parts of a masked model's `Context`: no feedback, no likelihoods, no continuations."""
+    """The unsupported parts of a masked model's `Context`: no feedback, no likelihoods."""
 
     def feedback(self, logits: Tensor, probabilities: Tensor) -> None:
         """See `Context`. Hands nothing on."""
@@ -64,17 +63,15 @@ class CanvasesAlone:
         """Never: see `Traits.can_score`."""
         raise NotImplementedError
 
-    def continuation(self, count: int, room_tokens: int) -> Continuation:
-        """Never: see `Traits.continuable_tokens`."""
-        raise NotImplementedError
-
 
 class CachedContext(CanvasesAlone):
     """A `Context` with the predictions of an exact one, except for changes in rows that were not recomputed."""
 
     def __init__(self, network: Qwen2, properties: Properties, prefix_ids: Sequence[int], memory: Memory) -> None:
-        self._network, self._shifted = network, properties.shifted_logits
-        self._prefix_ids, self._memory = list(prefix_ids), memory
+        self._network = network
+        self._shifted = properties.shifted_logits
+        self._prefix_ids = list(prefix_ids)
+        self._memory = memory
         self._known = memory.best(self._prefix_ids)
         self._own: Known | None = None
         self._canvases: _Canvases | None = None
@@ -99,7 +96,8 @@ class CachedContext(CanvasesAlone):
         whole = torch.cat([last.expand(len(ids), -1), ids], 1)
         if valid is not None:
             valid = torch.cat([valid.new_ones(len(ids), self._joint), valid], 1)
-        owners, places = rows // ids.shape[1], rows % ids.shape[1] + self._joint
+        owners = rows // ids.shape[1]
+        places = rows % ids.shape[1] + self._joint
         sought = (places - 1).clamp(min=0) if self._shifted else places
         asked = torch.zeros_like(whole, dtype=torch.bool)
         asked[owners, places] = asked[owners, sought] = True
@@ -123,7 +121,8 @@ class CachedContext(CanvasesAlone):
         shown = len(ids) // 2
         known, hidden, number = self._read(ids, valid, asked, shown)
         first = len(self._prefix_ids) - self._joint
-        before, own = known.rows.part(0, first), known.rows.part(first, len(known.ids))
+        before = known.rows.part(0, first)
+        own = known.rows.part(first, len(known.ids))
         if len(ids) == 1:
             self._canvases = _Canvases(ids, valid, KeptRows(own.keys, own.values, before))
             return hidden, number

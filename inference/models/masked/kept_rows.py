@@ -80,7 +80,8 @@ def sources(known: Sequence[int], wanted: Sequence[int], *, neighbours: int = _N
     lead, tail = common_ends(known, wanted)
     if lead == len(wanted) == len(known):
         return list(range(lead))
-    first, behind = max(0, lead - neighbours), max(0, tail - neighbours)
+    first = max(0, lead - neighbours)
+    behind = max(0, tail - neighbours)
     moved = len(known) - len(wanted)
     middle = len(wanted) - first - behind
     return [*range(first), *[-1] * middle, *(row + moved for row in range(len(wanted) - behind, len(wanted)))]

@@ -29,7 +29,8 @@ class _Attention(nn.Module):
     def __init__(self, config: Qwen2Config) -> None:
         super().__init__()
         self.head_size = config.head_size
-        width, keys = config.num_attention_heads * self.head_size, config.num_key_value_heads * self.head_size
+        width = config.num_attention_heads * self.head_size
+        keys = config.num_key_value_heads * self.head_size
         self.q_proj = nn.Linear(config.hidden_size, width)
         self.k_proj = nn.Linear(config.hidden_size, keys)
         self.v_proj = nn.Linear(config.hidden_size, keys)
@@ -108,7 +109,8 @@ class Qwen2(nn.Module):
         With `known` they attend to what its `update` returns, otherwise to each other. `visible` (B, 1, 1, T) is False
         at rows hidden from all.
         """
-        began, rows = time.perf_counter(), self.embed_tokens(ids)
+        began = time.perf_counter()
+        rows = self.embed_tokens(ids)
         turn = self.turn(positions)
         for number, layer in enumerate(self.layers):
             rows = layer(rows, turn, number, known, visible)

@@ -35,7 +35,8 @@ class NamedTokens:
 
 def named_tokens(folder: Path, config: Mapping[str, Any]) -> NamedTokens:
     """The contents of the tokenizer's files and config.json. Raises ModelError if one cannot be read."""
-    stated, added = read_json_if_any(folder / "tokenizer_config.json"), dict(_added(folder))
+    stated = read_json_if_any(folder / "tokenizer_config.json")
+    added = dict(_added(folder))
 
     def named(key: str) -> int | None:
         value = stated.get(key)

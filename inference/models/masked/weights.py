@@ -46,7 +46,8 @@ def weight_bytes(found: Checkpoint, precision: Precision) -> float:
 
 def read(found: Checkpoint, device: torch.device, precision: Precision, progress: OnProgress) -> Qwen2:
     """The network of a checkpoint, on its device. Raises ModelError if its weights contradict its description."""
-    config, shards = qwen2_config(found), opened(found)
+    config = qwen2_config(found)
+    shards = opened(found)
     shapes = weight_shapes(config)
     with torch.device("meta"):
         network = Qwen2(config).requires_grad_(False).eval()
@@ -100,7 +101,8 @@ def pack(layer: nn.Module, precision: Precision) -> None:
 
 
 def _packed(linear: nn.Linear, precision: Precision) -> nn.Module:
-    modules, weight = quantiser().nn, linear.weight
+    modules = quantiser().nn
+    weight = linear.weight
     shape = linear.in_features, linear.out_features, linear.bias is not None
     made: Any
     if precision.name == EIGHT_BIT:

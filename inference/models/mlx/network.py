@@ -63,9 +63,6 @@ class MlxNetwork:
         raw = self._embedding.as_linear(array_of(hidden)).astype(mx.float32)
         return tensor_of(mx.tanh(raw / self._softcap) * self._softcap)
 
-    def canvas_logits(self, hidden: Tensor) -> Tensor:
-        return self.logits(hidden)
-
     def expected_embeddings(self, logits: Tensor, probabilities: Tensor) -> Tensor:
         """See `Passes`. Packed embeddings are multiplied as they are, as mlx-vlm does for whole canvases."""
         table, weights = self._embedding, array_of(probabilities).astype(self.dtype)
@@ -159,6 +156,3 @@ class MlxRows:
 
     def joined(self, first: mx.array, second: mx.array) -> mx.array:
         return mx.concatenate([first, second], axis=2)
-
-    def chosen(self, rows: mx.array, numbers: Tensor) -> mx.array:
-        return mx.take(rows, array_of(numbers), axis=0)

@@ -25,7 +25,7 @@ from inference.engine.canvas.layout import OPEN, Row, Slots
 from inference.engine.canvas.plan import Plan
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.search import length
-from inference.engine.search.effort import Effort
+from inference.engine.search.length import Effort
 from inference.engine.work import Counters
 from inference.models.properties import Properties
 from inference.remote.http import AnswerError, Client, ServerError

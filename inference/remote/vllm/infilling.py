@@ -8,7 +8,7 @@ from inference.engine.canvas import answered
 from inference.engine.canvas.answered import Canvases, RankedFill
 from inference.engine.canvas.layout import OPEN
 from inference.engine.canvas.plan import Group, Plan, Planner
-from inference.engine.search.effort import Effort
+from inference.engine.search.length import Effort
 from inference.messages import InfillRequest
 from inference.remote.served import RemoteEvent, RemoteWork, ServedInfiller
 from inference.remote.vllm.canvas import CanvasReader, CanvasSearch, Model

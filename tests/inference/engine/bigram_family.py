@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from inference.models.family import Continuation, LengthSignal, Traits
+from inference.models.family import LengthSignal, Traits
 from inference.models.properties import NoiseKind, Properties, SamplerSettings
 from tests.inference.models.random_model import SPECIAL_TOKENS, byte_tokenizer
 
@@ -18,9 +18,9 @@ class BigramFamily:
 
     def __init__(self, text: str) -> None:
         self.tokenizer = byte_tokenizer()
-        self.traits = Traits(NoiseKind.MASK, LengthSignal.NONE, MASK_ID + 1, can_score=False, continuable_tokens=0)
+        self.traits = Traits(NoiseKind.MASK, LengthSignal.NONE, MASK_ID + 1, can_score=False)
         sampler = SamplerSettings(max_steps=16, accept_floor=True)
-        self.properties = Properties("mask", MASK_ID, None, canvas_tokens=64, sampler=sampler)
+        self.properties = Properties("mask", MASK_ID, canvas_tokens=64, sampler=sampler)
         ids = torch.tensor(self.tokenizer.encode(text, add_special_tokens=False).ids)
         counts = torch.full((MASK_ID + 1, MASK_ID + 1), _SMOOTHING)
         counts.index_put_((ids[:-1], ids[1:]), torch.tensor(1.0), accumulate=True)
@@ -60,9 +60,6 @@ class BigramContext:
 
     def log_probabilities(self, continuations: Sequence[Sequence[int]]) -> list[Tensor]:
         raise AssertionError("this family cannot score")
-
-    def continuation(self, count: int, room_tokens: int) -> Continuation:
-        raise AssertionError("this family cannot continue a prefix")
 
     def close(self) -> None:
         self._family.opened -= not self._closed

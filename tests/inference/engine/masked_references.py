@@ -32,8 +32,7 @@ def sure(row: torch.Tensor, algorithm: str, top_p: float = 1.0) -> float:
     chances = row.softmax(-1)
     if algorithm == "entropy":
         return float((chances * torch.log(chances + 1e-10)).sum())
-    first, second = chances.topk(2).values.tolist()
-    return first - second if algorithm == "topk_margin" else first
+    return float(chances.max())
 
 
 def surest(rows: dict[int, float], count: int) -> list[int]:
@@ -43,7 +42,7 @@ def surest(rows: dict[int, float], count: int) -> list[int]:
 def dream(
     model: Any, ids: Sequence[int], mask: int, bias: torch.Tensor, algorithm: str, steps: int, top_p: float = 1.0
 ) -> list[int]:
-    """Dream's `_sample` and Open-dLLM's `_mdm_sample`: `maskgit_plus`, `entropy`, `topk_margin`."""
+    """Dream's `_sample` and Open-dLLM's `_mdm_sample`: `maskgit_plus` and `entropy`."""
     ids = list(ids)
     times = torch.linspace(1, DREAM_END, steps + 1)
     for step in range(steps):
@@ -56,25 +55,6 @@ def dream(
         logits = logits_of(model, ids, bias, shifted=True)
         for place in surest({place: sure(logits[place], algorithm, top_p) for place in masked}, count):
             ids[place] = int(logits[place].argmax())
-    return ids
-
-
-def p2(model: Any, ids: Sequence[int], mask: int, bias: torch.Tensor, steps: int) -> list[int]:
-    """Open-dLLM's `p2`: what is filled and not sure any more is masked again."""
-    ids = list(ids)
-    holes = [place for place, id_ in enumerate(ids) if id_ == mask]
-    for step in range(steps):
-        if mask not in ids:
-            break
-        logits = logits_of(model, ids, bias, shifted=True)
-        left = 1 - (step + 1) / steps
-        count = int(torch.tensor(len(holes), dtype=torch.float32) * torch.tensor(left, dtype=torch.float32))
-        unsure = sorted(holes, key=lambda place: sure(logits[place], "maskgit_plus"))[:count]
-        for place in holes:
-            if place in unsure:
-                ids[place] = mask
-            elif ids[place] == mask:
-                ids[place] = int(logits[place].argmax())
     return ids
 
 

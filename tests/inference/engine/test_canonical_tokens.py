@@ -10,8 +10,7 @@ from tokenizers import Tokenizer
 from inference.bench import infilling_tasks
 from inference.bench.infilling_tasks import InfillingTask
 from inference.engine.canvas import fills
-from inference.engine.canvas.batch import CanvasBatch
-from inference.engine.canvas.constraints import FORBIDDEN, Constraints
+from inference.engine.canvas.batch import FORBIDDEN, CanvasBatch, Constraints
 from inference.engine.canvas.plan import Group, Plan, Planner
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.messages import Hole, InfillRequest, Text

@@ -1,4 +1,4 @@
-"""The tokens forbidden in a row: a line break in a single-line hole, slack, mask. On a vocabulary of Gemma's kind."""
+"""The tokens forbidden in a row: a line break in a single-line hole, the mask. On a vocabulary of Gemma's kind."""
 
 import json
 import shutil
@@ -8,27 +8,26 @@ import pytest
 import torch
 
 from inference.engine import Engine
-from inference.engine.canvas.batch import CanvasBatch
-from inference.engine.canvas.constraints import FORBIDDEN
+from inference.engine.canvas.batch import FORBIDDEN, CanvasBatch
 from inference.messages import Hole, Text
 from inference.models import registry
 from inference.models.properties import Properties
 from tests.inference.engine.filling import fill, fill_typing
 from tests.inference.loaded import TWIN, planned
 
-SLACK, MASK = 60, 61
+MASK = 61
 
 
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> Engine:
-    """The twin with ordinary tokens of its vocabulary for slack and mask, as tuning may choose them."""
+    """The twin with an ordinary token of its vocabulary for the mask, as tuning may choose one."""
     folder = tmp_path_factory.mktemp("tuned")
     shutil.copytree(TWIN, folder, dirs_exist_ok=True)
     tokenizer = json.loads((TWIN / "tokenizer.json").read_text())
     for token in tokenizer["added_tokens"]:
-        token["special"] = token["special"] and token["id"] not in (SLACK, MASK)
+        token["special"] = token["special"] and token["id"] != MASK
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
-    properties = Properties(slack_token_id=SLACK, mask_token_id=MASK, prompt="chat")
+    properties = Properties(mask_token_id=MASK, prompt="chat")
     (folder / "infill.json").write_bytes(msgspec.json.encode(properties))
     return Engine(registry.load(str(folder), device="cpu"))
 
@@ -59,17 +58,17 @@ def test_line_hole_stays_one_line_behind_typed_text(twin: Engine) -> None:
 
 
 @pytest.mark.parametrize("before", ["x =", "x = <", "x = <unused"])
-def test_slack_and_mask_are_never_written(tuned: Engine, before: str) -> None:
+def test_the_mask_is_never_written(tuned: Engine, before: str) -> None:
     plan = planned(tuned, Text(before), Hole(max_tokens=4), Text("\n"))
     canvas = CanvasBatch.of([plan.layout.compose([4])], torch.device("cpu"))
     constraint = tuned.loaded.constraints.of(canvas, plan.layout.holes)
     biases = constraint.biases[constraint.of_row]
-    assert bool((biases[:, [SLACK, MASK]] == FORBIDDEN).all())
+    assert bool((biases[:, MASK] == FORBIDDEN).all())
     assert bool((biases == 0).any(-1).all()), "every row may become something"
 
 
-@pytest.mark.parametrize("text", ["<unused60>", "x = '<unused60><unused61>'"])
-def test_the_names_of_slack_and_mask_are_ordinary_text(tuned: Engine, text: str) -> None:
+@pytest.mark.parametrize("text", ["<unused61>", "x = '<unused60><unused61>'"])
+def test_the_name_of_the_mask_is_ordinary_text(tuned: Engine, text: str) -> None:
     vocabulary = tuned.loaded.vocabulary
-    assert not {SLACK, MASK} & set(vocabulary.encode(text))
+    assert MASK not in set(vocabulary.encode(text))
     assert vocabulary.decode(vocabulary.encode(text)) == text

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from inference.engine import Engine
-from inference.engine.search import length, length_probe
+from inference.engine.search import length, rank
 from inference.messages import Hole, Text
 from tests.inference.engine.bigram_family import BigramFamily
 from tests.inference.loaded import planned
@@ -19,7 +19,7 @@ def engine() -> Engine:
 def found(engine: Engine, *segments: Text | Hole) -> list[float]:
     plan = planned(engine, *segments)
     with_context = engine.loaded.family.open(plan.prefix_ids)
-    chances = length_probe.end_chances(engine.loaded, with_context, plan)
+    chances = rank.end_chances(engine.loaded, with_context, plan)
     with_context.close()
     return chances
 

@@ -5,22 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.engine.canvas.layout import Slots
-from inference.engine.search import length, policy
+from inference.engine.search import length, rank
 from inference.models.family import LengthSignal, Traits
 from inference.models.properties import NoiseKind
 
 LINE = Slots(24, single_line=True)
-SLACK = Traits(NoiseKind.MASK, LengthSignal.SLACK, 300, can_score=True, continuable_tokens=0)
-UNTOLD = Traits(NoiseKind.UNIFORM, LengthSignal.NONE, 300, can_score=True, continuable_tokens=0)
-MASKED = Traits(NoiseKind.MASK, LengthSignal.NONE, 300, can_score=False, continuable_tokens=0)
+UNTOLD = Traits(NoiseKind.UNIFORM, LengthSignal.NONE, 300, can_score=True)
+MASKED = Traits(NoiseKind.MASK, LengthSignal.NONE, 300, can_score=False)
 HOLES = st.builds(lambda low, more: Slots(maximum=low + more, minimum=low), st.integers(1, 20), st.integers(0, 60))
-
-
-def test_a_hole_ends_where_slack_becomes_likelier_than_not() -> None:
-    curve = [0.0, 0.01, 0.1, 0.4, 0.6, 0.9, 0.99, 1.0]
-    assert length.from_slack([curve], [Slots(8)], 1) == [(4,)]
-    assert length.from_slack([curve], [Slots(8)], 3) == [(4,), (3,), (5,)]
-    assert length.from_slack([[0.0] * 8], [Slots(8)], 3) == [(8,)]
 
 
 def test_a_single_length_is_the_usual_one_and_not_the_least() -> None:
@@ -28,23 +20,19 @@ def test_a_single_length_is_the_usual_one_and_not_the_least() -> None:
     assert length.from_grid([Slots(3)], 1) == [(2,)]
 
 
-@given(holes=st.lists(HOLES, min_size=1, max_size=3), count=st.integers(1, 8), data=st.data())
-def test_lengths_keep_within_the_limits_of_every_hole(holes: list[Slots], count: int, data: st.DataObject) -> None:
-    curves = [data.draw(st.lists(st.floats(0, 1), min_size=h.maximum, max_size=h.maximum)) for h in holes]
-    guessed = length.from_grid(holes, count), length.around_usual(holes, count)
-    for choices in (length.from_slack(curves, holes, count), *guessed):
+@given(holes=st.lists(HOLES, min_size=1, max_size=3), count=st.integers(1, 8))
+def test_lengths_keep_within_the_limits_of_every_hole(holes: list[Slots], count: int) -> None:
+    for choices in (length.from_grid(holes, count), length.around_usual(holes, count)):
         assert 1 <= len(choices) <= count
         assert len(set(choices)) == len(choices)
         for choice in choices:
             assert all(hole.minimum <= size <= hole.maximum for hole, size in zip(holes, choice, strict=True))
 
 
-@pytest.mark.parametrize(
-    ("told", "several"), [(SLACK, 3), (UNTOLD, 3), (MASKED, 1)], ids=["slack", "likelihood", "masks"]
-)
+@pytest.mark.parametrize(("told", "several"), [(UNTOLD, 3), (MASKED, 1)], ids=["likelihood", "masks"])
 def test_of_holes_of_several_lines_fewer_lengths_are_tried(told: Traits, several: int) -> None:
     """The likelihood prefers the shortest of them, whatever is right."""
-    line, block, known = Slots(24, single_line=True), Slots(64), policy.of(told)
+    line, block, known = Slots(24, single_line=True), Slots(64), rank.policy_of(told)
     assert known.lengths((line, line), 10) == 10
     assert known.lengths((line, block), 10) == known.lengths((block,), 10) == several
     assert known.lengths((block,), 2) == min(2, several)
@@ -52,7 +40,7 @@ def test_of_holes_of_several_lines_fewer_lengths_are_tried(told: Traits, several
 
 @pytest.mark.parametrize("told", [UNTOLD, MASKED], ids=["likelihood", "masks"])
 def test_without_a_signal_nearly_every_length_of_a_line_is_tried(told: Traits) -> None:
-    (tried,) = zip(*length.from_grid([LINE], policy.of(told).lengths((LINE,), None)), strict=True)
+    (tried,) = zip(*length.from_grid([LINE], rank.policy_of(told).lengths((LINE,), None)), strict=True)
     assert tried[:8] == (1, 2, 3, 4, 5, 6, 7, 8)
     assert all(min(abs(size - one) for one in tried) <= 2 for size in range(1, 25))
 

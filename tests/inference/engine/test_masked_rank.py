@@ -9,7 +9,7 @@ import torch
 from inference.engine import Engine
 from inference.engine.canvas.fills import Written
 from inference.engine.canvas.plan import Plan
-from inference.engine.search import length, masked_rank
+from inference.engine.search import length, rank
 from inference.engine.search.rank import ScoreWeights
 from inference.messages import Hole, Text
 from inference.models.family import Context
@@ -37,7 +37,7 @@ def written(engine: Engine, plan: Plan, *fills: str) -> Written:
 
 def scores(engine: Engine, plan: Plan, several: Sequence[Written], parts: int) -> tuple[list[float], int]:
     context, passes = engine.loaded.family.open(plan.prefix_ids), 0
-    scoring = masked_rank.scores(engine.loaded, context, plan, several, WEIGHTS, parts)
+    scoring = rank.masked_scores(engine.loaded, context, plan, several, WEIGHTS, parts)
     while True:
         try:
             next(scoring)

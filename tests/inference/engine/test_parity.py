@@ -16,16 +16,15 @@ from inference.engine import Engine
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.layout import OPEN, Row
 from inference.engine.canvas.plan import Planner
-from inference.engine.search.denoise import Denoising
-from inference.engine.search.sampler import UniformNoise
+from inference.engine.search.denoise import Denoising, UniformNoise
 from inference.messages import Candidate, Hole, InfillRequest, Text
 from inference.models.diffusion_gemma.adapter import EncodedContext
-from inference.models.diffusion_gemma.fused import FusedNetwork
 from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.prefix_cache import PrefixCache
 from inference.models.properties import SamplerSettings
 from tests.inference.loaded import gemma
 from tests.inference.models.random_model import CANVAS_TOKENS, VOCABULARY_SIZE, WINDOW, random_model
+from tests.inference.models.stock_network import StockNetwork
 
 CANVASES = 2
 PREFIX_TOKENS = WINDOW + 2 * CANVAS_TOKENS + 5
@@ -35,11 +34,11 @@ STOPPING = [(0.1, 0.005, 1), (4.0, 0.5, 1), (1.0, 2.0, 2), (0.5, 10.0, 0)]
 """Entropy bound, confidence and stability."""
 
 
-@pytest.fixture(scope="module", params=["plain", "fused", "bfloat16"])
+@pytest.fixture(scope="module", params=["stock", "ours", "bfloat16"])
 def network(request: pytest.FixtureRequest) -> Network:
     if request.param == "bfloat16":
-        return Network(random_model().to(torch.bfloat16))
-    return (FusedNetwork if request.param == "fused" else Network)(random_model())
+        return StockNetwork(random_model().to(torch.bfloat16))
+    return (Network if request.param == "ours" else StockNetwork)(random_model())
 
 
 def prompt(seed: int) -> torch.Tensor:

@@ -9,10 +9,9 @@ import torch
 from inference.engine import Engine
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.plan import Plan
-from inference.engine.search import answers
-from inference.engine.search.denoise import Denoising
-from inference.engine.search.pruning import TRIAL_SUFFIX_TOKENS, is_due, prune, tried
-from inference.engine.search.sampler import noise_of
+from inference.engine.search import rank
+from inference.engine.search.denoise import Denoising, noise_of
+from inference.engine.search.prune import TRIAL_SUFFIX_TOKENS, is_due, prune, tried
 from inference.messages import Hole, Text
 from inference.models.family import Context
 from tests.inference.loaded import opened, planned
@@ -61,15 +60,15 @@ def test_those_that_are_kept_go_on_as_they_stand(embedded: Engine) -> None:
         assert torch.equal(fresh.biases[fresh.of_row], held.biases[held.of_row])
         loop.step()
         assert is_due(loop, plan, FINISHED)
-        best = answers.ranked(model, context, plan, answers.standing(loop), quick=False)[:FINISHED]
+        best = rank.ranked(model, context, plan, loop.standing, quick=False)[:FINISHED]
         assert prune(model, loop, context, plan, FINISHED) == [one.written for one in best]
-        left = answers.ranked(model, context, plan, answers.standing(loop), quick=False)
+        left = rank.ranked(model, context, plan, loop.standing, quick=False)
         assert [(one.texts, one.written.steps) for one in left] == [(one.texts, one.written.steps) for one in best]
         while not loop.finished:
             loop.step()
         ((_, first, _),) = loop.canvas.spans[0]
         assert int(loop.answer[0, first]) in hole.allowed
-        unwritten = {model.properties.mask_token_id, model.properties.slack_token_id}
+        unwritten = {model.properties.mask_token_id}
         assert not set(loop.answer[0].tolist()[first:]) & unwritten
 
 

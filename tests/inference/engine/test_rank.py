@@ -8,6 +8,8 @@ from inference.engine.search import rank
 from inference.engine.search.rank import Judged
 from tests.inference.loaded import causal_logits, gemma, opened
 
+LINE = rank.ScoreWeights(smoothing=3.0, suffix=2.0, suffix_tokens=8)
+
 
 def by_hand(engine: Engine, ids: list[int], judged: Judged) -> float:
     every = [*ids, *judged.fill, *judged.suffix]
@@ -25,22 +27,22 @@ def test_scores_equal_those_of_one_whole_pass(embedded: Engine, released: Engine
         ids = engine.loaded.vocabulary.encode("def f(a, b):\n    total = a + b\n    return")
         encode = engine.loaded.vocabulary.encode
         texts = [
-            (" total", "\n", rank.REST_OF_LINE),
-            (" a", "", rank.REST_OF_LINE),
+            (" total", "\n", LINE),
+            (" a", "", LINE),
             (" max(total, b)", "\n", rank.ScoreWeights(3.0, 4.0, 16, length=0.15)),
-            (" max(a", ", b)\n", rank.PART_OF_LINE),
+            (" max(a", ", b)\n", LINE),
             (" b * b\n    b *= b", "\n\nprint(1)", rank.SEVERAL_LINES),
         ]
         candidates = [Judged(encode(fill), encode(suffix), weights) for fill, suffix, weights in texts]
         with opened(engine, ids) as context:
-            found = rank.scores(context, candidates)
+            found = rank.likelihoods(context, candidates)
         for score, judged in zip(found, candidates, strict=True):
             assert abs(score - by_hand(engine, ids, judged)) < 1e-3
 
 
 def test_without_a_prefix_the_first_token_is_given(embedded: Engine) -> None:
     with opened(embedded, []) as context:
-        assert rank.scores(context, [Judged([7], [], rank.SEVERAL_LINES)]) == [0.0]
+        assert rank.likelihoods(context, [Judged([7], [], rank.SEVERAL_LINES)]) == [0.0]
 
 
 def test_of_a_model_that_cannot_score_the_surer_fill_ranks_first() -> None:

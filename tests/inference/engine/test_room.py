@@ -7,7 +7,7 @@ import pytest
 from inference.engine import Engine
 from inference.engine.canvas.layout import Row
 from inference.engine.canvas.plan import Plan, Planner
-from inference.engine.search.pruning import TRIAL_SUFFIX_TOKENS, tried
+from inference.engine.search.prune import TRIAL_SUFFIX_TOKENS, tried
 from inference.messages import Hole, HoleKind, InfillRequest, Text
 from tests.inference.engine.filling import fill
 

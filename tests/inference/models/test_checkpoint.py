@@ -228,7 +228,7 @@ def test_progress_runs_from_0_to_1(random_folder: Path) -> None:
 
 def test_folder_without_infill_json_is_a_released_one(random_folder: Path) -> None:
     properties = registry.find(str(random_folder)).properties
-    assert properties.corruption == "uniform" and properties.slack_token_id is None
+    assert properties.corruption == "uniform"
     assert (properties.prompt, properties.canvas_tokens) == ("chat", 64)
 
 

@@ -8,21 +8,19 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from inference.models.diffusion_gemma.fused import FusedNetwork
 from inference.models.diffusion_gemma.network import Network
-from inference.models.diffusion_gemma.packed import PackedNetwork
 from inference.models.diffusion_gemma.prefix_cache import EncodedPrefix, PrefixCache
-from inference.models.diffusion_gemma.static_shapes import RecordedNetwork
+from inference.models.diffusion_gemma.recorded import RecordedNetwork
 from tests.inference.models.random_model import VOCABULARY_SIZE, AsItIs, random_model
+from tests.inference.models.stock_network import StockNetwork
 
 PREFIX_TOKENS = 700
 """So many that an expanded copy of the keys is the largest tensor of a pass by far."""
 HEADS, CANVAS_TOKENS = 16, 4
 
 KINDS: list[Callable[[Any], Network]] = [
-    FusedNetwork,
+    Network,
     lambda model: RecordedNetwork(model, AsItIs()),
-    lambda model: PackedNetwork(model, torch.float32),
 ]
 RATIOS = [1, 8]
 """Query heads for each key head of a full layer."""
@@ -49,15 +47,14 @@ def encoded(network: Network, ids: Tensor) -> EncodedPrefix:
 
 
 def model_of_ratio(ratio: int) -> Any:
-    """With one expert, for the packed passes take no more."""
     return random_model(experts=1, heads=HEADS, global_key_heads=HEADS // ratio)
 
 
 @pytest.mark.parametrize("ratio", RATIOS)
-@pytest.mark.parametrize("number", range(len(KINDS)), ids=["fused", "fixed shapes", "packed"])
+@pytest.mark.parametrize("number", range(len(KINDS)), ids=["plain", "fixed shapes"])
 def test_keys_and_values_are_not_copied_per_head(ratio: int, number: int) -> None:
     model = model_of_ratio(ratio)
-    plain, network = Network(model), KINDS[number](model)
+    plain, network = StockNetwork(model), KINDS[number](model)
     ids = torch.randint(0, VOCABULARY_SIZE, (1, PREFIX_TOKENS))
     prefix, of_plain = encoded(network, ids), encoded(plain, ids)
     canvas = torch.randint(0, VOCABULARY_SIZE, (1, CANVAS_TOKENS))
@@ -78,7 +75,7 @@ def test_a_prefix_behind_a_prefix_is_encoded_without_such_copies(ratio: int) -> 
     model = model_of_ratio(ratio)
     ids = torch.randint(0, VOCABULARY_SIZE, (1, PREFIX_TOKENS + 9))
     hidden = []
-    for network in (Network(model), FusedNetwork(model)):
+    for network in (StockNetwork(model), Network(model)):
         prefix = PrefixCache(network, 0).acquire([])
         network.encode(ids[:, :-9], prefix)
         prefix.commit(ids[0, :-9].tolist())

@@ -24,7 +24,7 @@ def test_the_twin_is_read_as_a_released_checkpoint() -> None:
     properties = registry.find(str(TWIN)).properties
     assert not (TWIN / "infill.json").exists()
     assert (properties.corruption, properties.prompt, properties.canvas_tokens) == ("uniform", "chat", 256)
-    assert properties.mask_token_id is properties.slack_token_id is None
+    assert properties.mask_token_id is None
     stop = {"total_entropy": properties.sampler.total_entropy, "still_steps": properties.sampler.still_steps}
     assert all(stop.values())
     assert properties.sampler == msgspec.structs.replace(SamplerSettings(), **stop)

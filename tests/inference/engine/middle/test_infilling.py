@@ -1,17 +1,17 @@
 """Requests to a causal model: candidates, several holes, rework, typing, deadlines and scores."""
 
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from itertools import islice, pairwise
 
 import pytest
 
-from inference.bench.infilling_middle import Ways
 from inference.engine import Engine, RequestError
-from inference.engine.canvas.segments import TextAndHoles
-from inference.engine.middle.asking import Asking
-from inference.engine.middle.region import Region
-from inference.engine.middle.writer import Writer
+from inference.engine.canvas.plan import TextAndHoles
+from inference.engine.middle.decode import Decoder
+from inference.engine.middle.infilling import Region
+from inference.engine.middle.prompt import PromptBuilder
 from inference.messages import Hole, HoleKind, Outcome, Text
 from tests.inference.engine.filling import AFTER, BEFORE, Answer, fill, line, request
 
@@ -24,6 +24,24 @@ def slow_fill(engine: Engine, *segments: Text | Hole | str) -> Answer:
     engine.loaded.family.prompt_token_ms = 400.0
     with closing(engine.infill(request(*segments, quick=True), deadline=time.monotonic() + 60)) as work:
         return Answer(work)
+
+
+def region(engine: Engine, texts: Sequence[str], all_fills: Sequence[Sequence[str]]) -> list[float]:
+    """The log-probability of all from the first hole to the last with each of these fills."""
+    loaded, family, found = engine.loaded, engine.loaded.family, list[float]()
+    whole = Region(
+        loaded, PromptBuilder(loaded, family, request()), TextAndHoles(tuple(texts), (line(),) * (len(texts) - 1))
+    )
+    with closing(family.open(whole.prompt.ids)) as context:
+        list(context.encode())
+        decoder = Decoder(loaded, family, context, 0, None)
+
+        def read(fills: Sequence[str]) -> Iterator[None]:
+            found.append((yield from whole.log_likelihood(decoder, fills)) or 0.0)
+
+        for fills in all_fills:
+            list(read(fills))
+    return found
 
 
 def test_candidates_differ_and_the_likeliest_comes_first(middle: Engine) -> None:
@@ -99,7 +117,7 @@ def test_several_holes_are_filled_each_seeing_the_others(middle: Engine) -> None
 
 
 def test_several_texts_are_those_that_make_the_whole_likeliest(middle: Engine) -> None:
-    gains, ways = [], Ways(middle)
+    gains = []
     for name in ("area", "names", "path"):
         end = "\n\n\ndef main():\n"
         texts = (f"def {name}(w, h):\n    {name} = ", f"\n    print({name}", f")\n    return {name}", end)
@@ -109,7 +127,7 @@ def test_several_texts_are_those_that_make_the_whole_likeliest(middle: Engine) -
             before = "".join(map("".join, zip(texts, in_order, strict=False))) + texts[number]
             in_order.append(fill(middle, before, line(max_tokens=6), "".join(texts[number + 1 :])).text)
         both = [in_order, fill(middle, *asked, texts[-1]).candidates[0].texts]
-        one, other = (ways.region(texts, [each])[0] for each in both)
+        one, other = region(middle, texts, both)
         gains.append(other - one)
     assert min(gains) > -1e-3
     assert max(gains) > 1.0, "other texts were never clearly likelier"
@@ -120,20 +138,20 @@ def test_several_texts_are_those_that_make_the_whole_likeliest(middle: Engine) -
     [("        total", (" = w * h", "", " = w")), ("    total = ", ("1", "w * h", "'a'")), ("x = foo", ("1", "w * h"))],
 )
 def test_a_partly_known_region_is_as_likely_as_a_new_one(middle: Engine, before: str, firsts: tuple[str, ...]) -> None:
-    texts, ways = ("def area(w, h):\n" + before, "\n        print(", ")\n        return total\n"), Ways(middle)
+    texts = ("def area(w, h):\n" + before, "\n        print(", ")\n        return total\n")
     fills = [(first, second) for first in (*firsts, firsts[0]) for second in ("total", "total, w", "total")]
-    assert ways.region(texts, fills) == pytest.approx([ways.region(texts, [each])[0] for each in fills], abs=1e-3)
+    assert region(middle, texts, fills) == pytest.approx([region(middle, texts, [each])[0] for each in fills], abs=1e-3)
 
 
 def test_each_step_through_a_region_is_one_pass(middle: Engine) -> None:
     loaded, family = middle.loaded, middle.loaded.family
     parts = TextAndHoles(("a = ", "\n" * 300 + "b = ", "\n"), (line(), line()))
-    region = Region(loaded, Asking(loaded, family, request()), parts)
-    with closing(family.open(region.asked.prompt_ids)) as context:
+    whole = Region(loaded, PromptBuilder(loaded, family, request()), parts)
+    with closing(family.open(whole.prompt.ids)) as context:
         list(context.encode())
-        writer = Writer(loaded, family, context, 0, None)
+        writer = Decoder(loaded, family, context, 0, None)
         texts = (("1", "2"), ("1", "3"), ("x", "3"), ("", ""))
-        passes = [writer.passes for fills in texts for _ in region.log_likelihood(writer, fills)]
+        passes = [writer.passes for fills in texts for _ in whole.log_likelihood(writer, fills)]
     assert all(after - before <= 1 for before, after in pairwise(passes))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inference.engine.canvas import cutting, repetition
-from inference.engine.canvas.segments import TextAndHoles
+from inference.engine.canvas.plan import TextAndHoles
 from inference.engine.errors import RequestError
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.middle import conversation, question
@@ -46,14 +46,14 @@ it: the latter comes first in the prompt and is often known, the former is read 
 
 
 @dataclass(frozen=True)
-class Asked:
+class HolePrompt:
     """One hole for the model. Its fill is `head` plus the model's text after the first `skip` bytes.
 
     The model must begin with `given`. `rest` follows on the hole's line, `behind` below it. `question` is the text of a
     chat turn; None: the prompt is the model's own for a hole. `has_fences`: the file has Markdown's ``` itself.
     """
 
-    prompt_ids: tuple[int, ...]
+    ids: tuple[int, ...]
     given: bytes
     skip: int
     head: str
@@ -109,7 +109,8 @@ class Asked:
 
     def _leaves_block(self, lines: Sequence[str]) -> bool:
         """Whether the last line is indented less than the hole, which begins its line, and ends nothing by that."""
-        indent, last = self.given[: self.skip].decode(), lines[-1].rstrip()
+        indent = self.given[: self.skip].decode()
+        last = lines[-1].rstrip()
         is_less = bool(last) and len(last) - len(last.lstrip()) < len(indent)
         return is_less and not indent.strip() and not _in_string(lines[:-1]) and last.lstrip()[0] not in ")]}#"
 
@@ -124,16 +125,18 @@ class Asked:
         return (_opening(self.question) if self.question else "") + text
 
 
-class Asking:
-    """Builds the questions for the holes of one request, each with all its surroundings."""
+class PromptBuilder:
+    """Builds the prompts for the holes of one request, each with all its surroundings."""
 
     def __init__(self, model: LoadedModel, family: MiddleFamily, request: InfillRequest) -> None:
-        self._model, self._family, self._request = model, family, request
+        self._model = model
+        self._family = family
+        self._request = request
         self.chats = bool(request.instruction) and family.chat_prompt("") is not None
         """Whether to ask in a chat turn: there is an instruction, and the model has learnt to chat."""
         self._files = _fitting(request.context, context_tokens(model, family))
 
-    def of(self, parts: TextAndHoles, fills: Sequence[str], number: int, reach: Reach = REACHES[0]) -> Asked:
+    def of(self, parts: TextAndHoles, fills: Sequence[str], number: int, reach: Reach = REACHES[0]) -> HolePrompt:
         """Hole `number` between the `fills` of all others. Raises RequestError if no prompt is short enough."""
         hole = parts.holes[number]
         before = "".join(text + fill for text, fill in zip(parts.texts[:number], fills, strict=False))
@@ -142,34 +145,36 @@ class Asking:
         after = parts.texts[number + 1] + after
         most = self._model.traits.continuable_tokens
         while reach.prefix >= _LEAST_SHARE:
-            asked = (self._chat if self.chats else self._middle)(hole, before, after, reach)
-            if len(asked.prompt_ids) + len(asked.given) + asked.room <= most:
-                return asked
+            prompt = (self._chat if self.chats else self._middle)(hole, before, after, reach)
+            if len(prompt.ids) + len(prompt.given) + prompt.room <= most:
+                return prompt
             reach = Reach(reach.prefix / 2, reach.suffix / 2)
         raise RequestError("the hole, or the instruction, is too long for this model; select less, or say it shorter")
 
     @property
     def short_tokens(self) -> int:
         """About how many tokens the shortest prompt has."""
-        properties, least = self._model.properties, REACHES[-1]
+        properties = self._model.properties
+        least = REACHES[-1]
         return int(properties.max_prefix_tokens * least.prefix + properties.suffix_tokens * least.suffix)
 
     def ahead(self, parts: TextAndHoles, number: int) -> list[int]:
         """The prompt of a hole further on with the same start: holes elsewhere will begin with most of its tokens."""
-        before, after = "".join(parts.texts[: number + 1]), "".join(parts.texts[number + 1 :])
+        before = "".join(parts.texts[: number + 1])
+        after = "".join(parts.texts[number + 1 :])
         most = self._model.properties.max_prefix_tokens * CHARACTERS_PER_TOKEN
         start = cutting.window_start(before, most)
         text = (before + parts.holes[number].starts_with + after)[start : start + most]
         return self._family.middle_prompt(text, "", path=self._request.path, files=self._files)
 
-    def _middle(self, hole: Hole, before: str, after: str, reach: Reach) -> Asked:
+    def _middle(self, hole: Hole, before: str, after: str, reach: Reach) -> HolePrompt:
         whole = before + hole.starts_with
         base = _base(before, whole)
         prefix, suffix = self._around(whole[:base], after, reach)
         files = self._files if reach.prefix == 1.0 else ()
         ids = self._family.middle_prompt(prefix, suffix, path=self._request.path, files=files)
         skip = len(whole[base : max(base, len(before))].encode())
-        return Asked(
+        return HolePrompt(
             tuple(ids),
             whole[base:].encode(),
             skip,
@@ -182,17 +187,19 @@ class Asking:
             has_fences="\n```" in prefix + suffix or self._request.language == "markdown",
         )
 
-    def _chat(self, hole: Hole, before: str, after: str, reach: Reach) -> Asked:
+    def _chat(self, hole: Hole, before: str, after: str, reach: Reach) -> HolePrompt:
         """A chat turn; its answer begins with the opening fence."""
         prefix, suffix = self._around(before + hole.starts_with, after, reach)
-        request, draft = self._request, hole.text if question.is_rewritten(hole) else ""
-        files, room = self._files if reach.prefix == 1.0 else (), question.room(hole)
-        asked = Question(
+        request = self._request
+        draft = hole.text if question.is_rewritten(hole) else ""
+        files = self._files if reach.prefix == 1.0 else ()
+        room = question.room(hole)
+        chat = Question(
             prefix, suffix, hole.single_line, room, request.path, request.language, files, request.instruction, draft
         )
-        ids = self._family.chat_prompt(conversation.message(asked), _opening(asked)) or []
+        ids = self._family.chat_prompt(conversation.message(chat), _opening(chat)) or []
         room += question.tokens(prefix.rpartition("\n")[2]) + 8
-        return Asked(tuple(ids), b"", 0, hole.starts_with, 1, room, hole.single_line, (), "", asked)
+        return HolePrompt(tuple(ids), b"", 0, hole.starts_with, 1, room, hole.single_line, (), "", chat)
 
     def _around(self, before: str, after: str, reach: Reach) -> tuple[str, str]:
         """The visible part of the file. Its start stays fixed while a long prefix grows by some lines."""
@@ -221,7 +228,8 @@ def _base(before: str, whole: str) -> int:
     base = max(before.rfind("\n"), before.rfind("\r")) + 1
     if len(whole) - base > _MOST_GIVEN_CHARACTERS:
         base = whole.rfind("\n", base) + 1 or base
-    over, step = len(whole) - base - _MOST_GIVEN_CHARACTERS, _MOST_GIVEN_CHARACTERS // 2
+    over = len(whole) - base - _MOST_GIVEN_CHARACTERS
+    step = _MOST_GIVEN_CHARACTERS // 2
     return base + max(0, -(-over // step) * step)
 
 
@@ -242,9 +250,9 @@ def _place(lines: Sequence[str], count: int) -> int:
     return [number for number, line in enumerate(lines) if line.strip()][-count]
 
 
-def _opening(asked: Question) -> str:
-    language = asked.language if asked.language.isalnum() else ""
-    return f"{conversation.fence(asked)}{language}\n"
+def _opening(chat: Question) -> str:
+    language = chat.language if chat.language.isalnum() else ""
+    return f"{conversation.fence(chat)}{language}\n"
 
 
 def _fitting(snippets: Sequence[Snippet], most: int) -> tuple[Snippet, ...]:

@@ -2,7 +2,8 @@
 
 Launching a step's thousands of kernels from Python takes longer than reading the weights. Each shape (batch, canvas
 rows, prefix rows, rounded up) is recorded once; rows that only pad it are masked out. No request waits for a recording:
-a new shape is computed directly, and `prepare` records it once nobody waits. None of this has run on a GPU yet.
+a new shape is computed directly, and `prepare` records it once nobody waits. A network that differs from the plain one
+on a few rows with the model's weights, or cannot run, is skipped and logged. None of this has run on a GPU yet.
 """
 
 import logging
@@ -14,9 +15,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from inference.models.diffusion_gemma.fused import FusedNetwork
 from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.passes import LayerView, PrefixView, first_row
+from inference.models.diffusion_gemma.prefix_cache import PrefixCache
 
 CANVAS_MULTIPLE = 32
 LEAST_PREFIX = 256
@@ -25,6 +26,12 @@ _USUAL_PREFIXES = (0, 256, 512, 1024, 2048)
 """Record a shape of canvases for these in advance; the buffers of larger ones take too much memory."""
 MAX_PROGRAMS = 40
 """How many shapes to keep, eight for each usual size of a prefix; evicts the least recently used."""
+_TOLERANCE = {torch.float32: 1e-4}
+_HALF_TOLERANCE = 0.05
+"""By the dtype of its products, the allowed error of a faster pass: |difference| / |plainer|."""
+
+_TRIAL_ROWS = 27
+"""A multiple of nothing, so that rows padding a shape would show."""
 
 log = logging.getLogger(__name__)
 Shape = tuple[int, int, int]
@@ -66,7 +73,7 @@ class CudaGraphs:
         return replay
 
 
-class RecordedNetwork(FusedNetwork):
+class RecordedNetwork(Network):
     """A network whose denoising pass is recorded, shape by shape."""
 
     def __init__(self, model: Any, recorder: PassRecorder | None = None) -> None:
@@ -161,7 +168,9 @@ class _Program:
 
     def __init__(self, network: Network, shape: Shape, rows: _PrefixRows) -> None:
         batch, width, _ = shape
-        self._network, self._rows, self._width = network, rows, width
+        self._network = network
+        self._rows = rows
+        self._width = width
         self.replay: Pass | None = None
         """(B, rows, d): the hidden states of the loaded step, until the next pass; None: not recorded yet."""
         device = network.device
@@ -205,3 +214,60 @@ class _Program:
 def _doubled(rows: int) -> int:
     """The buffer rows for a prefix of this length, 0 for 0."""
     return LEAST_PREFIX << max(0, (rows - 1) // LEAST_PREFIX).bit_length() if rows else 0
+
+
+def fastest(model: Any) -> Network:
+    """The network of a loaded model: on a GPU a recorded one, if its results match the plain one's."""
+    plain = Network(model)
+    if plain.device.type != "cuda":
+        return plain
+    model.set_experts_implementation("grouped_mm")  # the stock loop visits each expert from Python
+    return verified(lambda: RecordedNetwork(model), plain)
+
+
+def verified(make: Callable[[], Network], plainer: Network) -> Network:
+    """The network that `make` makes if its results match the plainer one's; otherwise the plainer one."""
+    try:
+        faster = make()
+        worst = difference(faster, plainer)
+    except Exception as error:  # a device may refuse, and another transformers release may differ
+        log.warning("a faster pass cannot run here and is not used: %s", (str(error).splitlines() or [repr(error)])[0])
+        return plainer
+    if worst <= 1.0:
+        return faster
+    name = type(faster).__name__
+    log.warning("%s differs from %s and is not used: %.1f times more than allowed", name, type(plainer).__name__, worst)
+    return plainer
+
+
+@torch.inference_mode()
+def difference(faster: Network, plainer: Network) -> float:
+    """How much two networks differ on a few rows, relative to the limit: above 1 is too much."""
+    ids = (torch.arange(_TRIAL_ROWS, device=plainer.device) * 7)[None] % plainer.vocabulary_size
+    (found, hidden), (wanted, plain_hidden) = _encoded(faster, ids), _encoded(plainer, ids)
+    parts = [_in_parts(hidden, plain_hidden, plainer.dtype)]
+    faster.decode(ids, None, found)
+    while faster.prepare():
+        pass
+    for soft in (None, plainer.token_embeddings(ids.flip(1))):
+        decoded = plainer.decode(ids, soft, wanted)
+        parts.append(_in_parts(faster.decode(ids, soft, found), decoded, plainer.dtype))
+    logits = plainer.logits(decoded[0])
+    parts.append(_in_parts(faster.logits(decoded[0]), logits, plainer.dtype))
+    given = logits, logits.softmax(-1)
+    signals = faster.expected_embeddings(*given), plainer.expected_embeddings(*given)
+    parts.append(_in_parts(*signals, plainer.dtype))
+    return float(torch.tensor(parts).max())  # not a number where one of them is none
+
+
+def _encoded(network: Network, ids: Tensor) -> tuple[PrefixView, Tensor]:
+    """A prefix (1, n) as a decoder reads it, and the hidden states (1, n, d) of its tokens."""
+    prefix = PrefixCache(network, 0).acquire([])
+    hidden = network.encode(ids, prefix)
+    prefix.commit(ids[0].tolist())
+    return prefix.view(), hidden
+
+
+def _in_parts(found: Tensor, wanted: Tensor, products: torch.dtype) -> float:
+    distance = float((found.float() - wanted.float()).norm() / wanted.float().norm())
+    return distance / _TOLERANCE.get(products, _HALF_TOLERANCE)

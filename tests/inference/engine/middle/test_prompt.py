@@ -6,37 +6,37 @@ from pathlib import Path
 import pytest
 
 from inference.engine import Engine
-from inference.engine.canvas.segments import text_and_holes
-from inference.engine.middle.asking import Asked, Asking
+from inference.engine.canvas.plan import text_and_holes
+from inference.engine.middle.prompt import HolePrompt, PromptBuilder
 from inference.engine.middle.question import Question
 from inference.messages import Hole, HoleKind, Snippet
 from inference.models.family import MiddleFamily
 from tests.inference.engine.filling import AFTER, BEFORE, line, request
 from tests.inference.models.fim.checkpoints import changed, loaded
 
-PLAIN = Asked((1,), b"", 0, "", 0, 40, False, ("def main():", "    pass"))
+PLAIN = HolePrompt((1,), b"", 0, "", 0, 40, False, ("def main():", "    pass"))
 
 
-def asked(engine: Engine, before: str, after: str = AFTER, hole: Hole | None = None) -> Asked:
+def asked(engine: Engine, before: str, after: str = AFTER, hole: Hole | None = None) -> HolePrompt:
     one = request(before, hole or line(), after)
     family: MiddleFamily = engine.loaded.family  # type: ignore[assignment]
-    return Asking(engine.loaded, family, one).of(text_and_holes(one), ("",), 0)
+    return PromptBuilder(engine.loaded, family, one).of(text_and_holes(one), ("",), 0)
 
 
 def test_the_prompt_stays_the_same_while_a_line_is_typed(middle: Engine) -> None:
-    assert len({asked(middle, BEFORE + "names.append(name)"[:count]).prompt_ids for count in range(18)}) == 1
+    assert len({asked(middle, BEFORE + "names.append(name)"[:count]).ids for count in range(18)}) == 1
 
 
 def test_a_long_file_moves_its_window_seldom(middle: Engine) -> None:
     long = "".join(f"value_{number} = {number}\n" for number in range(2_000))
-    starts = [asked(middle, long + "x = 1\n" * count + "y =").prompt_ids[1:40] for count in range(60)]
+    starts = [asked(middle, long + "x = 1\n" * count + "y =").ids[1:40] for count in range(60)]
     assert len(set(starts)) <= 2
 
 
 def test_a_line_without_an_end_is_no_longer_given_than_some(middle: Engine) -> None:
     found = [asked(middle, "x = [" + "1, " * count) for count in range(2_000, 2_040)]
     assert all(len(one.given) <= 400 for one in found)
-    assert len({one.prompt_ids for one in found}) <= 2
+    assert len({one.ids for one in found}) <= 2
 
 
 @pytest.mark.parametrize("typed", ["", "na", "names\n        x", "y" * 900, "a\n" * 300])
@@ -105,6 +105,6 @@ def test_other_files_come_in_the_form_for_a_repository(tmp_path: Path) -> None:
     tokenizer.write_text(content)
     family = loaded(tmp_path)
     one = request(BEFORE, line(), AFTER, path="a.py", context=(Snippet("b.py", "x = 1\n"),))
-    found = Asking(Engine(family).loaded, family, one).of(text_and_holes(one), ("",), 0)
-    prompt = family.tokenizer.decode(found.prompt_ids, skip_special_tokens=False)
+    found = PromptBuilder(Engine(family).loaded, family, one).of(text_and_holes(one), ("",), 0)
+    prompt = family.tokenizer.decode(found.ids, skip_special_tokens=False)
     assert prompt.startswith("<|repo_name|>project\n<|file_sep|>b.py\nx = 1\n<|file_sep|>a.py\n<|fim_prefix|>")

@@ -17,7 +17,7 @@ from inference.messages import InfillRequest, Text
 from inference.models import registry
 from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.prefix_cache import EncodedPrefix, PrefixCache
-from inference.models.diffusion_gemma.static_shapes import MAX_PROGRAMS, Pass, RecordedNetwork
+from inference.models.diffusion_gemma.recorded import MAX_PROGRAMS, Pass, RecordedNetwork
 from tests.inference.models.random_model import VOCABULARY_SIZE, AsItIs, random_model, save_random_checkpoint
 
 USUAL = [0, 256, 512, 1_024]

@@ -7,9 +7,8 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from inference.engine import Engine
-from inference.engine.middle.asking import Asked
-from inference.engine.middle.branch import Branch, End
-from inference.engine.middle.writer import Lookup, Writer
+from inference.engine.middle.decode import Beam, Decoder, End, Lookup
+from inference.engine.middle.prompt import HolePrompt
 from inference.models.family import MiddleFamily
 from tests.inference.engine.filling import AFTER, BEFORE, fill, line
 from tests.inference.models.fim.checkpoints import FIM
@@ -32,16 +31,16 @@ def family_of(engine: Engine) -> MiddleFamily:
     return found
 
 
-def asked(engine: Engine, prefix: str, suffix: str, given: str = "") -> Asked:
+def asked(engine: Engine, prefix: str, suffix: str, given: str = "") -> HolePrompt:
     ids = tuple(family_of(engine).middle_prompt(prefix, suffix))
-    return Asked(ids, given.encode(), 0, "", 0, ROOM, False, ())
+    return HolePrompt(ids, given.encode(), 0, "", 0, ROOM, False, ())
 
 
-def written(engine: Engine, one: Asked, lookup: Lookup | None) -> tuple[Branch, Writer]:
-    branch = Branch.given(engine.loaded.vocabulary, one)
-    with closing(engine.loaded.family.open([*one.prompt_ids, *branch.ids])) as context:
+def written(engine: Engine, one: HolePrompt, lookup: Lookup | None) -> tuple[Beam, Decoder]:
+    branch = Beam.given(engine.loaded.vocabulary, one)
+    with closing(engine.loaded.family.open([*one.ids, *branch.ids])) as context:
         assert list(context.encode())[-1:] in ([0], [])
-        writer = Writer(engine.loaded, family_of(engine), context, branch.forced, lookup)
+        writer = Decoder(engine.loaded, family_of(engine), context, branch.forced, lookup)
         for _ in writer.write(branch):
             pass
     return branch, writer
@@ -55,12 +54,12 @@ def reference() -> torch.nn.Module:
 @pytest.mark.parametrize(("prefix", "suffix"), PROMPTS)
 def test_greedy_text_equals_transformers(middle: Engine, reference: torch.nn.Module, prefix: str, suffix: str) -> None:
     one, ends = asked(middle, prefix, suffix), family_of(middle).end_ids
-    prompt = torch.tensor([one.prompt_ids])
+    prompt = torch.tensor([one.ids])
     more = {"max_new_tokens": ROOM, "do_sample": False, "eos_token_id": sorted(ends), "pad_token_id": 6}
     out = reference.generate(prompt, attention_mask=torch.ones_like(prompt), **more)  # type: ignore[operator]
-    wanted = [id_ for id_ in out[0, len(one.prompt_ids) :].tolist() if id_ not in ends]
+    wanted = [id_ for id_ in out[0, len(one.ids) :].tolist() if id_ not in ends]
     plain, _ = written(middle, one, None)
-    guessed, _ = written(middle, one, Lookup(one.prompt_ids))
+    guessed, _ = written(middle, one, Lookup(one.ids))
     assert plain.ids == wanted
     assert guessed.ids == wanted
     chances = [choice.chance for choice in plain.choices]
@@ -71,7 +70,7 @@ def test_guesses_save_passes_where_the_text_repeats(middle: Engine) -> None:
     prefix = "".join(f"    self.first_value_{n} = first_value_{n}\n" for n in range(8))
     one = asked(middle, f"def f(self):\n{prefix}", "\n")
     plain, slow = written(middle, one, None)
-    guessed, fast = written(middle, one, Lookup(one.prompt_ids))
+    guessed, fast = written(middle, one, Lookup(one.ids))
     assert guessed.ids == plain.ids
     assert slow.passes == len(plain.choices)
     assert fast.passes < slow.passes
@@ -121,7 +120,7 @@ def test_half_a_character_at_the_end_is_left_out(middle: Engine) -> None:
     ],
 )
 def test_a_late_line_ends_with_a_whole_word(given: str, written: str, kept: str) -> None:
-    line = Asked((1,), given.encode(), 0, "", 0, ROOM, single_line=True, behind=())
-    branch = Branch(line, [], 0, written.encode())
+    line = HolePrompt((1,), given.encode(), 0, "", 0, ROOM, single_line=True, behind=())
+    branch = Beam(line, [], 0, written.encode())
     branch.stop(End.LATE)
     assert branch.data.decode() == kept

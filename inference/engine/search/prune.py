@@ -1,4 +1,4 @@
-"""Drops the canvases of unlikely lengths early: many lengths are tried, few are finished (policy.py says how many).
+"""Drops the canvases of unlikely lengths early: many lengths are tried, few are finished (rank.py says how many).
 
 After an eighth of the steps only a few canvases continue; until then all see only the start of the suffix. (One round
 of successive halving: Jamieson and Talwalkar, 2016, https://arxiv.org/abs/1502.07943.) The likelihood tells good from
@@ -13,7 +13,7 @@ from inference.engine.canvas.layout import Row, Slots
 from inference.engine.canvas.plan import Plan
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.search import answers
+from inference.engine.search import rank
 from inference.engine.search.denoise import Denoising
 from inference.models.family import Context
 
@@ -47,8 +47,8 @@ def prune(
     finished: int,
     known: Sequence[float] | None = None,
 ) -> list[Written]:
-    """Keeps the `finished` canvases that rank best and returns their answers so far. `known`: see `answers.ranked`."""
-    ranked = answers.ranked(model, context, plan, answers.standing(loop), quick=False, known=known)
+    """Keeps the `finished` canvases that rank best and returns their answers so far. `known`: see `rank.ranked`."""
+    ranked = rank.ranked(model, context, plan, loop.standing, quick=False, known=known)
     best = [answer.number for answer in ranked[:finished]]
     loop.go_on_with(best, loop.canvas.keep(best, plan.layout.suffix, plan.layout.width))
     return [answer.written for answer in ranked[:finished]]

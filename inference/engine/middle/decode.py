@@ -1,0 +1,369 @@
+"""Decodes texts behind one prompt: the likeliest token each time, then the texts that beam off where the model was
+least sure.
+
+Guesses of the next tokens are verified on the way, and the rows of wrong ones forgotten, so a text is the same with and
+without them (Stern et al., 2018, https://arxiv.org/abs/1811.03115). Guesses are the tokens that followed the same
+tokens earlier, in the prompt or in the text (prompt lookup decoding: Saxena, 2023,
+https://github.com/apoorvumang/prompt-lookup-decoding). A further text takes the alternative whose log-probability is
+nearest to the chosen one's, counted along the way, and continues from there. Nothing is random, so the same request has
+the same answers.
+"""
+
+import heapq
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from itertools import count
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from inference.engine.canvas import fills
+from inference.engine.canvas.answered import RankedFill
+from inference.engine.canvas.batch import FORBIDDEN
+from inference.engine.canvas.fills import Written
+from inference.engine.canvas.layout import Slots
+from inference.engine.canvas.vocabulary import Vocabulary
+from inference.engine.loaded_model import LoadedModel
+from inference.engine.middle.prompt import HolePrompt
+from inference.models.family import MiddleContext, MiddleFamily, common_start
+
+_LAST_WORD = re.compile(rb"[\w\x80-\xff]+\Z")
+_OTHERS = 4
+"""Remember this many of the likeliest tokens at each place."""
+_LONGEST_LOOP, _LOOPED = 48, 8
+"""Stops a text that repeats the same few tokens, at most this many, for this many tokens."""
+_READ_TOKENS = 64
+"""Read this many tokens of a given text per pass."""
+_LONGEST_RUN, _SHORTEST_RUN = 4, 2
+_MOST_GUESSED = 8
+_DEEPER = 2.0
+"""A beam off a beam counts as this much less likely, in nats: otherwise most would differ only in a comment."""
+_TRIES = 2
+"""Write at most this many times the number of wanted texts, since some turn out the same."""
+
+
+class Choice(NamedTuple):
+    """A token, its log-probability among the allowed ones, and the likeliest alternatives with theirs."""
+
+    id: int
+    chance: float
+    others: tuple[tuple[int, float], ...] = ()
+
+
+class End(StrEnum):
+    """Why writing stopped."""
+
+    TEXT = "text"
+    """The model ended it, or its line, or ran into the text behind the hole."""
+    ROOM = "room"
+    """It reached its token limit."""
+    LATE = "late"
+
+
+@dataclass
+class Beam:
+    """One text: `ids` behind the prompt, the first `forced` of them given. Its choices include the one that ends it."""
+
+    prompt: HolePrompt
+    ids: list[int]
+    forced: int
+    data: bytes
+    choices: list[Choice] = field(default_factory=list)
+    end: End | None = None
+
+    @classmethod
+    def given(cls, vocabulary: Vocabulary, prompt: HolePrompt) -> "Beam":
+        """Only the given tokens, minus the last, which is decoded again."""
+        ids = vocabulary.encode(prompt.given.decode())[:-1]
+        while not prompt.given.startswith(data := vocabulary.bytes_of(ids)):  # a tokenizer that changes text
+            ids.pop()
+        return cls(prompt, ids, len(ids), data)
+
+    @classmethod
+    def standing(cls, vocabulary: Vocabulary, prompt: HolePrompt, text: str) -> tuple["Beam", list[int]]:
+        """Only the text in front of a hole on its line, and the tokens of the hole's current text to read behind it."""
+        line = prompt.given[: prompt.skip]
+        ids = vocabulary.encode(line.decode() + text)
+        count = len(ids)
+        while len(vocabulary.bytes_of(ids[:count])) > len(line):
+            count -= 1
+        here = replace(prompt, given=line, room=max(prompt.room, len(ids)))
+        return cls(here, ids[:count], count, vocabulary.bytes_of(ids[:count])), ids[count:]
+
+    @property
+    def rest(self) -> bytes:
+        """The given tokens that are not written yet."""
+        return self.prompt.given[len(self.data) :]
+
+    @property
+    def tokens(self) -> int:
+        """The number of tokens chosen for the text; 0 until some of it is visible."""
+        return len(self.ids) - self.forced if self.data[len(self.prompt.given) :].strip() else 0
+
+    @property
+    def total(self) -> float:
+        """The log-probability of all choices together."""
+        return sum(choice.chance for choice in self.choices)
+
+    @property
+    def score(self) -> float:
+        """The mean log-probability of a choice."""
+        return self.total / max(1, len(self.choices))
+
+    @property
+    def text(self) -> str:
+        """The fill as written so far."""
+        return self.prompt.text(self.data, ended=self.end is not None)
+
+    def stop(self, end: End) -> None:
+        """Stops writing. Drops anything half-written: the last of several lines, the last word of a late line."""
+        self.end = end
+        start = max(self.prompt.skip, len(self.prompt.given))
+        written = self.data[start:]
+        if end is not End.TEXT and not self.prompt.single_line and b"\n" in written.strip(b"\n"):
+            written = written[: written.rindex(b"\n")]
+        elif end is End.LATE:
+            written = _LAST_WORD.sub(b"", written).rstrip(b" \t") or written
+        self.data = self.data[:start] + written
+
+    def typed(self, text: str) -> bool:
+        """Makes the fill begin with `text` from now on. False if it does not, and the given tokens cannot change."""
+        prompt = self.prompt
+        if prompt.question is not None or not text.startswith(prompt.head):
+            return self.text.startswith(text)
+        given = prompt.given[: prompt.skip] + text[len(prompt.head) :].encode()
+        self.prompt = replace(prompt, given=given)
+        return self.data.startswith(given) or (self.end is None and given.startswith(self.data))
+
+    def until(self, place: int) -> "Beam":
+        """A copy that continues from before the choice of this number."""
+        return Beam(self.prompt, self.ids[: self.forced + place], self.forced, b"", self.choices[:place])
+
+    def ranked(self, number: int, steps: int) -> RankedFill:
+        """The text as one answer for a hole."""
+        sure = [1.0] * self.forced + [math.exp(choice.chance) for choice in self.choices]
+        written = Written(self.ids, sure, ((0, self.forced, len(self.ids)),), steps)
+        return RankedFill((self.text,), self.score, len(self.ids) - self.forced, number, written)
+
+    def pieces(self, vocabulary: Vocabulary) -> tuple[tuple[str, ...], tuple[float, ...]]:
+        """The fill so far as a text per token, and the model's confidence in each; a chat turn's as one text."""
+        sure = [1.0] * self.forced + [math.exp(choice.chance) for choice in self.choices]
+        text = self.text
+        if self.prompt.question is not None or self.prompt.head:
+            return (text,), (sum(sure) / len(sure) if sure else 1.0,)
+        slots = Slots(len(self.ids), skip=self.prompt.skip)
+        found, chances = fills.pieces(vocabulary, self.ids, sure, (0, self.forced, len(self.ids)), slots)
+        return _cut(found, chances, len(text))
+
+
+class Lookup:
+    """The places of all short runs of tokens read or written so far. The latest of each counts."""
+
+    def __init__(self, ids: Sequence[int]) -> None:
+        self._ids: list[int] = []
+        self._ends: dict[tuple[int, ...], int] = {}
+        self.add(ids)
+
+    def add(self, ids: Sequence[int]) -> None:
+        """Adds these tokens as a source of guesses."""
+        for id_ in ids:
+            count = len(self._ids)
+            for size in range(_SHORTEST_RUN, min(_LONGEST_RUN, count) + 1):
+                self._ends[tuple(self._ids[count - size :])] = count
+            self._ids.append(id_)
+
+    def guess(self, tail: Sequence[int], most: int = _MOST_GUESSED) -> list[int]:
+        """At most this many tokens that followed the longest known run at the end of `tail`."""
+        for size in range(min(_LONGEST_RUN, len(tail)), _SHORTEST_RUN - 1, -1):
+            place = self._ends.get(tuple(tail[len(tail) - size :]))
+            if place is not None:
+                return self._ids[place : place + most]
+        return []
+
+
+class Decoder:
+    """Works on the beams of one prompt, one at a time. Computes their common prefixes once."""
+
+    def __init__(
+        self, model: LoadedModel, family: MiddleFamily, context: MiddleContext, forced: int, lookup: Lookup | None
+    ) -> None:
+        """`context` has read the prompt and the `forced` tokens of all beams. `lookup` None: no guesses."""
+        self._vocabulary = model.vocabulary
+        self._context = context
+        self._forced = forced
+        self._lookup = lookup
+        self._end_ids = family.end_ids
+        self._ends = sorted(family.end_ids)
+        self._device = family.device
+        self._any = model.constraints.text.clone()
+        self._any[self._ends] = 0.0
+        self._fed: list[int] = []
+        self._room = -1
+        self._most = min(_MOST_GUESSED, max(1, model.traits.free_rows - 1))
+        """Too many rows cost more than they save: 8 lines took 7.2 s without guesses, 5.2 s with 3, 6.8 s with 8."""
+        self.passes = 0
+
+    def write(self, beam: Beam) -> Iterator[None]:
+        """Writes a beam to its end; each `next` is a forward pass, after which it may be changed or left."""
+        while beam.end is None:
+            self.step(beam)
+            yield
+
+    @torch.inference_mode()
+    def step(self, beam: Beam) -> None:
+        """One forward pass: the next token, and the correct guesses behind it."""
+        guessed = self._guess(beam)
+        for place, row in enumerate(self._rows(beam, guessed)):
+            choice = self._choice(row, beam)
+            self._take(beam, choice)
+            if beam.end is not None or guessed[place : place + 1] != [choice.id]:
+                break
+
+    def read(self, beam: Beam, ids: Sequence[int]) -> Iterator[None]:
+        """Continues the beam with given tokens and records how likely each was. Each `next` is a forward pass."""
+        for first in range(0, len(ids), _READ_TOKENS):
+            given = list(ids[first : first + _READ_TOKENS])
+            for id_, row in zip(given, self._rows(beam, given), strict=False):
+                beam.choices.append(self._choice(row, beam, id_))
+                beam.ids.append(id_)
+                beam.data += self._vocabulary.bytes_of([id_])
+            yield
+
+    def follow(self, beam: Beam, choice: Choice) -> None:
+        """Adds a choice to a truncated beam, without a pass."""
+        beam.data = self._vocabulary.bytes_of(beam.ids)
+        self._take(beam, choice)
+
+    @torch.inference_mode()
+    def log_end(self, beam: Beam) -> float:
+        """The log-probability that the text ends where the beam does now. One forward pass."""
+        chances = (self._rows(beam, [])[0] + self._any).log_softmax(-1)
+        ends = self._ends + (self._vocabulary.line_break_ids if beam.prompt.single_line else [])
+        return float(chances[ends].logsumexp(-1))
+
+    def _guess(self, beam: Beam) -> list[int]:
+        """What may come next."""
+        most = min(self._most, beam.prompt.room - len(beam.choices) - 1)
+        if self._lookup is None or most <= 0:
+            return []
+        guessed = self._lookup.guess([*beam.prompt.ids[-3:], *beam.ids][-4:], most)
+        rest = beam.rest
+        first = self._vocabulary.bytes_of(guessed[:1])
+        return guessed if first.startswith(rest) or rest.startswith(first) else []
+
+    @torch.inference_mode()
+    def _rows(self, beam: Beam, more: Sequence[int]) -> Tensor:
+        """(1 + len(more), V) logits after the beam and after each of `more`. Keeps the fed tokens."""
+        ids = beam.ids[self._forced :]
+        room = beam.prompt.room + _MOST_GUESSED
+        known = min(common_start(self._fed, ids), len(ids) - 1)
+        if known < 0 or len(ids) + len(more) > self._room:
+            self._room = len(ids) + len(more) + room
+            self._continuation = self._context.continuation(1, self._room)
+            self._fed = []
+            known = 0
+        elif known < len(self._fed):
+            self._continuation.trim(len(self._fed) - known)
+        new = [*ids[known:], *more]
+        self._fed = [*self._fed[:known], *new]
+        self.passes += 1
+        fed = torch.tensor([new], dtype=torch.long, device=self._device)
+        if not more:
+            return self._continuation.feed(fed)
+        return self._continuation.feed_rows(fed)[0, -1 - len(more) :]
+
+    @torch.inference_mode()
+    def _choice(self, row: Tensor, beam: Beam, id_: int | None = None) -> Choice:
+        """The likeliest allowed token, or the given one."""
+        chances = (row + self._bias(beam)).log_softmax(-1)
+        best = chances.topk(_OTHERS)
+        likeliest = list(zip(best.indices.tolist(), best.values.tolist(), strict=True))
+        chosen = likeliest[0] if id_ is None else (id_, max(FORBIDDEN, float(chances[id_])))
+        others = tuple(each for each in likeliest if each[0] != chosen[0] and each[1] > FORBIDDEN / 2)
+        return Choice(chosen[0], chosen[1], others)
+
+    def _bias(self, beam: Beam) -> Tensor:
+        """(V,): text, plus its end once there is some; first of all the given tokens."""
+        rest = beam.rest
+        minimum = beam.prompt.minimum
+        bias = self._any
+        if rest:
+            ids = self._vocabulary.agreeing_with(rest)
+            bias = torch.full_like(bias, FORBIDDEN)
+            bias[ids] = self._any[ids]
+        if beam.tokens >= minimum:
+            return bias
+        bias = bias.clone()
+        bias[self._ends] = FORBIDDEN
+        if beam.prompt.single_line:
+            breaks = self._vocabulary.line_break_ids
+            bias[breaks if beam.tokens + 1 < minimum else self._vocabulary.breaks_in(breaks, len(rest))] = FORBIDDEN
+        return bias
+
+    def _take(self, beam: Beam, choice: Choice) -> None:
+        beam.choices.append(choice)
+        if choice.id in self._end_ids:
+            beam.stop(End.TEXT)
+            return
+        last = self._vocabulary.bytes_of([choice.id])
+        beam.ids.append(choice.id)
+        beam.data += last
+        end = beam.prompt.end_in(beam.data, last)
+        if end is not None:
+            beam.data = beam.data[:end]
+            beam.stop(End.TEXT)
+        elif len(beam.choices) >= beam.prompt.room or _loops(beam.ids):
+            beam.stop(End.ROOM)
+
+
+class Beams:
+    """Writes the texts of one hole, one after another."""
+
+    def __init__(self, decoder: Decoder, lookup: Lookup) -> None:
+        self._decoder = decoder
+        self._lookup = lookup
+        self._numbers = count()
+        self._open: list[tuple[float, int, Beam, int, Choice]] = []
+
+    def add(self, beam: Beam, lost: float = 0.0, first: int = 0) -> None:
+        """Others may leave `beam`, which is `lost` less likely than the first, from its choice number `first` on."""
+        self._lookup.add(beam.ids)
+        for place, choice in enumerate(beam.choices[first:], first):
+            for id_, chance in choice.others:
+                entry = lost + choice.chance - chance, next(self._numbers), beam, place, Choice(id_, chance)
+                heapq.heappush(self._open, entry)
+
+    def further(self, found: list[Beam], wanted: int) -> Iterator[None]:
+        """Appends texts to those `found` so far, up to `wanted` different ones. Each `next` is a forward pass."""
+        texts = {beam.text for beam in found}
+        for _ in range(_TRIES * wanted):
+            if not self._open or len(found) >= wanted:
+                break
+            lost, _, parent, place, choice = heapq.heappop(self._open)
+            beam = parent.until(place)
+            self._decoder.follow(beam, choice)
+            yield from self._decoder.write(beam)
+            self.add(beam, lost + _DEEPER, place + 1)
+            if beam.text.strip() and beam.text not in texts:
+                texts.add(beam.text)
+                found.append(beam)
+
+
+def _cut(pieces: Sequence[str], chances: Sequence[float], most: int) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    """The pieces of the first `most` characters."""
+    kept: list[str] = []
+    for piece in pieces:
+        kept.append(piece[:most])
+        most -= len(kept[-1])
+    kept = [piece for piece in kept if piece]
+    return tuple(kept), tuple(chances[: len(kept)])
+
+
+def _loops(ids: Sequence[int]) -> bool:
+    """Whether the text has repeated the same few tokens for so long that nothing else will come."""
+    last = ids[-_LONGEST_LOOP:]
+    return len(last) == _LONGEST_LOOP and any(last[period:] == last[:-period] for period in range(1, _LOOPED + 1))

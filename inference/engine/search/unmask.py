@@ -1,0 +1,320 @@
+"""The denoising loop of published masked-diffusion samplers: written rows stay, and the surest rows come first.
+
+Each step writes as many rows as a schedule says. With the model exact and temperature 0 it gives the tokens of the
+originals (tests/inference/engine/test_unmasking_parity.py), but never writes the mask token. Counts are computed in
+float32 if the originals do, so that those between two whole numbers round the same way. Between two steps rows are
+added and removed, for a model that writes tokens for that (DreamOn). Shapes: B canvases, N rows, V vocabulary size.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from inference.engine.canvas.batch import FORBIDDEN, CanvasBatch, Constraint
+from inference.engine.canvas.layout import OPEN, HoleRows, Row, Slots
+from inference.engine.loaded_model import LoadedModel
+from inference.engine.search import denoise
+from inference.engine.search.denoise import Denoising, Noise, Start
+from inference.models.family import Context, LengthSignal
+from inference.models.properties import ENTROPY_BOUND, SamplerSettings
+
+_LAST_TIME = 1e-3
+"""The time at which Dream's and Open-dLLM's schedule ends, which begins at 1."""
+
+_LEAST = 1e-10
+"""Added to a probability before its logarithm, as Dream's does."""
+
+_LIKELIEST = 1024
+"""How many tokens of a row to sort for top-p, which is nearly always enough."""
+
+
+def linear_count(masked: Tensor, step: int, steps: int) -> Tensor:
+    """(B,) masked rows -> (B,) how many to write now if time falls evenly, often 0; all at the last step."""
+    if step >= steps - 1:
+        return masked
+    times = torch.linspace(1, _LAST_TIME, steps + 1, dtype=torch.float32, device=masked.device)
+    return (masked.float() * (1 - times[step + 1] / times[step])).long()
+
+
+def rounded_count(masked: Tensor, step: int, steps: int) -> Tensor:
+    """The same by MDLM's rule: the share of the steps left, rounded to the nearest even number."""
+    now, then = (torch.tensor((steps - at) / steps, dtype=torch.float32) for at in (step, step + 1))
+    share = 1 - (1 - (1 - then)) / (1 - (1 - now))
+    return (masked.float() * share.to(masked.device)).round().long()
+
+
+def single_count(masked: Tensor, step: int, steps: int) -> Tensor:
+    """One row, or as many as it takes to finish with the last step."""
+    return -(-masked // max(1, steps - step))
+
+
+COUNTS = {"linear": linear_count, "rounded": rounded_count, "single": single_count}
+"""By `SamplerSettings.schedule`."""
+
+
+def nucleus(logits: Tensor, top_p: float) -> Tensor:
+    """(N, V) logits, the minimum beyond the likeliest tokens whose probabilities together first exceed `top_p`."""
+    if top_p >= 1.0:
+        return logits
+    chances = logits.softmax(-1)
+    for count in (min(_LIKELIEST, logits.shape[-1]), logits.shape[-1]):
+        likeliest, tokens = chances.topk(count, -1)
+        total = likeliest.cumsum(-1)
+        if bool((total[:, -1] > top_p).all()):
+            break
+    dropped = total - likeliest > top_p
+    least = torch.finfo(logits.dtype).min
+    kept = torch.full_like(logits, least)
+    return kept.scatter(-1, tokens, logits.gather(-1, tokens).masked_fill(dropped, least))
+
+
+def sureness(method: str, probabilities: Tensor, tokens: Tensor) -> Tensor:
+    """(N,) the sureness of the tokens (N,) to write; higher is surer."""
+    if method == "entropy":
+        return (probabilities * (probabilities + _LEAST).log()).sum(-1)  # exact where it is nearly 0, as it often is
+    return probabilities.gather(-1, tokens[:, None])[:, 0]
+
+
+def surest(table: Tensor, counts: Tensor) -> Tensor:
+    """(B, R) sureness, -inf for no row, and (B,) counts -> (B, R) bool: the surest rows, the first among equals."""
+    order = table.argsort(dim=-1, descending=True, stable=True)
+    chosen = torch.arange(table.shape[1], device=table.device) < counts[:, None]
+    return torch.zeros_like(chosen).scatter(-1, order, chosen) & (table > -torch.inf)
+
+
+@dataclass(frozen=True)
+class Resizing:
+    """The token that doubles a row, the one that removes it, and the least and most open rows of each hole."""
+
+    expand_id: int
+    delete_id: int
+    limits: Sequence[tuple[int, int]]
+    budget: int
+    """How many rows of a canvas may be doubled: a model may double and remove the same row without end."""
+
+    def allowed(self, canvas: CanvasBatch, doubled: Sequence[int], *, last: bool) -> tuple[Tensor, Tensor]:
+        """(N,) bool each: whose hole may grow, and shrink. `doubled`: how many rows of each canvas have been."""
+        grows = torch.zeros(canvas.pinned.shape, dtype=torch.bool)
+        shrinks = grows.clone()
+        for index, spans in enumerate(canvas.spans):
+            for (_, first, end), (least, most) in zip(spans, self.limits, strict=True):
+                grows[index, first:end] = end - first < most and doubled[index] < self.budget and not last
+                shrinks[index, first:end] = end - first > least
+        rows = canvas.hole_rows.cpu()
+        return grows.flatten()[rows].to(canvas.pinned.device), shrinks.flatten()[rows].to(canvas.pinned.device)
+
+
+def resized(
+    canvas: CanvasBatch, tokens: Tensor, masked: Tensor, rules: Resizing
+) -> tuple[CanvasBatch, Tensor, Tensor] | None:
+    """The canvases after applying the rows that hold a token of `rules`; None if no written row does.
+
+    Also returns (N',) the old hole row number of each new one, and (N',) bool which are new and masked. `tokens` (N,)
+    and `masked` (N,) are those of the hole rows. Rows that would resize a hole beyond its limits become masked again.
+    """
+    says = ~masked & ((tokens == rules.expand_id) | (tokens == rules.delete_id))
+    if not bool(says.any()):
+        return None
+    ids = canvas.pinned.masked_fill(canvas.is_hole, OPEN).tolist()
+    number_of = {row: number for number, row in enumerate(canvas.hole_rows.tolist())}
+    width = canvas.pinned.shape[1]
+    lengths = canvas.lengths
+    sayings = {number: int(tokens[number]) for number in says.nonzero()[:, 0].tolist()}
+    rows = []
+    picked = list[int]()
+    added = list[bool]()
+    for index, spans in enumerate(canvas.spans):
+        made: list[int] = []
+        new_spans: list[HoleRows] = []
+        at = 0
+        for (begin, first, end), limits in zip(spans, rules.limits, strict=True):
+            made += ids[index][at:first]
+            start = len(made) - (first - begin)
+            size = end - first
+            opened = len(made)
+            for row in range(first, end):
+                number = number_of[index * width + row]
+                copies, fresh, size = _copies(sayings.get(number), size, limits, rules)
+                made += [OPEN] * copies
+                picked += [number] * copies
+                added += [fresh] * copies
+            new_spans.append((start, opened, len(made)))
+            at = end
+        rows.append(Row((*made, *ids[index][at : lengths[index]]), tuple(new_spans)))
+    device = tokens.device
+    return (
+        CanvasBatch.of(rows, device),
+        torch.tensor(picked, dtype=torch.long, device=device),
+        torch.tensor(added, dtype=torch.bool, device=device),
+    )
+
+
+def _copies(saying: int | None, size: int, limits: tuple[int, int], rules: Resizing) -> tuple[int, bool, int]:
+    """For a row with or without such a token: how many rows it becomes, whether they are masked, its hole's size."""
+    least, most = limits
+    if saying is None:
+        return 1, False, size
+    if saying == rules.expand_id:
+        return (2, True, size + 1) if size < most else (1, True, size)
+    return (0, True, size - 1) if size > least else (1, True, size)
+
+
+_DOUBLED_PER_ROW = 2
+"""How often rows may be doubled, per row of the holes' maximum. As DreamOn's."""
+
+
+class Unmasking(Denoising):
+    """A batch of canvases whose masked rows are written one or several per step."""
+
+    def __init__(
+        self,
+        context: Context,
+        canvas: CanvasBatch,
+        settings: SamplerSettings,
+        noise: Noise,
+        *,
+        resizing: Resizing | None = None,
+        start: Start | None = None,
+        **other: Any,
+    ) -> None:
+        """As `Denoising`. `resizing`: how a hole gains and loses rows, if the model can request that."""
+        super().__init__(context, canvas, settings, noise, start=start, **other)
+        self._resizing = resizing
+        self._masked = torch.ones(len(canvas.hole_rows), dtype=torch.bool, device=canvas.pinned.device)
+        if start is not None:
+            self._masked = start.noised.clone()
+        self._doubled = [0] * canvas.batch
+        self._time, self._times = self.step_number, self.max_steps
+        self.step_number, self.max_steps = 0, self._most_passes()
+
+    @property
+    def finished(self) -> bool:
+        """Whether no row is masked, or the steps are used up."""
+        return self._time >= self._times or not bool(self._masked.any())
+
+    @torch.inference_mode()
+    def step(self) -> None:
+        """One forward pass and the rows it writes. Skips steps that would write nothing."""
+        while not bool((due := self._due()).any()):
+            self._time += 1
+        running = self._per_canvas(self._masked) > 0
+        chosen = self._masked.nonzero()[:, 0]
+        drawn, sure, confidence = self._read(chosen, self._limited(self.predict(chosen), chosen))
+        self._write(chosen, drawn, confidence, self._rows_to_write(chosen, sure, due))
+        self.steps += running
+        self.step_number += 1
+        self._time += 1
+        self.canvas.assert_pinned(self._current, self._given)
+        if self._resizing is not None:
+            self._resize(self._resizing)
+
+    def go_on_with(self, chosen: Sequence[int], canvas: CanvasBatch, constraint: Constraint | None = None) -> None:
+        """See `Denoising`. Newly pinned rows are no longer masked."""
+        picked = self._picked(chosen, canvas)
+        self._masked = self._masked[picked]
+        self._doubled = [self._doubled[index] for index in chosen]
+        super().go_on_with(chosen, canvas, constraint)
+
+    def _most_passes(self) -> int:
+        """The number of steps, without the skipped ones."""
+        left = self._times - self._time
+        rows = int(self._per_canvas(self._masked).max())
+        return self.step_number + min(left, rows)
+
+    def _due(self) -> Tensor:
+        """(B,) how many rows of each canvas to write at this step."""
+        count = COUNTS[self._settings.schedule]
+        return count(self._per_canvas(self._masked), self._time, self._times)
+
+    def _per_canvas(self, rows: Tensor) -> Tensor:
+        """(N,) bool -> (B,) the count of each canvas."""
+        zeros = torch.zeros(self.canvas.batch, dtype=torch.long, device=rows.device)
+        return zeros.index_add(0, self.canvas.owner, rows.long())
+
+    def _rows_to_write(self, chosen: Tensor, sure: Tensor, due: Tensor) -> Tensor:
+        """(N,) bool: the surest of the `chosen`, as many of each canvas as are `due` (B,)."""
+        every = torch.full((len(self._masked),), -torch.inf, device=sure.device)
+        table = self.canvas.per_canvas(every.index_put((chosen,), sure), -torch.inf)
+        return surest(table, due)[self.canvas.owner, self.canvas.place]
+
+    def _write(self, chosen: Tensor, drawn: Tensor, confidence: Tensor, written: Tensor) -> None:
+        """Writes the drawn tokens into those masked rows; the other rows show theirs only in drafts."""
+        tokens = self._argmax.index_put((chosen,), drawn)
+        sure = self._confidence.index_put((chosen,), confidence)
+        self._argmax = torch.where(self._masked, tokens, self._argmax)
+        self._confidence = torch.where(self._masked, sure, self._confidence)
+        self._masked = self._masked & ~written
+        self._current = self.canvas.with_holes(
+            torch.where(self._masked, self._noise.rows(len(self._masked)), self._argmax)
+        )
+
+    def _read(self, chosen: Tensor, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(n, V) logits of the `chosen` rows -> (n,) tokens, their sureness and probabilities. Stores the feedback."""
+        points: Iterable[Tensor | None] = repeat(None)
+        if self._heat():
+            points = torch.split(denoise.random_points(len(logits), self._noise.generator), denoise.BLOCK_ROWS)
+        parts = list(map(self._read_block, torch.split(logits, denoise.BLOCK_ROWS), points))
+        drawn, sure, confidence = (torch.cat(each) for each in zip(*(part[:3] for part in parts), strict=True))
+        handed_on = [feedback for *_, feedback in parts if feedback is not None]
+        if handed_on:
+            feedback = torch.cat(handed_on)
+            every = feedback.new_zeros((len(self._masked), *feedback.shape[1:]))
+            self.feedback = every.index_put((chosen,), feedback)
+        return drawn, sure, confidence
+
+    def _read_block(self, logits: Tensor, points: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        logits = nucleus(logits, self._settings.top_p)
+        probabilities = logits.softmax(-1, dtype=torch.float32)
+        drawn = logits.argmax(-1) if points is None else denoise.draw(probabilities, points)
+        sure = sureness(self._settings.method, probabilities, drawn)
+        confidence = probabilities.gather(-1, drawn[:, None])[:, 0]
+        return drawn, sure, confidence, self._context.feedback(logits, probabilities)
+
+    def _limited(self, logits: Tensor, chosen: Tensor) -> Tensor:
+        """(N, V) logits without the tokens that would take a hole beyond its limits."""
+        if self._resizing is None:
+            return logits
+        grows, shrinks = self._resizing.allowed(self.canvas, self._doubled, last=self._time + 1 >= self._times)
+        for token, allowed in ((self._resizing.expand_id, grows), (self._resizing.delete_id, shrinks)):
+            logits[~allowed[chosen], token] += FORBIDDEN
+        return logits
+
+    def _resize(self, rules: Resizing) -> None:
+        """Replaces each doubled row by two masked ones, and removes each deleted one."""
+        made = resized(self.canvas, self._argmax, self._masked, rules)
+        if made is None:
+            return
+        for row in (~self._masked & (self._argmax == rules.expand_id)).nonzero()[:, 0].tolist():
+            self._doubled[int(self.canvas.owner[row])] += 1
+        canvas, picked, added = made
+        self.canvas = canvas
+        self._given = canvas.pinned.clone()
+        self._masked = self._masked[picked] | added
+        self._argmax, self._confidence = self._argmax[picked], self._confidence[picked].masked_fill(added, 0.0)
+        self.feedback = None if self.feedback is None else self.feedback[picked]
+        if self.constraint is not None:
+            self.constraint = Constraint(self.constraint.biases, self.constraint.of_row[picked])
+        self._current = canvas.with_holes(torch.where(self._masked, self._noise.rows(len(picked)), self._argmax))
+        self.max_steps = self._most_passes()
+
+
+def loop(
+    model: LoadedModel, context: Context, canvas: CanvasBatch, holes: Sequence[Slots], noise: Noise, **other: Any
+) -> Denoising:
+    """The checkpoint's loop, for canvases that have these holes. `other`: of `Denoising`."""
+    stated = model.properties
+    constraint = model.constraints.of(canvas, holes)
+    if stated.sampler.method == ENTROPY_BOUND:
+        return Denoising(context, canvas, stated.sampler, noise, constraint=constraint, **other)
+    resizing = None
+    if model.traits.length_signal is LengthSignal.EXPAND_DELETE:
+        assert stated.expand_token_id is not None, "the signal says so"
+        assert stated.delete_token_id is not None, "the signal says so"
+        limits = tuple((hole.minimum, hole.maximum) for hole in holes)
+        budget = _DOUBLED_PER_ROW * sum(hole.maximum for hole in holes)
+        resizing = Resizing(stated.expand_token_id, stated.delete_token_id, limits, budget)
+    return Unmasking(context, canvas, stated.sampler, noise, constraint=constraint, resizing=resizing, **other)
