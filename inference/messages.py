@@ -221,8 +221,7 @@ class NextEditRequest(_Message, frozen=True, tag="next_edit"):
     """Asks which other places of `text` no longer fit after `hunks`, its latest changes, newest last.
 
     The answer is one `NextEdits`, then `Done`. `text` is the current text, and offsets are indices into it. `cursor` is
-    the user's position; None: not known. `proposals` are edits that the caller has found by other means: the answer
-    includes those the model agrees with. `language`, `path` and `deadline_ms` are as in `InfillRequest`. A model that
+    the user's position; None: not known. `language`, `path` and `deadline_ms` are as in `InfillRequest`. A model that
     cannot judge edits finds none. An edit model answers with one edit, its rewrite of the lines around the cursor, and
     is the only one that uses changes of other files.
     """
@@ -236,7 +235,6 @@ class NextEditRequest(_Message, frozen=True, tag="next_edit"):
     language: str = ""
     path: str = ""
     cursor: int | None = None
-    proposals: tuple[Edit, ...] = ()
     deadline_ms: int | None = None
 
 

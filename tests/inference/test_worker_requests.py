@@ -41,8 +41,7 @@ async def test_cancel_stops_between_two_steps_and_is_answered_once(client: RawCl
 
 async def test_next_edits_then_done(client: RawClient) -> None:
     hunk = messages.Hunk(0, "def area(hight):\n", "def area(width):\n")
-    text, proposals = "def area(width):\n    return hight\n", (messages.Edit(0, 3, "class"),)
-    client.send(messages.NextEditRequest("n", text, (hunk,), proposals=proposals))
+    client.send(messages.NextEditRequest("n", "def area(width):\n    return hight\n", (hunk,)))
     found, done = await client.answer(), await client.answer()
     assert isinstance(found, messages.NextEdits)
     assert (found.id, found.edits, done.id, done.outcome) == ("n", (), "n", Outcome.COMPLETE)

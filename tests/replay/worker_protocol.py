@@ -140,13 +140,11 @@ def _text(segments: list[Message], at: int, choice: int, typed: str) -> str:
 
 
 def _edits(request: Message) -> list[Message]:
-    """Agrees with some of the proposals; without any, gives later lines that repeat the last change the same change."""
-    proposals = [edit for edit in request.get("proposals", ()) if _draw([edit["text"], edit["start"]], 3)]
+    """Gives a later line that repeats the last change the same change."""
     hunk, text = request["hunks"][-1], request["text"]
     at = text.find(hunk["old"]) if hunk["old"].strip() else -1
-    if not proposals and at >= 0:
-        proposals = [{"start": at, "end": at + len(hunk["old"]), "text": hunk["new"], "score": -0.5}]
-    return [{"type": "next_edits", "edits": proposals}]
+    edit = {"start": at, "end": at + len(hunk["old"]), "text": hunk["new"], "score": -0.5}
+    return [{"type": "next_edits", "edits": [edit] if at >= 0 else []}]
 
 
 def _draw(parts: list[Any], below: int) -> int:

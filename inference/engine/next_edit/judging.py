@@ -7,7 +7,7 @@ of these lines likelier to come next than the lines unchanged? Likelihood and si
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.next_edit import diff
@@ -74,7 +74,7 @@ class NextEditing(Work[_Event]):
             like += some
             yield None
         begun = vocabulary.encode(diff.changes(self._request.path, lines, self._request.hunks))
-        for place in places(lines, self._request, like):
+        for place in places(self._request, like):
             if self._late():
                 break
             ids = [*begun, *vocabulary.encode(diff.place(lines, place.line, place.now))]
@@ -105,32 +105,17 @@ def alike(lines: Sequence[str], request: NextEditRequest) -> Iterator[list[Propo
         yield list(proposals(lines, hunk))
 
 
-def places(lines: Sequence[str], request: NextEditRequest, like: Sequence[Proposal]) -> Iterator[JudgedPlace]:
-    """The places to judge: the caller's proposals, then those like the latest changes."""
-    found = [*_given(lines, request), *best(like, request.hunks)]
+def places(request: NextEditRequest, like: Sequence[Proposal]) -> Iterator[JudgedPlace]:
+    """The places to judge, most alike first, with the best texts for each."""
+    found = best(like, request.hunks)
     order = {key: number for number, key in reversed(list(enumerate((one.line, one.end) for one in found)))}
     found.sort(key=lambda one: order[one.line, one.end])
-    for number, (_, same) in enumerate(groupby(found, key=lambda one: (one.line, one.end))):
-        if number == _MOST_PLACES:
-            break
+    for _, same in islice(groupby(found, key=lambda one: (one.line, one.end)), _MOST_PLACES):
         every = list(same)
         likeness = {one.text: one.likeness for one in reversed(every)}
         texts = tuple(dict.fromkeys(one.text for one in every))[:_MOST_TEXTS]
         first = every[0]
         yield JudgedPlace(first.line, first.end, first.now, texts, tuple(likeness[text] for text in texts))
-
-
-def _given(lines: Sequence[str], request: NextEditRequest) -> Iterable[Proposal]:
-    """The caller's proposals as changes of whole lines. Leaves out those outside the text."""
-    for edit in request.proposals:
-        if 0 <= edit.start <= edit.end <= len(request.text):
-            start = request.text.rfind("\n", 0, edit.start) + 1
-            end = (request.text.find("\n", max(edit.start, edit.end - 1)) + 1) or len(request.text)
-            line = request.text.count("\n", 0, start)
-            now = request.text[start:end]
-            changed = request.text[start : edit.start] + edit.text + request.text[edit.end : end]
-            if changed != now:
-                yield Proposal(line, line + len(lines_of(now)), now, changed, 1.0)
 
 
 def _whole_words(now: str, new: str, same: int) -> int:

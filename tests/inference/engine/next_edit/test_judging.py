@@ -27,13 +27,6 @@ def test_an_edit_is_of_whole_words(middle: Engine) -> None:
     assert [(edit.start, edit.end, edit.text) for edit in edits] == [(RENAMED.start, RENAMED.end, "width")]
 
 
-def test_a_proposal_of_the_caller_is_judged_too(middle: Engine) -> None:
-    at = TEXT.index("area(1)") + len("area(1")
-    proposals = (Edit(at, at, "0"), Edit(len(TEXT) + 1, len(TEXT) + 2, "outside"), Edit(3, 3, ""))
-    edits, _ = answered(middle, NextEditRequest("n", TEXT, (CHANGED,), proposals=proposals))
-    assert {edit.text for edit in edits} == {"10", "width"}
-
-
 def test_nothing_is_offered_below_the_margin(middle: Engine) -> None:
     work = NextEditing(middle.loaded, NextEditRequest("n", TEXT, (CHANGED,)), None, margin=1e9)
     assert next(event for event in work if isinstance(event, NextEdits)).edits == ()
@@ -63,4 +56,4 @@ def test_the_deadline_ends_it(middle: Engine) -> None:
 
 
 def test_a_model_that_fills_no_middle_finds_none(embedded: Engine) -> None:
-    assert answered(embedded, NextEditRequest("n", TEXT, (CHANGED,), proposals=(RENAMED,)))[0] == ()
+    assert answered(embedded, NextEditRequest("n", TEXT, (CHANGED,)))[0] == ()
