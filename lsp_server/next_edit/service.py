@@ -122,6 +122,7 @@ class NextEditService(Feature):
     ) -> None:
         self._documents, self._is_on, self._listener, self._propose = documents, is_on, listener, propose
         self._states: dict[str, _State] = {}
+        self._ahead: asyncio.Task[list[NextEdit]] | None = None
 
     def changed(self, uri: str, changes: Sequence[Change]) -> None:
         """A document has changed: every search and its own offers are out of date."""
@@ -202,6 +203,11 @@ class NextEditService(Feature):
         if stop.is_set():
             return []
         return [edit for edit in state.known or () if not any(_same(each, edit) for each in state.dismissed)]
+
+    def look_ahead(self, snapshot: Snapshot, cursor: int) -> None:
+        """Asks the model in the background, so that a later quick question finds its edits."""
+        if self._ahead is None or self._ahead.done():
+            self._ahead = asyncio.create_task(self.known(snapshot, cursor))
 
     def _changed_beside(self, uri: str) -> list[ChangedDocument]:
         """The other documents with recent edits, the last changed first."""

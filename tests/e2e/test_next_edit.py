@@ -4,6 +4,7 @@ sidekick.nvim asks `textDocument/copilotInlineEdit`, drops an answer for another
 then runs the command of each.
 """
 
+import asyncio
 import itertools
 import json
 import random
@@ -15,7 +16,9 @@ import pytest
 import pytest_asyncio
 from lsprotocol.types import Position
 
+from inference.bench.edit_models import RecordedModel, Rewrite
 from lsp_server.cli import main
+from lsp_server.next_edit.rewriting import WHY
 from lsp_server.usage.records import STATE_VARIABLE
 from tests.e2e import reference
 from tests.e2e.conftest import PATIENT, StartRaw
@@ -197,6 +200,34 @@ async def test_a_code_action_for_editors_that_show_no_places(user: Sidekick) -> 
     assert change["textDocument"]["version"] == user.version
     assert [edit["newText"] for edit in change["edits"]] == ["total"]
     assert (await user.client.ask("codeAction/resolve", action))["edit"] == action["edit"]
+
+
+async def test_an_edit_models_rewrite_is_offered_edit_by_edit(start_raw: StartRaw) -> None:
+    """The rules find none of it; what is left of one answer needs no other question."""
+    text = "def area(w):\n    pass\n\n\ndef main():\n    print(a)\n"
+    now = text.replace("w)", "width)")
+    new = now.replace("pass", "return width * 2").replace("print(a)", "print(area(3))")
+    with RecordedModel("zeta-2", [Rewrite(now, new)]).served() as url:
+        user = Sidekick(await start_raw({**PATIENT, "nextEdit": {"model": url}}, capabilities=CAN), text)
+        user.type("w)", "width)")
+        (first,) = await user.edits()
+        assert first["text"] == "return width * 2"
+        user.accept(first)
+        (second,) = await user.edits()
+        assert (second["text"], second["command"]["title"]) == ("area(3)", f"Next edit: {WHY}")
+
+
+async def test_a_code_action_offers_what_an_edit_model_has_found(start_raw: StartRaw) -> None:
+    now = "def area(width):\n    pass\n"
+    with RecordedModel("zeta-2", [Rewrite(now, now.replace("pass", "return width"))]).served() as url:
+        user = Sidekick(
+            await start_raw({**PATIENT, "nextEdit": {"model": url}}, capabilities=CAN), now.replace("width", "w")
+        )
+        user.type("w)", "width)")
+        async with asyncio.timeout(60):
+            while not (actions := await user.actions()):
+                await asyncio.sleep(0.05)
+        assert [edit["newText"] for edit in actions[0]["edit"]["documentChanges"][0]["edits"]] == ["return width"]
 
 
 async def test_a_client_that_shows_places_itself_gets_no_action(start_raw: StartRaw) -> None:
