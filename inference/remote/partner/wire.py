@@ -14,41 +14,19 @@ _LONGEST_EVENT_BYTES = 1 << 20
 
 
 class Events:
-    """The data of server-sent events, fed in parts as they arrive."""
+    """The data of server-sent events, one line each, fed in parts as they arrive."""
 
     def __init__(self) -> None:
-        self._rest = bytearray()
-        self._data: list[bytes] = []
-        self._size = 0
+        self._rest = b""
 
     def feed(self, part: bytes) -> list[bytes]:
         """The events completed by this part. Raises AnswerError if one is too long."""
-        self._rest += part
-        end = part.rfind(b"\n") + 1
-        if not end:
-            self._check()
-            return []
-        end += len(self._rest) - len(part)
-        lines = bytes(self._rest[:end]).split(b"\n")[:-1]
-        del self._rest[:end]
-        return [event for line in lines if (event := self._take(line.removesuffix(b"\r"))) is not None]
-
-    def _take(self, line: bytes) -> bytes | None:
-        if not line:
-            event = self._data
-            self._data = []
-            self._size = 0
-            return b"\n".join(event) if event else None
-        name, _, value = line.partition(b":")
-        if name in (b"data", b"error"):  # llama.cpp names the field `error` if it fails in mid-answer
-            self._size += len(value)
-            self._data.append(value.removeprefix(b" "))
-            self._check()
-        return None
-
-    def _check(self) -> None:
-        if self._size + len(self._rest) > _LONGEST_EVENT_BYTES:
+        *lines, self._rest = (self._rest + part).split(b"\n")
+        if max(map(len, (*lines, self._rest))) > _LONGEST_EVENT_BYTES:
             raise AnswerError(f"an event has more than {_LONGEST_EVENT_BYTES} bytes")
+        named = (line.rstrip(b"\r").partition(b":") for line in lines)
+        # llama.cpp names the field `error` if it fails in mid-answer
+        return [value.removeprefix(b" ") for name, _, value in named if name in (b"data", b"error")]
 
 
 @dataclass(frozen=True)
