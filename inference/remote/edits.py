@@ -100,10 +100,6 @@ class ServedEditModel(ServedInfiller):
             choice = http.decoded(body, _Completion).choices[0]
         except AnswerError as error:
             raise ServerError(f"the server {self.client.url} sent an invalid answer: {error}") from error
-        except ServerError as error:
-            if error.status in (400, 404):
-                self.refused()
-            raise
         return choice.text if choice.finish_reason != "length" else ""
 
     async def _look_again(self) -> None:

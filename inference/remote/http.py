@@ -147,6 +147,8 @@ class Client:
     def __init__(self, at: Address, *, token: str = "", role: ServerRole = MODEL) -> None:
         """`token` is sent as a bearer token. A server on this machine is asked directly, whatever proxy there is."""
         self.at = at
+        self.on_refused: Callable[[], None] = lambda: None
+        """Called when the server refuses a request, as one does that has been started anew with another model."""
         self.url = at.url
         self.role = role
         headers = {"accept-encoding": "identity", "x-session-id": uuid4().hex}  # which keeps a router on one replica
@@ -280,6 +282,7 @@ class Client:
             what = "failed; see its log, and restart it if its engine has stopped"
         else:
             what = "refused a request"
+            self.on_refused()
         return ServerError(f"the server {self.url} {what} ({shown})", status)
 
 

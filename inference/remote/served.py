@@ -8,7 +8,7 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any
 
 from inference.engine.canvas.plan import text_and_holes
@@ -92,7 +92,7 @@ class RemoteWork(ABC):
         self._counters = Counters()
         self._news = asyncio.Event()
         """Set when there may be something to report or redo."""
-        self._events = self._watched()
+        self._events = self._work()
 
     def __aiter__(self) -> AsyncIterator[RemoteEvent]:
         return self._events
@@ -105,16 +105,6 @@ class RemoteWork(ABC):
 
     async def aclose(self) -> None:
         await self._events.aclose()
-
-    async def _watched(self) -> AsyncGenerator[RemoteEvent, None]:
-        try:
-            async with aclosing(self._work()) as events:
-                async for event in events:
-                    yield event
-        except ServerError as error:
-            if error.status in (400, 404):
-                self._server.refused()
-            raise
 
     @abstractmethod
     def _work(self) -> AsyncGenerator[RemoteEvent, None]:
@@ -144,6 +134,7 @@ class ServedInfiller(ABC):
 
     def __init__(self, client: Client, arguments: WorkerArguments) -> None:
         self.client = client
+        client.on_refused = self._refused
         self.device = client.at.place
         self._arguments = arguments
         self._handshake: asyncio.Task[None] | None = None
@@ -175,7 +166,7 @@ class ServedInfiller(ABC):
             await asyncio.wait([self._handshake])
         await self.client.close()
 
-    def refused(self) -> None:
+    def _refused(self) -> None:
         """The server refused a request: looks again in the background."""
         now_s = time.monotonic()
         if self._shaken_s + AGAIN_AFTER_S <= now_s:
