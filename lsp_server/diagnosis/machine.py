@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 
 from inference.messages import WorkerOptions
+from inference.private import why_not_private
 from lsp_server.diagnosis.check import Check, Grade
 from lsp_server.diagnosis.probe import REINSTALL, Tell, probed
 from lsp_server.diagnosis.server import examine_server
@@ -19,7 +20,7 @@ from lsp_server.diagnosis.workers import describe_status, size
 from lsp_server.usage import store
 from lsp_server.usage.records import usage_file
 from lsp_server.worker.options import is_remote
-from lsp_server.worker.paths import WorkerPaths, paths_of, why_not_private
+from lsp_server.worker.paths import WorkerPaths, paths_of
 from lsp_server.worker.survey import survey
 
 ENOUGH_BYTES = 1_000_000_000

@@ -1,26 +1,35 @@
-"""Checks a server that has a model, by a separate process: where text goes, whether it answers, whose token it gets."""
+"""Checks a server that has a model, through its worker: where text goes, whether it answers, whose token it gets."""
 
-import subprocess
+import asyncio
+import time
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
 
-from inference.remote import address
+from inference.messages import Hole, InfillRequest, Status, Text, WorkerState
+from inference.remote import address, token
 from lsp_server.diagnosis.check import Check, Grade
-from lsp_server.diagnosis.probe import run_probe
-from lsp_server.worker import WorkerOptions
+from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions
+from lsp_server.worker.client import Deadline
 from lsp_server.worker.options import problem_of
-from lsp_server.worker.paths import paths_of
-from lsp_server.worker.processes import child_command
-from lsp_server.worker.spawn import arguments
 
-PROBE_S = 60.0
-_PROBE = "inference.remote.probe"
+_LIMIT_MS = 60_000
+"""The time limit for everything; a partner's server may still have to load its model."""
+_EXAMPLE = (Text("def mean(numbers):\n    return "), Hole(single_line=True), Text("\n\n\nprint(mean([1, 2, 3]))\n"))
 _WAYS = {
     "suffix": "/v1/completions with a suffix",
     "infill": "llama.cpp's /infill",
     "chat": "/v1/chat/completions, which can see a draft",
 }
 _FAMILY = "/v1/completions with the tokens of {}"
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a worker says of its server, and a partner's fill of the example hole, with the time it took."""
+
+    status: Status
+    fill: str = ""
+    ms: float = 0.0
 
 
 def examine_server(options: WorkerOptions) -> Iterator[Check]:
@@ -31,27 +40,50 @@ def examine_server(options: WorkerOptions) -> Iterator[Check]:
         return
     at = address.parse(options.model)
     yield Check(f"{of}text goes to", *_way(at))
+    role = address.PARTNER if options.partner else address.MODEL
+    source = token.source(role=role) if options.sends_token else ""
+    yield Check(f"{name} token", Grade.OK, f"from {source}" if source else "none")
     try:
-        found = run_probe(child_command(_PROBE, *arguments(paths_of(options), options)), PROBE_S)
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
-        yield Check(name, Grade.FAIL, f"it cannot be asked: {error}", "install infill-ls again")
+        found = asyncio.run(_ask(options))
+    except WorkerFailure as failure:
+        yield Check.told(name, Grade.FAIL, str(failure))
         return
-    yield Check(f"{name} token", Grade.OK, f"from {found['token']}" if found["token"] else "none")
-    if problem := found["problem"]:
+    except TimeoutError:
+        problem = f"{at.url} has not answered for {_LIMIT_MS / 1000:.0f} s; check that it is running"
         yield Check.told(name, Grade.FAIL, problem)
         return
-    how = f", asked by {_WAYS.get(found['kind'], _FAMILY.format(found['kind']))}" if options.partner else ""
-    yield Check(name, Grade.OK, f"{found['place']} answers and serves {found['model']}{how}")
+    kind = found.status.partner
+    how = f", asked by {_WAYS.get(kind, _FAMILY.format(kind))}" if options.partner else ""
+    yield Check(name, Grade.OK, f"{found.status.device} answers and serves {found.status.model}{how}")
     if options.partner:
         yield _fill(found)
 
 
-def _fill(found: dict[str, Any]) -> Check:
-    """The partner's fill of the hole in `inference.remote.probe`."""
-    if not found["fill"]:
+async def _ask(options: WorkerOptions) -> _Found:
+    """Asks the server's worker; ends one that did not run before. Raises WorkerFailure and TimeoutError."""
+    deadline = Deadline(_LIMIT_MS)
+    async with WorkerClient(options, name="doctor") as worker:
+        ran = await worker.status() is not None
+        try:
+            await worker.load(deadline)
+            status = worker.last_status or Status(WorkerState.READY)
+            if not options.partner:
+                return _Found(status)
+            began = time.monotonic()
+            answer = await worker.ask(InfillRequest("doctor", _EXAMPLE, "python", "mean.py"), deadline=deadline)
+            fill = answer.candidates[0].texts[0] if answer.candidates else ""
+            return _Found(status, fill, (time.monotonic() - began) * 1000)
+        finally:
+            if not ran:
+                await worker.shut_down()
+
+
+def _fill(found: _Found) -> Check:
+    """The partner's fill of the example hole."""
+    if not found.fill:
         advice = "check that the model knows code, or set partner.kind to ask it in another way"
         return Check("partner fills", Grade.WARN, "nothing for a function without its result", advice)
-    return Check("partner fills", Grade.OK, f"`return {found['fill']}` in {found['ms']} ms")
+    return Check("partner fills", Grade.OK, f"`return {found.fill}` in {found.ms:.0f} ms")
 
 
 def _way(at: address.Address) -> tuple[Grade, str, str]:

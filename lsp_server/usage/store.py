@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from inference.private import why_not_private
 from lsp_server.usage.records import STATE_VARIABLE, Key, Pair
-from lsp_server.worker.paths import why_not_private
 
 KEPT_DAYS = 365
 FORGET = "`infill-ls stats forget` deletes it"

@@ -10,7 +10,6 @@ from pathlib import Path
 import platformdirs
 
 from inference.messages import WorkerOptions, key_of
-from inference.private import why_not_private as why_not_private
 from lsp_server.worker.options import resolved
 
 APP = "infill-ls"
