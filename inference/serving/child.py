@@ -21,7 +21,8 @@ _LOOK_EVERY_S = 0.2
 def main() -> None:
     """Runs the module, and watches the parent beside it."""
     suit_any_terminal()
-    parent, module = int(sys.argv[1]), sys.argv[2]
+    parent = int(sys.argv[1])
+    module = sys.argv[2]
     del sys.argv[1:3]
     threading.Thread(target=_end_with, args=(parent,), name="parent", daemon=True).start()
     runpy.run_module(module, run_name="__main__", alter_sys=True)

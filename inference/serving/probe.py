@@ -91,7 +91,8 @@ def _mlx_devices(device: str | None) -> list[dict[str, Any]]:
 def _problems(model: str, device: str | None, dtype: str | None) -> dict[str, Any]:
     """Why `model` or `device` is unusable, in the engine's own words."""
 
-    found, problems = None, dict[str, Any](model_problem="", device_problem="")
+    found = None
+    problems = dict[str, Any](model_problem="", device_problem="")
     try:
         from inference.models import registry
 
@@ -146,7 +147,8 @@ def _catalogue(device: str | None) -> dict[str, Any]:
 def _described(entry: "Published", machine: "Machine") -> dict[str, Any]:
     from inference.models import downloads, recommend
 
-    fit, quality = recommend.judge(entry, machine), entry.quality
+    fit = recommend.judge(entry, machine)
+    quality = entry.quality
     return {
         "name": entry.name,
         "repo": entry.repo,

@@ -49,20 +49,16 @@ def probed(options: WorkerOptions, tell: Tell) -> Iterator[Check]:
 
 
 def probe(options: WorkerOptions, tell: Tell) -> dict[str, Any]:
-    """The output of `inference.serving.probe`. Raises OSError, ValueError or subprocess.SubprocessError."""
-    return run_probe(probe_words(options), PROBE_S, tell)
-
-
-def run_probe(words: list[str], limit_s: float, tell: Tell = lambda _: None) -> dict[str, Any]:
-    """The JSON that a command prints last; `tell` hears what it says before, and "" in the end. Raises OSError,
-    ValueError or subprocess.SubprocessError.
+    """The JSON that `inference.serving.probe` prints last; `tell` hears what it says before, and "" in the end. Raises
+    OSError, ValueError or subprocess.SubprocessError.
     """
+    words = probe_words(options)
     last = ""
     with (
         tempfile.TemporaryFile("w+", errors="replace") as errors,
         subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
     ):
-        limit = threading.Timer(limit_s, process.kill)
+        limit = threading.Timer(PROBE_S, process.kill)
         limit.start()
         assert process.stdout
         try:
@@ -71,7 +67,7 @@ def run_probe(words: list[str], limit_s: float, tell: Tell = lambda _: None) -> 
                     tell(doing)
             status = process.wait()
             if not limit.is_alive():
-                raise ValueError(f"no answer in {limit_s:.0f} s")
+                raise ValueError(f"no answer in {PROBE_S:.0f} s")
         finally:  # also if the user interrupts us
             limit.cancel()
             process.kill()
