@@ -13,7 +13,7 @@ from urllib.request import urlopen
 import pytest
 
 from inference.messages import Hole, InfillRequest, Outcome, Text
-from inference.models import registry
+from tests.inference.loaded import TWIN
 from tests.inference.remote.asking import AFTER, BEFORE, answered, infiller_at, request
 from tests.served.vllm import ENVIRONMENT, Vllm
 
@@ -24,9 +24,8 @@ REQUESTS, START_S = 12, 120.0
 
 @asynccontextmanager
 async def two_replicas(folder: Path) -> AsyncIterator[tuple[Vllm, Vllm]]:
-    """Two vLLM with the embedded checkpoint, which answer."""
-    checkpoint = registry.find("embedded").folder
-    first, second = (Vllm(checkpoint, folder / f"vllm-{number}.log") for number in (1, 2))
+    """Two vLLM with the twin, which answer."""
+    first, second = (Vllm(TWIN, folder / f"vllm-{number}.log") for number in (1, 2))
     try:
         await asyncio.gather(asyncio.to_thread(first.wait), asyncio.to_thread(second.wait))
         yield first, second
