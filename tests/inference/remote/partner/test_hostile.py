@@ -70,7 +70,7 @@ async def test_hostile_answer_gets_one_clear_reply(start_worker: StartWorker, ki
 @pytest.mark.parametrize("kind", ["fim", "infill"])
 async def test_a_text_without_end_is_cut_and_its_request_aborted(kind: str) -> None:
     async with partner_server(kinds=(kind,)) as server, partner_at(server.url) as partner:
-        server.raw = lambda _: itertools.repeat(text("abc ") * 50)
+        server.raw = lambda _: (text("".join(f"x{number}{end} " for end in range(50))) for number in itertools.count())
         _, candidates, _ = await answered(partner, one_hole(max_tokens=8))
         assert len(candidates[0].texts[0]) < 20_000 and not candidates[0].complete
         await server.until(lambda it: it.running == 0 and it.aborted == 1)
