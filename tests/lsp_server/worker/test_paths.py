@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from inference.models import catalogue, downloads
+from inference.private import why_not_private
 from lsp_server.worker import WorkerFailure, WorkerOptions
 from lsp_server.worker.options import problem_of, resolved
-from lsp_server.worker.paths import FOLDER_VARIABLE, MAX_SOCKET_PATH_BYTES, paths_of, socket_folders, why_not_private
+from lsp_server.worker.paths import FOLDER_VARIABLE, MAX_SOCKET_PATH_BYTES, paths_of, socket_folders
 from lsp_server.worker.spawn import command
 
 URL = {"model": "http://h:1"}
