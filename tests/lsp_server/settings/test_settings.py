@@ -225,11 +225,13 @@ def test_servers_token_is_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 OFF: dict[str, object] = {"shadow": {"sample": 0.0}, "context": {"enabled": False}}
-OFF |= {"prefetch": False, "statistics": "off"}
+OFF |= {"prefetch": False, "statistics": "off", "nextEdit": {"model": "off", "plainHttp": False}}
 ON = {
     "shadow.sample is not raised": {"shadow": {"sample": 1}},
     "context.enabled is not switched on": {"context": {"enabled": True}},
     "prefetch is not switched on": {"prefetch": True},
+    "nextEdit.model is not switched on": {"nextEdit": {"model": "https://theirs.example"}},
+    "nextEdit.plainHttp is not switched on": {"nextEdit": {"plainHttp": True}},
     "statistics is not switched on": {"statistics": "on"},
 }
 
