@@ -93,8 +93,27 @@ class GgufWeights:
             raise ModelError(f"{self.name}: the weight {name} is {what}; download the file again")
         yield from _blocks(self._file, found)
 
+    def in_file(self, name: str) -> "StoredRows":
+        """A matrix to look up rows in, which stays in the file."""
+        return StoredRows(self._file, self._stored[name])
+
 
 Weights = Shards | GgufWeights
+
+
+class StoredRows:
+    """A matrix (O, I) that stays in its file, which stays open: a vocabulary's, of which a pass needs some rows."""
+
+    def __init__(self, file: GgufFile, tensor: GgufTensor) -> None:
+        """Raises ModelError."""
+        self._file, self._tensor = file, tensor
+        self._stream = file.opened()
+
+    def rows(self, numbers: Tensor) -> Tensor:
+        """(n,) -> these rows, float32 (n, I). Raises ModelError."""
+        begin, row_bytes = self._tensor.begin, _row_bytes(self._tensor)
+        raw = [self._file.read(self._stream, begin + number * row_bytes, row_bytes) for number in numbers.tolist()]
+        return _plain(b"".join(raw), self._tensor)
 
 
 def opened(checkpoint: Checkpoint) -> Weights:
@@ -103,16 +122,23 @@ def opened(checkpoint: Checkpoint) -> Weights:
 
 
 def _blocks(file: GgufFile, tensor: GgufTensor) -> Iterator[tuple[int, Tensor]]:
+    row_bytes, rows = _row_bytes(tensor), prod(tensor.shape[:-1])
+    step = max(1, _UNPACKED_WEIGHTS // tensor.shape[-1])
+    for first in range(0, rows, step):
+        last = min(rows, first + step)
+        yield first, _plain(file.bytes_at(tensor.begin + first * row_bytes, tensor.begin + last * row_bytes), tensor)
+
+
+def _row_bytes(tensor: GgufTensor) -> int:
+    return tensor.shape[-1] // tensor.type_.weights * tensor.type_.bytes_
+
+
+def _plain(raw: bytes, tensor: GgufTensor) -> Tensor:
+    """The stored rows in `raw`, float32."""
     from gguf.constants import GGMLQuantizationType  # few checkpoints need it
     from gguf.quants import dequantize
 
-    columns, type_ = tensor.shape[-1], tensor.type_
-    row_bytes, rows = columns // type_.weights * type_.bytes_, prod(tensor.shape[:-1])
-    step = max(1, _UNPACKED_WEIGHTS // columns)
-    for first in range(0, rows, step):
-        last = min(rows, first + step)
-        raw = file.bytes_at(tensor.begin + first * row_bytes, tensor.begin + last * row_bytes)
-        stored = np.frombuffer(raw, np.uint8).reshape(last - first, row_bytes)
-        with np.errstate(invalid="ignore", over="ignore"):  # a family checks for the results of broken scales
-            plain = dequantize(stored, GGMLQuantizationType[type_.name])
-        yield first, torch.from_numpy(np.array(plain, np.float32, copy=None if plain.flags.writeable else True))
+    stored = np.frombuffer(raw, np.uint8).reshape(-1, _row_bytes(tensor))
+    with np.errstate(invalid="ignore", over="ignore"):  # a family checks for the results of broken scales
+        plain = dequantize(stored, GGMLQuantizationType[tensor.type_.name])
+    return torch.from_numpy(np.array(plain, np.float32, copy=None if plain.flags.writeable else True))

@@ -1,15 +1,16 @@
 """Chooses the format of a model's weights: the user's choice, otherwise the fastest on this machine.
 
-AVX512-BF16 or AMX multiply bfloat16 several times as fast as float32, other processors many times slower. So it
-measures small products, once for each processor and release of torch, in the processor time of one thread: other
-programs may run beside it.
+That is 8 bits where `Dynamic` runs. Elsewhere, some processors multiply bfloat16 several times as fast as float32,
+others many times slower. So it measures small products, once for each processor and release of torch, in the processor
+time of one thread: other programs may run beside it.
 """
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
+from math import prod
 
 import msgspec
 import torch
@@ -17,12 +18,23 @@ import torch
 from inference.models import kept
 from inference.models.devices import EIGHT_BIT, PRECISIONS, Precision
 from inference.models.family import ModelError
-from inference.models.fim.matrices import Matrix, Packed, Plain, Unpacking, packed_rows
+from inference.models.fim import matrices
+from inference.models.fim.matrices import (
+    Dynamic,
+    Matrix,
+    Packed,
+    Plain,
+    Unpacking,
+    WeightOnly,
+    packed_rows,
+)
 
 _ON_CPU = (EIGHT_BIT, "bfloat16", "float32")
 _ELSEWHERE = ("bfloat16", "float16", "float32")
 _PROMPT_ROWS, _LINE_PASSES = 256, 12
 """A line costs about this many new prompt rows, and this many passes of few rows."""
+_REST = 1.3
+"""A pass takes this many times as long as its products."""
 _FEW = (4, 8, 12, 16)
 """The least of them always takes the way of a single row: a pass that checks guesses must round as one without them."""
 _SHAPE, _COPIES = (3072, 1024), 4
@@ -32,11 +44,16 @@ _WORTH_MEMORY = 0.75
 
 
 class Speed(msgspec.Struct, frozen=True):
-    """The measurement: the formats, fastest first; the format that 8 bits unpack to, and above how many rows."""
+    """The measurement: the formats, fastest first; the format that 8 bits unpack to, and above how many rows.
+
+    Of the fastest format: a thread's nanoseconds for each weight, in a product of one row, and of many rows for each.
+    """
 
     formats: tuple[str, ...]
     unpacked: str
     few: int
+    one_row_ns: float
+    prompt_row_ns: float
 
 
 def candidates(device: torch.device, wanted: str | None) -> list[Precision]:
@@ -50,10 +67,29 @@ def candidates(device: torch.device, wanted: str | None) -> list[Precision]:
         )
     if not on_cpu:
         return [PRECISIONS[wanted or known[0]]]
+    if matrices.has_dynamic():
+        return [PRECISIONS[wanted or EIGHT_BIT]]
     found = speed()
     chosen = [PRECISIONS[name] for name in ((wanted,) if wanted else found.formats)]
     unpacked = PRECISIONS[found.unpacked].dtype
     return [replace(each, dtype=unpacked) if each.name == EIGHT_BIT else each for each in chosen]
+
+
+@dataclass(frozen=True)
+class GhostTime:
+    """How long ghost text takes: at a new place, and after the next key."""
+
+    new_place_s: float
+    next_key_s: float
+
+
+def ghost_time(weights: float, reads_bytes_per_s: float) -> GhostTime:
+    """Predicted for a model of so many weights on this processor; a byte of each is read in a pass."""
+    found, threads = speed(), torch.get_num_threads()
+    size = 1 if found.formats[0] == EIGHT_BIT else PRECISIONS[found.formats[0]].dtype.itemsize
+    pass_s = max(weights * found.one_row_ns / 1e9 / threads, weights * size / reads_bytes_per_s)
+    next_key_s = _LINE_PASSES * pass_s * _REST
+    return GhostTime(next_key_s + _PROMPT_ROWS * weights * found.prompt_row_ns / 1e9 / threads * _REST, next_key_s)
 
 
 @cache
@@ -64,11 +100,17 @@ def speed() -> Speed:
     key = f"{name}, torch {torch.__version__}, one thread, {' '.join(able)}"
     known = kept.read("speed", Speed)
     found = known.get(key)
-    if found is None or {*found.formats} != {*_ON_CPU} or found.unpacked not in PRECISIONS or found.few < _FEW[0]:
+    if found is None or not _makes_sense(found):
         with _one_thread():
             found = measured()
         kept.save("speed", {**known, key: found})
     return found
+
+
+def _makes_sense(found: Speed) -> bool:
+    """Whether a kept measurement can be one."""
+    known = EIGHT_BIT in found.formats and {*found.formats} <= {*_ON_CPU} and found.unpacked in PRECISIONS
+    return known and found.few >= _FEW[0] and 0 < found.prompt_row_ns <= found.one_row_ns < 1
 
 
 @contextmanager
@@ -86,33 +128,39 @@ def measured() -> Speed:
     """Measures now, in this thread."""
     torch.manual_seed(0)
     plain = [torch.randn(_SHAPE) for _ in range(_COPIES)]
-    packed = [packed_rows(each) for each in plain]
+    packed = [Packed(*packed_rows(each)) for each in plain]
+    if matrices.has_dynamic():
+        fast: list[Matrix] = [Dynamic(each) for each in packed]
+        return _told((EIGHT_BIT,), "float32", _FEW[0], _seconds(fast, 1), _seconds(fast, _PROMPT_ROWS))
 
     def eight_bit(dtype: torch.dtype, few: int) -> list[Matrix]:
         unpacking = Unpacking(dtype, few)
-        return [Packed(weight, scales, unpacking) for weight, scales in packed]
+        return [WeightOnly(each, unpacking) for each in packed]
 
-    def kept(dtype: torch.dtype) -> list[Matrix]:
-        return [Plain(each.to(dtype)) for each in plain]
-
-    halves, wholes = kept(torch.bfloat16), kept(torch.float32)
     kernel = eight_bit(torch.float32, _PROMPT_ROWS)
     many = {"bfloat16": eight_bit(torch.bfloat16, 0), "float32": eight_bit(torch.float32, 0)}
     prompt = {name: _seconds(each, _PROMPT_ROWS) for name, each in many.items()}
     unpacked = min(prompt, key=lambda name: prompt[name])
-    costs = {
-        EIGHT_BIT: _WORTH_MEMORY * (prompt[unpacked] + _LINE_PASSES * _seconds(kernel, 1)),
-        "bfloat16": _seconds(halves, _PROMPT_ROWS) + _LINE_PASSES * _seconds(halves, 1),
-        "float32": _seconds(wholes, _PROMPT_ROWS) + _LINE_PASSES * _seconds(wholes, 1),
-    }
+    times = {EIGHT_BIT: (_seconds(kernel, 1), prompt[unpacked])}
+    for dtype in (torch.bfloat16, torch.float32):
+        kept: list[Matrix] = [Plain(each.to(dtype)) for each in plain]
+        times[str(dtype).removeprefix("torch.")] = _seconds(kept, 1), _seconds(kept, _PROMPT_ROWS)
+    costs = {name: _LINE_PASSES * one + all_rows for name, (one, all_rows) in times.items()}
+    costs[EIGHT_BIT] *= _WORTH_MEMORY
+    formats = tuple(sorted(costs, key=lambda name: costs[name]))
     few = [rows for rows in _FEW if _seconds(kernel, rows) < _seconds(many[unpacked], rows)]
-    return Speed(tuple(sorted(costs, key=lambda name: costs[name])), unpacked, max(few, default=_FEW[0]))
+    return _told(formats, unpacked, max(few, default=_FEW[0]), *times[formats[0]])
 
 
-def _seconds(matrices: list[Matrix], rows: int) -> float:
+def _told(formats: tuple[str, ...], unpacked: str, few: int, one_s: float, prompt_s: float) -> Speed:
+    ns = 1e9 / prod(_SHAPE)
+    return Speed(formats, unpacked, few, ns * one_s, ns * prompt_s / _PROMPT_ROWS)
+
+
+def _seconds(measured: list[Matrix], rows: int) -> float:
     """The thread's time for a product with each of the matrices; if that takes long, with the first alone."""
-    given = torch.randn(rows, matrices[0].shape[1])
-    used = matrices if rows < _PROMPT_ROWS else matrices[:1]
+    given = torch.randn(rows, measured[0].shape[1])
+    used = measured if rows < _PROMPT_ROWS else measured[:1]
     return min(_taken(lambda: [each(given) for each in used]) for _ in range(3)) / len(used)
 
 

@@ -13,10 +13,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from inference.models.fim.matrices import Matrix, Plain
+from inference.models.fim.matrices import Dynamic, Matrix, Packed, Plain
 from inference.models.fim.rows import PrefixRows
 from inference.models.qwen2 import Qwen2Config
+from inference.models.shards import StoredRows
 
+Embedding = Plain | Packed | StoredRows
 _SURE = 64
 """How many of a rough head's likeliest tokens get exact logits."""
 
@@ -38,7 +40,7 @@ class Network:
     """The stack of layers between the embedding and the logits."""
 
     def __init__(
-        self, config: Qwen2Config, layers: Sequence[FastLayer], embedding: Matrix, norm: Tensor, head: Matrix
+        self, config: Qwen2Config, layers: Sequence[FastLayer], embedding: Embedding, norm: Tensor, head: Matrix
     ) -> None:
         self.config, self.layers = config, layers
         self.embedding, self.norm, self.head = embedding, norm, head
@@ -130,7 +132,7 @@ class Network:
         """(..., d) -> float32 (..., V). Recomputes a rough head's likeliest tokens in float32."""
         flat = hidden.flatten(0, -2)
         logits = self.head(flat).float()
-        if not self._is_exact:
+        if not isinstance(self.head, Dynamic) and not self._is_exact:
             best = logits.topk(min(_SURE, logits.shape[1])).indices
             exact = torch.stack([self.head.rows(one) @ row for one, row in zip(best, flat, strict=True)])
             logits.scatter_(1, best, exact)

@@ -9,11 +9,11 @@ from torch import Tensor
 from inference.models.checkpoint import Checkpoint
 from inference.models.devices import EIGHT_BIT, Precision
 from inference.models.family import ModelError, OnProgress
-from inference.models.fim import formats
-from inference.models.fim.matrices import Matrix, Packed, Plain, Unpacking, packed_rows
-from inference.models.fim.network import FastLayer, Network, paired
+from inference.models.fim import formats, matrices
+from inference.models.fim.matrices import Dynamic, Matrix, Packed, Plain, WeightOnly, packed_rows
+from inference.models.fim.network import Embedding, FastLayer, Network, paired
 from inference.models.qwen2 import qwen2_config, weight_shapes
-from inference.models.shards import opened
+from inference.models.shards import GgufWeights, opened
 
 _EMBEDDING, _HEAD = "model.embed_tokens.weight", "lm_head.weight"
 _LOADED_AT, _LAYERS_DONE_AT = 0.1, 0.7
@@ -36,8 +36,9 @@ class WeightReader:
         """Raises ModelError."""
         self._config, self._weights = qwen2_config(found), opened(found)
         self._shapes, self._device, self._precision = weight_shapes(self._config), device, precision
-        is_packed = precision.name == EIGHT_BIT
-        self._unpacking = Unpacking(precision.dtype, formats.speed().few) if is_packed else None
+        self._is_packed = precision.name == EIGHT_BIT
+        is_unpacked = self._is_packed and not matrices.has_dynamic()
+        self._unpacking = matrices.Unpacking(precision.dtype, formats.speed().few) if is_unpacked else None
 
     def network(self, progress: OnProgress) -> Network:
         """The network, on its device. Raises ModelError if the weights differ from the checkpoint's description."""
@@ -47,9 +48,17 @@ class WeightReader:
             progress(share, f"layer {number + 1} of {count}")
             layers.append(self._layer(f"model.layers.{number}."))
         progress(_LAYERS_DONE_AT, "vocabulary")
-        head = self._streamed(_HEAD if _HEAD in self._weights.shapes else _EMBEDDING)
-        embedding = head if self._is_tied() else self._streamed(_EMBEDDING)
-        return Network(self._config, layers, embedding, self._tensor("model.norm.weight"), head)
+        head = self._stored(_HEAD if _HEAD in self._weights.shapes else _EMBEDDING)
+        embedding = self._embedding(head)
+        norm = self._tensor("model.norm.weight")
+        return Network(self._config, layers, embedding, norm, self._multiplied(head, fine=True))
+
+    def _embedding(self, head: Plain | Packed) -> Embedding:
+        """`Dynamic` hides the rows of the head, so those of a GGUF file stay there. Others take memory twice."""
+        is_tied = self._is_tied()
+        if isinstance(head, Packed) and self._unpacking is None and isinstance(self._weights, GgufWeights):
+            return self._weights.in_file(_HEAD if is_tied and _HEAD in self._weights.shapes else _EMBEDDING)
+        return head if is_tied else self._stored(_EMBEDDING)
 
     def _layer(self, prefix: str) -> FastLayer:
         def read(name: str) -> Tensor:
@@ -62,12 +71,14 @@ class WeightReader:
         heads = fused("weight")
         return FastLayer(
             norm=read("input_layernorm.weight"),
-            queries_keys_values=self._made((heads.shape[0], heads.shape[1]), iter([(0, heads)]), prefix + "self_attn"),
+            queries_keys_values=self._multiplied(
+                self._made((heads.shape[0], heads.shape[1]), iter([(0, heads)]), prefix + "self_attn")
+            ),
             bias=fused("bias"),
-            out=self._streamed(prefix + "self_attn.o_proj.weight"),
+            out=self._multiplied(self._stored(prefix + "self_attn.o_proj.weight")),
             mlp_norm=read("post_attention_layernorm.weight"),
-            gate_up=self._streamed(prefix + "mlp.gate_proj.weight", prefix + "mlp.up_proj.weight"),
-            down=self._streamed(prefix + "mlp.down_proj.weight"),
+            gate_up=self._multiplied(self._stored(prefix + "mlp.gate_proj.weight", prefix + "mlp.up_proj.weight")),
+            down=self._multiplied(self._stored(prefix + "mlp.down_proj.weight")),
         )
 
     def _tensor(self, name: str) -> Tensor:
@@ -76,7 +87,7 @@ class WeightReader:
             self._require_finite(name, value)
         return value
 
-    def _streamed(self, *names: str) -> Matrix:
+    def _stored(self, *names: str) -> Plain | Packed:
         """Stacked matrices, none of which is ever in memory in float32 as a whole."""
         high, wide = sum(self._shapes[name][0] for name in names), self._shapes[names[0]][1]
         return self._made((high, wide), self._rows(names), names[0])
@@ -87,8 +98,13 @@ class WeightReader:
             yield from ((above + first, block) for first, block in self._weights.rows(name, self._shapes[name]))
             above += self._shapes[name][0]
 
-    def _made(self, shape: tuple[int, int], blocks: _Rows, name: str) -> Matrix:
-        if self._unpacking is None:
+    def _multiplied(self, weight: Plain | Packed, *, fine: bool = False) -> Matrix:
+        if isinstance(weight, Plain):
+            return weight
+        return Dynamic(weight, fine=fine) if self._unpacking is None else WeightOnly(weight, self._unpacking)
+
+    def _made(self, shape: tuple[int, int], blocks: _Rows, name: str) -> Plain | Packed:
+        if not self._is_packed:
             plain = torch.empty(shape, dtype=self._precision.dtype, device=self._device)
             for first, block in blocks:
                 self._require_finite(name, block)
@@ -98,7 +114,7 @@ class WeightReader:
         for first, block in blocks:
             packed[first : first + len(block)], scales[first : first + len(block)] = packed_rows(block)
         self._require_finite(name, scales)  # as none is if one weight of its channel is not
-        return Packed(packed, scales, self._unpacking)
+        return Packed(packed, scales)
 
     def _is_tied(self) -> bool:
         """Whether embedding and head are one matrix; the files may hold two copies, the head's the finer."""

@@ -2,6 +2,7 @@
 
 import struct
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -101,12 +102,23 @@ class GgufFile:
 
     def bytes_at(self, begin: int, end: int) -> bytes:
         """These bytes of the file. Raises ModelError if they no longer exist."""
+        with self.opened() as stream:
+            return self.read(stream, begin, end - begin)
+
+    def opened(self) -> FileIO:
+        """The file, to `read` from. Raises ModelError."""
         try:
-            with self.path.open("rb") as stream:
-                stream.seek(begin)
-                content = stream.read(end - begin)
+            return self.path.open("rb", buffering=0)
         except OSError as error:
             raise ModelError(f"{self.path} cannot be read: {error.strerror}") from error
-        if len(content) < end - begin:
+
+    def read(self, stream: FileIO, begin: int, count: int) -> bytes:
+        """`count` bytes of the opened file. Raises ModelError if they no longer exist."""
+        try:
+            stream.seek(begin)
+            content = stream.read(count)
+        except OSError as error:
+            raise ModelError(f"{self.path} cannot be read: {error.strerror}") from error
+        if len(content) < count:
             raise ModelError(f"{self.path} has become shorter since it was opened; load it again")
         return content

@@ -1,0 +1,57 @@
+"""Products of 8-bit weights: a row's are the same, bit for bit, alone and among others, and near those in float32."""
+
+import warnings
+
+import pytest
+import torch
+
+from inference.models.fim import matrices
+from inference.models.fim.matrices import Dynamic, Packed, Unpacking, WeightOnly, packed_rows
+
+WIDE, HIGH = 896, 1152
+FEW = 4
+
+
+@pytest.fixture(scope="module")
+def packed() -> Packed:
+    torch.manual_seed(0)
+    return Packed(*packed_rows(torch.randn(HIGH, WIDE) * torch.rand(HIGH, 1)))
+
+
+def rows_of(count: int) -> torch.Tensor:
+    """(count, WIDE): one row of zeros, one with a huge value, one of tiny values."""
+    rows = torch.randn(count, WIDE) * (10 ** torch.linspace(-3, 3, count))[:, None]
+    rows[1], rows[2, 7], rows[3] = 0.0, 1e30, 1e-20
+    return rows
+
+
+def error(found: torch.Tensor, packed: Packed, rows: torch.Tensor) -> float:
+    """The largest error of a product, as a share of the largest product of its row."""
+    wanted = rows.double() @ packed.rows(torch.arange(HIGH)).double().T
+    return float(((found.double() - wanted).abs().amax(1) / wanted.abs().amax(1).clamp(min=1e-60)).max())
+
+
+@pytest.mark.parametrize(("fine", "most"), [(False, 0.03), (True, 3e-4)])
+def test_a_row_has_the_same_products_alone_and_among_others(packed: Packed, fine: bool, most: float) -> None:
+    if not matrices.has_dynamic():
+        pytest.skip("this processor has no such products")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        matrix = Dynamic(packed, fine=fine)
+        rows = rows_of(301)
+        together = matrix(rows)
+        assert error(together, packed, rows) < most
+        assert not together[1].any()
+        for first, count in ((0, 1), (1, 1), (2, 1), (3, 1), (299, 1), (0, 2), (17, 3), (0, 17), (5, 64)):
+            assert torch.equal(matrix(rows[first : first + count]), together[first : first + count])
+
+
+def test_other_processors_have_the_same_products_in_few_rows_and_nearly_in_many(packed: Packed) -> None:
+    rows = rows_of(40)
+    for dtype in (torch.bfloat16, torch.float32):
+        matrix = WeightOnly(packed, Unpacking(dtype, FEW))
+        for first in (0, 1, 2, 20):
+            few = matrix(rows[first : first + FEW])
+            assert error(few, packed, rows[first : first + FEW]) < 0.03
+            assert torch.equal(few[1:2], matrix(rows[first + 1 : first + 2]))
+        assert error(matrix(rows), packed, rows) < 0.03
