@@ -1,7 +1,8 @@
 """`infill-ls bench passes`: how fast a fill-in-the-middle model reads and writes here, alone or beside llama.cpp.
 
-Fills lines twice, first cold, then as the next keystroke finds it. `--beside` names a server of llama.cpp with the same
-file, asked in turns. It prints one JSON object as its last line; compare ratios, not machines.
+Fills lines twice, first cold, then as the next keystroke finds it. It starts each llama.cpp that `--peer` names with
+the same file, and asks all in turns, line by line. Its last line of output is one JSON object; compare ratios, not
+machines.
 """
 
 import argparse
@@ -10,7 +11,9 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import httpx2
@@ -19,6 +22,7 @@ import torch
 
 from inference.bench import infilling_tasks
 from inference.bench.infilling_tasks import InfillingTask, TaskError
+from inference.bench.llama_server import LlamaServer
 from inference.engine import Engine
 from inference.messages import Candidate, Done, Hole, InfillRequest, Text
 from inference.models import registry
@@ -26,7 +30,8 @@ from inference.models.family import MiddleFamily, ModelError
 from inference.serving.faults import release_memory
 
 _TYPED, _MOST_TOKENS = 2, 32
-_ROWS = (1, 2, 4, 8, 16)
+_ROWS = (1, 2, 4, 8, 16, 64, 256)
+_BANDWIDTH_BYTES = 1 << 29
 _TIMEOUT_S = 120
 
 
@@ -45,13 +50,22 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise ModelError(f"{args.model} does not fill the middle, or {args.tasks} has no long prompt before a line")
         engine.warm_up()
         release_memory()
-        found = {"load_s": time.perf_counter() - began, "dtype": engine.dtype, "threads": torch.get_num_threads()}
+        found = {"load_s": time.perf_counter() - began, "memory_mb": psutil.Process().memory_info().rss >> 20}
         step = max(1, len(tasks) // args.limit)
-        print(json.dumps(found | measured(engine, tasks[::step][: args.limit], args.beside)))
-    except (ModelError, TaskError, httpx2.HTTPError, KeyError) as error:
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(TemporaryDirectory()))
+            peers = [_started(program, args.model, folder / f"{n}.log") for n, program in enumerate(args.peer)]
+            for peer in peers:
+                stack.callback(peer.stop)
+            print(json.dumps(found | measured(engine, tasks[::step][: args.limit], peers)))
+    except (ModelError, TaskError, httpx2.HTTPError, KeyError, RuntimeError, TimeoutError) as error:
         print(f"infill-ls: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def _started(program: Path, model: str, log: Path) -> LlamaServer:
+    return LlamaServer(program, model, log, threads=torch.get_num_threads())
 
 
 def argument_parser() -> argparse.ArgumentParser:
@@ -62,27 +76,50 @@ def argument_parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", metavar="NAME")
     parser.add_argument("--dtype", metavar="NAME")
     parser.add_argument("--limit", type=int, default=8, metavar="N", help="how many lines")
-    parser.add_argument("--beside", metavar="URL", help="llama.cpp's server with the same model")
+    parser.add_argument(
+        "--peer",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="PROGRAM",
+        help="a llama-server, or a Python that has xllamacpp, to compare with; may be given several times",
+    )
     return parser
 
 
-def measured(engine: Engine, tasks: Sequence[InfillingTask], server: str | None) -> dict[str, Any]:
-    """Fills the lines; returns the cost here and on the server."""
-    ours, theirs = defaultdict[str, float](float), defaultdict[str, float](float)
+def measured(engine: Engine, tasks: Sequence[InfillingTask], peers: Sequence[LlamaServer]) -> dict[str, Any]:
+    """Fills the lines; returns the cost here and on the servers, which may still be starting."""
+    loads_s = [peer.wait() for peer in peers]
+    ours, theirs = defaultdict[str, float](float), [defaultdict[str, float](float) for _ in peers]
     for task in tasks:
         _of_engine(engine, task, ours)
-        if server:
-            _of_server(server, task, theirs)
+        for peer, times in zip(peers, theirs, strict=True):
+            _of_server(peer.url, task, times)
     found: dict[str, Any] = {
+        "system_info": f"n_threads = {torch.get_num_threads()} | torch {torch.__version__}: "
+        f"{torch.backends.cpu.get_cpu_capability()} | {engine.dtype}",
         "lines": len(tasks),
-        "memory_mb": psutil.Process().memory_info().rss >> 20,
-        "ours": _shown(ours),
+        "ours": _shown(ours) | {"memory_mb": psutil.Process().memory_info().rss >> 20},
         "pass_ms_by_rows": _passes(cast("MiddleFamily", engine.loaded.family), tasks[0]),
+        "reads_gb_s": _bandwidth_bytes_s() / 1e9,
+        "peers": [],
     }
-    if server:
-        found["theirs"] = _shown(theirs)
-        found |= {f"{what}_ratio": ours[f"{what}_s"] / theirs[f"{what}_s"] for what in ("cold", "next_key")}
+    for peer, times, load_s in zip(peers, theirs, loads_s, strict=True):
+        ratios = {f"{what}_ratio": ours[f"{what}_s"] / times[f"{what}_s"] for what in ("cold", "next_key")}
+        about = {"system_info": peer.system_info, "load_s": load_s, "memory_mb": peer.memory_mb}
+        found["peers"].append(about | _shown(times) | ratios)
     return found
+
+
+def _bandwidth_bytes_s() -> float:
+    """How fast the threads of a pass read memory: the best of five sums of half a gigabyte."""
+    held = torch.zeros(_BANDWIDTH_BYTES // 8, dtype=torch.long)
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        held.sum()
+        times.append(time.perf_counter() - began)
+    return _BANDWIDTH_BYTES / min(times)
 
 
 def _add(times: Times, seconds: float, read: tuple[int, float], written: tuple[int, float], typed: int) -> None:

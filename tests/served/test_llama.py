@@ -9,13 +9,14 @@ import pytest
 from lsprotocol.types import Position
 
 from inference.bench import infilling_tasks
+from inference.bench.llama_server import LlamaServer
 from inference.messages import Candidate, Outcome
 from tests.e2e.conftest import PATIENT
 from tests.e2e.editor import Editor, capabilities
 from tests.e2e.workbench import Workbench
 from tests.inference.remote.partner.asking import one_hole, partner_at
 from tests.served.commands import check_fills_alone, with_partner
-from tests.served.llama import MODEL, NAME, PYTHON, VARIABLE, Llama
+from tests.served.llama import MODEL, NAME, PYTHON, VARIABLE, serve
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(1500)]
 
@@ -24,12 +25,12 @@ LINES = 25
 
 
 @pytest.fixture(scope="module")
-def llama(tmp_path_factory: pytest.TempPathFactory, skip_loudly: Callable[[str], NoReturn]) -> Iterator[Llama]:
+def llama(tmp_path_factory: pytest.TempPathFactory, skip_loudly: Callable[[str], NoReturn]) -> Iterator[LlamaServer]:
     if not PYTHON.exists():
         skip_loudly(f"llama.cpp's server is not tested: {VARIABLE} names no environment (see tests/served/llama.py)")
     if MODEL is None:
         skip_loudly("llama.cpp's server is not tested: Qwen2.5-Coder 0.5B could not be pulled")
-    server = Llama(tmp_path_factory.mktemp("llama"))
+    server = serve(tmp_path_factory.mktemp("llama"))
     try:
         server.wait()
         yield server
@@ -38,7 +39,7 @@ def llama(tmp_path_factory: pytest.TempPathFactory, skip_loudly: Callable[[str],
 
 
 @pytest.mark.parametrize("kind", ["auto", "infill"])
-async def test_it_is_asked_by_infill(llama: Llama, kind: str) -> None:
+async def test_it_is_asked_by_infill(llama: LlamaServer, kind: str) -> None:
     async with partner_at(llama.url, kind) as infiller:
         assert infiller.partner == "infill"
         events = [event async for event in infiller.infill(one_hole(max_tokens=12))]
@@ -48,18 +49,18 @@ async def test_it_is_asked_by_infill(llama: Llama, kind: str) -> None:
     assert "\n" not in candidate.texts[0]
 
 
-async def test_doctor_says_that_it_has_infill(llama: Llama, runtime_folder: Path, tmp_path: Path) -> None:
+async def test_doctor_says_that_it_has_infill(llama: LlamaServer, runtime_folder: Path, tmp_path: Path) -> None:
     done = await with_partner(runtime_folder, llama.url, NAME, "doctor", "--json", str(tmp_path))
     checks = {each["name"]: each for each in json.loads(done.stdout)["checks"]}
     assert checks["partner"]["verdict"] == "ok", done.stdout
     assert "llama.cpp's /infill" in checks["partner"]["found"]
 
 
-async def test_a_file_is_filled_by_it_alone(llama: Llama, runtime_folder: Path, tmp_path: Path) -> None:
+async def test_a_file_is_filled_by_it_alone(llama: LlamaServer, runtime_folder: Path, tmp_path: Path) -> None:
     await check_fills_alone(tmp_path, runtime_folder, llama.url, NAME)
 
 
-async def test_together_no_worse_than_the_better_of_two(llama: Llama, runtime_folder: Path) -> None:
+async def test_together_no_worse_than_the_better_of_two(llama: LlamaServer, runtime_folder: Path) -> None:
     """Hidden lines: the embedded model's drafts, the partner alone, and the drafts refined by the partner."""
     tasks = [each for each in infilling_tasks.read(HELD_OUT) if each.kind == "line"]
     tasks = [each for each in tasks if (each.prompt + each.suffix).isascii()][:LINES]
