@@ -307,6 +307,7 @@ class Status(_Message, frozen=True, tag="status"):
     while it does not, and `server_problem` why it last failed, until it answers again. `partner` is how to ask an
     autoregressive server (see `PartnerKind`); empty: the model is none. `sees_drafts` tells whether it sees a hole's
     draft (see `REFINED_STRENGTH`). `choice` is why the worker chose this model for `auto`; empty: the model was named.
+    `better` is the model of the catalogue that suits this machine, where the embedded one must do.
     `token_ms` is the recent duration of a pass that writes one token, `prompt_token_ms` of one token of a prompt; 0:
     not known.
     """
@@ -333,6 +334,7 @@ class Status(_Message, frozen=True, tag="status"):
     partner: str = ""
     sees_drafts: bool = False
     choice: str = ""
+    better: str = ""
     token_ms: float = 0.0
     prompt_token_ms: float = 0.0
 

@@ -2,9 +2,10 @@
 
 import platform
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from importlib.util import find_spec
 from pkgutil import iter_modules
 
@@ -14,13 +15,14 @@ import torch
 import inference.models
 from inference.models import catalogue, devices, downloads, extras, fim, masked
 from inference.models.catalogue import Published, Quality
+from inference.models.fim import formats
 from inference.models.mlx.installed import DEVICE as MLX
 
 _PROCESSOR_PARAMETERS = 2e9
 """A step of a larger model takes seconds on a processor, and a fill takes several steps."""
 _SMALL_PARAMETERS = 1e9
-_TOKEN_S = 0.08
-"""A token may take this long: a line of a dozen then takes a second."""
+_NEW_PLACE_S, _NEXT_KEY_S = 1.0, 0.3
+"""Ghost text may take this long at a new place, and after the next key: a model that takes longer is slow."""
 _PACKED = ("8bit", "4bit")
 _USABLE = {"cuda": 0.9}
 _USABLE_ELSEWHERE = 0.75
@@ -59,8 +61,8 @@ class Machine:
     apple: bool = False
     mlx: bool = False
     dtypes_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    reads_bytes_per_s: float = 0.0
-    """How fast a processor reads its memory at its best, which bounds a token of a large model; 0: not measured."""
+    ghost_time: Callable[[float], formats.GhostTime] | None = None
+    """Predicts how long a processor takes for ghost text with so many weights."""
 
     @property
     def usable_bytes(self) -> float:
@@ -93,7 +95,7 @@ def this_machine(device: str | None) -> Machine:
         sys.platform == "darwin" and platform.machine() == "arm64",
         find_spec("mlx_vlm") is not None,
         {"masked": masked.dtypes(str(place), None), "fim": fim.dtypes(str(place), None)},
-        devices.reads_bytes_per_s() if place.type == "cpu" else 0.0,
+        partial(formats.ghost_time, reads_bytes_per_s=devices.reads_bytes_per_s()) if place.type == "cpu" else None,
     )
 
 
@@ -115,23 +117,23 @@ def judge(entry: Published, machine: Machine) -> Fit:
     here = f"runs here in {dtype}"
     if package := _package(entry, dtype, machine):
         return Fit(Verdict.PACKAGE, dtype, needs, f"{here}, after: {extras.shown(package)}")
-    if machine.device == "cpu" and entry.parameters > _PROCESSOR_PARAMETERS:
+    time = ghost_time(entry, machine)
+    fast = time is not None and time.new_place_s <= _NEW_PLACE_S and time.next_key_s <= _NEXT_KEY_S
+    if machine.device == "cpu" and entry.parameters > _PROCESSOR_PARAMETERS and not fast:
         return Fit(Verdict.TOO_SLOW, dtype, needs, f"{here}, but far too slowly to type with: no GPU")
-    if machine.device == "cpu" and entry.family == "fim" and (slow := _slow(entry, machine)):
-        return Fit(Verdict.SLOW, dtype, needs, f"{here}, slowly: {slow}")
+    if time is not None:
+        here += f", ghost text in about {time.new_place_s:.1f} s"
+        if not fast and entry.parameters > _SMALL_PARAMETERS:
+            return Fit(Verdict.SLOW, dtype, needs, f"{here}, slow to type with")
     room = needs[dtype] - machine.free_bytes
     return Fit(Verdict.RUNS, dtype, needs, f"{here}, once {_size(room)} more are free" if room > 0 else here)
 
 
-def _slow(entry: Published, machine: Machine) -> str:
-    """Why a processor is too slow for a model that writes a token per pass; "" if it is not, or the model is small."""
-    if entry.parameters <= _SMALL_PARAMETERS:
-        return ""
-    if not machine.reads_bytes_per_s:
-        return "how fast this processor reads its memory is not known"
-    read_bytes = (entry.packed + entry.parameters) / 2  # a byte for each weight; of the embedding, a row is read
-    token_s = read_bytes / machine.reads_bytes_per_s
-    return f"about {token_s * 1000:.0f} ms a token" if token_s > _TOKEN_S else ""
+def ghost_time(entry: Published, machine: Machine) -> formats.GhostTime | None:
+    """How long ghost text takes with a model that fills the middle on a processor; None for others."""
+    if entry.family != "fim" or machine.ghost_time is None:
+        return None
+    return machine.ghost_time((entry.packed + entry.parameters) / 2)  # of the embedding, only some rows are read
 
 
 def _package(entry: Published, dtype: str, machine: Machine) -> list[str]:

@@ -48,7 +48,7 @@ def _chosen(model: str, device: str | None) -> tuple[str, str]:
     from inference.models import auto
 
     try:
-        return auto.choose(device) if model == AUTO else (model, "")
+        return auto.choose(device)[:2] if model == AUTO else (model, "")
     except (ModelError, ImportError):  # reported in `device_problem`
         return EMBEDDED, ""
 

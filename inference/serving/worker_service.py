@@ -165,10 +165,10 @@ class WorkerService:
             self._next_progress = time.monotonic() + PROGRESS_EVERY_S
             self._enter(WorkerState.LOADING, progress=fraction, detail=detail)
 
-    def chosen(self, model: str, why: str) -> None:
-        """The model and the reason for choosing it, if nobody named one."""
+    def chosen(self, model: str, why: str, better: str) -> None:
+        """The model and the reason for choosing it, if nobody named one, and a better one to pull."""
         log.info("%s: %s", model, why)
-        self._state = msgspec.structs.replace(self._state, model=model, choice=why)
+        self._state = msgspec.structs.replace(self._state, model=model, choice=why, better=better)
         self._tell_all()
 
     def failed(self, code: ErrorCode, message: str) -> None:

@@ -41,10 +41,7 @@ EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
 _DAY_MS = 24 * 3600 * 1000
 _SPARE_CANDIDATES = 3
 """Ask for at least this many answers, because some are not fit to insert."""
-_MAKES_DO = (
-    "the tiny bundled model filled this, because no pulled model runs here; for a real one run: "
-    f"infill-ls models pull {FIRST}"
-)
+_MAKES_DO = "the tiny bundled model filled this, because no pulled model runs here; for a real one run: "
 
 
 class NothingFound(Exception):
@@ -106,8 +103,8 @@ def run(args: argparse.Namespace) -> int:
     output.show(report, file.file, args)
     if left := left_as_they_are(report.candidates[0].texts, current_texts(file.snapshot, file.spans)):
         say(left)
-    if report.makes_do:
-        say(_MAKES_DO)
+    if report.better:
+        say(f"{_MAKES_DO}infill-ls models pull {report.better}")
     return 0
 
 
@@ -197,8 +194,8 @@ async def _fill(file: FileToFill, args: argparse.Namespace) -> output.FillReport
         raise NothingFound(result.why_empty(budget))
     model, device = (status.model, status.device) if status else (file.settings.model, "")
     ms = (time.monotonic() - began_s) * 1000
-    makes_do = model == EMBEDDED and options.model == AUTO
-    return output.FillReport(file.snapshot, file.spans, candidates, model, device, ms, makes_do)
+    better = (status.better if status else "") or FIRST if model == EMBEDDED and options.model == AUTO else ""
+    return output.FillReport(file.snapshot, file.spans, candidates, model, device, ms, better)
 
 
 async def _budget_once_loaded(client: WorkerClient, file: FileToFill, args: argparse.Namespace) -> Budget:

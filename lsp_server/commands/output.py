@@ -35,7 +35,7 @@ _SURE, _LIKELY = 0.9, 0.5
 class FillReport:
     """The result of filling a file. `candidates`, best first, are ready to insert; there is at least one.
 
-    `makes_do`: whether the embedded model filled it because no better one was pulled.
+    `better`: the model to pull, if the embedded one filled it because none was pulled.
     """
 
     snapshot: Snapshot
@@ -44,7 +44,7 @@ class FillReport:
     model: str
     device: str
     ms: float
-    makes_do: bool
+    better: str
 
     @property
     def filled(self) -> int:

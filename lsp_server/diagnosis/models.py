@@ -30,7 +30,7 @@ def offer(catalogue: dict[str, Any]) -> dict[str, Any] | None:
     if best["name"] == EMBEDDED:
         return None
     where = "is downloaded" if best["is_here"] else f"{size(best['download_bytes'])}, licence: {best['licence']}"
-    text = f"infill-ls fills with its small embedded model, for a first try. {best['name']} runs here, too ({where})."
+    text = f"infill-ls fills with its small embedded model, for a first try. {best['name']} {best['words']} ({where})."
     return {
         "text": text,
         "steps": best["steps"],

@@ -9,7 +9,6 @@ from lsprotocol import types
 from lsprotocol.types import CodeAction, Command
 
 from inference.messages import HoleKind
-from inference.models.catalogue import FIRST
 from lsp_server.actions.action import (
     Action,
     ActionKind,
@@ -30,7 +29,6 @@ from lsp_server.handlers.inline_edit import accept_command
 from lsp_server.lsp.capabilities import COMMAND_PREFIX, FILL_KIND, PULL_COMMAND, REPAIR_KIND
 from lsp_server.lsp.edits import offsets_of, range_of, workspace_edit
 from lsp_server.lsp.replies import ReplyError, read_raw
-from lsp_server.lsp.status_board import DOWNLOAD
 from lsp_server.next_edit.finder import nearest
 from lsp_server.next_edit.service import NextEditService
 from lsp_server.refine.refining import Refining
@@ -72,9 +70,10 @@ def _download(session: Session, context: types.CodeActionContext) -> list[CodeAc
     unasked = context.trigger_kind == types.CodeActionTriggerKind.Automatic or not _wanted(context.only, DOWNLOAD_KIND)
     if unasked or session.features.plugin or not session.worker.status.makes_do:
         return []
-    command = Command(DOWNLOAD, PULL_COMMAND, arguments=[{"model": FIRST}])
+    status = session.worker.status
+    command = Command(status.download, PULL_COMMAND, arguments=[{"model": status.better}])
     literals = session.features.code_action_literals
-    return [CodeAction(DOWNLOAD, kind=DOWNLOAD_KIND, command=command) if literals else command]
+    return [CodeAction(status.download, kind=DOWNLOAD_KIND, command=command) if literals else command]
 
 
 async def _next_edit(session: Session, snapshot: Snapshot, cursor: int, only: Only) -> list[CodeAction]:

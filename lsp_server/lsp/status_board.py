@@ -9,15 +9,19 @@ from lsp_server.worker import ClientState
 
 METHOD = "infill/status"
 CHANGED = "infill/didChangeStatus"
-DOWNLOAD = f"Download the model {FIRST} ({known(FIRST).download_bytes / 1e6:.0f} MB)"
-NO_MODEL = (
-    "the tiny embedded model fills in, because no pulled model runs here. It knows little, and only "
-    f"Python. For a real model pick the code action “{DOWNLOAD}”, or run `infill-ls models pull {FIRST}`"
-)
-
 _OF_WORKER = (
     *("model", "device", "dtype", "pid", "uptime_s", "clients", "running", "waiting", "memory_bytes", "step_s"),
-    *("token_ms", "prompt_token_ms", "context_tokens", "note", "choice", "server", "server_up_s", "server_problem"),
+    *(
+        "token_ms",
+        "prompt_token_ms",
+        "context_tokens",
+        "note",
+        "choice",
+        "better",
+        "server",
+        "server_up_s",
+        "server_problem",
+    ),
 )
 _NAMES = {name: name[0] + name.title().replace("_", "")[1:] for name in _OF_WORKER}
 """The fields of `Status`, and their names in camel case."""
@@ -46,6 +50,24 @@ class StatusBoard:
     def makes_do(self) -> bool:
         """Whether the embedded model runs because `auto` found no better one on this machine."""
         return self.is_auto and self._status is not None and self._status.model == EMBEDDED
+
+    @property
+    def better(self) -> str:
+        """The model to pull in its place: the one that suits this machine."""
+        return (self._status.better if self._status else "") or FIRST
+
+    @property
+    def download(self) -> str:
+        """The title of the command that downloads it."""
+        return f"Download the model {self.better} ({known(self.better).download_bytes / 1e6:.0f} MB)"
+
+    @property
+    def no_model(self) -> str:
+        """What to tell a user for whom the embedded model must do."""
+        return (
+            "the tiny embedded model fills in, because no pulled model runs here. It knows little, and only Python. "
+            f"For a real model pick the code action “{self.download}”, or run `infill-ls models pull {self.better}`"
+        )
 
     def on_state(self, state: ClientState, detail: str, status: Status | None) -> None:
         """The client's connection has changed; `status` is what the worker has said of itself by now."""

@@ -21,7 +21,7 @@ from lsp_server.fill.feature import Broadcast, Feature
 from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.lsp.editor_connection import EditorConnection
 from lsp_server.lsp.partner_connection import PartnerConnection
-from lsp_server.lsp.status_board import CHANGED, NO_MODEL
+from lsp_server.lsp.status_board import CHANGED
 from lsp_server.lsp.worker_connection import CLIENT_NAME, WorkerConnection
 from lsp_server.session.permission import LOST, Permission
 from lsp_server.settings.file_system import FileSystem
@@ -175,7 +175,7 @@ class Session:
     async def _tell_of_models(self) -> None:
         found = await asyncio.to_thread(downloads_of_others)
         device = self.worker.status.report()["device"] or ""
-        self.editor.show_once(NO_MODEL + or_use(found, device), types.MessageType.Info)
+        self.editor.show_once(self.worker.status.no_model + or_use(found, device), types.MessageType.Info)
 
     def _tell_of_edit_model(self, state: ClientState, detail: str) -> None:
         if state is ClientState.FAILED and detail:

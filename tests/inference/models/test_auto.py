@@ -24,7 +24,8 @@ def chosen(folder: Path) -> tuple[str, str]:
     program = "import json; from inference.models import auto; print(json.dumps(auto.choose('cpu')))"
     environment = {**os.environ, "HF_HOME": str(folder.parent), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment, check=True)
-    model, why = json.loads(done.stdout)
+    model, why, better = json.loads(done.stdout)
+    assert better in (["qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"] if model == EMBEDDED else [""])
     return model, why
 
 

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -9,6 +10,7 @@ import pytest
 
 from inference.models import auto, catalogue, devices, extras
 from inference.models.catalogue import EMBEDDED, ENTRIES
+from inference.models.fim.formats import GhostTime
 from inference.models.properties import Properties
 from inference.models.recommend import Machine, Verdict, best, judge, recommended, steps_to, this_machine
 
@@ -24,9 +26,14 @@ def machine(device: str, gigabytes: float, *, free: float | None = None, **more:
     return Machine(device, int((gigabytes if free is None else free) * GB), int(gigabytes * GB), **values)  # type: ignore[arg-type]
 
 
-LAPTOP, BUSY_LAPTOP = machine("cpu", 16), machine("cpu", 16, free=1)
-BIG_SERVER, FAST = machine("cpu", 512), machine("cpu", 16, reads_bytes_per_s=40e9)
-OLD = machine("cpu", 16, reads_bytes_per_s=14.85e9)
+def at(ns: float) -> partial[GhostTime]:
+    """A processor that takes so long for a weight in each of 12 passes, and an eighth of it in 256 rows of a prompt."""
+    return partial(lambda weights: GhostTime((12 + 256 / 8) * weights * ns / 1e9, 12 * weights * ns / 1e9))
+
+
+LAPTOP, BUSY_LAPTOP = machine("cpu", 16, ghost_time=at(0.03)), machine("cpu", 16, free=1, ghost_time=at(0.03))
+BIG_SERVER, FAST = machine("cpu", 512, ghost_time=at(0.002)), machine("cpu", 16, ghost_time=at(0.01))
+OLD = machine("cpu", 16, ghost_time=at(0.1))
 OLD_GPU, GPU, BIG_GPU = machine("cuda:0", 4), machine("cuda:0", 8), machine("cuda:0", 80)
 SHARED_GPU = machine("cuda:0", 24, free=10)
 MAC, BIG_MAC = machine("mps", 16, apple=True), machine("mps", 64, apple=True)
@@ -61,7 +68,10 @@ def test_the_best_model_that_a_machine_can_run_is_recommended(place: Machine, na
         ("dreamon-7b", SHARED_GPU, Verdict.RUNS, "runs here in bfloat16, once 7.5 GB more are free"),
         ("dreamon-7b", OLD_GPU, Verdict.MEMORY, "needs 6.7 GB in 4bit; cuda:0 has 4.0 GB"),
         ("dreamon-7b", BIG_SERVER, Verdict.TOO_SLOW, "runs here in float32, but far too slowly to type with: no GPU"),
-        ("qwen2.5-coder-1.5b", OLD, Verdict.SLOW, "runs here in 8bit, slowly: about 104 ms a token"),
+        ("qwen2.5-coder-0.5b", OLD, Verdict.RUNS, "runs here in 8bit, ghost text in about 2.2 s"),
+        ("qwen2.5-coder-1.5b", FAST, Verdict.RUNS, "runs here in 8bit, ghost text in about 0.7 s"),
+        ("qwen2.5-coder-1.5b", OLD, Verdict.SLOW, "runs here in 8bit, ghost text in about 6.8 s, slow to type with"),
+        ("qwen2.5-coder-7b", BIG_SERVER, Verdict.RUNS, "runs here in 8bit, ghost text in about 0.6 s"),
         ("diffusiongemma-26b-mlx-4bit", BIG_GPU, Verdict.MAC, "needs a Mac with Apple silicon"),
         ("dreamon-7b", machine("cuda:0", 80, families=frozenset()), Verdict.UNKNOWN, "not in this release"),
     ],
@@ -74,10 +84,21 @@ def test_how_a_model_fares_is_told(name: str, place: Machine, verdict: Verdict, 
 @pytest.mark.parametrize(
     ("pulled", "place", "name", "why"),
     [
-        ("1.5b", OLD, "1.5b", "104 ms a token; a smaller model: infill-ls models pull qwen2.5-coder-0.5b"),
-        ("1.5b", LAPTOP, "1.5b", "is not known; a smaller model: infill-ls models pull qwen2.5-coder-0.5b"),
-        ("0.5b 1.5b", OLD, "0.5b", "runs here in 8bit; qwen2.5-coder-1.5b runs here in 8bit, slowly: about 104"),
-        ("0.5b 1.5b", FAST, "1.5b", "runs here in 8bit"),
+        (
+            "1.5b",
+            OLD,
+            "1.5b",
+            "about 6.8 s, slow to type with; a smaller model: infill-ls models pull qwen2.5-coder-0.5b",
+        ),
+        ("1.5b 3b", replace(OLD, ghost_time=at(0.02)), "1.5b", "coder-3b runs here in 8bit, but far too slowly"),
+        (
+            "0.5b 1.5b",
+            OLD,
+            "0.5b",
+            "ghost text in about 2.2 s; qwen2.5-coder-1.5b runs here in 8bit, ghost text in about 6.8",
+        ),
+        ("0.5b 1.5b", FAST, "1.5b", "ghost text in about 0.7 s"),
+        ("0.5b 1.5b 7b", BIG_SERVER, "7b", "ghost text in about 0.6 s"),
         ("1.5b 7b", OLD, "1.5b", "7b runs here in 8bit, but far too slowly to type with: no GPU"),
     ],
 )
