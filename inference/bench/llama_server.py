@@ -21,12 +21,15 @@ import psutil
 
 START_S = 120
 _CONTEXT_TOKENS = 4096
+_SAYS_INFO = "4"
+"""The level of its log from which it names the instruction sets."""
 _WHEEL = """
 import sys, threading, xllamacpp
 params = xllamacpp.CommonParams()
 params.model.path, params.port, params.model_alias = sys.argv[1], int(sys.argv[2]), {sys.argv[3]}
 params.cpuparams.n_threads = params.cpuparams_batch.n_threads = int(sys.argv[4])
 params.n_parallel, params.n_ctx = int(sys.argv[5]), int(sys.argv[6])
+print("system_info:", xllamacpp.get_system_info(), flush=True)
 server = xllamacpp.Server(params)
 threading.Event().wait()
 """
@@ -49,7 +52,7 @@ class LlamaServer:
             words = ["-c", _WHEEL, model, str(port), name, str(threads), str(slots), context]
         else:
             words = ["-m", model, "--port", str(port), "-a", name, "-t", str(threads), "-tb", str(threads)]
-            words += ["-np", str(slots), "-c", context]
+            words += ["-np", str(slots), "-c", context, "-lv", _SAYS_INFO]
         with log.open("w") as output:
             self._process = subprocess.Popen(
                 [str(program), *words], stdout=output, stderr=output, start_new_session=True

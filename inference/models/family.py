@@ -123,6 +123,9 @@ class MiddleFamily(Family, Protocol):
     def known_tokens(self, ids: Sequence[int]) -> int:
         """How many tokens of this prefix `open` would not have to read."""
 
+    def written_behind(self, ids: Sequence[int]) -> list[int]:
+        """What was last written behind this whole prefix; empty if nothing, or if that is no longer known."""
+
     def read_later(self, ids: Sequence[int]) -> None:
         """Later prefixes will begin like this one, which `Preparer.prepare` reads; it replaces the last such."""
 

@@ -176,8 +176,8 @@ class MiddleInfilling(Work[MiddleEvent]):
             return
         self._counters.canvases += 1
         with ExitStack() as stack:
-            beam, text, context = yield from self._prefill(number, stack)
-            lookup = Lookup(beam.prompt.ids)
+            beam, text, context, before = yield from self._prefill(number, stack)
+            lookup = Lookup(beam.prompt.ids, before)
             decoder = Decoder(self._model, self._family, context, beam.forced, lookup)
             beams = Beams(decoder, lookup)
             begin = self._write(number, beam, decoder) if text is None else self._rework(number, beam, text, decoder)
@@ -246,20 +246,22 @@ class MiddleInfilling(Work[MiddleEvent]):
 
     def _prefill(
         self, number: int, stack: ExitStack
-    ) -> Generator[None, None, tuple[Beam, list[int] | None, MiddleContext]]:
+    ) -> Generator[None, None, tuple[Beam, list[int] | None, MiddleContext, list[int]]]:
         """Reads the prompt of a hole and its given text; a shorter one where reading the whole would take too long.
 
-        Returns the text as far as it is given, and the tokens of the hole's current text if it is reworked.
+        Returns the text as far as it is given, the tokens of the hole's current text if it is reworked, and what was
+        written there before.
         """
         for reach in dict.fromkeys((self._reach(number), REACHES[-1])):
             beam, text = self._begin(number, reach)
             ids = [*beam.prompt.ids, *beam.ids]
+            before = self._family.written_behind(beam.prompt.ids)
             context = stack.enter_context(closing(self._family.open(ids)))
             share, short = (None, len(ids)) if reach is REACHES[-1] else (_SHARE, self._prompts.short_tokens)
             if (yield from self._encode(context, ids, share=share, short_tokens=short)):
                 break
             stack.pop_all().close()
-        return beam, text, context
+        return beam, text, context, before
 
     def _reach(self, number: int) -> Reach:
         """The most that can be read in time, as far as the model's speed is known; else what is read the soonest."""

@@ -12,6 +12,7 @@ from inference.models.checkpoint import Checkpoint
 from inference.models.family import LengthSignal, ModelError, OnProgress, Traits
 from inference.models.fim import formats, weights
 from inference.models.fim.context import PromptContext
+from inference.models.fim.matrices import Dynamic
 from inference.models.fim.network import Network
 from inference.models.fim.rows import Prompts
 from inference.models.masked import token_files
@@ -27,6 +28,8 @@ _NEW_SHARE = 0.2
 """The weight of the latest pass in the mean of all."""
 _FEW_ROWS, _MANY_ROWS = 4, 64
 """A pass of at most this many rows writes, and one of at least this many reads a prompt."""
+_FREE_ROWS = 8
+"""As many cost little more than one, where `Dynamic` multiplies them."""
 
 
 class FillInMiddle:
@@ -61,7 +64,7 @@ class FillInMiddle:
             can_score=True,
             continuable_tokens=network.config.max_position_embeddings,
             fills_middle=True,
-            free_rows=_FEW_ROWS if network.on_cpu else _MANY_ROWS,
+            free_rows=_free_rows(network),
         )
 
     @classmethod
@@ -82,6 +85,9 @@ class FillInMiddle:
 
     def known_tokens(self, ids: Sequence[int]) -> int:
         return self.prompts.known(ids[:-1])
+
+    def written_behind(self, ids: Sequence[int]) -> list[int]:
+        return self.prompts.written_behind(ids)
 
     def read_later(self, ids: Sequence[int]) -> None:
         self._ahead = list(ids)
@@ -134,3 +140,9 @@ class FillInMiddle:
             self.token_ms += (_NEW_SHARE if self.token_ms else 1.0) * (ms - self.token_ms)
         elif rows >= _MANY_ROWS:
             self.prompt_token_ms += (_NEW_SHARE if self.prompt_token_ms else 1.0) * (ms / rows - self.prompt_token_ms)
+
+
+def _free_rows(network: Network) -> int:
+    if not network.on_cpu:
+        return _MANY_ROWS
+    return _FREE_ROWS if isinstance(network.head, Dynamic) else _FEW_ROWS

@@ -93,6 +93,11 @@ class Prompts:
         """How many of the first `ids` are known."""
         return max((common_start(each.ids, ids) for each in self._kept), default=0)
 
+    def written_behind(self, ids: Sequence[int]) -> list[int]:
+        """The tokens last known behind all of `ids`."""
+        count, known = len(ids), list(ids)
+        return next((each.ids[count:] for each in reversed(self._kept) if each.ids[:count] == known), [])
+
     def take(self, ids: Sequence[int], *, ahead: bool = False) -> Prompt:
         """The known part of `ids`, all of it their beginning, with room for the rest. The caller must give it back.
 

@@ -76,6 +76,19 @@ def test_guesses_save_passes_where_the_text_repeats(middle: Engine) -> None:
     assert fast.passes < slow.passes
 
 
+@pytest.mark.parametrize(("prefix", "suffix"), PROMPTS)
+def test_what_was_written_before_is_confirmed_in_few_passes(middle: Engine, prefix: str, suffix: str) -> None:
+    one = asked(middle, prefix, suffix)
+    plain, slow = written(middle, one, Lookup(one.ids))
+    before = family_of(middle).written_behind(one.ids)
+    assert before[: len(plain.ids)] == plain.ids[: len(before)]
+    again, fast = written(middle, one, Lookup(one.ids, before))
+    assert again.ids == plain.ids
+    assert fast.passes <= slow.passes // 2 + 2
+    wrong = [id_ + 1 for id_ in before]
+    assert written(middle, one, Lookup(one.ids, wrong))[0].ids == plain.ids
+
+
 def test_any_cut_of_a_line_goes_on_with_its_tokens(middle: Engine) -> None:
     vocabulary, same = middle.loaded.vocabulary, 0
     for before, suffix in PROMPTS:

@@ -31,7 +31,7 @@ def error(found: torch.Tensor, packed: Packed, rows: torch.Tensor) -> float:
     return float(((found.double() - wanted).abs().amax(1) / wanted.abs().amax(1).clamp(min=1e-60)).max())
 
 
-@pytest.mark.parametrize(("fine", "most"), [(False, 0.03), (True, 3e-4)])
+@pytest.mark.parametrize(("fine", "most"), [(False, 0.05), (True, 5e-4)])
 def test_a_row_has_the_same_products_alone_and_among_others(packed: Packed, fine: bool, most: float) -> None:
     if not matrices.has_dynamic():
         pytest.skip("this processor has no such products")
