@@ -4,9 +4,9 @@ least sure.
 Guesses of the next tokens are verified on the way, and the rows of wrong ones forgotten, so a text is the same with and
 without them (Stern et al., 2018, https://arxiv.org/abs/1811.03115). Guesses are the tokens that followed the same
 tokens earlier, in the prompt or in the text (prompt lookup decoding: Saxena, 2023,
-https://github.com/apoorvumang/prompt-lookup-decoding), or behind the same prompt before the last key. A further text takes the alternative whose log-probability is
-nearest to the chosen one's, counted along the way, and continues from there. Nothing is random, so the same request has
-the same answers.
+https://github.com/apoorvumang/prompt-lookup-decoding), or behind the same prompt before the last key. A further text
+takes the alternative whose log-probability is nearest to the chosen one's, counted along the way, and continues from
+there. Nothing is random, so the same request has the same answers.
 """
 
 import heapq

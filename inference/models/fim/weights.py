@@ -78,7 +78,7 @@ class WeightReader:
             out=self._multiplied(self._stored(prefix + "self_attn.o_proj.weight")),
             mlp_norm=read("post_attention_layernorm.weight"),
             gate_up=self._multiplied(self._stored(prefix + "mlp.gate_proj.weight", prefix + "mlp.up_proj.weight")),
-            down=self._multiplied(self._stored(prefix + "mlp.down_proj.weight")),
+            down=self._multiplied(self._stored(prefix + "mlp.down_proj.weight"), fine=True),
         )
 
     def _tensor(self, name: str) -> Tensor:
@@ -99,6 +99,11 @@ class WeightReader:
             above += self._shapes[name][0]
 
     def _multiplied(self, weight: Plain | Packed, *, fine: bool = False) -> Matrix:
+        """`fine` in front of `down`, where single activations are some twenty times as large as most, and in the head.
+
+        With the 0.5B on 60 held-out holes, 7 bits everywhere else move the predictions by .019 nats (KL divergence from
+        float32 activations), in front of `down` too by .064.
+        """
         if isinstance(weight, Plain):
             return weight
         return Dynamic(weight, fine=fine) if self._unpacking is None else WeightOnly(weight, self._unpacking)
