@@ -61,8 +61,8 @@ class Machine:
     apple: bool = False
     mlx: bool = False
     dtypes_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    ghost_time: Callable[[float], formats.GhostTime] | None = None
-    """Predicts how long a processor takes for ghost text with so many weights."""
+    ghost_time: Callable[[float, float], formats.GhostTime] | None = None
+    """Predicts how long a processor takes for ghost text with so many weights, and so many of them in the layers."""
 
     @property
     def usable_bytes(self) -> float:
@@ -133,7 +133,9 @@ def ghost_time(entry: Published, machine: Machine) -> formats.GhostTime | None:
     """How long ghost text takes with a model that fills the middle on a processor; None for others."""
     if entry.family != "fim" or machine.ghost_time is None:
         return None
-    return machine.ghost_time((entry.packed + entry.parameters) / 2)  # of the embedding, only some rows are read
+    return machine.ghost_time(
+        (entry.packed + entry.parameters) / 2, entry.packed
+    )  # of the embedding, some rows are read
 
 
 def _package(entry: Published, dtype: str, machine: Machine) -> list[str]:

@@ -83,13 +83,13 @@ class GhostTime:
     next_key_s: float
 
 
-def ghost_time(weights: float, reads_bytes_per_s: float) -> GhostTime:
-    """Predicted for a model of so many weights on this processor; a byte of each is read in a pass."""
+def ghost_time(weights: float, of_layers: float, reads_bytes_per_s: float) -> GhostTime:
+    """Predicted here for a model of which a pass reads so many weights, and a prompt those of the layers."""
     found, threads = speed(), torch.get_num_threads()
     size = 1 if found.formats[0] == EIGHT_BIT else PRECISIONS[found.formats[0]].dtype.itemsize
     pass_s = max(weights * found.one_row_ns / 1e9 / threads, weights * size / reads_bytes_per_s)
-    next_key_s = _LINE_PASSES * pass_s * _REST
-    return GhostTime(next_key_s + _PROMPT_ROWS * weights * found.prompt_row_ns / 1e9 / threads * _REST, next_key_s)
+    prompt_s = _PROMPT_ROWS * of_layers * found.prompt_row_ns / 1e9 / threads
+    return GhostTime(_REST * (_LINE_PASSES * pass_s + prompt_s), _REST * _LINE_PASSES * pass_s)
 
 
 @cache
@@ -97,7 +97,8 @@ def speed() -> Speed:
     """The measurement for this machine, perhaps from an earlier process."""
     able = sorted(name for name, has in torch.cpu.get_capabilities().items() if has is True)
     name = torch.cpu.get_capabilities().get("cpu_name", "")
-    key = f"{name}, torch {torch.__version__}, one thread, {' '.join(able)}"
+    way = "fbgemm" if matrices.has_dynamic() else "weights alone"
+    key = f"{name}, torch {torch.__version__}, {way}, one thread, {' '.join(able)}"
     known = kept.read("speed", Speed)
     found = known.get(key)
     if found is None or not _makes_sense(found):

@@ -28,7 +28,7 @@ def machine(device: str, gigabytes: float, *, free: float | None = None, **more:
 
 def at(ns: float) -> partial[GhostTime]:
     """A processor that takes so long for a weight in each of 12 passes, and an eighth of it in 256 rows of a prompt."""
-    return partial(lambda weights: GhostTime((12 + 256 / 8) * weights * ns / 1e9, 12 * weights * ns / 1e9))
+    return partial(lambda weights, _: GhostTime((12 + 256 / 8) * weights * ns / 1e9, 12 * weights * ns / 1e9))
 
 
 LAPTOP, BUSY_LAPTOP = machine("cpu", 16, ghost_time=at(0.03)), machine("cpu", 16, free=1, ghost_time=at(0.03))

@@ -233,6 +233,6 @@ def test_a_machine_is_measured_once_and_that_is_kept(
 
 
 def test_ghost_text_takes_longer_with_more_weights_and_at_a_new_place() -> None:
-    small, large = formats.ghost_time(5e8, 20e9), formats.ghost_time(15e8, 20e9)
+    small, large = formats.ghost_time(5e8, 4e8, 20e9), formats.ghost_time(15e8, 13e8, 20e9)
     assert 0 < small.next_key_s < small.new_place_s < large.new_place_s
-    assert formats.ghost_time(5e8, 1e9).next_key_s > 12 * 0.5, "each pass reads each weight"
+    assert formats.ghost_time(5e8, 4e8, 1e9).next_key_s > 12 * 0.5, "each pass reads each weight"
