@@ -183,7 +183,8 @@ def check_nearly_the_same(family: FillInMiddle, dtype: str) -> None:
     ids = family.middle_prompt(BEFORE, AFTER)
     for rows in (ids[:6], ids):
         found, wanted = (each.open([]).log_probabilities([rows])[0] for each in (other, family))
-        torch.testing.assert_close(found, wanted, atol=0.25, rtol=0.05)
+        assert (found - wanted).abs().mean() < 0.15
+        torch.testing.assert_close(found, wanted, atol=1.0, rtol=0.2)
 
 
 def test_formats_that_do_not_run_are_named(tmp_path: Path) -> None:
