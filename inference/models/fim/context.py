@@ -105,8 +105,9 @@ class PromptContinuation:
         """See `Continuation`.
 
         In float32 a row is the same, but for rounding in the last bits, whether it is fed alone or among others. In 8
-        bits the products of up to four rows (`Speed.few`) equal those of one, bit for bit; more rows round differently.
-        There, and in bfloat16, two nearly equally likely tokens may change places.
+        bits its products are the same, bit for bit: with `Dynamic` among any number, otherwise among up to `Speed.few`
+        rows. Attention still rounds differently there. Where that is coarse, as in bfloat16, two nearly equally likely
+        tokens may change places.
         """
         return self._fed(ids, all_rows=True)
 
