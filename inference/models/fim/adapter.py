@@ -12,7 +12,7 @@ from inference.models.checkpoint import Checkpoint
 from inference.models.family import LengthSignal, ModelError, OnProgress, Traits
 from inference.models.fim import formats, weights
 from inference.models.fim.context import PromptContext
-from inference.models.fim.matrices import Dynamic
+from inference.models.fim.matrices import Dynamic, has_dynamic
 from inference.models.fim.network import Network
 from inference.models.fim.rows import Prompts
 from inference.models.masked import token_files
@@ -77,7 +77,8 @@ class FillInMiddle:
         precision = devices.fitting(
             found.name, place, free, candidates, lambda one: weights.weight_bytes(found, one), packs_itself=True
         )
-        network = weights.WeightReader(found, place, precision).network(progress)
+        reader = weights.WeightReader(found, place, precision, dynamic=has_dynamic())
+        network = reader.network(progress)
         return cls(found, tokenizer, network, precision.name)
 
     def open(self, prefix_ids: Sequence[int]) -> PromptContext:

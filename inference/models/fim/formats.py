@@ -103,7 +103,7 @@ def speed() -> Speed:
     found = known.get(key)
     if found is None or not _makes_sense(found):
         with _one_thread():
-            found = measured()
+            found = measured(dynamic=matrices.has_dynamic())
         kept.save("speed", {**known, key: found})
     return found
 
@@ -125,12 +125,12 @@ def _one_thread() -> Iterator[None]:
 
 
 @torch.inference_mode()
-def measured() -> Speed:
-    """Measures now, in this thread."""
+def measured(*, dynamic: bool) -> Speed:
+    """Measures now, in this thread; `dynamic`: the products of `Dynamic`."""
     torch.manual_seed(0)
     plain = [torch.randn(_SHAPE) for _ in range(_COPIES)]
     packed = [Packed(*packed_rows(each)) for each in plain]
-    if matrices.has_dynamic():
+    if dynamic:
         fast: list[Matrix] = [Dynamic(each) for each in packed]
         return _told((EIGHT_BIT,), "float32", _FEW[0], _seconds(fast, 1), _seconds(fast, _PROMPT_ROWS))
 

@@ -32,12 +32,12 @@ def weight_bytes(found: Checkpoint, precision: Precision) -> float:
 class WeightReader:
     """Builds a network from a checkpoint."""
 
-    def __init__(self, found: Checkpoint, device: torch.device, precision: Precision) -> None:
-        """Raises ModelError."""
+    def __init__(self, found: Checkpoint, device: torch.device, precision: Precision, *, dynamic: bool) -> None:
+        """`dynamic`: whether 8 bits are multiplied by `Dynamic`. Raises ModelError."""
         self._config, self._weights = qwen2_config(found), opened(found)
         self._shapes, self._device, self._precision = weight_shapes(self._config), device, precision
         self._is_packed = precision.name == EIGHT_BIT
-        is_unpacked = self._is_packed and not matrices.has_dynamic()
+        is_unpacked = self._is_packed and not dynamic
         self._unpacking = matrices.Unpacking(precision.dtype, formats.speed().few) if is_unpacked else None
 
     def network(self, progress: OnProgress) -> Network:
