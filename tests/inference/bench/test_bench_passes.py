@@ -15,7 +15,7 @@ def test_reading_writing_and_passes_are_measured(capsys: pytest.CaptureFixture[s
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert found["lines"] == 2
     assert all(found["ours"][key] > 0 for key in ("cold_s", "next_key_s", "prompt_tokens_s", "output_tokens_s"))
-    assert set(found["pass_ms_by_rows"]) == {"1", "2", "4", "8", "16"}
+    assert set(found["pass_ms_by_rows"]) == {"1", "2", "4", "8", "16", "64", "256"}
 
 
 def test_a_model_with_canvases_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
