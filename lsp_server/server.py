@@ -120,7 +120,8 @@ def _add_features(session: Session) -> None:
     session.broadcast.add(InlineService(session))
     session.broadcast.add(ListService(session))
     propose = partial(next_edit_model.propose, session)
-    session.broadcast.add(NextEditService(session.documents, session.follows_edits, session.broadcast, propose))
+    home_of, is_on = session.notebooks.home_of, session.follows_edits
+    session.broadcast.add(NextEditService(session.documents, home_of, is_on, session.broadcast, propose))
     session.broadcast.add(ledger)
 
 

@@ -4,7 +4,8 @@ vim.lsp.inline_completion.enable()
 
 -- Neovim shows and inserts a suggestion even if its line has changed since: fit it to the line, or drop it.
 local function fitted(item)
-  local head, behind = unpack(item.command.arguments, 3, 4)
+  local head, behind = unpack(vim.tbl_get(item, 'command', 'arguments') or {}, 3, 4)
+  if not head then return item end -- another server's
   local row, col, _, end_col = item.range:to_extmark()
   local at, line = vim.api.nvim_win_get_cursor(0), vim.api.nvim_get_current_line()
   local now, whole = line:sub(1, at[2]), head:sub(1, col) .. item.insert_text
@@ -24,14 +25,15 @@ vim.api.nvim_create_autocmd({ 'CursorMovedI', 'TextChangedI', 'TextChangedP', 'W
   end),
 })
 vim.keymap.set('i', '<Tab>', function()
-  local asked, item
-  asked = vim.lsp.inline_completion.get({
+  local item, done
+  vim.lsp.inline_completion.get({
     on_accept = function(found)
-      asked, item = false, fitted(found)
+      item = fitted(found)
       return item
     end,
   })
-  vim.wait(1000, function() return not asked end)
+  vim.schedule(function() done = true end) -- get() puts its work off, too; the next key comes after it
+  vim.wait(1000, function() return done end)
   if not item then
     local jump = vim.snippet.active({ direction = 1 }) and '<Cmd>lua vim.snippet.jump(1)<CR>'
     vim.api.nvim_feedkeys(vim.keycode(jump or '<Tab>'), 'in', false)

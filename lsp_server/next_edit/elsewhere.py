@@ -23,12 +23,17 @@ _MOST_CHARACTERS = 300_000
 
 @dataclass(frozen=True)
 class ChangedDocument:
-    """Another open document, and its texts before its recent edits, newest first."""
+    """Another open document, and its texts before its recent edits, newest first.
+
+    `beside`: the texts of the document that is looked at, newest first, if both are cells of one notebook and see each
+    other's names. Some of its places may follow the change already.
+    """
 
     uri: str
     language_id: str
     text: str
     earlier: Sequence[str]
+    beside: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -51,17 +56,18 @@ def edits_after(now: Source, other: ChangedDocument, stop: Callable[[], bool]) -
     if seen is None or changed is None or changed.tree is None or errors_of(changed.tree):
         return
     for text in other.earlier:
-        if stop():
-            return
-        compared = _compared(now.language_id, text, other.text)
-        found = [] if compared is None else list(_after(now.language_id, compared, names, seen))
-        if found:
-            yield from found
-            return
+        compared = None if stop() else _compared(now.language_id, text, other.text)
+        for before in other.beside or (None,):
+            found = [] if compared is None else list(_after(now.language_id, compared, names, seen, before))
+            if found:
+                yield from found
+                return
 
 
-def _after(language_id: str, alone: Compared, names: Names, seen: _Seen) -> Iterator[NextEdit]:
-    """The edits after the changes of the other document, `alone`."""
+def _after(
+    language_id: str, alone: Compared, names: Names, seen: _Seen, before: str | None = None
+) -> Iterator[NextEdit]:
+    """The edits after the changes of the other document, `alone`, in one that was `before`, by default the same."""
     renamed = dict(_renamed(alone))
     plain = {*renamed, *(each.name.text for each in changed_functions(alone) if each.name.role is Role.DEFINITION)}
     if any(_means_something_else(names, word, seen) for word in plain):
@@ -71,7 +77,7 @@ def _after(language_id: str, alone: Compared, names: Names, seen: _Seen) -> Iter
             yield NextEdit(start, start + len(word), renamed[word], f"rename {word} to {renamed[word]}")
     old, new = alone.texts.old, alone.texts.new
     behind = _BETWEEN + _without_imports(names, plain, seen)
-    both = _compared(language_id, old + behind, new + behind)
+    both = _compared(language_id, old + (behind if before is None else _BETWEEN + before), new + behind)
     first = len(new) + len(_BETWEEN)
     for edit in () if both is None else chain(after_renames(both), after_signatures(both)):
         if edit.start >= first:
@@ -126,6 +132,8 @@ def _seen(names: Names, now: Source, other: ChangedDocument) -> _Seen | None:
     """What the document sees of the other; None if nothing, as far as their paths tell."""
     if table_of(other.language_id).binding is not names.rules:
         return None
+    if other.beside:
+        return _Seen(frozenset(), (), frozenset(), whole=True)
     document, wanted = local_path(now.uri), local_path(other.uri)
     if document is None or wanted is None:
         return None

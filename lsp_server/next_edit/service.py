@@ -111,16 +111,20 @@ class _State:
 
 
 class NextEditService(Feature):
-    """`is_on` tells whether to follow a document's edits; `listener` hears what the user sees and does."""
+    """`is_on` tells whether to follow a document's edits, `home_of` the notebook of a cell; `listener` hears what the
+    user sees and does.
+    """
 
     def __init__(
         self,
         documents: Mapping[str, Document],
+        home_of: Callable[[str], str],
         is_on: Callable[[str], bool],
         listener: Feature,
         propose: Propose = nobody,
     ) -> None:
-        self._documents, self._is_on, self._listener, self._propose = documents, is_on, listener, propose
+        self._documents, self._home_of, self._is_on = documents, home_of, is_on
+        self._listener, self._propose = listener, propose
         self._states: dict[str, _State] = {}
         self._ahead: asyncio.Task[list[NextEdit]] | None = None
 
@@ -214,8 +218,13 @@ class NextEditService(Feature):
         beside = [each for each in self._states if each != uri and each in self._documents and self._is_on(each)]
         beside.sort(key=lambda each: self._states[each].changed_s, reverse=True)
         documents = {each: self._documents[each] for each in beside[:_MOST_BESIDE]}
+        home = self._home_of(uri)
+        text = self._documents[uri].text
+        own = [text, *self._states[uri].recent.earlier(text)]
         return [
-            ChangedDocument(each, document.language_id, document.text, earlier)
+            ChangedDocument(
+                each, document.language_id, document.text, earlier, own if self._home_of(each) == home else ()
+            )
             for each, document in documents.items()
             if (earlier := list(self._states[each].recent.earlier(document.text)))
         ]

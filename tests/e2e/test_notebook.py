@@ -55,6 +55,30 @@ async def test_a_cell_is_filled_and_only_that_cell_is_edited(client: RawClient) 
         assert reply["error"]["code"] == -32803
 
 
+async def test_a_next_edit_crosses_cells(client: RawClient) -> None:
+    """For a name of the notebook; a cell that defines the name itself means another one."""
+    cells = {"cell:a": "limit = 1\n", "cell:b": "print(limit, limit + 1)\n", "cell:c": "limit = 2\nprint(limit)\n"}
+    open_notebook(client, NOTEBOOK, *(item(uri, text) for uri, text in cells.items()))
+    first = {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 5}}
+
+    async def offered(uri: str) -> list[dict[str, Any]]:
+        asked = {"textDocument": {"uri": uri}, "position": first["start"], "context": {"triggerKind": 2}}
+        edits: list[dict[str, Any]] = (await client.ask("textDocument/copilotInlineEdit", asked))["edits"]
+        return edits
+
+    def change(uri: str, place: Any, version: int) -> None:
+        made = {"document": {"uri": uri, "version": version}, "changes": [{"range": place, "text": "most"}]}
+        change_notebook(client, NOTEBOOK, {"textContent": [made]})
+
+    change("cell:a", first, 2)
+    assert await offered("cell:a") == [] == await offered("cell:c")
+    for version, column in ((2, 6), (3, 12)):
+        (edit,) = await offered("cell:b")
+        assert (edit["text"], edit["range"]["start"]["character"]) == ("most", column)
+        change("cell:b", edit["range"], version)
+    assert await offered("cell:b") == []
+
+
 async def test_cells_are_edited_added_moved_and_closed(client: RawClient) -> None:
     open_notebook(client, NOTEBOOK, item("cell:0", "x = 1\n"))
     end = {"line": 0, "character": 5}

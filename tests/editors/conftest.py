@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from tests.editors import keys
 from tests.editors.neovim import PLUGIN, Neovim
 from tests.editors.pictures import Picture, painter
 from tests.editors.places import program
@@ -40,6 +41,9 @@ def not_tested(what: str) -> NoReturn:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reports = (report for listed in terminalreporter.stats.values() for report in listed)
+    if any("test_keys" in getattr(report, "nodeid", "") for report in reports):
+        terminalreporter.write_line(f"the keys are those of INFILL_TEST_SEED={keys.SEED}")
     for what in sorted(_missing):
         terminalreporter.write_line(f"NOT TESTED: {what}", red=True, bold=True)
 

@@ -1,14 +1,16 @@
 """The partner of an editor under test: `tests.partner_server` in that editor's network, told by files what to do.
 
 Run as a program it serves: python -m tests.editors.partner FOLDER. In FOLDER are `answer` (what it writes into a hole),
-`held` (while it is there, nobody is answered), `url` and `asked`.
+`lines` (of which it rather completes the one that was begun, a random while later), `held` (while it is there, nobody
+is answered), `url` and `asked`.
 """
 
 import asyncio
 import json
+import random
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +24,8 @@ from tests.partner_server import Asked, PartnerServer, partner_server
 NAME = "thinker"
 _TOLD = ("kind", "prefix", "suffix", "draft")
 _TICK_S = 0.02
+_SLOW_S = 1.5
+"""The longest that a slow one takes."""
 
 
 class Partner:
@@ -38,6 +42,10 @@ class Partner:
         new = self._folder / "answer.new"
         new.write_text(text)
         new.replace(self._folder / "answer")
+
+    def completes(self, lines: Sequence[str]) -> None:
+        """From now on it completes the first of these lines that agrees with what is typed, and is slow."""
+        (self._folder / "lines").write_text("\n".join(lines))
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -89,14 +97,18 @@ class _Release(asyncio.Event):
         self.server: PartnerServer | None = None
 
     async def wait(self) -> Literal[True]:
+        if self._mark.with_name("lines").exists():
+            await asyncio.sleep(random.uniform(0, _SLOW_S))
         while self._mark.exists() and self.server and self.server.fills:
             await asyncio.sleep(_TICK_S)
         return True
 
 
 async def _serve(folder: Path) -> None:
-    def answer(_: Asked) -> str:
-        return (folder / "answer").read_text()
+    def answer(asked: Asked) -> str:
+        begun = asked.prefix.rpartition("\n")[2].lstrip()
+        fits = (line for line in _text(folder / "lines").splitlines() if line.startswith(begun) and line != begun)
+        return next(fits, begun + (folder / "answer").read_text()).removeprefix(begun)
 
     hold = _Release(folder / "held")
     async with partner_server(answer=answer, name=NAME, kinds=("chat",), hold=hold) as server:

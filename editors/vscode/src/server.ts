@@ -11,8 +11,8 @@ import { changeable, type Section, startOptions } from './settings';
 import type { Server as Phase } from './status';
 import { surroundings } from './surroundings';
 
-/** Files on disk and new ones; never other extensions' documents, diffs or consoles. */
-const SELECTOR = [{ scheme: 'file' }, { scheme: 'untitled' }];
+/** Files on disk, new ones, and the cells of notebooks; never other extensions' documents, diffs or consoles. */
+const SELECTOR = [{ scheme: 'file' }, { scheme: 'untitled' }, { scheme: 'vscode-notebook-cell' }];
 
 /** A failed start is reported before the end of its process. */
 const SETTLING_MS = 500;

@@ -9,6 +9,7 @@ from playwright.sync_api import BrowserContext, FloatRect, TimeoutError
 from tests.editors.places import PATIENCE_S, until
 
 _GHOST = '.view-lines [class*="ghost-text-decoration"]'
+_CELL = ".notebookOverlay .code-cell-row"
 _LINES = ".editor-instance .view-lines"
 _STATUS = '[id="infill-ls.infill.infill.status"]'
 _DIALOG = ".monaco-dialog-box"
@@ -37,6 +38,16 @@ class Window:
         self.page.wait_for_selector(f"{_LINES} .view-line >> nth=0")
         self.page.wait_for_selector(".quick-input-widget", state="hidden")
         self.page.locator(_LINES).first.click(position={"x": 2, "y": 2})
+
+    def open_notebook(self, name: str, text: str) -> None:
+        self.file = self._folder / name
+        self.file.write_text(text)
+        self._enter("Control+p", str(self.file), wait=f'{_ROW}.focused:has-text("{name}")')
+        self.page.wait_for_selector(f"{_CELL} .view-line >> nth=0")
+
+    def enter_cell(self, number: int) -> None:
+        """Put the cursor into the text of a cell of the open notebook."""
+        self.page.locator(f"{_CELL} .view-lines").nth(number).click()
 
     def close_all(self) -> None:
         self.press("Escape", "Escape")

@@ -12,6 +12,13 @@ local function suggestions(buf)
   return vim.tbl_get(vim.lsp._capability, 'all', 'inline_completion', 'active', buf)
 end
 
+--- Whether the visible suggestion is of another server, whose items tell nothing of the line.
+---@param buf integer
+local function is_foreign(buf)
+  local item = (suggestions(buf) or {}).current
+  return item ~= nil and not vim.tbl_get(item, 'command', 'arguments', 3)
+end
+
 local function cursor()
   local row, col = unpack(vim.api.nvim_win_get_cursor(0))
   return row - 1, col
@@ -53,18 +60,17 @@ end
 ---@param buf integer
 function M.check(buf)
   local shown = suggestions(buf)
-  local is_ours = shown and vim.tbl_get(shown, 'current', 'command', 'arguments', 3)
-  if is_ours and not M.fit(buf) then
+  if shown and shown.current and not is_foreign(buf) and not M.fit(buf) then
     shown.current = nil
     shown:hide()
   end
 end
 
---- Whether a suggestion is visible in `buf`.
+--- Whether a suggestion is visible in `buf`, of whichever server.
 ---@param buf integer
 ---@return boolean
 function M.is_shown(buf)
-  return M.fit(buf) ~= nil
+  return M.fit(buf) ~= nil or is_foreign(buf) and vim.api.nvim_get_current_buf() == buf
 end
 
 --- Call `act` with a suggestion's client and its id on the server.
@@ -132,7 +138,9 @@ end
 ---@return boolean
 local function accept(measure)
   local buf = vim.api.nvim_get_current_buf()
-  if not M.is_shown(buf) then
+  if is_foreign(buf) then
+    return vim.lsp.inline_completion.get()
+  elseif not M.fit(buf) then
     return false
   end
   M.now(function()

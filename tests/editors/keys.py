@@ -1,0 +1,154 @@
+"""Random sequences of keys, and what a person expects of each: plain typing, plus what was on the screen when taken.
+
+A sequence is a list of `Step`s. The editor itself writes down what it sees before it handles each key: the text, the
+cursor and what is shown. `unexpected` compares each of these texts with what the key before it should have led to.
+"""
+
+import os
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+SEED = int(os.environ.get("INFILL_TEST_SEED") or random.randrange(1 << 32))
+IS_ALL = bool(os.environ.get("INFILL_TEST_KEYS_ALL"))
+ALL = 60
+CODE = (
+    "import os",
+    "total = count + 1",
+    "count = total * 2",
+    "return os.path.dirname(path)",
+    "return os.path.getsize(path)",
+    "for name in names:",
+    "print(total, count)",
+    "if path in names:",
+    "names.append(path)",
+)
+TEXT = "import sys\n\n\ndef size(path):\n    count = 1\n    total = count\n    names = [path, count]\n"
+OUTSIDE, SAVE = "(outside)", "(save)"
+_SLIPS = "xqz"
+_TOGETHER = ("z<Tab>", "<Tab><Tab>", "<CR><Tab>", "<BS><Tab>", "<Tab>)", "<BS><BS><BS>")
+
+
+@dataclass(frozen=True)
+class Step:
+    """`keys` that come together, in Neovim's notation, after a pause; or an edit from outside, or a save."""
+
+    pause_ms: int
+    keys: str
+
+
+def sequence(number: int) -> list[Step]:
+    """The steps of one sequence; `SEED` and its number decide."""
+    chance = random.Random(SEED * ALL + number)
+    steps: list[Step] = []
+
+    def add(keys: str, *, thinks: bool = False) -> None:
+        steps.append(Step(chance.randint(600, 1200) if thinks else chance.randint(20, 200), keys))
+
+    while len(steps) < 40:
+        line = chance.choice(CODE)
+        for character in line[: chance.randint(1, len(line))]:
+            if chance.random() < 0.04:
+                add(chance.choice(_SLIPS))
+                add("<BS>")
+            add(character)
+        match chance.randrange(10):
+            case 0 | 1 | 2 | 3:
+                add("<Tab>", thinks=True)
+            case 4:
+                add(chance.choice(_TOGETHER), thinks=True)
+            case 5:
+                add("<C-o>u", thinks=chance.random() < 0.5)
+            case 6 | 7:
+                add(OUTSIDE, thinks=chance.random() < 0.5)
+                add("<Tab>")
+            case 8:
+                add(SAVE, thinks=chance.random() < 0.5)
+            case 9:
+                add("<Tab>")
+        add("<CR>")
+    return steps
+
+
+@dataclass
+class Seen:
+    """What an editor wrote down before it handled `key`: the cursor as line and column, from 0.
+
+    `ghost` is the suggestion at the cursor, `tail` how much behind the cursor it replaces. `offer` is a next edit: its
+    place and text. `after` is the text after an edit that was no key.
+    """
+
+    key: str
+    text: str
+    row: int = 0
+    col: int = 0
+    ghost: str = ""
+    tail: int = 0
+    offer: tuple[int, int, int, int, str] | None = None
+    after: str | None = None
+
+
+def unexpected(seen: Sequence[Seen], last: str) -> Iterator[str]:
+    """Where the text is not what the key before should have led to; `last` is the text in the end."""
+    known = [TEXT]
+    drawn, is_alone = Seen("", ""), True
+    for number, each in enumerate(seen):
+        known += [each.text, each.after or each.text]
+        drawn = each if each.ghost != drawn.ghost else drawn
+        each = replace(each, ghost=_left(drawn, each))
+        found = seen[number + 1].text if number + 1 < len(seen) else last
+        if each.col < 0 and not is_alone:
+            known.append(found)  # Neovim's undo is muddled by edits from outside while text is inserted
+        is_alone = each.after is None and (is_alone or each.col < 0)
+        wanted = _wanted(each, known)
+        if found not in wanted:
+            before = [(one.key, one.ghost) for one in seen[max(number - 8, 0) : number + 1]]
+            yield f"{each} led to\n{found!r}, not to\n{wanted[-1]!r}\nafter {before}"
+
+
+def _left(drawn: Seen, seen: Seen) -> str:
+    """What is left of a ghost that was drawn some keys before; nothing is drawn between keys that come together."""
+    head, behind = _halves(drawn)
+    now, rest = _halves(seen)
+    typed = now.removeprefix(head)
+    fits = now.startswith(head) and behind == rest and drawn.ghost.startswith(typed)
+    return drawn.ghost[len(typed) :] if fits else ""
+
+
+def _halves(seen: Seen) -> tuple[str, str]:
+    """The text before and behind the cursor."""
+    at = len("".join(seen.text.splitlines(keepends=True)[: seen.row])) + seen.col
+    return seen.text[:at], seen.text[at:]
+
+
+def _wanted(seen: Seen, before: Sequence[str]) -> Sequence[str]:
+    """The texts that a key may lead to: one, but for an undo, which leads to any earlier one."""
+    if seen.after is not None:
+        return [seen.after]
+    text, at = seen.text, len(_halves(seen)[0])
+    match seen.key:
+        case "u" if seen.col < 0:
+            return before
+        case "<Tab>" if seen.ghost:
+            return [text[:at] + seen.ghost + text[at + seen.tail :]]
+        case "<Tab>" if seen.offer:
+            return [_edited(text, seen.row, seen.offer)]
+        case "<Tab>" | "<CR>" | "<Space>" | "<lt>":
+            return [text[:at] + {"<Tab>": "\t", "<CR>": "\n", "<Space>": " ", "<lt>": "<"}[seen.key] + text[at:]]
+        case "<BS>":
+            return [text[: max(at - 1, 0)] + text[at:]]
+        case "<C-O>" | "<Esc>":
+            return [text]
+        case typed:
+            assert len(typed) == 1, typed
+            return [text[:at] + typed + text[at:]]
+
+
+def _edited(text: str, row: int, offer: tuple[int, int, int, int, str]) -> str:
+    """The text after Tab where a next edit is shown, which is only taken on its own line."""
+    lines = text.splitlines(keepends=True)
+    first, start, last, end, new = offer
+    if row != first:
+        return text
+    begin, stop = (len("".join(lines[:line])) + col for line, col in ((first, start), (last, end)))
+    return text[:begin] + new + text[stop:]

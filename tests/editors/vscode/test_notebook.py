@@ -1,0 +1,63 @@
+"""A real notebook in VS Code: a cell sees the names of the others, and a next edit reaches them."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.editors.partner import Partner
+from tests.editors.places import until
+from tests.editors.vscode.code_server import CodeServer
+from tests.editors.vscode.private_network import PrivateNetwork
+from tests.editors.vscode.window import Window
+
+FIRST = "basket_limit = 3\n"
+SECOND = "print(basket_limit)\nshown = "
+GHOST = "basket_limit + 1"
+
+
+@pytest.fixture
+def model(window: Window, code_server: CodeServer, home: Path, network: PrivateNetwork | None) -> Iterator[Partner]:
+    """A model that writes what is told it to, and tells what it was shown."""
+    partner = Partner(home / "notebook-model", network)
+    partner.answers(GHOST)
+    code_server.set(infill__model="partner", infill__partner__url=partner.url, infill__partner__kind="chat")
+    window.status_is("thinker")
+    yield partner
+    code_server.set()
+    window.status_is("embedded")
+    partner.end()
+
+
+def notebook(*cells: str) -> str:
+    kinds = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []}
+    listed = [{**kinds, "source": cell.splitlines(keepends=True)} for cell in cells]
+    metadata = {"language_info": {"name": "python"}}
+    return json.dumps({"cells": listed, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5})
+
+
+def sources(window: Window) -> list[str]:
+    return ["".join(cell["source"]) for cell in json.loads(window.saved())["cells"]]
+
+
+def test_cells_see_each_other(window: Window, model: Partner) -> None:
+    window.open_notebook("cells.ipynb", notebook(FIRST, SECOND))
+    window.enter_cell(1)
+    window.press("Control+End")
+    window.type("b")
+    until(lambda: window.ghost == GHOST[1:], "a suggestion is shown in the second cell")
+    assert FIRST.strip() in model.asked[-1]["prefix"]
+    window.press("Tab")
+    assert sources(window) == [FIRST, SECOND + GHOST]
+    window.enter_cell(0)
+    window.press("Control+Home", "Control+Shift+ArrowRight")
+    window.type("most")
+    window.press("Escape")
+    for _ in range(2):
+        window.enter_cell(1)
+        window.press("Control+Home")
+        until(lambda: window.drawn == "most" or None, "the next edit is shown in the second cell")
+        window.press("Tab")
+    window.press("Tab")
+    until(lambda: sources(window) == [text.replace("basket_limit", "most") for text in (FIRST, SECOND + GHOST)], "all")
