@@ -24,6 +24,7 @@ class EditPrompt:
     """A prompt, and the region that its answer rewrites: the whole lines `now`, from the offset `start` of the text.
 
     `ends` are the texts that end an answer, and `written` the start of the rewrite, which the prompt ends with.
+    An answer begins with `opening`.
     """
 
     text: str
@@ -32,6 +33,12 @@ class EditPrompt:
     written: str
     ends: tuple[str, ...]
     controls: tuple[str, ...]
+    opening: str = ""
+
+    @property
+    def draft(self) -> str:
+        """The answer that would change nothing."""
+        return self.opening + _plain(self.now).removeprefix(self.written)
 
     def rewritten(self, answer: str) -> str:
         """The region's new text; the current one if the answer is blank."""
@@ -82,6 +89,7 @@ class _Kind:
     write: Callable[[_Shown], str]
     ends: tuple[str, ...]
     controls: tuple[str, ...]
+    opening: str = ""
     is_begun: bool = False
     """Whether the prompt already repeats the lines above the cursor."""
 
@@ -114,7 +122,7 @@ def prompt_for(kind: EditKind, request: NextEditRequest) -> EditPrompt | None:
         hunks=tuple(one for one in request.hunks if _may_show(one, how.controls))[-_MOST_HUNKS:],
     )
     written = shown.written if how.is_begun else ""
-    return EditPrompt(how.write(shown), start, now, written, how.ends, how.controls)
+    return EditPrompt(how.write(shown), start, now, written, how.ends, how.controls, how.opening)
 
 
 def _may_show(hunk: Hunk, controls: tuple[str, ...]) -> bool:
@@ -207,6 +215,7 @@ _KINDS: dict[EditKind, _Kind] = {
         _zeta,
         ("\n<|editable_region_end|>",),
         ("<|start_of_file|>", "<|editable_region_start|>", "<|editable_region_end|>", "<|user_cursor_is_here|>"),
+        opening="<|editable_region_start|>\n",
     ),
     "sweep": _Kind(
         20,

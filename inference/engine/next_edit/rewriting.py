@@ -57,7 +57,7 @@ class EditRewriting(Work[_Event]):
 
     def _answer(self, prompt: EditPrompt) -> Generator[None, None, str | None]:
         ids = self._encoded(prompt)
-        draft = self._model.vocabulary.encode(prompt.now.replace("\r\n", "\n").removeprefix(prompt.written))
+        draft = self._model.vocabulary.encode(prompt.draft)
         family = cast("MiddleFamily", self._model.family)
         with closing(family.open(ids)) as context:
             if not (yield from self._encode(context, ids)):
