@@ -46,9 +46,9 @@ async def test_auto_and_the_same_model_by_name_share_one_worker(
     clients = [WorkerClient(WorkerOptions(model), name="tests") for model in models]
     try:
         if at_once:
-            answers = await asyncio.gather(*(client.infill(fill()) for client in clients))
+            answers = await asyncio.gather(*(client.ask(fill()) for client in clients))
         else:
-            answers = [await client.infill(fill()) for client in clients]
+            answers = [await client.ask(fill()) for client in clients]
         assert all(answer.candidates for answer in answers)
         async with WorkerClient(WorkerOptions(models[-1]), name="tests") as late:
             await late.load()
@@ -242,7 +242,7 @@ async def test_worker_of_another_release_is_named_at_once(own_folder: Path, word
     listening = await asyncio.start_unix_server(greet, paths.socket)
     async with listening, WorkerClient(WorkerOptions(), name="tests") as client:
         with pytest.raises(WorkerFailure, match="does not answer as a worker of this release; end it"):
-            await client.infill(fill())
+            await client.ask(fill())
     lock.release()
 
 
