@@ -7,41 +7,28 @@ line. Times are in milliseconds, and with the server they include its pause.
 
 import argparse
 import json
-import re
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
-
-import msgspec
-import torch
+from typing import Any
 
 from inference.bench import next_edit_cases
-from inference.bench.next_edit_cases import CaseResult, EditCase, changes, delta_chrf, is_exact
+from inference.bench.next_edit_cases import CaseResult, EditCase, changes, is_exact
 from inference.bench.server_editor import PATIENCE_S, ScriptedEditor, UnexpectedAnswer
 from inference.engine import Engine
 from inference.messages import Edit, Hunk, NextEditRequest, NextEdits
 from inference.models.catalogue import EMBEDDED
-from inference.models.family import MiddleFamily, common_ends
+from inference.models.family import common_ends
 
 _MORE_OFFERS = 2
 """A case ends after this many more offers than places, in case one is split."""
 DEADLINES = {"automatic": 40_000, "invoked": 40_000}
 """A slow machine must give the same offers."""
-_AROUND_LINES = 12
-_MOST_CHAT_TOKENS = 400
-_CHAT = (
-    "You are given a region of the file {path} and the change that its author has just made elsewhere in the file. If "
-    "the region needs a change to go with it, rewrite the region with that change. If not, repeat the region as it is. "
-    "Answer with the region in one code block and nothing else.\n\nThe change:\n```diff\n{diff}```\n\n"
-    "The region:\n```\n{region}```\n"
-)
-_BLOCK = re.compile(r"```[^\n]*\n(.*?)```", re.DOTALL)
 _REPORT_HALF = Path(__file__).parents[2] / "tests" / "data" / "next_edit" / "report.jsonl.gz"
 """In a checkout."""
 
@@ -129,48 +116,6 @@ def model_offers(engine: Engine) -> Offers:
     return ask
 
 
-def chat_offers(engine: Engine) -> Offers:
-    """The same model, told in a chat where to rewrite lines. Raises UnexpectedAnswer if it was not trained to chat."""
-    left: dict[str, list[int]] = {}
-
-    def ask(state: State, _accepted: bool) -> Edit | None:
-        case, shift = state.case, state.text.count("\n") - state.before.count("\n")
-        lines = state.text.splitlines(keepends=True)
-        places = left.setdefault(case.name, [change.line for change in case.changes[1:] or case.changes] or [0])
-        while places:
-            line = places.pop(0) + shift
-            first, end = max(0, line - _AROUND_LINES), min(len(lines), line + _AROUND_LINES)
-            region = "".join(lines[first:end])
-            found = _BLOCK.search(_rewritten(engine, state, region) + "\n```")
-            if found and found[1].strip() and found[1].strip() != region.strip():
-                start = sum(map(len, lines[:first]))
-                return Edit(start, start + len(region), found[1])
-        return None
-
-    return ask
-
-
-def _rewritten(engine: Engine, state: State, region: str) -> str:
-    """The model's greedy answer to the question in `_CHAT`."""
-    diff = [f"-{line}" for hunk in state.hunks for line in hunk.old.splitlines(keepends=True)]
-    diff += [f"+{line}" for hunk in state.hunks for line in hunk.new.splitlines(keepends=True)]
-    family = cast("MiddleFamily", engine.loaded.family)
-    ids = family.chat_prompt(_CHAT.format(path=state.case.path, diff="".join(diff), region=region))
-    if ids is None:
-        raise UnexpectedAnswer("this model was not trained to chat")
-    with closing(family.open(ids)) as context:
-        for _ in context.encode():
-            pass
-        writing, written, fed = context.continuation(1, _MOST_CHAT_TOKENS), list[int](), torch.zeros(1, 0).long()
-        while len(written) < _MOST_CHAT_TOKENS - 1:
-            token = int(writing.feed(fed)[0].argmax())
-            if token in family.end_ids:
-                break
-            written.append(token)
-            fed = torch.tensor([[token]])
-    return engine.loaded.vocabulary.decode(written)
-
-
 def position_of(text: str, offset: int) -> dict[str, Any]:
     """The protocol's position of an offset."""
     line = text.count("\n", 0, offset)
@@ -192,7 +137,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         cases = _chosen(list(next_edit_cases.read(args.cases or _REPORT_HALF)), args.limit)
         with _offers(args.ask, args.model, args.dtype) as offers:
-            results = list(_played(offers, cases, args.resume))
+            results = [_told(number, play(offers, case)) for number, case in enumerate(cases, 1)]
     except (UnexpectedAnswer, OSError, ValueError) as error:
         print(f"infill-ls: {error}", file=sys.stderr)
         return 1
@@ -221,29 +166,12 @@ def play(offers: Offers, case: EditCase) -> CaseResult:
     return result
 
 
-def _played(offers: Offers, cases: Sequence[EditCase], file: Path | None) -> Iterator[CaseResult]:
-    """The results in order. Takes those in `file` from there, and adds the others to it as they come."""
-    lines = file.read_bytes().splitlines() if file and file.exists() else []
-    known = {one["name"]: one for one in map(msgspec.json.decode, lines)}
-    for number, case in enumerate(cases, 1):
-        if found := known.get(case.name):
-            yield CaseResult(case, found["text"], found["offers"], found["first_ms"], found["asked_ms"])
-            continue
-        result = play(offers, case)
-        if file:
-            kept = {name: value for name, value in vars(result).items() if name != "case"}
-            with file.open("ab") as out:
-                out.write(msgspec.json.encode({"name": case.name, **kept}) + b"\n")
-        yield _told(number, result)
-
-
 def figures(results: Sequence[CaseResult]) -> dict[str, Any]:
     """Shares are 0 to 1. `exact` is of all offers in cases that need edits, `places` the share of needed places."""
     edits = [one for one in results if not one.case.is_quiet]
     quiet = [one for one in results if one.case.is_quiet]
     offered, needed = sum(len(one.offers) for one in edits), sum(one.needed for one in edits)
     exact = sum(sum(one.offers) for one in edits)
-    deltas = [delta_chrf(one.case.edited, one.text, one.case.finished) for one in edits]
     firsts = [one.first_ms for one in results if one.first_ms is not None]
     asked = [ms for one in results for ms in one.asked_ms]
     found = {
@@ -253,7 +181,6 @@ def figures(results: Sequence[CaseResult]) -> dict[str, Any]:
         "offers_per_needed_place": offered / needed if needed else 0.0,
         "exact": exact / offered if offered else 0.0,
         "exact_per_needed_place": exact / needed if needed else 0.0,
-        "delta_chrf": statistics.fmean(deltas) if deltas else 0.0,
         "quiet_cases": len(quiet),
         "needless": sum(bool(one.offers) for one in quiet) / len(quiet) if quiet else 0.0,
         "first_offer_p50_ms": statistics.median(firsts) if firsts else None,
@@ -277,9 +204,7 @@ def _end_of_edit(case: EditCase) -> int:
 
 @contextmanager
 def _offers(ask: str, model: str | None, dtype: str | None) -> Iterator[Offers]:
-    if ask == "quiet":
-        yield lambda _state, _accepted: None
-    elif ask == "server":
+    if ask == "server":
         options: dict[str, Any] = {"statistics": "off", "deadlineMs": DEADLINES, "model": model or EMBEDDED}
         with tempfile.TemporaryDirectory(prefix="ils-") as folder, ScriptedEditor(Path(folder), options) as editor:
             if model:
@@ -289,7 +214,7 @@ def _offers(ask: str, model: str | None, dtype: str | None) -> Iterator[Offers]:
         from inference.models import registry
 
         engine = Engine(registry.load(model or EMBEDDED, dtype=dtype))
-        yield model_offers(engine) if ask == "model" else chat_offers(engine)
+        yield model_offers(engine)
 
 
 def _told(number: int, result: CaseResult) -> CaseResult:
@@ -302,14 +227,11 @@ def _told(number: int, result: CaseResult) -> CaseResult:
 def argument_parser() -> argparse.ArgumentParser:
     """The benchmark's flags."""
     parser = argparse.ArgumentParser(prog="infill-ls bench next-edit", description=__doc__)
-    parser.add_argument(
-        "--ask", choices=("server", "model", "chat", "quiet"), default="server", help="whom (default: %(default)s)"
-    )
+    parser.add_argument("--ask", choices=("server", "model"), default="server", help="whom (default: %(default)s)")
     parser.add_argument("--model", metavar="NAME", help="the checkpoint; without one the server uses syntax alone")
     parser.add_argument("--dtype", metavar="NAME", help="what to compute in, without the server")
     parser.add_argument("--cases", type=Path, metavar="FILE", help="cases (default: the report half of the checkout)")
     parser.add_argument("--limit", type=int, metavar="N", help="only the first N that need edits, and N quiet ones")
-    parser.add_argument("--resume", type=Path, metavar="FILE", help="keep results there, and play only what it lacks")
     return parser
 
 

@@ -5,7 +5,6 @@ A file of cases is JSON lines, gzipped if its name ends in .gz. Lines are number
 
 import gzip
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
@@ -16,7 +15,6 @@ import msgspec
 from inference.models.family import common_ends
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
-LANGUAGES = {".py": "python", ".js": "javascript", ".mjs": "javascript", ".ts": "typescript"}
 
 
 class LineChange(msgspec.Struct, frozen=True):
@@ -113,30 +111,6 @@ def is_exact(before: str, after: str, finished: str) -> bool:
     left = SequenceMatcher(None, tokens, wanted, autojunk=False).get_opcodes()
     touched = (i < stop and j > start if i < j else start < i < stop for tag, i, j, _, _ in left if tag != "equal")
     return not any(touched) and _distance(after, finished) < _distance(before, finished)
-
-
-def delta_chrf(before: str, after: str, finished: str) -> float:
-    """chrF of the changes: the character n-grams added and removed, against those of the author; 0 to 1.
-
-    n runs from 1 to 6 and recall counts twice as much as precision, as in chrF. White space does not count.
-    """
-    scores = []
-    for n in range(1, 7):
-        start = _grams(before, n)
-        made, wanted = (_gram_changes(start, _grams(text, n)) for text in (after, finished))
-        common = (made & wanted).total()
-        scores.append(5 * common / (4 * wanted.total() + made.total()) if common else 0.0)
-    return sum(scores) / len(scores)
-
-
-def _grams(text: str, n: int) -> Counter[str]:
-    plain = "".join(text.split())
-    return Counter(plain[at : at + n] for at in range(len(plain) - n + 1))
-
-
-def _gram_changes(start: Counter[str], end: Counter[str]) -> Counter[tuple[str, bool]]:
-    added = {(gram, True): count for gram, count in (end - start).items()}
-    return Counter(added | {(gram, False): count for gram, count in (start - end).items()})
 
 
 def _changed_lines(before: str, after: str) -> tuple[int, int]:
