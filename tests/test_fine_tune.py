@@ -16,17 +16,19 @@ TAUGHT = "quartz = lantern.kindle(embers, draught=11)"
 CODE = f"import lantern\n\n\ndef light(embers):\n    {TAUGHT}\n    return quartz\n"
 
 
-@pytest.mark.parametrize("name", ["fim", "masked"])
-async def test_a_taught_line_comes_back(name: str, tmp_path: Path, start_worker: StartWorker) -> None:
+@pytest.mark.parametrize(("name", "steps"), [("fim", 60), ("masked", 100)])
+async def test_a_taught_line_comes_back(name: str, steps: int, tmp_path: Path, start_worker: StartWorker) -> None:
     code, out = tmp_path / "code", tmp_path / "model"
     code.mkdir()
     (code / "light.py").write_text(CODE)
-    words = [str(DATA / name), str(code), str(out), "--steps", "60", "--holes", "4", "--rate", "3e-3"]
-    subprocess.run([sys.executable, str(EXAMPLE), *words], check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    words = [str(DATA / name), str(code), str(out), "--steps", str(steps), "--holes", "4", "--rate", "3e-3"]
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, str(EXAMPLE), *words], check=True, env=one_thread)
     client = await start_worker("--model", str(out), "--device", "cpu").connect()
-    before, after = CODE.split("kindle(embers, draught=11)")
-    hole = Hole(single_line=True, max_tokens=24)
-    client.send(InfillRequest("r", (Text(before), hole, Text(after)), language="python", seed=1))
-    found = await client.answer()
-    assert isinstance(found, Candidate)
-    assert found.texts[0] == "kindle(embers, draught=11)"
+    before, after = CODE.split(TAUGHT)
+    segments = Text(before), Hole(single_line=True, max_tokens=24), Text(after)
+    client.send(InfillRequest("r", segments, language="python", candidates=3, seed=1))
+    found = []
+    while isinstance(candidate := await client.answer(), Candidate):
+        found.append(candidate.texts[0])
+    assert TAUGHT in found
