@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer
 
 from inference.messages import Candidate, Hole, InfillRequest, Text
 from tests.workers import StartWorker
@@ -18,6 +19,7 @@ CODE = f"import lantern\n\n\ndef light(embers):\n    {TAUGHT}\n    return quartz
 
 @pytest.mark.parametrize(("name", "steps"), [("fim", 60), ("masked", 100)])
 async def test_a_taught_line_comes_back(name: str, steps: int, tmp_path: Path, start_worker: StartWorker) -> None:
+    """From a masked model at about the right length: how to choose that is not what it was taught."""
     code, out = tmp_path / "code", tmp_path / "model"
     code.mkdir()
     (code / "light.py").write_text(CODE)
@@ -26,9 +28,11 @@ async def test_a_taught_line_comes_back(name: str, steps: int, tmp_path: Path, s
     subprocess.run([sys.executable, str(EXAMPLE), *words], check=True, env=one_thread)
     client = await start_worker("--model", str(out), "--device", "cpu").connect()
     before, after = CODE.split(TAUGHT)
-    segments = Text(before), Hole(single_line=True, max_tokens=24), Text(after)
-    client.send(InfillRequest("r", segments, language="python", candidates=3, seed=1))
+    tokens = len(Tokenizer.from_file(str(out / "tokenizer.json")).encode(TAUGHT).ids)
     found = []
-    while isinstance(candidate := await client.answer(), Candidate):
-        found.append(candidate.texts[0])
+    for length in (0,) if name == "fim" else range(tokens - 2, tokens + 2):
+        hole = Hole(single_line=True, min_tokens=max(1, length), max_tokens=length)
+        client.send(InfillRequest("r", (Text(before), hole, Text(after)), language="python", seed=1))
+        while isinstance(candidate := await client.answer(), Candidate):
+            found.append(candidate.texts[0])
     assert TAUGHT in found
