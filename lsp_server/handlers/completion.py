@@ -8,7 +8,7 @@ from lsprotocol.types import CompletionList, CompletionTriggerKind
 
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import Budget
-from lsp_server.inline import InlineRequest, InlineResult, ListService
+from lsp_server.inline import InlineRequest, InlineResult, InlineService, ListService
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.lsp.completion_items import list_item
@@ -29,7 +29,8 @@ def completion(
         return CompletionList(is_incomplete=False, items=[])
     session.mark_used(document.uri)
     request = _request(session, params, document)
-    answer = session.feature(ListService).ask(document.uri, request)
+    service = session.feature(ListService if session.features.inline_completion else InlineService)
+    answer = service.ask(document.uri, request)
     if not isinstance(answer, asyncio.Future):
         return _listed(session, document.uri, request, answer)
     replying = asyncio.create_task(_reply(session, document.uri, document.version, request, answer))

@@ -224,7 +224,7 @@ class InlineService(Feature):
 
 
 class ListService(InlineService):
-    """The suggestions in the editor's list: a service of their own, as its answers must not make ghost text stale."""
+    """The suggestions in the list of an editor that also shows ghost text: neither's answers make the other's stale."""
 
 
 def _now_s() -> float:
