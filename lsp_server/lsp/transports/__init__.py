@@ -27,7 +27,10 @@ class ByteWriter(Protocol):
         """Sends one message."""
 
     def close(self) -> None:
-        """Stops sending."""
+        """Stops sending, once all is sent."""
+
+    async def flushed(self) -> None:
+        """Waits briefly until all output is sent; the writer must be closed first."""
 
 
 class Conversation(Protocol):
@@ -82,16 +85,18 @@ class Frames:
 class ListeningServer:
     """The conversations with all connected clients. `stop`, once set, closes the door to new ones."""
 
-    def __init__(self) -> None:
+    def __init__(self, start_conversation: StartConversation) -> None:
         self.stop: Callable[[], None] = lambda: None
+        self._start = start_conversation
         self._conversations: dict[asyncio.Task[Any], Conversation] = {}
 
-    async def serve(self, conversation: Conversation, listening: Coroutine[Any, Any, None]) -> None:
-        """Runs `listening`, which passes on messages, until it ends or the client says goodbye. Call it in a task."""
+    async def serve(self, output: ByteWriter, listen: Callable[[Conversation], Coroutine[Any, Any, None]]) -> None:
+        """Runs `listen`, which passes on messages, until it ends or the client says goodbye. Call it in a task."""
+        conversation = self._start(output)
         if current := asyncio.current_task():
             self._conversations[current] = conversation
             current.add_done_callback(self._conversations.pop)
-        tasks = {asyncio.create_task(listening), asyncio.create_task(conversation.ended.wait())}
+        tasks = {asyncio.create_task(listen(conversation)), asyncio.create_task(conversation.ended.wait())}
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -99,6 +104,8 @@ class ListeningServer:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await conversation.leave()
+            output.close()
+            await output.flushed()
 
     async def close(self) -> None:
         """Stops accepting clients and leaves the current ones; does not wait for a hung one longer than `LEAVE_S`."""

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from contextlib import suppress
+from functools import partial
 
 from lsp_server.lsp.transports import (
     FLUSH_S,
@@ -68,22 +69,15 @@ async def listen(
     address: ListenAddress, start_conversation: StartConversation, *, unread_s: float = UNREAD_S
 ) -> tuple[ListeningServer, ListenAddress]:
     """Listens; returns the address, with the actual port. Raises OSError."""
-    listener = ListeningServer()
-
-    async def serve(reader: asyncio.StreamReader, output: TcpWriter) -> None:
-        conversation = start_conversation(output)
-        try:
-            await listener.serve(conversation, _listen_to(reader, output, conversation))
-        finally:
-            output.close()
-            await output.flushed()
+    listener = ListeningServer(start_conversation)
+    started: set[asyncio.Task[None]] = set()
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Not a coroutine, because asyncio writes a traceback to stderr if one is cancelled."""
-        started.add(task := asyncio.create_task(serve(reader, TcpWriter(writer, unread_s))))
+        output = TcpWriter(writer, unread_s)
+        started.add(task := asyncio.create_task(listener.serve(output, partial(_listen_to, reader, output))))
         task.add_done_callback(started.discard)
 
-    started: set[asyncio.Task[None]] = set()
     server = await asyncio.start_server(connected, address.host, address.port)
     listener.stop = server.close
     return listener, ListenAddress(address.host, server.sockets[0].getsockname()[1])

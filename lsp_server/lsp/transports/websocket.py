@@ -66,20 +66,14 @@ async def listen(
     address: ListenAddress, start_conversation: StartConversation, origins: Sequence[str]
 ) -> tuple[ListeningServer, ListenAddress]:
     """Listens for pages of `origins` and for programs; returns the address, with the actual port. Raises OSError."""
-    listener = ListeningServer()
+    listener = ListeningServer(start_conversation)
 
-    async def serve_connection(connection: ServerConnection) -> None:
-        output = WebSocketWriter(connection)
-        conversation = start_conversation(output)
-        try:
-            await listener.serve(conversation, _listen_to(connection, conversation))
-        finally:
-            output.close()
-            await output.flushed()
+    async def connected(connection: ServerConnection) -> None:
+        await listener.serve(WebSocketWriter(connection), partial(_listen_to, connection))
 
     allowed = [None, *(Origin(origin) for origin in origins)]
     server = await serve(
-        serve_connection, address.host, address.port, origins=allowed, max_size=MAX_BODY_BYTES, compression=None
+        connected, address.host, address.port, origins=allowed, max_size=MAX_BODY_BYTES, compression=None
     )
     listener.stop = partial(server.close, close_connections=False)
     return listener, ListenAddress(address.host, next(iter(server.sockets)).getsockname()[1])
