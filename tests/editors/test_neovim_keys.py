@@ -31,7 +31,9 @@ end
 local function ghost()
   local mark = marks('nvim.lsp.inline_completion')[1]
   if not mark then return '', 0 end
-  local lines = { mark[4].virt_text[1][1] }
+  local col = vim.api.nvim_win_get_cursor(0)[2]
+  local same = vim.api.nvim_get_current_line():sub(col + 1, mark[3]) -- what stands there already is not drawn again
+  local lines = { same .. mark[4].virt_text[1][1] }
   for _, line in ipairs(mark[4].virt_lines or {}) do lines[#lines + 1] = line[1][1] end
   local item = vim.lsp._capability.all.inline_completion.active[vim.api.nvim_get_current_buf()].current
   return table.concat(lines, '\\n'), item.range.end_col - #item.command.arguments[3]
