@@ -36,13 +36,7 @@ def name_of(requirement: str) -> str:
 @cache
 def imports() -> dict[str, str]:
     """The third-party packages that what we ship imports, wherever in a file, each with one place that does."""
-    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]["targets"]["wheel"]
-    left_out = {
-        file for pattern in wheel["exclude"] for found in ROOT.glob(pattern) for file in [found, *found.rglob("*")]
-    }
-    files = [
-        file for package in sorted(OURS) for file in sorted((ROOT / package).rglob("*.py")) if file not in left_out
-    ]
+    files = [file for package in sorted(OURS) for file in sorted((ROOT / package).rglob("*.py"))]
     return {
         package: f"{file.relative_to(ROOT)}"
         for file in files

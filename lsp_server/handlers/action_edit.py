@@ -156,7 +156,7 @@ class _Asking:
             worker = await connection.loaded(budget.deadline)
             context = await session.context_for(self._snapshot, action.holes[0].start, worker.last_status)
             if context is None:
-                raise NotDone(f"cannot fill: {session.why_off(self._snapshot.uri)}")
+                raise NotDone(f"cannot fill: {await session.why_off_now(self._snapshot.uri)}")
             self._sent_s = time.monotonic()
             return await action.filled(
                 worker,

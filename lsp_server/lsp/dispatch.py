@@ -132,7 +132,8 @@ class InfillProtocol(LanguageServerProtocol):
         """An answer to one of our requests; the request fails if the answer cannot be parsed."""
         key = message.get("id")
         if "method" in message or not ("result" in message or "error" in message):
-            self._reply_error(key if is_id(key) else None, refusal(ErrorCodes.InvalidRequest, "not JSON-RPC"))
+            is_request = "method" in message and is_id(key)  # otherwise the id may be that of a request of ours
+            self._reply_error(key if is_request else None, refusal(ErrorCodes.InvalidRequest, "not JSON-RPC"))
             return
         if not is_id(key):  # a client also answers this way to an unreadable message
             log.warning("the client sent an answer to nothing")
