@@ -17,19 +17,16 @@ TAUGHT = "quartz = lantern.kindle(embers, draught=11)"
 CODE = f"import lantern\n\n\ndef light(embers):\n    {TAUGHT}\n    return quartz\n"
 
 
-@pytest.mark.parametrize(("name", "steps"), [("fim", 60), ("masked", 100)])
+@pytest.mark.parametrize(("name", "steps"), [("fim", 150), ("masked", 100)])
 async def test_a_taught_line_comes_back(name: str, steps: int, tmp_path: Path, start_worker: StartWorker) -> None:
-    """From a masked model at about the right length: how to choose that is not what it was taught.
-
-    In float32: so small a model does not tolerate 8 bits, as models of the usual sizes do.
-    """
+    """From a masked model at about the right length: how to choose that is not what it was taught."""
     code, out = tmp_path / "code", tmp_path / "model"
     code.mkdir()
     (code / "light.py").write_text(CODE)
     words = [str(DATA / name), str(code), str(out), "--steps", str(steps), "--holes", "4", "--rate", "3e-3"]
     one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}
     subprocess.run([sys.executable, str(EXAMPLE), *words], check=True, env=one_thread)
-    client = await start_worker("--model", str(out), "--device", "cpu", "--dtype", "float32").connect()
+    client = await start_worker("--model", str(out), "--device", "cpu").connect()
     before, after = CODE.split(TAUGHT)
     tokens = len(Tokenizer.from_file(str(out / "tokenizer.json")).encode(TAUGHT).ids)
     found = []
