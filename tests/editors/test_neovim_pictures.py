@@ -114,7 +114,7 @@ def test_picture_of_a_suggestion_that_is_refined(
         neovim.terminal.shows(REFINED)
         refined = neovim.terminal.colours
     drawn = picture("refine", "Neovim Alt-R", [("at once", draft), ("refined by the partner", refined)])
-    assert f"self.size = {REFINED}" in drawn
+    assert REFINED in drawn
 
 
 def test_picture_of_the_next_edit(visible: Callable[..., Neovim], picture: Picture) -> None:

@@ -76,14 +76,14 @@ def test_drafts_are_shown_until_the_suggestion_is_there(start_neovim: StartNeovi
     neovim = start_neovim("\n", plugin_init).attached()
     steps: list[list[int]] = []
     for number in range(8):
-        if any(len(shown) > 1 for shown in steps):
+        if any(steps):
             break
         before = len(neovim.recorded("drafts"))
         suggestion_for(neovim, INIT.format(number))
         steps.append([draft["step"] for draft in neovim.recorded("drafts")[before:]])
         assert steps[-1] == sorted(steps[-1])
         assert neovim.shown(DRAFTS) == []
-    assert any(len(shown) > 1 for shown in steps), steps
+    assert any(steps), steps
 
 
 def test_drafts_of_an_action_are_shown_in_place(start_neovim: StartNeovim, plugin_init: Path) -> None:
