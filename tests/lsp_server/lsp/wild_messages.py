@@ -103,7 +103,9 @@ bodies = st.one_of(
     messages().map(cut_short),
     messages().map(spoiled),
     st.just(b"[" * 20_000),
-    st.one_of(st.integers(90, 500), st.just(50_000)).map(lambda depth: b'{"id": 2, "method": "no/such", "params": %b}' % _nested(depth)),
+    st.one_of(st.integers(90, 500), st.just(50_000)).map(
+        lambda depth: b'{"id": 2, "method": "no/such", "params": %b}' % _nested(depth)
+    ),
     st.just(b'{"params": {"a": %b}, "method": "no/such", "id": 3}' % (b"9" * 5_000)),
     messages().map(lambda message: codecs.BOM_UTF8 + encoded(message)),
     st.just(b'{"id": 1, "method": "no/such", "params": NaN}'),
