@@ -29,7 +29,7 @@ def suit_any_terminal() -> None:
 
 
 class LogFormatter(logging.Formatter):
-    """Formats a log for whoever reads it in a terminal."""
+    """Formats log lines that are safe to print in a terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
         """See `logging.Formatter`."""

@@ -148,7 +148,7 @@ class Client:
         """`token` is sent as a bearer token. A server on this machine is asked directly, whatever proxy there is."""
         self.at = at
         self.on_refused: Callable[[], None] = lambda: None
-        """Called when the server refuses a request, as one does that has been started anew with another model."""
+        """Called when the server refuses a request, for example because it restarted with another model."""
         self.url = at.url
         self.role = role
         headers = {"accept-encoding": "identity", "x-session-id": uuid4().hex}  # which keeps a router on one replica

@@ -1,4 +1,4 @@
-"""The worker's queue: which requests wait and which run, whoever answers them. Used on the event loop only.
+"""The worker's queue of waiting and running requests, for local and served models. Used on the event loop only.
 
 A free place goes to the document with the fewest running requests, and there to the newest. Knows nothing about
 sockets, clients, threads or HTTP.

@@ -19,7 +19,7 @@ _MOST_PAIRS = 1000
 
 
 class Ledger(Feature):
-    """For one event loop. `warn` is told why nothing can be written; what was not written is tried again later."""
+    """Used on one event loop. Calls `warn` with the reason if the file cannot be written, and tries again later."""
 
     def __init__(self, warn: Callable[[str], None]) -> None:
         self._warn = warn
