@@ -21,7 +21,7 @@ from peft import LoraConfig, get_peft_model
 from tokenizers import Tokenizer
 from torch import Tensor
 from torch.utils.data import IterableDataset
-from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM, Trainer, TrainingArguments
+from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM, Trainer, TrainingArguments, set_seed
 
 from inference.models import checkpoint, fim_tokens, registry
 from inference.models.family import ModelError
@@ -190,6 +190,7 @@ def fine_tune(args: argparse.Namespace) -> None:
     found = registry.find(args.model)
     if found.gguf or found.model_type == "diffusion_gemma":
         raise ModelError(f"{args.model}: give a causal or masked-diffusion model as a folder of safetensors")
+    set_seed(args.seed)  # the adapters begin at random
     tokenizer = found.tokenizer()
     learner = (Denoises if found.properties.corruption == NoiseKind.MASK else FillsMiddle)(found, tokenizer)
     dtype = learner.model.dtype

@@ -17,12 +17,9 @@ TAUGHT = "quartz = lantern.kindle(embers, draught=11)"
 CODE = f"import lantern\n\n\ndef light(embers):\n    {TAUGHT}\n    return quartz\n"
 
 
-@pytest.mark.parametrize(("name", "steps"), [("fim", 150), ("masked", 200)])
+@pytest.mark.parametrize(("name", "steps"), [("fim", 150), ("masked", 150)])
 async def test_a_taught_line_comes_back(name: str, steps: int, tmp_path: Path, start_worker: StartWorker) -> None:
-    """From a masked model at about the right length: how to choose that is not what it was taught.
-
-    So small a model may lose the end of the line in rounding.
-    """
+    """From a masked model at its own length, a token a step: how to choose those is not what it was taught."""
     code, out = tmp_path / "code", tmp_path / "model"
     code.mkdir()
     (code / "light.py").write_text(CODE)
@@ -33,9 +30,10 @@ async def test_a_taught_line_comes_back(name: str, steps: int, tmp_path: Path, s
     before, after = CODE.split(TAUGHT)
     tokens = len(Tokenizer.from_file(str(out / "tokenizer.json")).encode(TAUGHT).ids)
     found = []
-    for length in (0,) if name == "fim" else range(tokens - 2, tokens + 2):
+    for length in (0,) if name == "fim" else (tokens, tokens + 1):  # healing may decode one more in front
         hole = Hole(single_line=True, min_tokens=max(1, length), max_tokens=length)
-        client.send(InfillRequest("r", (Text(before), hole, Text(after)), language="python", seed=1))
+        segments = (Text(before), hole, Text(after))
+        client.send(InfillRequest("r", segments, language="python", seed=1, max_steps=32))
         while isinstance(candidate := await client.answer(), Candidate):
             found.append(candidate.texts[0])
-    assert any(TAUGHT[:30] in text for text in found), found
+    assert TAUGHT in found
