@@ -88,19 +88,21 @@ local function keystroke(number)
   vim.fn.setline(line, whole:sub(1, plan.column))
   vim.api.nvim_win_set_cursor(0, { line, plan.column })
   vim.cmd.startinsert({ bang = true })
-  after(plan.pause_ms, function() -- by now the automatic suggestion of insert mode is here
-    local key = unexpected()
-    press = { key = now() }
-    vim.api.nvim_input(key)
-    wait(function() -- there may be no suggestion
-      return press.painted or press.answered and now() - press.answered > 1
-    end, plan.patience_ms, function()
-      presses[#presses + 1] = press
-      press = nil
-      vim.cmd.stopinsert()
-      vim.fn.setline(line, whole)
-      after(20, function()
-        keystroke(number + 1)
+  after(plan.pause_ms, function()
+    wait(ghost, plan.patience_ms / 20, function() -- the automatic suggestion of insert mode, if there is one
+      local key = unexpected()
+      press = { key = now() }
+      vim.api.nvim_input(key)
+      wait(function() -- there may be no suggestion
+        return press.painted or press.answered and now() - press.answered > 1
+      end, plan.patience_ms, function()
+        presses[#presses + 1] = press
+        press = nil
+        vim.cmd.stopinsert()
+        vim.fn.setline(line, whole)
+        after(20, function()
+          keystroke(number + 1)
+        end)
       end)
     end)
   end)

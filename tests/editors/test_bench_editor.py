@@ -25,7 +25,7 @@ def test_it_says_where_the_time_of_a_key_press_goes(project: Path) -> None:
     parts = neovim["ms"]
     assert set(parts) == {"total", "editor", "server", "engine", "paint"}
     assert parts["editor"]["p50"] >= 200  # what Neovim waits before it asks
-    assert parts["engine"]["p95"] > 0  # a key that the model expected is answered without it
+    assert parts["engine"]["p50"] > 0
     assert all(part["p50"] <= parts["total"]["p50"] for part in parts.values())
 
 

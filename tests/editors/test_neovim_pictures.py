@@ -112,9 +112,11 @@ def test_picture_of_a_suggestion_that_is_refined(
         draft = neovim.terminal.colours
         neovim.type("<M-r>")
         neovim.terminal.shows(REFINED)
+        neovim.lua("vim.fn.winrestview({ leftcol = 0 })")  # a long draft has scrolled the window sideways
+        neovim.terminal.shows(f"self.size = {REFINED}")
         refined = neovim.terminal.colours
     drawn = picture("refine", "Neovim Alt-R", [("at once", draft), ("refined by the partner", refined)])
-    assert REFINED in drawn
+    assert f"self.size = {REFINED}" in drawn
 
 
 def test_picture_of_the_next_edit(visible: Callable[..., Neovim], picture: Picture) -> None:

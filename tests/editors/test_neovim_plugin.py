@@ -13,6 +13,7 @@ from tests.editors.neovim import DRAFTS, GHOSTS, PLUGIN, Neovim
 from tests.editors.places import until
 from tests.editors.test_neovim import HOLES, LINE
 
+MASKED = Path(__file__).parents[1] / "data" / "masked"
 WORD = re.compile(r"\s*(?:\w+|[^\w\s]+)")
 INIT = "class Shape{0}:\n    def __init__(self, name, size):\n        self.name = name\n        self."
 SPY = """
@@ -72,18 +73,22 @@ def test_a_key_does_what_it_did_where_nothing_is_suggested(start_neovim: StartNe
     assert neovim.text == "x = 1mine\t.\n"
 
 
-def test_drafts_are_shown_until_the_suggestion_is_there(start_neovim: StartNeovim, plugin_init: Path) -> None:
+def test_drafts_are_shown_until_the_suggestion_is_there(
+    start_neovim: StartNeovim, plugin_init: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a model that takes several steps for a line; the bundled one is often done after a few."""
+    monkeypatch.setenv("INFILL_LS_MODEL", str(MASKED))
     neovim = start_neovim("\n", plugin_init).attached()
     steps: list[list[int]] = []
     for number in range(8):
-        if any(steps):
+        if any(len(shown) > 1 for shown in steps):
             break
         before = len(neovim.recorded("drafts"))
         suggestion_for(neovim, INIT.format(number))
         steps.append([draft["step"] for draft in neovim.recorded("drafts")[before:]])
         assert steps[-1] == sorted(steps[-1])
         assert neovim.shown(DRAFTS) == []
-    assert any(steps), steps
+    assert any(len(shown) > 1 for shown in steps), steps
 
 
 def test_drafts_of_an_action_are_shown_in_place(start_neovim: StartNeovim, plugin_init: Path) -> None:
