@@ -1,4 +1,4 @@
-"""The language server: every method and its handler. `lsp_server.lsp.transports` delivers the messages."""
+"""The language server: every method and its handler. `lsp_server/lsp/transports.py` delivers the messages."""
 
 import asyncio
 import logging
@@ -43,7 +43,7 @@ from lsp_server.lsp.completion_items import documented
 from lsp_server.lsp.dispatch import InfillProtocol
 from lsp_server.lsp.replies import Phase, read_raw
 from lsp_server.lsp.status_board import METHOD as STATUS
-from lsp_server.lsp.transports import ByteWriter
+from lsp_server.lsp.transports import Write
 from lsp_server.next_edit import model as next_edit_model
 from lsp_server.next_edit.service import NextEditService
 from lsp_server.refine.refining import Refining
@@ -130,10 +130,9 @@ class InfillServer(LanguageServer):
 
     protocol: InfillProtocol
 
-    def __init__(self, flags: Mapping[str, Any], writer: ByteWriter | None = None) -> None:
+    def __init__(self, flags: Mapping[str, Any], write: Write = lambda _: None) -> None:
         super().__init__("infill-ls", version("infill-ls"), protocol_cls=InfillProtocol)
-        if writer is not None:
-            self.protocol.set_writer(writer)
+        self.protocol.write = write
         self.session = Session(self, flags)
         _add_features(self.session)
         self.ended = asyncio.Event()

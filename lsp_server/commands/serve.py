@@ -7,14 +7,13 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
 from inference.models.printable import LogFormatter, say
 from lsp_server.commands.arguments import add_model_arguments, add_trust_argument, given_settings
-from lsp_server.lsp.transports import ByteWriter, ListeningServer, StartConversation, address, stdio, tcp
-from lsp_server.lsp.transports.address import ListenAddress
+from lsp_server.lsp import transports
+from lsp_server.lsp.transports import ListenAddress, StartConversation
 from lsp_server.server import InfillServer
 
 EXIT_USAGE = 2
@@ -38,9 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--stdio", action="store_true", help="talk over standard input and output (the default)")
     how.add_argument(
-        "--tcp", type=address.parse, metavar="[HOST:]PORT", help="listen for clients; port 0 means any free port"
+        "--tcp",
+        type=transports.parse_address,
+        metavar="[HOST:]PORT",
+        help="listen for clients; port 0 means any free port",
     )
-    how.add_argument("--ws", type=address.parse, metavar="[HOST:]PORT", help="the same for WebSocket clients")
+    how.add_argument(
+        "--ws", type=transports.parse_address, metavar="[HOST:]PORT", help="the same for WebSocket clients"
+    )
     parser.add_argument("--allow-remote", action="store_true", help="let other machines connect to --tcp and --ws, too")
     parser.add_argument(
         "--allow-origin", action="append", default=[], metavar="ORIGIN", help="let web pages of this origin use --ws"
@@ -59,23 +63,27 @@ def run(args: argparse.Namespace) -> int:
     return asyncio.run(_listen(args, start) if args.tcp or args.ws else _serve_stdio(start))
 
 
-async def _serve_stdio(start: Callable[[ByteWriter], InfillServer]) -> int:
-    server, output = stdio.start(start)
-    await server.ended.wait()
-    _exit_within(EXIT_LIMIT_S, server.exit_status)
-    await server.leave()
-    output.close()
-    await output.flushed()
-    return server.exit_status
+async def _serve_stdio(start: StartConversation[InfillServer]) -> int:
+    client, bodies = transports.stdio(start)
+    await client.listen(bodies)
+    status = client.conversation.exit_status
+    _exit_within(EXIT_LIMIT_S, status)
+    await client.leave()
+    return status
 
 
-async def _listen(args: argparse.Namespace, start: StartConversation) -> int:
+async def _listen(args: argparse.Namespace, start: StartConversation[InfillServer]) -> int:
     wanted: ListenAddress = args.tcp or args.ws
     try:
         bound = wanted.resolved()
         if not (bound.is_loopback or args.allow_remote):
             return _refuse(f"{wanted} can be reached from other machines; say --allow-remote if you mean that")
-        listener, bound = await _open(args, bound, start)
+        opening = (
+            transports.listen_tcp(bound, start)
+            if args.tcp
+            else transports.listen_websocket(bound, start, args.allow_origin)
+        )
+        listener, bound = await opening
     except OSError as error:
         return _refuse(f"cannot listen at {wanted}: {os.strerror(error.errno or 0)}; choose another port or host")
     if not bound.is_loopback:
@@ -84,16 +92,6 @@ async def _listen(args: argparse.Namespace, start: StartConversation) -> int:
     await _told_to_end()
     await listener.close()
     return 0
-
-
-async def _open(
-    args: argparse.Namespace, bound: ListenAddress, start: StartConversation
-) -> tuple[ListeningServer, ListenAddress]:
-    if args.tcp:
-        return await tcp.listen(bound, start)
-    from lsp_server.lsp.transports import websocket  # here and not above: editors that use stdio start faster without
-
-    return await websocket.listen(bound, start, args.allow_origin)
 
 
 def _refuse(why: str) -> int:

@@ -56,6 +56,7 @@ class InfillProtocol(LanguageServerProtocol):
         self.handlers: dict[str, Handler] = {}
         self.on_unreadable: Callable[[str, Any], None] = lambda method, params: None
         """Called for each notification with undecodable params."""
+        self.write: Callable[[bytes], None] = lambda body: None
         self._running: dict[Id, asyncio.Future[Any]] = {}
 
     def receive(self, body: bytes) -> None:
@@ -195,8 +196,7 @@ class InfillProtocol(LanguageServerProtocol):
     def _send_data(self, data: Any) -> None:
         """Sends a message. pygls calls this for its requests and notifications."""
         body = json.dumps(self._converter.unstructure(data), separators=(",", ":"), allow_nan=False).encode()
-        if self.writer is not None:
-            self.writer.write(body)
+        self.write(body)
 
 
 def is_id(value: Any) -> TypeGuard[Id]:

@@ -5,16 +5,13 @@ from typing import Any
 
 
 class KeptOutput:
-    """A `Writer` that keeps the bodies of all messages."""
+    """Keeps the bodies of all messages that are written to it."""
 
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
 
     def write(self, body: bytes) -> None:
         self.bodies.append(body)
-
-    def close(self) -> None:
-        """Nothing to close."""
 
     @property
     def messages(self) -> list[Any]:

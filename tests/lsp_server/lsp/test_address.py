@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from lsp_server.lsp.transports.address import ListenAddress, parse
+from lsp_server.lsp.transports import ListenAddress, parse_address
 
 
 @pytest.mark.parametrize(
@@ -18,14 +18,14 @@ from lsp_server.lsp.transports.address import ListenAddress, parse
     ],
 )
 def test_a_port_with_or_without_a_host(text: str, address: ListenAddress) -> None:
-    assert parse(text) == address
-    assert parse(str(address)) == address
+    assert parse_address(text) == address
+    assert parse_address(str(address)) == address
 
 
 @pytest.mark.parametrize("text", ["", "host", "host:", "65536", "-1", "1.5", "²", "9" * 5000])
 def test_what_is_no_port_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError):
-        parse(text)
+        parse_address(text)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ class ServerUnderTest:
 
     def __init__(self) -> None:
         self.output = KeptOutput()
-        self.server = InfillServer({}, self.output)
+        self.server = InfillServer({}, self.output.write)
         self.send(id=0, method="initialize", params={"capabilities": {}})
         self.output.bodies.clear()
 
@@ -205,7 +205,7 @@ async def test_nothing_is_done_before_initialize_and_after_shutdown(tested: Serv
     found = {reply["id"]: reply.get("error", {}).get("code") for reply in tested.output.replies}
     assert found == {1: -32600, 2: None, 3: -32600}
     output = KeptOutput()
-    server = InfillServer({}, output)
+    server = InfillServer({}, output.write)
     start = {"id": 2, "method": "initialize", "params": {"capabilities": {"textDocument": "of a later protocol"}}}
     for message in ({"id": 1, "method": "textDocument/codeAction", "params": {}}, start):
         server.receive(json.dumps({"jsonrpc": "2.0", **message}).encode())

@@ -16,7 +16,7 @@ from tests.lsp_server.lsp.wild_messages import assert_fit_for_a_client, bodies, 
 @given(sent=st.lists(bodies, min_size=1, max_size=6))
 async def test_each_request_gets_one_reply_and_the_server_goes_on(sent: list[bytes]) -> None:
     output = KeptOutput()
-    server = InfillServer({}, output)
+    server = InfillServer({}, output.write)
     start = {"id": "start", "method": "initialize", "params": {"capabilities": {}}}
     ask = {"id": "last", "method": "no/such"}
     for body in (json.dumps(start).encode(), *sent, json.dumps(ask).encode()):

@@ -20,7 +20,7 @@ class Connected:
 
     def __init__(self) -> None:
         self.output = KeptOutput()
-        self.server = InfillServer({}, self.output)
+        self.server = InfillServer({}, self.output.write)
         self.editor = EditorConnection(self.server)
 
     async def sent(self, method: str) -> list[Any]:

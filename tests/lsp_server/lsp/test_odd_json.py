@@ -18,7 +18,7 @@ class Talk:
 
     def __init__(self) -> None:
         self.output = KeptOutput()
-        self.server = InfillServer({}, self.output)
+        self.server = InfillServer({}, self.output.write)
         self.say(b'{"id": 0, "method": "initialize", "params": {"capabilities": {}}}')
         self.output.bodies.clear()
 

@@ -1,0 +1,318 @@
+"""Carries messages to and from clients over standard input and output, TCP or WebSocket, as opaque bytes.
+
+pygls's own loops read an HTTP request of a web page as a message, send binary frames over WebSocket, and end with their
+first client.
+"""
+
+import argparse
+import asyncio
+import ipaddress
+import logging
+import os
+import re
+import socket
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from io import BufferedIOBase, RawIOBase
+from typing import Any, Generic, Protocol, TypeVar
+
+log = logging.getLogger(__name__)
+MAX_BODY_BYTES = 64 * 1024 * 1024
+"""No editor sends longer messages; they would only fill the memory."""
+MAX_UNREAD_BYTES = 32 * 1024 * 1024
+"""A client that leaves more output than this unread is cut off."""
+FLUSH_S = 1.0
+"""The last messages to a client may take this long."""
+LEAVE_S = 5.0
+"""Limit for all clients to leave when the server ends; longer than any client that does not hang needs."""
+_CHUNK_BYTES = 256 * 1024
+_RETRY_S = 0.01
+_HEADER_END = b"\r\n\r\n"
+_TYPE = rb"(?:content-type\s*:[^\r\n]*\r\n)*"
+_HEADER = re.compile(_TYPE + rb"content-length\s*:\s*(?P<length>\d{1,9})\s*?\r\n" + _TYPE + rb"\r\n", re.IGNORECASE)
+Write = Callable[[bytes], None]
+"""Sends one message. Never blocks and never raises; does nothing once the client is gone."""
+
+
+class Conversation(Protocol):
+    """The server's side of the conversation with one client. `ended` is set when the client has said goodbye."""
+
+    ended: asyncio.Event
+
+    def receive(self, body: bytes) -> None:
+        """Handles one message from the client before the next is read. Never raises."""
+
+    async def leave(self) -> None:
+        """The client is gone: stops its requests."""
+
+
+T = TypeVar("T", bound=Conversation)
+StartConversation = Callable[[Write], T]
+"""Called for each client that connects."""
+
+
+class FrameError(Exception):
+    """A stream holds no frame, or an impossibly long one; nothing after it can be trusted. So the body of a browser's
+    HTTP request never passes for a message.
+    """
+
+
+def framed(body: bytes) -> bytes:
+    """One message as sent over a stream."""
+    return b"Content-Length: %d%b%b" % (len(body), _HEADER_END, body)
+
+
+async def frames(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    """The body of each frame of a stream, until it ends. Raises FrameError."""
+    with suppress(asyncio.IncompleteReadError):
+        while True:
+            try:
+                header = _HEADER.fullmatch(await reader.readuntil(_HEADER_END))
+            except asyncio.LimitOverrunError:
+                header = None
+            if header is None:
+                raise FrameError("not a header of this protocol")
+            length = int(header["length"])
+            if length > MAX_BODY_BYTES:
+                raise FrameError(f"a message is longer than {MAX_BODY_BYTES} bytes")
+            yield await reader.readexactly(length)
+
+
+class Client(Generic[T]):
+    """One connected client. Queues its messages, because `send` may have to wait and writing must not."""
+
+    def __init__(
+        self,
+        start: StartConversation[T],
+        send: Callable[[bytes], Awaitable[object]],
+        abort: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._send = send
+        self._abort = abort
+        self._queue = asyncio.Queue[bytes | None]()
+        self._unsent_bytes = 0
+        self._is_cut_off = False
+        self._sending = asyncio.create_task(self._send_all())
+        self.conversation = start(self.write)
+
+    def write(self, body: bytes) -> None:
+        """Sends one message; cuts off a client that leaves too much unread."""
+        if self._is_cut_off or self._sending.done():
+            return
+        if self._unsent_bytes > MAX_UNREAD_BYTES:
+            log.warning("a client does not read its messages and is cut off")
+            self._is_cut_off = True
+            self._sending.cancel()
+            self._abort()
+        else:
+            self._unsent_bytes += len(body)
+            self._queue.put_nowait(body)
+
+    async def listen(self, bodies: AsyncIterator[bytes]) -> None:
+        """Passes on messages until the client leaves, says goodbye or is cut off."""
+        receiving = asyncio.create_task(self._receive(bodies))
+        goodbye = asyncio.create_task(self.conversation.ended.wait())
+        try:
+            await asyncio.wait({receiving, goodbye, self._sending}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            receiving.cancel()
+            goodbye.cancel()
+            await asyncio.gather(receiving, goodbye, return_exceptions=True)
+
+    async def leave(self) -> None:
+        """Ends the conversation, and briefly waits until all is sent."""
+        await self.conversation.leave()
+        self._queue.put_nowait(None)
+        await asyncio.wait({self._sending}, timeout=FLUSH_S)
+        self._sending.cancel()
+
+    async def _receive(self, bodies: AsyncIterator[bytes]) -> None:
+        try:
+            async for body in bodies:
+                self.conversation.receive(body)
+                await asyncio.sleep(0)  # a client that never stops talking must not block the others
+        except FrameError as error:
+            log.warning("a client is cut off: %s", error)
+
+    async def _send_all(self) -> None:
+        try:
+            while (body := await self._queue.get()) is not None:
+                await self._send(body)
+                self._unsent_bytes -= len(body)
+        except Exception as error:
+            log.info("a client is gone: %s", type(error).__name__)
+
+
+def stdio(start: StartConversation[T]) -> tuple[Client[T], AsyncIterator[bytes]]:
+    """The client at the process's own streams, and its messages. Neither stream can block the server."""
+    stream = _take_stdout()
+    reader = read_in_thread(os.fdopen(os.dup(0), "rb"))
+    return Client(start, writing_in_thread(stream)), frames(reader)
+
+
+def writing_in_thread(stream: RawIOBase) -> Callable[[bytes], Awaitable[None]]:
+    """Sends messages to a blocking stream, in a thread of their own."""
+    thread = ThreadPoolExecutor(1, "stdout")
+
+    async def send(body: bytes) -> None:
+        await asyncio.get_running_loop().run_in_executor(thread, _write_all, stream, framed(body))
+
+    return send
+
+
+def read_in_thread(stream: BufferedIOBase) -> asyncio.StreamReader:
+    """What a blocking stream holds, which ends when that ends or breaks."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+
+    def read() -> None:
+        with suppress(RuntimeError):  # the loop has closed meanwhile
+            try:
+                while data := stream.read1(_CHUNK_BYTES):
+                    loop.call_soon_threadsafe(reader.feed_data, data)
+            except Exception as error:
+                log.info("reading ended: %s", type(error).__name__)
+            finally:  # a server without input must not live on
+                loop.call_soon_threadsafe(reader.feed_eof)
+
+    threading.Thread(target=read, name="stdin", daemon=True).start()
+    return reader
+
+
+def _write_all(stream: RawIOBase, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        written = stream.write(rest)
+        if written is None:  # another process sharing the stream has made it non-blocking
+            time.sleep(_RETRY_S)
+        rest = rest[written or 0 :]
+
+
+def _take_stdout() -> RawIOBase:
+    """Standard output for us alone, unbuffered: what a library writes to it goes to stderr from now on."""
+    sys.stdout.flush()
+    ours = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)
+    if os.name == "nt":
+        import msvcrt
+
+        msvcrt.setmode(ours.fileno(), os.O_BINARY)  # type: ignore[attr-defined,unused-ignore]
+    return ours
+
+
+@dataclass(frozen=True)
+class ListenAddress:
+    """A host, by name or number, and a port; 0 means any free port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def resolved(self) -> "ListenAddress":
+        """The same with the host as a number. Raises OSError for an unknown host."""
+        found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        ipv4_first = sorted(found, key=lambda entry: entry[0] is not socket.AF_INET)
+        return ListenAddress(str(ipv4_first[0][4][0]), self.port)
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it; the address must be resolved."""
+        return ipaddress.ip_address(self.host.partition("%")[0]).is_loopback
+
+
+def parse_address(text: str) -> ListenAddress:
+    """An address from the command line; loopback without a host. Raises ArgumentTypeError."""
+    host, _, port = text.rpartition(":")
+    if not (port.isascii() and port.isdigit() and int(port[:6]) <= 65535):
+        raise argparse.ArgumentTypeError(f"'{text}' is not [HOST:]PORT with a port from 0 to 65535, 0 for any free one")
+    return ListenAddress(host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port))
+
+
+class Listener:
+    """The connected clients, any number of them: one that leaves does not affect the others."""
+
+    def __init__(self) -> None:
+        self.stop: Callable[[], None] = lambda: None
+        """Closes the door to new clients."""
+        self._clients: dict[asyncio.Task[Any], Client[Any]] = {}
+
+    async def serve(self, client: Client[Any], bodies: AsyncIterator[bytes]) -> None:
+        """Listens to a client until it leaves. Call it in a task."""
+        if current := asyncio.current_task():
+            self._clients[current] = client
+            current.add_done_callback(self._clients.pop)
+        try:
+            await client.listen(bodies)
+        finally:
+            await client.leave()
+
+    async def close(self) -> None:
+        """Stops accepting clients and leaves the current ones; does not wait for a hung one longer than `LEAVE_S`."""
+        self.stop()
+        for client in self._clients.values():
+            client.conversation.ended.set()
+        if tasks := tuple(self._clients):
+            await asyncio.wait(tasks, timeout=LEAVE_S)
+
+
+async def listen_tcp(address: ListenAddress, start: StartConversation[Any]) -> tuple[Listener, ListenAddress]:
+    """Listens; returns the address, with the actual port. Raises OSError."""
+    listener = Listener()
+    started = set[asyncio.Task[None]]()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.set_write_buffer_limits(0)  # so that what is sent has left this process
+
+        async def send(body: bytes) -> None:
+            writer.write(framed(body))
+            await writer.drain()
+
+        try:
+            await listener.serve(Client(start, send, writer.transport.abort), frames(reader))
+        finally:
+            writer.transport.abort()
+
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Not a coroutine, because asyncio writes a traceback to stderr if one is cancelled."""
+        started.add(task := asyncio.create_task(serve(reader, writer)))
+        task.add_done_callback(started.discard)
+
+    server = await asyncio.start_server(connected, address.host, address.port)
+    listener.stop = server.close
+    return listener, ListenAddress(address.host, server.sockets[0].getsockname()[1])
+
+
+async def listen_websocket(
+    address: ListenAddress, start: StartConversation[Any], origins: Sequence[str]
+) -> tuple[Listener, ListenAddress]:
+    """The same for editors in a browser: one message per text frame; also accepts binary frames.
+
+    A browser lets any web page connect, and names it in `Origin`: refuses pages other than those of `origins`.
+    """
+    from websockets.asyncio.server import ServerConnection, serve  # not above: editors start faster without
+    from websockets.typing import Origin
+
+    listener = Listener()
+
+    async def bodies(connection: ServerConnection) -> AsyncIterator[bytes]:
+        async for message in connection:
+            yield message.encode() if isinstance(message, str) else message
+
+    async def connected(connection: ServerConnection) -> None:
+        client = Client(start, partial(connection.send, text=True), connection.transport.abort)
+        await listener.serve(client, bodies(connection))
+
+    allowed = [None, *(Origin(origin) for origin in origins)]
+    server = await serve(
+        connected, address.host, address.port, origins=allowed, max_size=MAX_BODY_BYTES, compression=None
+    )
+    listener.stop = partial(server.close, close_connections=False)
+    return listener, ListenAddress(address.host, next(iter(server.sockets)).getsockname()[1])

@@ -1,0 +1,128 @@
+"""A client that has left, never reads, or never stops talking costs the others nothing."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+import pytest
+from websockets.asyncio.client import connect
+
+from lsp_server.lsp.transports import (
+    MAX_UNREAD_BYTES,
+    ListenAddress,
+    Listener,
+    StartConversation,
+    Write,
+    framed,
+    listen_tcp,
+    listen_websocket,
+)
+from tests.workers import until
+
+ADDRESS = ListenAddress("127.0.0.1", 0)
+Reached = Callable[[ListenAddress], Awaitable[asyncio.WriteTransport]]
+
+
+class Answering:
+    """A conversation that keeps what it receives, calls `answer` with each message, and knows when it was left."""
+
+    def __init__(self, write: Write, answer: Callable[[Write], None]) -> None:
+        self.ended = asyncio.Event()
+        self.left = asyncio.Event()
+        self.received: list[bytes] = []
+        self._answer = lambda: answer(write)
+
+    def receive(self, body: bytes) -> None:
+        self.received.append(body)
+        self._answer()
+
+    async def leave(self) -> None:
+        self.left.set()
+
+
+async def test_endless_talker_does_not_block_others() -> None:
+    """Each of its messages takes half a millisecond, as a real one does."""
+    conversations: list[Answering] = []
+    total, body = 4_000, b"{}"
+
+    def work(_: Write) -> None:
+        until_s = asyncio.get_running_loop().time() + 0.0005
+        while asyncio.get_running_loop().time() < until_s:
+            pass
+
+    def start(write: Write) -> Answering:
+        conversations.append(Answering(write, work))
+        return conversations[-1]
+
+    listener, address = await listen_tcp(ADDRESS, start)
+    _, loud = await asyncio.open_connection(address.host, address.port)
+    _, quiet = await asyncio.open_connection(address.host, address.port)
+    await until(lambda: len(conversations) == 2)
+    loud.write(framed(body) * total)
+    quiet.write(framed(b"[]"))
+    await until(lambda: any(each.received == [b"[]"] for each in conversations))
+    heard = max(len(each.received) for each in conversations)
+    assert heard < total, "all of the loud one's messages came first"
+    loud.transport.abort()
+    quiet.transport.abort()
+    await listener.close()
+
+
+async def tcp_client(address: ListenAddress) -> asyncio.WriteTransport:
+    """A client that asks once and reads nothing."""
+    _, writer = await asyncio.open_connection(address.host, address.port, limit=1)  # it stops reading by itself
+    writer.write(framed(b"go"))
+    return writer.transport
+
+
+async def websocket_client(address: ListenAddress) -> asyncio.WriteTransport:
+    client = await connect(f"ws://{address}", max_queue=1, compression=None)
+    await client.send("go")
+    return client.transport
+
+
+async def listen(kind: Reached, start: StartConversation[Answering]) -> tuple[Listener, ListenAddress]:
+    return await (listen_tcp(ADDRESS, start) if kind is tcp_client else listen_websocket(ADDRESS, start, []))
+
+
+async def lines_about(kind: Reached, answer: Callable[[Write], None], log: pytest.LogCaptureFixture) -> list[str]:
+    """What the log says of a client that is answered in this way."""
+    conversations: list[Answering] = []
+
+    def start(write: Write) -> Answering:
+        conversations.append(Answering(write, answer))
+        return conversations[-1]
+
+    logging.getLogger("lsp_server").addHandler(log.handler)
+    listener, address = await listen(kind, start)
+    client = await kind(address)
+    if answer is answer_late:
+        client.abort()
+    await until(lambda: conversations and conversations[0].left.is_set())
+    client.abort()
+    await listener.close()
+    logging.getLogger("lsp_server").removeHandler(log.handler)
+    return list({record.created: record.getMessage() for record in log.records if record.levelname != "DEBUG"}.values())
+
+
+def answer_much(write: Write) -> None:
+    for _ in range(300):
+        write(bytes(MAX_UNREAD_BYTES // 100))
+
+
+def answer_late(write: Write) -> None:
+    time.sleep(0.5)  # the client is gone before anybody here can have noticed
+    for _ in range(5_000):
+        write(b"{}")
+
+
+@pytest.mark.parametrize("kind", [tcp_client, websocket_client])
+async def test_client_with_too_much_unread_is_cut_off(kind: Reached, caplog: pytest.LogCaptureFixture) -> None:
+    lines = await lines_about(kind, answer_much, caplog)
+    assert lines == ["a client does not read its messages and is cut off"]
+
+
+@pytest.mark.parametrize("kind", [tcp_client, websocket_client])
+async def test_messages_for_a_gone_client_fill_no_log(kind: Reached, caplog: pytest.LogCaptureFixture) -> None:
+    assert await lines_about(kind, answer_late, caplog) == []
