@@ -8,6 +8,7 @@ import inspect
 import json
 import logging
 import math
+import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeGuard
@@ -25,6 +26,9 @@ log = logging.getLogger(__name__)
 Id = int | float | str
 Handler = Callable[[Any], Any]
 _ENDLESS = (math.inf, -math.inf)
+_JSON_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}]', re.DOTALL)
+_KEPT_DEPTH = 4
+"""Enough for the id of each message of a batch, its method, and the document that its params name."""
 NO_VERSION = -1
 """The version of a document whose client sends null or none."""
 _VERSIONED = (
@@ -61,9 +65,14 @@ class InfillProtocol(LanguageServerProtocol):
 
     def receive(self, body: bytes) -> None:
         """Handles the bytes of one message, or of a batch. Never raises."""
+        is_whole = True
         try:
-            message = json.loads(body, parse_constant=_refuse_constant)
-        except (ValueError, RecursionError):
+            try:
+                message = json.loads(body, parse_constant=_refuse_constant)
+            except RecursionError:
+                is_whole = False
+                message = json.loads(_shallow(body))
+        except ValueError:
             self._reply_error(None, refusal(ErrorCodes.ParseError, "not JSON in UTF-8"))
             if b'/didChange"' in body:  # whose document cannot be known
                 self.on_unreadable(types.TEXT_DOCUMENT_DID_CHANGE, None)
@@ -74,12 +83,16 @@ class InfillProtocol(LanguageServerProtocol):
             method = fields.get("method")
             if not isinstance(method, str):
                 self._take_other(fields)
-            elif key is None:
+            elif key is None and is_whole:
                 self._notification(method, fields.get("params"))
-            elif is_id(key):
+            elif key is None:
+                self.on_unreadable(method, fields.get("params"))
+            elif not is_id(key):
+                self._reply_error(None, refusal(ErrorCodes.InvalidRequest, "the id is neither a number nor a text"))
+            elif is_whole:
                 self._request(key, method, fields.get("params"))
             else:
-                self._reply_error(None, refusal(ErrorCodes.InvalidRequest, "the id is no number and no text"))
+                self._reply_error(key, refusal(ErrorCodes.InvalidRequest, "the message is nested too deeply"))
 
     async def drain(self, limit_s: float) -> None:
         """Cancels every request but the current one, and answers each within `limit_s`."""
@@ -202,6 +215,23 @@ class InfillProtocol(LanguageServerProtocol):
 def is_id(value: Any) -> TypeGuard[Id]:
     """Whether this is a request id; only Python treats True and False, or infinity, as numbers."""
     return isinstance(value, int | str | float) and not isinstance(value, bool) and value not in _ENDLESS
+
+
+def _shallow(body: bytes) -> bytes:
+    """JSON too deep for Python's parser, with null for everything nested deeper than `_KEPT_DEPTH`."""
+    kept = []
+    depth = 0
+    begin = 0
+    for token in _JSON_TOKEN.finditer(body):
+        if token[0] in (b"[", b"{"):
+            depth += 1
+            if depth == _KEPT_DEPTH + 1:
+                kept += [body[begin : token.start()], b"null"]
+        elif token[0] in (b"]", b"}"):
+            if depth == _KEPT_DEPTH + 1:
+                begin = token.end()
+            depth -= 1
+    return b"".join([*kept, body[begin:]])
 
 
 def _refuse_constant(name: str) -> None:

@@ -36,13 +36,22 @@ async def talk() -> Talk:
     return Talk()
 
 
-@pytest.mark.parametrize("depth", [200, 100_000])
+@pytest.mark.parametrize("depth", [200, 5_000, 100_000])
 async def test_deep_params_are_answered(talk: Talk, depth: int) -> None:
-    deep = b"[" * depth + b"]" * depth
-    talk.say(b'{"id": 7, "method": "codeAction/resolve", "params": {"title": "Fill", "data": %b}}' % deep)
-    talk.say(b'{"id": 8, "method": "no/such"}')
-    assert await talk.told(2)
-    assert len(talk.output.replies) == 2
+    deep = b'[{"]": ' * depth + b"1" + b"}]" * depth
+    talk.say(b'{"method": "codeAction/resolve", "params": {"title": "\\"}", "data": %b}, "id": 7}' % deep)
+    talk.say(b'[{"id": 8, "method": "no/such", "params": %b}, {"id": 9, "method": "no/such"}]' % deep)
+    assert sorted(key for key, _ in await talk.told(3)) == [7, 8, 9]
+
+
+async def test_an_edit_nested_too_deep_loses_its_document(talk: Talk) -> None:
+    uris = (URI, "file:///p/b.py")
+    for uri in uris:
+        document = {"uri": uri, "languageId": "python", "version": 1, "text": "x = 1\n"}
+        talk.say(json.dumps({"method": "textDocument/didOpen", "params": {"textDocument": document}}).encode())
+    edit = b'{"textDocument": {"uri": "%b"}, "contentChanges": %b}' % (URI.encode(), b"[" * 9_000 + b"]" * 9_000)
+    talk.say(b'{"method": "textDocument/didChange", "params": %b}' % edit)
+    assert list(talk.server.session.documents) == ["file:///p/b.py"]
 
 
 @pytest.mark.parametrize("params", [b"[", b'{"contentChanges": tru}', b'{"textDocument": {"uri": "file:///p/'])

@@ -2,6 +2,7 @@
 
 import codecs
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -91,6 +92,9 @@ def spoiled(message: Any) -> bytes:
     return encoded(message).replace(b"python", b"\xffpython")
 
 
+_DEEP = re.compile(rb"\[{90,}\]{90,}")
+
+
 def _nested(depth: int) -> bytes:
     return b"[" * depth + b"]" * depth
 
@@ -103,9 +107,7 @@ bodies = st.one_of(
     messages().map(cut_short),
     messages().map(spoiled),
     st.just(b"[" * 20_000),
-    st.one_of(st.integers(90, 500), st.just(50_000)).map(
-        lambda depth: b'{"id": 2, "method": "no/such", "params": %b}' % _nested(depth)
-    ),
+    st.integers(90, 5_000).map(lambda depth: b'{"id": 2, "method": "no/such", "params": %b}' % _nested(depth)),
     st.just(b'{"params": {"a": %b}, "method": "no/such", "id": 3}' % (b"9" * 5_000)),
     messages().map(lambda message: codecs.BOM_UTF8 + encoded(message)),
     st.just(b'{"id": 1, "method": "no/such", "params": NaN}'),
@@ -119,8 +121,9 @@ def owed(sent: Sequence[bytes]) -> Counter[Any]:
 
 
 def _owed_to(body: bytes) -> list[Any]:
+    """However deep its params are nested, a request is answered; how deep Python reads depends on the process."""
     try:
-        message = json.loads(body, parse_constant=_refuse)
+        message = json.loads(_DEEP.sub(b"[]", body), parse_constant=_refuse)
     except (ValueError, RecursionError):
         return [None]
     messages = message if isinstance(message, list) and message else [message]
