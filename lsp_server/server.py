@@ -42,8 +42,8 @@ from lsp_server.inline.service import InlineService, ListService
 from lsp_server.lsp.completion_items import documented
 from lsp_server.lsp.dispatch import InfillProtocol
 from lsp_server.lsp.replies import Phase, read_raw
-from lsp_server.lsp.status_board import METHOD as STATUS
 from lsp_server.lsp.transports import Write
+from lsp_server.lsp.worker_connection import STATUS
 from lsp_server.next_edit import model as next_edit_model
 from lsp_server.next_edit.service import NextEditService
 from lsp_server.refine.refining import Refining

@@ -1,7 +1,6 @@
 """What features need from a session."""
 
 from collections.abc import Awaitable, Mapping
-from contextlib import AbstractContextManager
 from typing import Protocol
 
 from inference.messages import Snippet, Status
@@ -19,8 +18,6 @@ class Connection(Protocol):
     @property
     def client(self) -> WorkerClient: ...
     async def loaded(self, deadline: Deadline | None = None) -> WorkerClient: ...
-    def asked(self) -> AbstractContextManager[None]:
-        """While it is open, the user waits for the worker and sees failures."""
 
 
 class Host(Protocol):

@@ -152,20 +152,19 @@ class _Asking:
         connection = session.partner_connection if is_refined else session.worker
         if connection is None:
             raise NotDone(NO_PARTNER)
-        with connection.asked():
-            worker = await connection.loaded(budget.deadline)
-            context = await session.context_for(self._snapshot, action.holes[0].start, worker.last_status)
-            if context is None:
-                raise NotDone(f"cannot fill: {await session.why_off_now(self._snapshot.uri)}")
-            self._sent_s = time.monotonic()
-            return await action.filled(
-                worker,
-                self._snapshot,
-                budget.from_now() if is_refined else budget,  # measured by the partner
-                marker=session.settings_of(self._snapshot.uri).marker,
-                on_draft=self._on_draft(report),
-                context=context,
-            )
+        worker = await connection.loaded(budget.deadline)
+        context = await session.context_for(self._snapshot, action.holes[0].start, worker.last_status)
+        if context is None:
+            raise NotDone(f"cannot fill: {await session.why_off_now(self._snapshot.uri)}")
+        self._sent_s = time.monotonic()
+        return await action.filled(
+            worker,
+            self._snapshot,
+            budget.from_now() if is_refined else budget,  # measured by the partner
+            marker=session.settings_of(self._snapshot.uri).marker,
+            on_draft=self._on_draft(report),
+            context=context,
+        )
 
     def shown(self, answer_id: str, texts: tuple[str, ...]) -> Shown:
         """What the user sees now."""

@@ -68,12 +68,12 @@ async def _all_wanted(session: Session, snapshot: Snapshot, params: types.CodeAc
 def _download(session: Session, context: types.CodeActionContext) -> list[CodeAction | Command]:
     """A button that downloads a real model, for clients without one of their own."""
     unasked = context.trigger_kind == types.CodeActionTriggerKind.Automatic or not _wanted(context.only, DOWNLOAD_KIND)
-    if unasked or session.features.plugin or not session.worker.status.makes_do:
+    if unasked or session.features.plugin or not session.worker.makes_do:
         return []
-    status = session.worker.status
-    command = Command(status.download, PULL_COMMAND, arguments=[{"model": status.better}])
+    worker = session.worker
+    command = Command(worker.download, PULL_COMMAND, arguments=[{"model": worker.better}])
     literals = session.features.code_action_literals
-    return [CodeAction(status.download, kind=DOWNLOAD_KIND, command=command) if literals else command]
+    return [CodeAction(worker.download, kind=DOWNLOAD_KIND, command=command) if literals else command]
 
 
 async def _next_edit(session: Session, snapshot: Snapshot, cursor: int, only: Only) -> list[CodeAction]:

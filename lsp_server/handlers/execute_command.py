@@ -80,7 +80,7 @@ def _answer(session: Session, asked: ActionRequest, *, applied: bool, reason: st
 async def _restart_worker(session: Session) -> CommandAnswer:
     try:
         if session.partner is not None:
-            await session.partner.renew()
+            await session.partner.restart(load=False)  # so that the next one rereads the token
         await session.worker.restart()
     except WorkerFailure as failure:
         return command_answer(applied=False, reason=str(failure))

@@ -19,9 +19,8 @@ Report = Callable[[str, int], None]
 PATIENCE_S = 1.0
 """Work that finishes sooner gets no display, unless the client sent its own token."""
 INTERVAL_S = 0.1
-"""More frequent reports of one piece of work would only make its display flicker."""
+"""More frequent reports would only make a display flicker."""
 _numbers = count(1)
-_Value = types.WorkDoneProgressBegin | types.WorkDoneProgressReport | types.WorkDoneProgressEnd
 
 
 class StoppedByUser(Exception):
@@ -39,7 +38,7 @@ class ProgressTracker:
         self, title: str, work: Callable[[Report], Awaitable[T]], *, token: types.ProgressToken | None, may_create: bool
     ) -> T:
         """The result of `work`, shown under the client's `token` or, if `may_create`, ours. Raises StoppedByUser."""
-        display = ProgressDisplay(self._server, title, token, interval_s=INTERVAL_S)
+        display = ProgressDisplay(self._server, title, token)
         task = asyncio.ensure_future(work(display.report))
         if token is None and may_create:
             display.create_after(PATIENCE_S)
@@ -62,47 +61,19 @@ class ProgressTracker:
             task.cancel()
 
 
-class LoadProgress:
-    """Shows loads of the model, one at a time, each on its own display."""
-
-    def __init__(self, server: LanguageServer) -> None:
-        self._server = server
-        self._display: ProgressDisplay | None = None
-
-    def update(self, *, loading: bool, message: str, fraction: float) -> None:
-        """Shows the load's progress, `fraction` from 0 to 1; the display ends when `loading` is False."""
-        if loading:
-            if self._display is None:
-                self._display = ProgressDisplay(self._server, "loading the model", cancellable=False)
-                self._display.create_after(0)
-            self._display.report(message, int(fraction * 100))
-        elif self._display is not None:
-            self._display.end()
-            self._display = None
-
-
 class ProgressDisplay:
-    """One progress display, under the client's `token` or ours. Drops reports within `interval_s` of the last one."""
+    """One progress display, under the client's `token` or ours."""
 
     def __init__(
-        self,
-        server: LanguageServer,
-        title: str,
-        token: types.ProgressToken | None = None,
-        *,
-        cancellable: bool = True,
-        interval_s: float = 0.0,
+        self, server: LanguageServer, title: str, token: types.ProgressToken | None = None, *, cancellable: bool = True
     ) -> None:
         self.token: types.ProgressToken = f"infill-ls/{next(_numbers)}" if token is None else token
         self._server = server
         self._title = f"infill-ls: {title}"
-        self._cancellable = True if cancellable else None
-        self._interval_s = interval_s
+        self._state: dict[str, Any] = {"cancellable": cancellable or None, "message": None, "percentage": 0}
         self._shown = False
         self._ended = asyncio.Event()
         self._creating: asyncio.Task[None] | None = None
-        self._message = ""
-        self._percentage = 0
         self._reported_s = float("-inf")
         if token is not None:
             self._begin()
@@ -113,12 +84,12 @@ class ProgressDisplay:
 
     def report(self, message: str, percentage: int) -> None:
         """Reports progress; the percentage never falls."""
-        self._message = message
-        self._percentage = max(self._percentage, min(percentage, 100))
-        now = time.monotonic()
-        if self._shown and not self._ended.is_set() and now - self._reported_s >= self._interval_s:
-            self._reported_s = now
-            self._send(types.WorkDoneProgressReport(**self._state()))
+        self._state["message"] = message or None
+        self._state["percentage"] = max(self._state["percentage"], min(percentage, 100))
+        now_s = time.monotonic()
+        if self._shown and not self._ended.is_set() and now_s - self._reported_s >= INTERVAL_S:
+            self._reported_s = now_s
+            self._send(types.WorkDoneProgressReport(**self._state))
 
     def end(self) -> None:
         """Closes the display."""
@@ -139,10 +110,9 @@ class ProgressDisplay:
     def _begin(self) -> None:
         if not self._ended.is_set():
             self._shown = True
-            self._send(types.WorkDoneProgressBegin(self._title, **self._state()))
+            self._send(types.WorkDoneProgressBegin(self._title, **self._state))
 
-    def _state(self) -> dict[str, Any]:
-        return {"cancellable": self._cancellable, "message": self._message or None, "percentage": self._percentage}
-
-    def _send(self, value: _Value) -> None:
+    def _send(
+        self, value: types.WorkDoneProgressBegin | types.WorkDoneProgressReport | types.WorkDoneProgressEnd
+    ) -> None:
         self._server.progress(types.ProgressParams(token=self.token, value=value))

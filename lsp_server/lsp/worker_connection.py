@@ -1,88 +1,107 @@
-"""The session's connection to the resident worker: opens on first use, and shows the worker's state."""
+"""The session's connections to its workers: each opens on first use, shows failures, and reports its worker's state."""
 
 import asyncio
 import logging
 import re
-import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from inference.messages import ErrorCode, Status
-from inference.models.catalogue import AUTO
-from lsp_server.lsp import status_board
-from lsp_server.lsp.progress import LoadProgress
-from lsp_server.settings.launch import worker_options
-from lsp_server.settings.schema import Settings
+from inference.models.catalogue import AUTO, EMBEDDED, FIRST, known
+from inference.remote import address
+from lsp_server.lsp.progress import ProgressDisplay
 from lsp_server.worker import ClientState, Deadline, WorkerClient, WorkerFailure, WorkerOptions
 from lsp_server.worker.failure import traceback_of
-
-TELL_AGAIN_S = 600.0
-"""After this long a user may have forgotten an earlier server failure."""
-_DETAIL = re.compile(r" \(|: ")
-"""Everything after this in a message may differ each time."""
-
-
-class Outages:
-    """Reports a problem once while it lasts, and an intermittent one at most once per interval."""
-
-    def __init__(self) -> None:
-        self._lasting: set[str] = set()
-        self._told_s: dict[str, float] = {}
-
-    def is_news(self, problem: str, at_s: float) -> bool:
-        """Whether to report this problem (empty: none) at this `time.monotonic`. Assumes that the caller does."""
-        if not problem:
-            self._lasting.clear()
-            return False
-        kind = re.sub(r"\d+", "#", _DETAIL.split(problem)[0])
-        if kind in self._lasting or at_s < self._told_s.get(kind, -TELL_AGAIN_S) + TELL_AGAIN_S:
-            return False
-        self._lasting.add(kind)
-        self._told_s[kind] = at_s
-        return True
-
+from lsp_server.worker.options import problem_of
 
 log = logging.getLogger(__name__)
+STATUS = "infill/status"
+STATUS_CHANGED = "infill/didChangeStatus"
 CLIENT_NAME = "infill-ls serve"
 REFRESH_S = 2.0
 """How long `refresh` waits for the worker."""
 END_S = 30.0
 """How long `restart` waits for the old worker to end."""
+_DETAIL = re.compile(r" \(|: ")
+"""Everything after this in a message may differ each time."""
+_SHOWN = (
+    *("model", "device", "dtype", "pid", "uptime_s", "clients", "running", "waiting", "memory_bytes", "step_s"),
+    *("token_ms", "prompt_token_ms", "context_tokens", "note", "choice", "better"),
+    *("server", "server_up_s", "server_problem"),
+)
+"""The fields of `Status` to report, in camel case."""
+_FAILING = (ClientState.FAILED, ClientState.BACKING_OFF)
 
 
 class WorkerConnection:
     """Calls `show` with failures for the user, and `notify` with each change. A restart makes a new `client`."""
 
     def __init__(
-        self,
-        server: LanguageServer,
-        show: Callable[[str, types.MessageType], None],
-        notify: Callable[[dict[str, Any]], None],
+        self, server: LanguageServer, show: Callable[[str, types.MessageType], None], notify: Callable[[], None]
     ) -> None:
-        self.status = status_board.StatusBoard(notify)
-        self._progress = LoadProgress(server)
+        self.shows_progress = False
+        """Whether the client displays the progress of loading the model."""
+        self._server = server
         self._show = show
-        self._shows_progress = False
+        self._notify = notify
+        self._loading: ProgressDisplay | None = None
         self._warming: asyncio.Task[None] | None = None
         self._restarts = asyncio.Lock()
-        self._server_fails = False
-        self._outages = Outages()
+        self._problem = ""
+        self._shown_kinds = set[str]()
         self._told_of_load = False
-        self._use(WorkerOptions())
+        self._last_failure: str | None = None
+        self.use(WorkerOptions())
+        self._notified = self._now()
 
-    def configure(self, settings: Settings, *, sends_token: bool, progress: bool) -> None:
-        """Sets the worker, and whether the client displays progress. Must be called before any request."""
-        self._shows_progress = progress
-        self._use(worker_options(settings, sends_token=sends_token))
+    @property
+    def state(self) -> ClientState:
+        """The state of the client."""
+        return self.client.state
 
-    async def loaded(self, deadline: Deadline | None = None) -> WorkerClient:
-        """The client once its worker, started if needed, has loaded its model. Raises as `WorkerClient.ask`."""
-        await self.client.load(deadline)
-        return self.client
+    @property
+    def makes_do(self) -> bool:
+        """Whether the embedded model runs because `auto` found no better one on this machine."""
+        last = self.client.last_status
+        return self.client.options.model == AUTO and last is not None and last.model == EMBEDDED
+
+    @property
+    def better(self) -> str:
+        """The model to pull in its place: the one that suits this machine."""
+        return (self.client.last_status.better if self.client.last_status else "") or FIRST
+
+    @property
+    def download(self) -> str:
+        """The title of the command that downloads it."""
+        return f"Download the model {self.better} ({known(self.better).download_bytes / 1e6:.0f} MB)"
+
+    @property
+    def no_model(self) -> str:
+        """What to tell a user for whom the embedded model must do."""
+        return (
+            "the tiny embedded model fills in, because no pulled model runs here. It knows little, and only Python. "
+            f"For a real model pick the code action “{self.download}”, or run `infill-ls models pull {self.better}`"
+        )
+
+    def report(self) -> dict[str, Any]:
+        """The state of the worker and its model, as `infill/status` reports it (editors/README.md has the contract)."""
+        last = self.client.last_status
+        names = {name: name[0] + name.title().replace("_", "")[1:] for name in _SHOWN}
+        return {
+            "state": self.state.value,
+            "detail": self.client.reason,
+            "progress": self._progress,
+            **{shown: getattr(last, name, None) for name, shown in names.items()},
+            "lastFailure": self._last_failure,
+            "log": str(self.client.paths.log),
+        }
+
+    def use(self, options: WorkerOptions) -> None:
+        """Makes a new client, which connects on its first request."""
+        self.client = WorkerClient(options, name=CLIENT_NAME, on_status=self._on_status, on_state=self._on_state)
 
     def is_news_of_load(self) -> bool:
         """Whether nobody has asked this yet during the current load."""
@@ -90,37 +109,34 @@ class WorkerConnection:
         self._told_of_load = True
         return not told
 
-    def asked(self) -> AbstractContextManager[None]:
-        """While it is open, the user waits for an answer and sees failures; this worker always shows its failures."""
-        return nullcontext()
-
     def warm_up(self) -> None:
         """Starts the worker in the background, or joins the running one, so that the first fill finds it ready."""
         self._warming = asyncio.create_task(self._start())
 
-    async def restart(self) -> None:
-        """Ends the worker once it has finished its requests, and loads another. Raises WorkerFailure."""
+    async def loaded(self, deadline: Deadline | None = None) -> WorkerClient:
+        """The client once its worker, started if needed, has loaded its model. Raises as `WorkerClient.ask`."""
+        await self.client.load(deadline)
+        return self.client
+
+    async def restart(self, *, load: bool = True) -> None:
+        """Ends the worker once it has finished its requests, and loads another, or leaves that to the next request.
+        Raises WorkerFailure if the old one does not end in time, or the new one fails.
+        """
         async with self._restarts:  # two at the same time would leave one of their new clients connected for ever
             if self._warming is not None:
                 self._warming.cancel()
-            await self._end_worker()
-            await self._start_over()
-            await self.loaded()
-
-    async def _end_worker(self) -> None:
-        """Raises WorkerFailure if it does not end in time; leaves it alone if it does not answer."""
-        try:
-            async with asyncio.timeout(END_S):
-                await self.client.shut_down()
-        except TimeoutError:
-            raise WorkerFailure(ErrorCode.STOPPED, f"The worker has not ended within {END_S:g} s") from None
-        except WorkerFailure as failure:
-            log.info("the worker was not asked to end: %s", failure)
-
-    async def _start_over(self) -> None:
-        old = self.client
-        self._use(old.options)  # a new client does not wait out a pause after failures
-        await old.close()
+            try:
+                async with asyncio.timeout(END_S):
+                    await self.client.shut_down()
+            except TimeoutError:
+                raise WorkerFailure(ErrorCode.STOPPED, f"The worker has not ended within {END_S:g} s") from None
+            except WorkerFailure as failure:
+                log.info("the worker was not asked to end: %s", failure)
+            old = self.client
+            self.use(old.options)  # a new client does not wait out a pause after failures
+            await old.close()
+            if load:
+                await self.client.load()
 
     async def refresh(self) -> None:
         """Asks a running worker for its status; neither starts one nor waits for a hung one."""
@@ -136,12 +152,6 @@ class WorkerConnection:
             self._warming.cancel()
         await self.client.close()
 
-    def _use(self, options: WorkerOptions) -> None:
-        """Makes a new client, which connects on its first request."""
-        self.client = WorkerClient(options, name=CLIENT_NAME, on_status=self._on_status, on_state=self._on_state)
-        self.status.log = str(self.client.paths.log)
-        self.status.is_auto = options.model == AUTO
-
     async def _start(self) -> None:
         try:
             await self.client.load()
@@ -150,31 +160,99 @@ class WorkerConnection:
         except Exception as error:  # our own bug; nothing awaits this task
             log.error("the worker was not started: %s", traceback_of(error))
 
-    def _on_state(self, state: ClientState, detail: str) -> None:
-        per_request = {state, self.status.state} == {ClientState.READY, ClientState.BUSY}
-        log.log(logging.DEBUG if per_request else logging.INFO, "worker: %s %s", state.value, detail)
-        if state is ClientState.CLOSED:  # by us, because the editor is leaving
+    def _on_state(self, state: ClientState, reason: str) -> None:
+        per_request = {state, self._notified[0]} == {ClientState.READY, ClientState.BUSY}
+        log.log(logging.DEBUG if per_request else logging.INFO, "worker: %s %s", state.value, reason)
+        if state is ClientState.CLOSED:  # by us, because the editor is leaving or the worker restarts
             return
         self._told_of_load = self._told_of_load and state in (ClientState.STARTING, ClientState.LOADING)
-        self.status.on_state(state, detail, self.client.last_status)
-        if state is ClientState.FAILED and detail:
-            self._show(detail, types.MessageType.Error)
-        self._display()
+        if state in _FAILING:
+            self._last_failure = reason or self._last_failure
+        if state is ClientState.FAILED and reason:
+            self._show(reason, types.MessageType.Error)
+        self._changed()
 
     def _on_status(self, status: Status) -> None:
-        self.status.on_status(status)
-        self._tell_of_server(status.server_problem)
-        self._display()
-
-    def _tell_of_server(self, problem: str) -> None:
-        """Reports once that the server fails. An intermittent failure appears only in the status."""
-        if self._outages.is_news(problem, time.monotonic()):
+        """Shows once that the model's server fails; the status says whenever it does."""
+        problem = status.server_problem
+        self._last_failure = problem or self._last_failure
+        kind = re.sub(r"\d+", "#", _DETAIL.split(problem)[0])
+        if problem and kind not in self._shown_kinds:
+            self._shown_kinds.add(kind)
             self._show(problem, types.MessageType.Warning)
-        if bool(problem) is not self._server_fails:
+        if bool(problem) is not bool(self._problem):
             log.warning("the model's server %s", f"fails: {problem}" if problem else "answers again")
-        self._server_fails = bool(problem)
+        self._problem = problem
+        self._changed()
 
-    def _display(self) -> None:
-        if self._shows_progress:
-            loading = self.status.state is ClientState.LOADING
-            self._progress.update(loading=loading, message=self.status.detail, fraction=self.status.progress)
+    def _changed(self) -> None:
+        now = self._now()
+        if now != self._notified:
+            self._notified = now
+            self._notify()
+        if self.shows_progress and self.state is ClientState.LOADING:
+            if self._loading is None:
+                self._loading = ProgressDisplay(self._server, "loading the model", cancellable=False)
+                self._loading.create_after(0)
+            self._loading.report(self.client.reason, int(self._progress * 100))
+        elif self._loading is not None:
+            self._loading.end()
+            self._loading = None
+
+    def _now(self) -> tuple[object, ...]:
+        """What the client is told of, when it changes."""
+        last = self.client.last_status
+        return (self.state, self.client.reason, self._progress, last and last.model, last and last.server_problem)
+
+    @property
+    def _progress(self) -> float:
+        """How much of the model is loaded, 0 to 1; 0 when it is not being loaded."""
+        last = self.client.last_status
+        return round(last.progress, 2) if last and self.state is ClientState.LOADING else 0.0
+
+
+class PartnerConnection(WorkerConnection):
+    """The connection to the partner: a separate worker, started when the partner is first asked."""
+
+    @property
+    def problem(self) -> str:
+        """Why it cannot be asked, or its last failure; empty if all is well."""
+        if invalid := problem_of(self.client.options):
+            return invalid
+        if self.state in _FAILING:
+            return self.client.reason
+        return self.client.last_status.server_problem if self.client.last_status else ""
+
+    @property
+    def name(self) -> str:
+        """Its name for users: its model if known, otherwise its address."""
+        last = self.client.last_status
+        if last is not None and last.model and not address.is_url(last.model):
+            return last.model
+        return self.client.options.server_model or self.client.options.model.partition("://")[2] or "the partner"
+
+    @property
+    def action_title(self) -> str:
+        """The kind of request it takes, as far as known: never waits for it."""
+        sees = self.client.options.partner == "chat" if self._sees_drafts is None else self._sees_drafts
+        return f"{'Refine' if sees else 'Rewrite'} with {self.name}"
+
+    def report(self) -> dict[str, Any]:
+        """The `partner` entry of the status."""
+        last = self.client.last_status
+        return {
+            "name": self.name,
+            "state": self.state.value,
+            "problem": self.problem,
+            "kind": (last.partner if last else "") or self.client.options.partner,
+            "seesDrafts": self._sees_drafts,
+            "server": self.client.options.model,
+            "log": str(self.client.paths.log),
+        }
+
+    @property
+    def _sees_drafts(self) -> bool | None:
+        """Whether it sees the text it is to improve; None if not known yet."""
+        last = self.client.last_status
+        is_known = last is not None and last.state.value in (ClientState.READY, ClientState.BUSY)
+        return last.sees_drafts if last and is_known else None

@@ -106,15 +106,14 @@ class Refining(Feature):
         hole = _hole_of(draft, snapshot.text)
         settings = self._host.settings_of(uri)
         budget = dataclasses.replace(Budget.of(settings, invoked=True), candidates=1, retries=False)
-        with partner.asked():
-            client = await partner.loaded()
-            context = await self._host.context_for(snapshot, hole.start, client.last_status)
-            if context is None:
-                raise NotRefined(GONE)
-            options = FillOptions(REFINED_STRENGTH, drafts=(draft.text,), only_whole=True)
-            result = await fill(
-                client, snapshot, [hole], budget.from_now(), options=options, context=context, marker=settings.marker
-            )
+        client = await partner.loaded()
+        context = await self._host.context_for(snapshot, hole.start, client.last_status)
+        if context is None:
+            raise NotRefined(GONE)
+        options = FillOptions(REFINED_STRENGTH, drafts=(draft.text,), only_whole=True)
+        result = await fill(
+            client, snapshot, [hole], budget.from_now(), options=options, context=context, marker=settings.marker
+        )
         most = draft.text.count(settings.marker)
         texts = ((each.texts[0], each.confidence) for each in result.candidates)
         usable = ((text, sure) for text, sure in texts if text != draft.text and text.count(settings.marker) <= most)

@@ -20,12 +20,10 @@ from lsp_server.documents.uris import path_of
 from lsp_server.fill.feature import Broadcast, Feature
 from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.lsp.editor_connection import EditorConnection
-from lsp_server.lsp.partner_connection import PartnerConnection
-from lsp_server.lsp.status_board import CHANGED
-from lsp_server.lsp.worker_connection import CLIENT_NAME, WorkerConnection
+from lsp_server.lsp.worker_connection import CLIENT_NAME, STATUS_CHANGED, PartnerConnection, WorkerConnection
 from lsp_server.session.permission import LOST, Permission
 from lsp_server.settings.file_system import FileSystem
-from lsp_server.settings.launch import edit_model_options
+from lsp_server.settings.launch import edit_model_options, partner_options, worker_options
 from lsp_server.settings.resolver import Configuration
 from lsp_server.settings.schema import PARTNER, Settings
 from lsp_server.syntax.lines import plain_line_ends
@@ -85,10 +83,11 @@ class Session:
         """The client has sent its capabilities, its start options, and the URIs of its workspace folders."""
         self.features = features
         self.configuration.start(options, folders)
-        sends_token = self.configuration.sends_token
-        self.worker.configure(self.settings, sends_token=sends_token, progress=features.progress)
+        self.worker.shows_progress = features.progress
+        self.worker.use(worker_options(self.settings, sends_token=self.configuration.sends_token))
         if self.settings.partner.url is not None and self.settings.model != PARTNER:
-            self.partner = self._connect_partner(self.settings, sends_token=self.sends_partner_token)
+            self.partner = self._connect_partner()
+            self.partner.use(partner_options(self.settings, sends_token=self.sends_partner_token))
         if options_of_edits := edit_model_options(self.settings):
             self.edit_model = WorkerClient(options_of_edits, name=CLIENT_NAME, on_state=self._tell_of_edit_model)
 
@@ -99,7 +98,7 @@ class Session:
 
     def status_report(self) -> dict[str, Any]:
         """The state of the worker and of the partner."""
-        return self.worker.status.report() | {"partner": self.partner.report() if self.partner else None}
+        return self.worker.report() | {"partner": self.partner.report() if self.partner else None}
 
     @property
     def partner_connection(self) -> WorkerConnection | None:
@@ -167,15 +166,15 @@ class Session:
         if isinstance(failure, SilentError) or self.worker.is_news_of_load():
             self.editor.show(str(failure), types.MessageType.Warning)
 
-    def _tell_status(self, _report: dict[str, Any]) -> None:
-        self.editor.notify(CHANGED, self.status_report())
-        if self.worker.status.makes_do and not self.features.plugin and is_first_time():
+    def _tell_status(self) -> None:
+        self.editor.notify(STATUS_CHANGED, self.status_report())
+        if self.worker.makes_do and not self.features.plugin and is_first_time():
             self._telling = asyncio.create_task(self._tell_of_models())
 
     async def _tell_of_models(self) -> None:
         found = await asyncio.to_thread(downloads_of_others)
-        device = self.worker.status.report()["device"] or ""
-        self.editor.show_once(self.worker.status.no_model + or_use(found, device), types.MessageType.Info)
+        device = self.worker.report()["device"] or ""
+        self.editor.show_once(self.worker.no_model + or_use(found, device), types.MessageType.Info)
 
     def _tell_of_edit_model(self, state: ClientState, detail: str) -> None:
         if state is ClientState.FAILED and detail:

@@ -155,7 +155,7 @@ class Hanging(WorkerConnection):
 async def test_a_worker_that_does_not_let_go_keeps_no_other_one() -> None:
     server = InfillServer({})
     server.session.start(ClientFeatures(), {"partner": {"url": "http://127.0.0.1:9", "kind": "chat"}})
-    server.session.worker = Hanging(server, lambda *_: None, lambda _: None)
+    server.session.worker = Hanging(server, lambda *_: None, lambda: None)
     await server.leave()
     assert server.session.partner.client.state is ClientState.CLOSED
 

@@ -7,7 +7,6 @@ from typing import Any
 from lsprotocol import types
 
 from lsp_server.lsp.editor_connection import EditorConnection
-from lsp_server.lsp.progress import LoadProgress
 from lsp_server.server import InfillServer
 from tests.lsp_server.lsp.kept_output import KeptOutput
 
@@ -59,21 +58,3 @@ async def test_completion_is_registered_only_when_that_changes() -> None:
             connected.reply(requests[-1], None)
     assert len(await connected.sent("client/registerCapability")) == 1
     assert len(await connected.sent("client/unregisterCapability")) == 1
-
-
-async def test_each_load_has_a_display_of_its_own() -> None:
-    connected = Connected()
-    load = LoadProgress(connected.server)
-    for number in range(2):
-        load.update(loading=True, message="reading", fraction=0.25)
-        await asyncio.sleep(0.01)
-        created = await connected.sent("window/workDoneProgress/create")
-        assert len(created) == number + 1
-        connected.reply(created[-1], None)
-        await asyncio.sleep(0.01)
-        load.update(loading=True, message="nearly done", fraction=0.9)
-        load.update(loading=False, message="", fraction=0)
-    shown = [message["params"] for message in await connected.sent("$/progress")]
-    kinds = [(each["value"]["kind"], each["value"].get("percentage")) for each in shown]
-    assert kinds == [("begin", 25), ("report", 90), ("end", None)] * 2
-    assert len({each["token"] for each in shown}) == 2
