@@ -9,7 +9,7 @@ from lsp_server.diagnosis.check import Check, Grade
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.links import names_of
 from lsp_server.documents.reading import BadInput, offset_at_line_col, read_named_file
-from lsp_server.inline.request import hole_for
+from lsp_server.inline.computation import hole_for
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.settings.environment import PREFIX
 from lsp_server.settings.file import NAME

@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count
 
 from msgspec.structs import replace
 
@@ -40,7 +39,6 @@ NOTHING_TO_CHANGE = "nothing to change: the model would write what is already th
 NOTHING_FITS = "the model found nothing that fits here"
 WHAT_IT_WROTE = "; what it wrote {}"
 LEFT = "{} of {} holes are left as they are: nothing that fits was found for them, or there was no time"
-_ids = count(1)
 
 
 @dataclass(frozen=True)
@@ -141,7 +139,7 @@ async def fill(
     `request_id`, which must be unique, is for `WorkerClient.amend`. The model sees no `marker` outside the holes.
     """
     request = request_for(snapshot, spans, budget, options, context, marker)
-    request = replace(request, id=request_id or str(next(_ids)), drafts=on_draft is not None)
+    request = replace(request, id=request_id, drafts=on_draft is not None)
     asking = partial(_answered, worker, snapshot, spans, budget, on_draft=on_draft, only_whole=options.only_whole)
     result = await asking(request)
     is_useless = not (result.candidates or result.late or result.stopped) and options.strength >= 1

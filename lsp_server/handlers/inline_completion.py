@@ -13,7 +13,7 @@ from inference.messages import Draft
 from lsp_server.documents.document import Document
 from lsp_server.documents.positions import first_units
 from lsp_server.fill.pipeline import Budget
-from lsp_server.inline import DraftedHole, InlineRequest, InlineResult, InlineService, OnDraft
+from lsp_server.inline import InlineRequest, InlineResult, InlineService, OnDraft, ReadDraft
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.lsp.completion_items import ghost_text
 from lsp_server.lsp.draft_notifications import DraftSender
@@ -75,9 +75,9 @@ def _draft_sender(session: Session, uri: str, token: types.ProgressToken | None)
     """Shows drafts of the running computation, until the user types something else."""
     drafts = DraftSender(session.editor.notify, kind="inline", encoding=session.features.encoding, token=token)
 
-    def send(draft: Draft, of: DraftedHole) -> None:
+    def send(draft: Draft, read: ReadDraft) -> None:
         document = session.documents.get(uri)
-        drafts.send(draft, document, lambda: of.holes(draft, document.text) if document else [])
+        drafts.send(draft, document, lambda: read(document.text) if document else [])
 
     return send
 

@@ -1,41 +1,119 @@
-"""One request to the worker for the hole at a cursor, and what the user types into that hole meanwhile."""
+"""A request for inline completions, and the computation that answers it: one request to the worker, for one hole."""
 
 import asyncio
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 
 from inference.messages import Draft
-from lsp_server.carve import DEFAULT_MARKER, Span
+from lsp_server import carve
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Snapshot
+from lsp_server.documents.positions import LineIndex
+from lsp_server.fill.drafts import DraftReader, HoleDraft
 from lsp_server.fill.feature import Asked
 from lsp_server.fill.pipeline import Budget, FillResult
 from lsp_server.inline.anchor import Anchor
-from lsp_server.inline.request import DraftedHole, InlineRequest, PendingReply, anchor_at, hole_for
-from lsp_server.inline.suggestion import Cursor, Suggestion
+from lsp_server.inline.suggestion import Cursor, GhostText, Suggestion
 
+ReadDraft = Callable[[str], list[HoleDraft]]
+"""The hole of a draft, or the rest of a partly typed one, as the current text would show it; may be empty."""
+OnDraft = Callable[[Draft, ReadDraft], None]
 _numbers = count(1)
 _LINE_END = re.compile(r"\r\n|[\r\n]")
 _PAIRS = ("()", "[]", "{}", '""', "''", "``")
 """Pairs that an editor inserts together when it closes brackets and quotes: the cursor ends up between them."""
 
 
+@dataclass(frozen=True)
+class InlineRequest:
+    """A request at a cursor. `floor` (least confidence) and `pause_s` apply to automatic requests.
+
+    `wants_empty`: ranges are empty where nothing behind the cursor is replaced.
+    """
+
+    cursor: Cursor
+    budget: Budget
+    marker: str
+    invoked: bool = False
+    floor: float = 0.0
+    pause_s: float = 0.0
+    on_draft: OnDraft | None = None
+    wants_empty: bool = False
+
+
+@dataclass(frozen=True)
+class InlineResult:
+    """What to show, best first, in a text with these lines; the document may have moved on when this is read."""
+
+    found: Sequence[tuple[Suggestion, GhostText]] = ()
+    lines: LineIndex | None = None
+    around: tuple[str, str] = ("", "")
+    """The cursor's line, before and behind the cursor."""
+
+    def __bool__(self) -> bool:
+        return bool(self.found)
+
+    @property
+    def is_a_choice(self) -> bool:
+        """Whether the user asked explicitly and has several to choose from, such as a draft and its improvement."""
+        if self.found and self.found[0][0].is_refined:
+            return True
+        return len(self.found) > 1 and all(suggestion.invoked for suggestion, _ in self.found)
+
+
+NOTHING = InlineResult()
+
+
+@dataclass(eq=False)
+class PendingReply:
+    """An open request. `cursor` follows the changes of the text; `result` may be cancelled."""
+
+    request: InlineRequest
+    cursor: int
+    result: "asyncio.Future[InlineResult]"
+    joined: bool = False
+    """Whether it waits for a computation that another request started."""
+
+    def answer(self, result: InlineResult) -> None:
+        """Answers the request, unless it already has an answer."""
+        if not self.result.done():
+            self.result.set_result(result)
+
+
+def hole_for(snapshot: Snapshot, cursor: Cursor, marker: str) -> carve.Span | None:
+    """The hole at a cursor if it is on one line, since an editor can show a fill nowhere else.
+
+    With an item selected in the editor's list, the fill extends that item and replaces the same range.
+    """
+    hole = carve.at_cursor(snapshot, cursor.offset, marker)
+    if hole is None or snapshot.lines.line_of(hole.start) != snapshot.lines.line_of(hole.end):
+        return None
+    if cursor.selected is None:
+        return hole
+    start, end, text = cursor.selected
+    if not start <= cursor.offset <= end:
+        return None
+    return replace(hole, start=start, end=max(hole.end, end), starts_with=text)
+
+
 @dataclass(eq=False)
 class Computation:
-    """`anchor` is the hole's place in the current text, `typed` the text in it before the cursor."""
+    """The fill of `hole` for `request`, whose cursor is at `cursor` of `snapshot`, and what is typed meanwhile."""
 
     snapshot: Snapshot
-    hole: Span
-    anchor: Anchor
-    budget: Budget
-    invoked: bool
-    marker: str = DEFAULT_MARKER
+    hole: carve.Span
+    request: InlineRequest
+    cursor: Cursor
     is_prefetch: bool = False
     """Whether it started ahead of any request."""
-    selected: tuple[int, int, str] | None = None
     id: str = field(default_factory=lambda: f"inline-{next(_numbers)}")
-    typed: str = ""
+    anchor: Anchor = field(init=False)
+    """The hole's place in the current text."""
+    typed: str = field(init=False)
+    """The text in it before the cursor."""
     sent_at_s: float | None = None
     """When the worker was asked, on the event loop's clock; None: not yet."""
     replies: list[PendingReply] = field(default_factory=list)
@@ -45,16 +123,10 @@ class Computation:
     """Ends it, unless another request takes it over first."""
 
     def __post_init__(self) -> None:
+        hole = self.hole
+        statement = carve.statement_start(self.snapshot, hole.start)
+        self.anchor = Anchor.of(self.snapshot.text, hole.start, hole.end, self.cursor.offset, statement)
         self.typed = self.anchor.head
-
-    @classmethod
-    def of(cls, snapshot: Snapshot, request: InlineRequest, cursor: Cursor) -> "Computation | None":
-        """The computation for `request` with the cursor at `cursor` of `snapshot`; None if there is no hole."""
-        hole = hole_for(snapshot, cursor, request.marker)
-        if hole is None:
-            return None
-        anchor = anchor_at(snapshot, hole, cursor.offset)
-        return cls(snapshot, hole, anchor, request.budget, request.invoked, request.marker, selected=cursor.selected)
 
     def follow(self, change: Change) -> bool:
         """Follows a change of the text. False: the result has become useless."""
@@ -79,21 +151,23 @@ class Computation:
 
     def answers(self, text: str, request: InlineRequest) -> bool:
         """Whether the result will also answer `request`."""
-        if request.invoked and not self.invoked:
+        if request.invoked and not self.request.invoked:
             return False
         cursor = request.cursor
-        if cursor.selected != self.selected or (self.selected and self.is_amended):
+        if cursor.selected != self.cursor.selected or (cursor.selected and self.is_amended):
             return False
         end = self.anchor.start + len(self.typed)
         return cursor.offset == end and text[self.anchor.start : end] == self.typed
 
     def suggestions(self, filled: FillResult) -> list[Suggestion]:
         """The answers as suggestions for the current text, best first, leaving out any that adds a marker."""
-        markers = max(self.anchor.original.count(self.marker), self.typed.count(self.marker))
+        marker = self.request.marker
+        invoked = self.request.invoked
+        markers = max(self.anchor.original.count(marker), self.typed.count(marker))
         return [
-            Suggestion(f"{self.id}.{number}", self.anchor, each.texts[0], self.hole, each.confidence, self.invoked)
+            Suggestion(f"{self.id}.{number}", self.anchor, each.texts[0], self.hole, each.confidence, invoked)
             for number, each in enumerate(filled.candidates)
-            if each.texts[0].count(self.marker) <= markers
+            if each.texts[0].count(marker) <= markers
         ]
 
     def asked(self, shown: Suggestion) -> Asked | None:
@@ -101,13 +175,23 @@ class Computation:
         if self.sent_at_s is None or self.is_amended or shown.computation != self.id:
             return None
         took_ms = (asyncio.get_running_loop().time() - self.sent_at_s) * 1000
-        return Asked(self.snapshot, [self.hole], [shown.text], self.budget, self.marker, took_ms)
+        return Asked(self.snapshot, [self.hole], [shown.text], self.request.budget, self.request.marker, took_ms)
 
     def show(self, draft: Draft) -> None:
         """Passes a draft to the requests that want it."""
         for reply in self.replies:
             if reply.request.on_draft is not None and not reply.result.done():
-                reply.request.on_draft(draft, DraftedHole(self.snapshot, self.hole, self.anchor, reply.cursor))
+                reply.request.on_draft(draft, partial(self.drafted, draft, reply.cursor))
+
+    def drafted(self, draft: Draft, cursor: int, text: str) -> list[HoleDraft]:
+        """The hole of `draft`, or the rest of a partly typed one, as `text` would show it at `cursor`; may be empty."""
+        found = []
+        for hole in DraftReader(self.snapshot, [self.hole]).read(draft):
+            shown = Suggestion("", self.anchor, hole.text, self.hole).at(text, Cursor(cursor))
+            if shown is not None:
+                parts = hole.part(shown.start - self.anchor.start, len(shown.text))
+                found.append(HoleDraft(shown.start, shown.end, shown.text, *parts))
+        return found
 
     def _can_pin(self, change: Change) -> bool:
         """Whether `change` appends to the typed text in a way the worker can pin."""
@@ -138,14 +222,11 @@ class Accepted:
     def prefetch(self, snapshot: Snapshot, budget: Budget) -> Computation | None:
         """The computation for what follows; `snapshot` is the document including the accepted text."""
         anchor = self.suggestion.anchor
-        marker = self.marker
-        cursor = anchor.start + len(self.text)
-        hole: Span | None
+        cursor = Cursor(anchor.start + len(self.text))
+        hole: carve.Span | None
         if self.is_whole:
-            hole = hole_for(snapshot, Cursor(cursor), marker)
+            hole = hole_for(snapshot, cursor, self.marker)
         else:
             hole = replace(self.suggestion.hole, start=anchor.start, end=anchor.end, starts_with=self.text)
-        if hole is None:
-            return None
-        after = anchor_at(snapshot, hole, cursor)
-        return Computation(snapshot, hole, after, budget, invoked=False, marker=marker, is_prefetch=True)
+        request = InlineRequest(cursor, budget, self.marker)
+        return None if hole is None else Computation(snapshot, hole, request, cursor, is_prefetch=True)

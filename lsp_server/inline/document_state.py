@@ -10,10 +10,16 @@ from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document
 from lsp_server.fill.feature import Feature, Shown
 from lsp_server.fill.pipeline import FillResult
-from lsp_server.inline.computation import Accepted, Computation
+from lsp_server.inline.computation import (
+    NOTHING,
+    Accepted,
+    Computation,
+    InlineRequest,
+    InlineResult,
+    PendingReply,
+)
 from lsp_server.inline.debounce import Debounce
 from lsp_server.inline.history import SuggestionHistory
-from lsp_server.inline.request import NOTHING, InlineRequest, InlineResult, PendingReply
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.syntax.lines import line_end, line_start
 from lsp_server.worker.failure import traceback_of
@@ -125,7 +131,8 @@ class DocumentState:
         if all(reply.result.done() for reply in computation.replies):
             log.error("an inline completion failed: %s", traceback_of(error))
         for reply in computation.replies:
-            reply.fail(error)
+            if not reply.result.done():
+                reply.result.set_exception(error)
 
     def end(self, computation: Computation) -> None:
         """Stops `computation` and answers its waiting requests with nothing."""

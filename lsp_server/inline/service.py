@@ -15,10 +15,17 @@ from lsp_server.documents.document import Snapshot
 from lsp_server.fill.feature import Feature
 from lsp_server.fill.host import Host
 from lsp_server.fill.pipeline import Budget, FillResult, fill
-from lsp_server.inline.computation import Accepted, Computation
+from lsp_server.inline.computation import (
+    NOTHING,
+    Accepted,
+    Computation,
+    InlineRequest,
+    InlineResult,
+    PendingReply,
+    hole_for,
+)
 from lsp_server.inline.debounce import Debounce
 from lsp_server.inline.document_state import DocumentState
-from lsp_server.inline.request import NOTHING, InlineRequest, InlineResult, PendingReply
 from lsp_server.inline.suggestion import Cursor, Suggestion
 from lsp_server.worker import WorkerFailure
 from lsp_server.worker.client import LATE_S
@@ -140,13 +147,12 @@ class InlineService(Feature):
     def _compute(self, state: DocumentState, reply: PendingReply, snapshot: Snapshot | None) -> None:
         """Starts a computation for a request, or answers it with nothing if there is no hole. Prefetches give way."""
         request = reply.request
-        computation = None
-        if snapshot is not None:
-            cursor = request.cursor if reply.cursor == request.cursor.offset else Cursor(reply.cursor)
-            computation = Computation.of(snapshot, request, cursor)
-        if computation is None:
+        cursor = request.cursor if reply.cursor == request.cursor.offset else Cursor(reply.cursor)
+        hole = hole_for(snapshot, cursor, request.marker) if snapshot else None
+        if snapshot is None or hole is None:
             reply.answer(NOTHING)
             return
+        computation = Computation(snapshot, hole, request, cursor)
         for each in self._states.values():
             each.end_unwanted(prefetches=True)
         pause_s = 0.0 if request.invoked else self._debounce.wait_s(request.pause_s, _now_s())
@@ -185,9 +191,9 @@ class InlineService(Feature):
             client = self._host.worker.client
             snapshot = computation.snapshot
             start = computation.hole.start
-            if computation.invoked:
-                client = await self._host.worker.loaded(computation.budget.deadline)
-            max_ms = ASKED_MS if computation.invoked else TYPING_MS
+            if computation.request.invoked:
+                client = await self._host.worker.loaded(computation.request.budget.deadline)
+            max_ms = ASKED_MS if computation.request.invoked else TYPING_MS
             gathering = self._host.context_for(snapshot, start, client.last_status, max_ms)
             context, _ = await asyncio.gather(gathering, asyncio.sleep(pause_s))
             if context is None:
@@ -197,17 +203,17 @@ class InlineService(Feature):
                 client,
                 snapshot,
                 [computation.hole],
-                computation.budget,
+                computation.request.budget,
                 request_id=computation.id,
                 on_draft=computation.show if drafts else None,
                 context=context,
-                marker=computation.marker,
+                marker=computation.request.marker,
             )
         except WorkerFailure as failure:
             level = logging.INFO if self._is_failing else logging.WARNING  # not on every keystroke
             log.log(level, "no inline completion: %s", failure)
             self._is_failing = True
-            if computation.invoked and isinstance(failure, StillLoadingError | SilentError):
+            if computation.request.invoked and isinstance(failure, StillLoadingError | SilentError):
                 self._host.tell_why(failure)  # the connection reports all others
             return FillResult([], late=False)
         self._is_failing = False

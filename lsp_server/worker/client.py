@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, NoReturn, Self, TypeVar
 
 import msgspec
@@ -32,7 +33,7 @@ from inference.messages import (
     WorkerOptions,
     WorkerState,
 )
-from lsp_server.worker.connect import STATUS_S, Attached, NotListeningError, WorkerStream, join
+from lsp_server.worker.connect import STATUS_S, NotListeningError, WorkerStream, join
 from lsp_server.worker.failure import SilentError, StillLoadingError, WorkerFailure
 from lsp_server.worker.options import resolved
 from lsp_server.worker.paths import WorkerPaths, paths_of
@@ -60,6 +61,7 @@ _HUNG = (
     "end its worker with the command infill-ls.restartWorker, or with `infill-ls worker --stop`"
 )
 _TICK_S = 0.5
+_numbers = count(1)
 _HAS_MODEL = (ClientState.READY, ClientState.BUSY)
 _T = TypeVar("_T")
 OnDraft = Callable[[Draft], None]
@@ -93,7 +95,6 @@ class WorkerAnswer:
 class _Pending:
     """A request without its final reply. `reply` is done once it is no longer wanted."""
 
-    caller_id: str
     on_draft: OnDraft | None
     reply: asyncio.Future[WorkerAnswer]
     candidates: list[Candidate] = field(default_factory=list)
@@ -102,17 +103,14 @@ class _Pending:
 
 @dataclass(eq=False)
 class _Connection:
-    """A connection to a worker, and who waits for what. Once it has a `failure`, nobody waits, and it is `closed`."""
+    """A connection to a worker, and who waits for what. Once it has a `failure`, nobody waits."""
 
     stream: WorkerStream
-    pid: int
     status: Status | None = None
     pending: dict[str, _Pending] = field(default_factory=dict)
     askers: list[asyncio.Future[Status]] = field(default_factory=list)
     failure: WorkerFailure | None = None
-    closed: asyncio.Event = field(default_factory=asyncio.Event)
     reading: asyncio.Task[None] | None = None
-    last_id: int = 0
 
     @property
     def is_retiring(self) -> bool:
@@ -127,6 +125,11 @@ class _Connection:
             self.stream.send(message)
         except ValueError as error:  # too long, or a str that is not valid Unicode
             raise WorkerFailure(ErrorCode.BAD_REQUEST, f"The request cannot be sent: {error}") from error
+
+    async def closed(self) -> None:
+        """Waits until it is closed."""
+        if self.reading is not None:
+            await asyncio.wait({self.reading})
 
     async def ask_status(self) -> Status:
         """The worker's current status. Raises WorkerFailure."""
@@ -192,17 +195,18 @@ class WorkerClient:
     @property
     def pid(self) -> int | None:
         """The process of the worker that this client is connected to."""
-        return self._connection.pid if self._connection else None
+        return self._connection.stream.pid if self._connection else None
 
     async def ask(
         self, request: Request, on_draft: OnDraft | None = None, deadline: Deadline | None = None
     ) -> WorkerAnswer:
-        """The answer to `request`, whose id may repeat. Starts the worker if needed and waits for its model.
+        """The answer to `request`, whose id is unique or empty. Starts the worker if needed and waits for its model.
 
         Cancelling this cancels the request in the worker; a start continues. Raises WorkerFailure: SilentError if the
         worker hangs, and StillLoadingError if there is no model at the deadline. With a model, raises TimeoutError a
         moment after the deadline; without a deadline, waits for as long as the worker lives.
         """
+        request = request if request.id else msgspec.structs.replace(request, id=f"request-{next(_numbers)}")
         patience_s = max((request.deadline_ms or 0) / 1000 - ANSWER_S, 0)
         return await self._while_alive(self._answer(request, on_draft), patience_s, deadline)
 
@@ -219,10 +223,8 @@ class WorkerClient:
         """Pins `text`, the user's whole text at the start of a hole, in the running request of this id, if there is
         one. Denoising continues if it agrees, and otherwise restarts from there. Raises WorkerFailure.
         """
-        if self._connection is not None:
-            for wire_id, pending in self._connection.pending.items():
-                if pending.caller_id == request_id:
-                    self._connection.send(Amend(wire_id, hole, text))
+        if self._connection is not None and request_id in self._connection.pending:
+            self._connection.send(Amend(request_id, hole, text))
 
     async def status(self, start: bool = False) -> Status | None:
         """The worker's current status; None if no worker runs and `start` is False. Raises WorkerFailure."""
@@ -250,7 +252,7 @@ class WorkerClient:
             return False
         connection = self._connection
         connection.send(Shutdown())
-        await connection.closed.wait()
+        await connection.closed()
         return True
 
     async def close(self) -> None:
@@ -262,7 +264,7 @@ class WorkerClient:
             self._end(connection, WorkerFailure(ErrorCode.STOPPED, "The connection to the worker was closed"))
             if connection.reading is not None:
                 connection.reading.cancel()
-                await asyncio.wait({connection.reading})
+            await connection.closed()
         self._announce()
 
     async def _while_alive(
@@ -293,24 +295,19 @@ class WorkerClient:
         left_s = patience_s
         while True:
             await asyncio.sleep(_TICK_S)
-            if self.state not in _HAS_MODEL:
-                await self._require_life_while_loading()
-                continue
-            left_s -= _TICK_S
-            if left_s <= 0:
+            silence = Deadline(int(LOADING_ANSWER_S * 1000))
+            if self.state in _HAS_MODEL:
+                left_s -= _TICK_S
+                if left_s > 0:
+                    continue
                 left_s = GRACE_S
-                if not await self.answers(ANSWER_S):
+                silence = Deadline(0)
+            while not await self.answers(ANSWER_S):
+                if is_stopped(self.pid) or not silence.left_s:
                     raise SilentError(self.paths, self.pid)
-                step_s = self.last_status.step_s if self.last_status else 0.0
-                if step_s > self._hung_step_s:
-                    raise WorkerFailure(ErrorCode.STOPPED, _HUNG.format(step_s))
-
-    async def _require_life_while_loading(self) -> None:
-        """Raises SilentError if the worker is stopped, or has been silent for `LOADING_ANSWER_S`."""
-        silence = Deadline(int(LOADING_ANSWER_S * 1000))
-        while not await self.answers(ANSWER_S):
-            if is_stopped(self.pid) or not silence.left_s:
-                raise SilentError(self.paths, self.pid)
+            step_s = self.last_status.step_s if self.last_status else 0.0
+            if step_s > self._hung_step_s:
+                raise WorkerFailure(ErrorCode.STOPPED, _HUNG.format(step_s))
 
     async def _require_model(self, deadline: Deadline) -> None:
         """Raises SilentError if the worker is stopped, StillLoadingError if it has no model yet."""
@@ -328,23 +325,21 @@ class WorkerClient:
             except WorkerFailure as failure:
                 if failure.code is not ErrorCode.STOPPED or connection.failure is not None:
                     raise
-                await connection.closed.wait()  # it was about to end and refused requests; the next one will not
+                await connection.closed()  # it was about to end and refused requests; the next one will not
             else:
                 self._backoff.succeeded()
                 return answer
-        raise WorkerFailure(ErrorCode.STOPPED, "The worker keeps ending before it can answer; ask again")
+        raise WorkerFailure(ErrorCode.STOPPED, "The worker keeps ending before it can answer. Try again.")
 
     async def _sent(self, connection: _Connection, request: Request, on_draft: OnDraft | None) -> WorkerAnswer:
-        connection.last_id += 1
-        wire_id = str(connection.last_id)
-        pending = _Pending(request.id, on_draft, asyncio.get_running_loop().create_future())
-        connection.send(msgspec.structs.replace(request, id=wire_id))
-        connection.pending[wire_id] = pending
+        pending = _Pending(on_draft, asyncio.get_running_loop().create_future())
+        connection.send(request)
+        connection.pending[request.id] = pending
         try:
             return await pending.reply
         except asyncio.CancelledError:
-            if wire_id in connection.pending and connection.failure is None:
-                connection.send(Cancel(wire_id))
+            if connection.pending.pop(request.id, None) and connection.failure is None:
+                connection.send(Cancel(request.id))
             raise
 
     async def _load(self) -> None:
@@ -369,7 +364,7 @@ class WorkerClient:
                 return self._connection
             if self.state is ClientState.FAILED:
                 raise WorkerFailure(ErrorCode.MODEL, self.reason)
-            await self._connection.closed.wait()
+            await self._connection.closed()
 
     async def _connect(self) -> _Connection:
         """Joins the worker or starts it. All callers share one attempt, which continues when they are cancelled."""
@@ -395,11 +390,11 @@ class WorkerClient:
             self._connecting = None
             self._announce()
 
-    def _adopt(self, attached: Attached) -> _Connection:
+    def _adopt(self, stream: WorkerStream) -> _Connection:
         if self._connection is not None:  # two tried at the same time, and the other was first
-            attached.stream.close()
+            stream.close()
             return self._connection
-        self._connection = _Connection(attached.stream, attached.welcome.pid)
+        self._connection = _Connection(stream)
         self._connection.reading = asyncio.create_task(self._read(self._connection), name="worker-client")
         return self._connection
 
@@ -411,7 +406,7 @@ class WorkerClient:
             is_loading = connection.status is not None and connection.status.state is WorkerState.LOADING
             loading = "while it loaded its model; it may be too large for this machine's memory"
             when = loading if is_loading else "in mid-request"
-            message = f"The worker (process {connection.pid}) ended {when}"
+            message = f"The worker (process {connection.stream.pid}) ended {when}"
             self._end(connection, WorkerFailure(ErrorCode.STOPPED, message))
         except ValueError as error:
             message = f"The worker sent an invalid message: {error}"
@@ -425,23 +420,21 @@ class WorkerClient:
             return
         if isinstance(message, Failed) and not message.id:
             raise WorkerFailure(message.code, message.message)
-        wire_id = getattr(message, "id", "")
-        pending = connection.pending.get(wire_id)
+        pending = connection.pending.get(getattr(message, "id", ""))
         if pending is None:
             return
         match message:
             case Draft():
                 _show_draft(pending, message)
             case Candidate():
-                pending.candidates.append(msgspec.structs.replace(message, id=pending.caller_id))
+                pending.candidates.append(message)
             case NextEdits(edits=edits):
                 pending.edits = edits
             case Done():
-                del connection.pending[wire_id]
-                done = msgspec.structs.replace(message, id=pending.caller_id)
-                _settle(pending.reply, WorkerAnswer(tuple(pending.candidates), done, pending.edits))
+                del connection.pending[message.id]
+                _settle(pending.reply, WorkerAnswer(tuple(pending.candidates), message, pending.edits))
             case Failed(code=code, message=words):
-                del connection.pending[wire_id]
+                del connection.pending[message.id]
                 _settle(pending.reply, WorkerFailure(code, words))
 
     def _take_status(self, connection: _Connection, status: Status) -> None:
@@ -465,7 +458,6 @@ class WorkerClient:
             _settle(asker, failure)
         connection.pending.clear()
         connection.askers.clear()
-        connection.closed.set()
         status = connection.status
         if status is not None and status.state is WorkerState.FAILED:
             self._backoff.failed(status.detail, ErrorCode.MODEL, MODEL_FAILURES)
@@ -488,7 +480,7 @@ class WorkerClient:
 def _show_draft(pending: _Pending, draft: Draft) -> None:
     if pending.on_draft and not pending.reply.done():
         try:
-            pending.on_draft(msgspec.structs.replace(draft, id=pending.caller_id))
+            pending.on_draft(draft)
         except Exception:
             log.exception("a draft could not be shown")  # the caller's fault; the others still get their replies
 

@@ -44,13 +44,17 @@ class ForeignListenerError(NotListeningError):
     """Something listens there and answers, but not as a worker of this release. str() says what to do."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class WorkerStream:
-    """An open connection to a worker. `token` is the secret that the worker expects; empty on a Unix socket."""
+    """An open connection to a worker. `token` is the secret that the worker expects; empty on a Unix socket. The
+    worker's process and release are known after the handshake.
+    """
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     token: str = ""
+    pid: int = 0
+    release: str = ""
 
     def send(self, message: ClientMessage) -> None:
         """Queues a message. Raises ValueError if it is too long or holds text that is not Unicode."""
@@ -84,15 +88,7 @@ async def _connect_tcp(path: Path) -> WorkerStream:
     return WorkerStream(reader, writer, str(endpoint["token"]))
 
 
-@dataclass(frozen=True)
-class Attached:
-    """A connection after the handshake."""
-
-    stream: WorkerStream
-    welcome: Welcome
-
-
-async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) -> Attached:
+async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) -> WorkerStream:
     """Joins the worker at `paths` as `name`. Raises NotListeningError if there is none, ForeignListenerError if there
     is something else, SilentError if it does not answer within `limit_s`, and another WorkerFailure if it refuses or
     the folder is unsafe.
@@ -102,30 +98,28 @@ async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) ->
     stream = await connect(paths.socket)
     try:
         async with asyncio.timeout(limit_s):
-            return Attached(stream, await _greet(stream, name))
-    except TimeoutError:  # also an OSError, so it comes first
+            await _greet(stream, name)
+    except BaseException as error:
         stream.close()
-        raise SilentError(paths) from None
-    except ValueError as error:
-        stream.close()
-        said = f"what listens at {paths.socket} does not answer as a worker of this release"
-        raise ForeignListenerError(f"{said}; end it, or remove that file, and ask again") from error
-    except (OSError, EOFError) as error:
-        stream.close()
-        raise NotListeningError(f"what listens at {paths.socket} has ended") from error
-    except BaseException:
-        stream.close()
+        if isinstance(error, TimeoutError):  # also an OSError, so it comes first
+            raise SilentError(paths) from None
+        if isinstance(error, ValueError):
+            said = f"what listens at {paths.socket} does not answer as a worker of this release"
+            raise ForeignListenerError(f"{said}; end it, or remove that file, and try again") from error
+        if isinstance(error, OSError | EOFError):
+            raise NotListeningError(f"what listens at {paths.socket} has ended") from error
         raise
+    return stream
 
 
-async def join(paths: WorkerPaths, name: str, limit_s: float) -> Attached:
+async def join(paths: WorkerPaths, name: str, limit_s: float) -> WorkerStream:
     """Joins the worker of `paths`, even if it must first recreate its socket. Raises as `rejoin`."""
     with suppress(NotListeningError):
         return await attach(paths, name, limit_s)
     return await rejoin(paths, name, limit_s)
 
 
-async def rejoin(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) -> Attached:
+async def rejoin(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) -> WorkerStream:
     """Joins a running worker once it listens again, since its socket was deleted. Raises as `attach`: NotListeningError
     if there is no such process, SilentError if it does not come back within `RETURN_S`.
     """
@@ -139,11 +133,12 @@ async def rejoin(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) ->
     raise NotListeningError(f"no worker listens at {paths.socket}")
 
 
-async def _greet(stream: WorkerStream, name: str) -> Welcome:
+async def _greet(stream: WorkerStream, name: str) -> None:
     stream.send(Hello(client=name, token=stream.token))
     match await stream.receive():
-        case Welcome(protocol=messages.PROTOCOL_VERSION) as welcome:
-            return welcome
+        case Welcome(protocol=messages.PROTOCOL_VERSION, pid=pid, version=version):
+            stream.pid = pid
+            stream.release = version
         case Failed(code=code, message=message):
             raise WorkerFailure(code, message)
         case _:

@@ -38,11 +38,6 @@ class WorkerPaths:
     @property
     def errors(self) -> Path:
         """The worker's stderr: why it could not start, or where it crashed."""
-        return self.log.with_suffix(".err")
-
-    @property
-    def spare_errors(self) -> Path:
-        """The fallback for that if no log can be written."""
         return self.socket.with_suffix(".err")
 
 

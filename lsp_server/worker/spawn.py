@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 
 from inference.messages import ErrorCode, WorkerOptions
 from inference.private import why_not_private
-from lsp_server.worker.connect import Attached, ForeignListenerError, NotListeningError, attach, rejoin
+from lsp_server.worker.connect import ForeignListenerError, NotListeningError, WorkerStream, attach, rejoin
 from lsp_server.worker.failure import SilentError, WorkerFailure
 from lsp_server.worker.options import problem_of, resolved
 from lsp_server.worker.paths import WorkerPaths
@@ -28,7 +28,7 @@ _EXIT_TAKEN = 3
 """The exit status of a worker that found another one running."""
 
 
-async def attach_or_start(paths: WorkerPaths, options: WorkerOptions, name: str) -> Attached:
+async def attach_or_start(paths: WorkerPaths, options: WorkerOptions, name: str) -> WorkerStream:
     """Joins the worker of `options` at `paths`, starting it if there is none. Raises WorkerFailure."""
     try:
         async with asyncio.timeout(START_S):
@@ -40,7 +40,7 @@ async def attach_or_start(paths: WorkerPaths, options: WorkerOptions, name: str)
         raise WorkerFailure(ErrorCode.STOPPED, message) from None
 
 
-async def _attach_or_start(paths: WorkerPaths, options: WorkerOptions, name: str) -> Attached:
+async def _attach_or_start(paths: WorkerPaths, options: WorkerOptions, name: str) -> WorkerStream:
     require_folders(paths)
     lock = FileLock(paths.starting, mode=0o600, thread_local=False)
     while True:
@@ -50,48 +50,37 @@ async def _attach_or_start(paths: WorkerPaths, options: WorkerOptions, name: str
             with lock.acquire(blocking=False):
                 with suppress(NotListeningError):  # another client may have started it in between
                     return await attach(paths, name)
-                with suppress(NotListeningError):
-                    return await _rejoin_unless_it_hangs(paths, name)
+                try:
+                    return await rejoin(paths, name)
+                except NotListeningError:
+                    pass
+                except SilentError as silent:  # one that hangs is replaced
+                    if is_stopped(silent.pid):
+                        raise
                 return await _start(paths, options, name)
         except (Timeout, NotListeningError):
             await asyncio.sleep(_POLL_S)
 
 
-async def _rejoin_unless_it_hangs(paths: WorkerPaths, name: str) -> Attached:
-    """Joins a worker whose socket was deleted. Raises SilentError if it is stopped, NotListeningError if it hangs."""
-    try:
-        return await rejoin(paths, name)
-    except SilentError as silent:
-        if is_stopped(silent.pid):
-            raise
-        raise NotListeningError(str(silent)) from silent
-
-
-async def _start(paths: WorkerPaths, options: WorkerOptions, name: str) -> Attached:
+async def _start(paths: WorkerPaths, options: WorkerOptions, name: str) -> WorkerStream:
     """Starts a worker and joins it, or a running one. Raises WorkerFailure, or NotListeningError if that has ended."""
     process = launch(paths, options)
     while True:
+        status = process.poll()
         try:
             return await attach(paths, name)
-        except (NotListeningError, SilentError):  # a new one may be silent while it loads torch from a cold disk
-            status = process.poll()
+        except ForeignListenerError as error:
+            if status == _EXIT_TAKEN:
+                raise WorkerFailure(ErrorCode.STOPPED, str(error)) from error
+        except (NotListeningError, SilentError):
+            pass  # a new one may be silent while it loads torch from a cold disk
         if is_stopped(process.pid):
             raise SilentError(paths, process.pid)
         if status == _EXIT_TAKEN:
-            return await _joined_other(paths, name)
+            return await rejoin(paths, name)
         if status is not None:
             raise WorkerFailure(ErrorCode.STOPPED, f"The worker could not start: {_last_words(paths)}")
         await asyncio.sleep(_POLL_S)
-
-
-async def _joined_other(paths: WorkerPaths, name: str) -> Attached:
-    """Joins the worker that has the socket. Raises as `rejoin`; WorkerFailure if it is of another release."""
-    try:
-        return await attach(paths, name)
-    except ForeignListenerError as error:
-        raise WorkerFailure(ErrorCode.STOPPED, str(error)) from error
-    except NotListeningError:
-        return await rejoin(paths, name)
 
 
 def command(paths: WorkerPaths, options: WorkerOptions) -> list[str]:
@@ -118,7 +107,7 @@ def arguments(paths: WorkerPaths, options: WorkerOptions) -> list[str]:
 def launch(paths: WorkerPaths, options: WorkerOptions) -> "subprocess.Popen[bytes]":
     """Starts a worker that outlives this process. Raises WorkerFailure if that is impossible."""
     try:
-        with _errors_of(paths) as errors:
+        with _open_errors(paths) as errors:
             process = subprocess.Popen(
                 command(paths, options),
                 stdin=subprocess.DEVNULL,
@@ -137,8 +126,6 @@ def launch(paths: WorkerPaths, options: WorkerOptions) -> "subprocess.Popen[byte
     return process
 
 
-_REGULAR: int = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-"""Follows no link, and does not wait for the reader of a pipe."""
 _DETACHED: int = getattr(subprocess, "DETACHED_PROCESS", 0) | getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 
 
@@ -155,22 +142,16 @@ def require_folders(paths: WorkerPaths) -> None:
         paths.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def _errors_of(paths: WorkerPaths) -> BinaryIO:
-    """Opens an empty file for a new worker's stderr: beside its log, else beside its socket. Raises OSError."""
-    with suppress(OSError):  # a folder may have this name
-        paths.spare_errors.unlink(missing_ok=True)
-    for file in (paths.errors, paths.spare_errors):
-        with suppress(OSError):
-            return os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _REGULAR, 0o600), "wb")
+def _open_errors(paths: WorkerPaths) -> BinaryIO:
+    """An empty file for a new worker's stderr."""
+    with suppress(OSError):
+        return os.fdopen(os.open(paths.errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
     return open(os.devnull, "wb")  # noqa: PTH123 - the disk may be full: drop the output
 
 
 def _last_words(paths: WorkerPaths) -> str:
     """The last line that a process wrote to stderr, which names the problem."""
-    for file in (paths.spare_errors, paths.errors):
-        with suppress(OSError):
-            if file.is_fifo():
-                continue
-            lines = file.read_text(errors="replace").strip().splitlines()
-            return lines[-1][:500] if lines else f"no error output; see {file}"
-    return f"no error output; see {paths.errors}"
+    with suppress(OSError):
+        if lines := paths.errors.read_text(errors="replace").strip().splitlines():
+            return lines[-1][:500]
+    return f"no error output; see {paths.log}"

@@ -47,8 +47,8 @@ async def survey(name: str) -> Survey:
 
 async def _ask(paths: WorkerPaths, name: str) -> RunningWorker | SilentError | None:
     try:
-        attached = await join(paths, name, STATUS_S)
-        with closing(attached.stream) as stream:
+        stream = await join(paths, name, STATUS_S)
+        with closing(stream):
             async with asyncio.timeout(STATUS_S):
                 while not isinstance(status := await stream.receive(), Status):
                     pass
@@ -58,4 +58,4 @@ async def _ask(paths: WorkerPaths, name: str) -> RunningWorker | SilentError | N
         return SilentError(paths)
     except (NotListeningError, WorkerFailure, OSError, EOFError, ValueError):
         return None
-    return RunningWorker(paths, attached.welcome.version, msgspec.structs.replace(status, clients=status.clients - 1))
+    return RunningWorker(paths, stream.release, msgspec.structs.replace(status, clients=status.clients - 1))

@@ -5,8 +5,10 @@ from lsp_server import carve
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.drafts import DraftProgress, DraftReader, HoleDraft
-from lsp_server.inline import DraftedHole
-from lsp_server.inline.anchor import Anchor
+from lsp_server.fill.pipeline import Budget
+from lsp_server.inline import InlineRequest
+from lsp_server.inline.computation import Computation
+from lsp_server.inline.suggestion import Cursor
 
 
 def at_cursor(text: str) -> tuple[Snapshot, carve.Span]:
@@ -48,18 +50,25 @@ def test_a_hole_with_nothing_fit_yet_is_left_out() -> None:
     assert read(snapshot, span, "a", "\u200b") == []
 
 
+def typed_into(snapshot: Snapshot, span: carve.Span, change: Change) -> Computation:
+    request = InlineRequest(Cursor(span.start), Budget(1, 1000, None), carve.DEFAULT_MARKER)
+    computation = Computation(snapshot, span, request, request.cursor)
+    computation.anchor, _ = computation.anchor.after(change)
+    return computation
+
+
 def test_of_a_hole_that_is_partly_typed_the_rest_is_shown() -> None:
     snapshot, span = at_cursor("def f():‸\n")
     pieces = ("\n    re", "turn", " 1")
     change = Change(span.start, "", "\n    r")
-    moved = Anchor.of(snapshot.text, span.start, span.end, span.start).after(change)
     text = change.applied(snapshot.text)
-    drafted = DraftedHole(snapshot, span, moved[0], text.index("r\n") + 1)
-    (shown,) = drafted.holes(draft(*pieces), text)
+    computation = typed_into(snapshot, span, change)
+    cursor = text.index("r\n") + 1
+    (shown,) = computation.drafted(draft(*pieces), cursor, text)
     assert (shown.start, shown.end) == (9, 14), "what is typed of its last line is replaced"
     assert (shown.text, shown.pieces) == ("    return 1", ("    re", "turn", " 1"))
     assert shown.confidences == read(snapshot, span, *pieces)[0].confidences
-    assert drafted.holes(draft(*pieces), text.replace("r\n", "x\n")) == []
+    assert computation.drafted(draft(*pieces), cursor, text.replace("r\n", "x\n")) == []
 
 
 def test_pieces_match_what_is_shown_between_braces() -> None:
@@ -67,9 +76,8 @@ def test_pieces_match_what_is_shown_between_braces() -> None:
     snapshot = Document("file:///a.js", "javascript", 1, text).snapshot()
     span = carve.at_cursor(snapshot, text.index("}"))
     change = Change(text.index("}"), "", "\n\n")
-    moved = Anchor.of(text, span.start, span.end, text.index("}")).after(change)
-    drafted = DraftedHole(snapshot, span, moved[0], text.index("}") + 1)
-    (shown,) = drafted.holes(draft("\n  ", "one", "();\n"), change.applied(text))
+    computation = typed_into(snapshot, span, change)
+    (shown,) = computation.drafted(draft("\n  ", "one", "();\n"), text.index("}") + 1, change.applied(text))
     assert (shown.text, shown.pieces) == ("  one();", ("  ", "one", "();"))
 
 

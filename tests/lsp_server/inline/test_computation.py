@@ -7,8 +7,7 @@ from lsp_server import carve
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import Budget, FillResult
-from lsp_server.inline.computation import Computation
-from lsp_server.inline.request import anchor_at
+from lsp_server.inline.computation import Computation, InlineRequest
 from lsp_server.inline.suggestion import Cursor
 
 CURSOR = "‸"
@@ -19,8 +18,8 @@ def computation_at(marked: str, *, sent: bool = True) -> Computation:
     snapshot = Document("file:///a.py", "python", 1, text).snapshot()
     hole = carve.at_cursor(snapshot, cursor)
     sent_at_s = 0.0 if sent else None
-    anchor = anchor_at(snapshot, hole, cursor)
-    return Computation(snapshot, hole, anchor, Budget(1, 1000, None), invoked=False, sent_at_s=sent_at_s)
+    request = InlineRequest(Cursor(cursor), Budget(1, 1000, None), carve.DEFAULT_MARKER)
+    return Computation(snapshot, hole, request, request.cursor, sent_at_s=sent_at_s)
 
 
 def types(computation: Computation, *keys: str) -> bool:

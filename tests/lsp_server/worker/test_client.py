@@ -69,7 +69,6 @@ async def test_where_no_log_can_be_written_fills_go_on(monkeypatch: pytest.Monke
         options = WorkerOptions()
         assert paths_of(options).log.is_relative_to(tmp_path / "state")
         paths_of(options).folder.mkdir(mode=0o700)
-        paths_of(options).spare_errors.mkdir()
         async with WorkerClient(options, name="tests") as client:
             assert (await client.ask(fill())).candidates
         for worker in (await survey("tests")).running:
@@ -78,12 +77,6 @@ async def test_where_no_log_can_be_written_fills_go_on(monkeypatch: pytest.Monke
         async with WorkerClient(WorkerOptions("embedded", device="nowhere"), name="tests") as client:
             with pytest.raises(WorkerFailure, match="nowhere"):
                 await client.ask(fill())
-
-
-async def test_equal_ids_at_once_are_no_trouble(resident: WorkerPaths) -> None:
-    async with WorkerClient(WorkerOptions(), name="tests") as client:
-        answers = await asyncio.gather(*(client.ask(fill("same")) for _ in range(5)))
-    assert [answer.done.id for answer in answers] == ["same"] * 5
 
 
 async def test_cancelling_the_task_stops_the_worker(resident: WorkerPaths) -> None:
