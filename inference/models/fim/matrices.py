@@ -40,9 +40,6 @@ class Packed:
         return self.weight[numbers].float() * self.scales[numbers].float()[..., None]
 
 
-_BITS_7 = 63
-"""Activations are multiplied as integers of at most this size: AVX2 adds pairs of their products in 16 bits."""
-_BITS_14 = 2 * _BITS_7
 _LEAST = 1e-30
 
 
@@ -50,30 +47,54 @@ class Dynamic:
     """Packed weights multiplied by fbgemm, which torch holds for x86.
 
     Each row of the activations is quantised by its own largest value (dynamic quantisation per token), so its products
-    are the same, bit for bit, alone or among any others. `fine`: in 14 bits, as a high and a low row of 7 bits.
+    are the same, bit for bit, alone or among any others. `groups`: each of so many parts of a row by its own largest
+    value, where activations have 7 bits. `fine`: with twice the bits, as a high and a low row.
     """
 
-    def __init__(self, packed: Packed, *, fine: bool = False) -> None:
+    def __init__(self, packed: Packed, *, fine: bool = False, groups: int = 1) -> None:
         """Keeps its own copy of the weights, whose rows cannot be read."""
         self.shape, self._fine = packed.shape, fine
-        self._weight = _prepacked(packed)
+        parts = groups if largest_activation() < _STRONGEST else 1
+        self._weights = [_prepacked(part.contiguous(), packed.scales) for part in packed.weight.chunk(parts, 1)]
 
     def __call__(self, rows: Tensor) -> Tensor:
         """(M, I) float32 -> (M, O) float32."""
-        largest = rows.abs().amax(1, keepdim=True).clamp_(min=_LEAST)  # (M, 1)
-        if not self._fine:
-            return self._product(rows / largest, 1 / _BITS_7).mul_(largest)
-        scaled = rows * (_BITS_7 / largest)
-        high = scaled.round()
-        made, low = self._product(torch.cat([high, (scaled - high).mul_(_BITS_14)]), 1.0).chunk(2)
-        return made.add_(low, alpha=1 / _BITS_14).mul_(largest / _BITS_7)
+        first, *others = zip(rows.chunk(len(self._weights), 1), self._weights, strict=True)
+        made = self._product(*first)
+        for part, weight in others:
+            made += self._product(part, weight)
+        return made
 
-    def _product(self, rows: Tensor, step: float) -> Tensor:
-        """Of rows rounded to multiples of `step`; at most `_BITS_7` of them."""
-        found: Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
-            rows, step, _BITS_7 + 1, self._weight
-        )
-        return found
+    def _product(self, rows: Tensor, weight: torch.ScriptObject) -> Tensor:
+        """Of a group of the columns."""
+        most = largest_activation()
+        largest = torch.linalg.vector_norm(rows, torch.inf, 1, keepdim=True).clamp_(min=_LEAST)  # (M, 1)
+        if not self._fine:
+            return _integer_product(rows / largest, 1 / most, most, weight).mul_(largest)
+        scaled = rows * (most / largest)
+        high = scaled.round()
+        both = torch.cat([high, (scaled - high).mul_(2 * most)])
+        made, low = _integer_product(both, 1.0, most, weight).chunk(2)
+        return made.add_(low, alpha=0.5 / most).mul_(largest / most)
+
+
+def _integer_product(rows: Tensor, step: float, most: int, weight: torch.ScriptObject) -> Tensor:
+    """Of rows rounded to multiples of `step`, at most `most` of them."""
+    found: Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(rows, step, most + 1, weight)
+    return found
+
+
+@cache
+def largest_activation() -> int:
+    """The largest integer that an activation is rounded to: 8 bits with the sign, where they multiply without overflow.
+
+    Without VNNI, fbgemm adds pairs of products in 16 bits: 7 bits.
+    """
+    wide, strongest = 64, int(_STRONGEST)
+    weight = _prepacked(torch.full((wide, wide), strongest, dtype=torch.int8), torch.ones(wide))
+    wanted = float(wide * strongest * strongest)
+    found = [_integer_product(torch.full((rows, wide), _STRONGEST), 1.0, strongest, weight) for rows in (1, wide)]
+    return strongest if all(bool((each == wanted).all()) for each in found) else strongest // 2
 
 
 _NEAR_WEIGHTS = 1 << 21
@@ -135,14 +156,14 @@ def has_dynamic() -> bool:
     return "fbgemm" in torch.backends.quantized.supported_engines and able.get("avx2") is True
 
 
-def _prepacked(packed: Packed) -> torch.ScriptObject:
+def _prepacked(weight: Tensor, scales: Tensor) -> torch.ScriptObject:
     engine = torch.backends.quantized.engine
     torch.backends.quantized.engine = "fbgemm"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch 2.13 announces another package for quantised tensors
-            zeros = torch.zeros(len(packed.scales), dtype=torch.long)
-            whole = torch._make_per_channel_quantized_tensor(packed.weight, packed.scales.double(), zeros, 0)
+            zeros = torch.zeros(len(scales), dtype=torch.long)
+            whole = torch._make_per_channel_quantized_tensor(weight, scales.double(), zeros, 0)
             return torch.ops.quantized.linear_prepack(whole, None)  # type: ignore[no-any-return]
     finally:
         torch.backends.quantized.engine = engine

@@ -19,6 +19,7 @@ _EMBEDDING, _HEAD = "model.embed_tokens.weight", "lm_head.weight"
 _LOADED_AT, _LAYERS_DONE_AT = 0.1, 0.7
 _SAME = 0.1
 """Conversions pack a tied matrix twice, more finely as the head: the two then differ by less than this share."""
+_DOWN_GROUPS = 4
 
 _Rows = Iterator[tuple[int, Tensor]]
 
@@ -72,13 +73,13 @@ class WeightReader:
         return FastLayer(
             norm=read("input_layernorm.weight"),
             queries_keys_values=self._multiplied(
-                self._made((heads.shape[0], heads.shape[1]), iter([(0, heads)]), prefix + "self_attn")
+                self._made((heads.shape[0], heads.shape[1]), iter([(0, heads)]), prefix + "self_attn"), fine=True
             ),
             bias=fused("bias"),
             out=self._multiplied(self._stored(prefix + "self_attn.o_proj.weight")),
             mlp_norm=read("post_attention_layernorm.weight"),
             gate_up=self._multiplied(self._stored(prefix + "mlp.gate_proj.weight", prefix + "mlp.up_proj.weight")),
-            down=self._multiplied(self._stored(prefix + "mlp.down_proj.weight"), fine=True),
+            down=self._multiplied(self._stored(prefix + "mlp.down_proj.weight"), groups=_DOWN_GROUPS),
         )
 
     def _tensor(self, name: str) -> Tensor:
@@ -98,15 +99,18 @@ class WeightReader:
             yield from ((above + first, block) for first, block in self._weights.rows(name, self._shapes[name]))
             above += self._shapes[name][0]
 
-    def _multiplied(self, weight: Plain | Packed, *, fine: bool = False) -> Matrix:
-        """`fine` in front of `down`, where single activations are some twenty times as large as most, and in the head.
+    def _multiplied(self, weight: Plain | Packed, *, fine: bool = False, groups: int = 1) -> Matrix:
+        """`fine` in front of the heads and for the vocabulary, `groups` in front of `down`, where single activations
+        are some twenty times as large as most.
 
-        With the 0.5B on 60 held-out holes, 7 bits everywhere else move the predictions by .019 nats (KL divergence from
-        float32 activations), in front of `down` too by .064.
+        With the 0.5B on 24 held-out files this moves the predictions by .016 nats (KL divergence from float32
+        activations; 7 bits), or .006 (8 bits); without groups by .024, without either by .031.
         """
         if isinstance(weight, Plain):
             return weight
-        return Dynamic(weight, fine=fine) if self._unpacking is None else WeightOnly(weight, self._unpacking)
+        if self._unpacking is None:
+            return Dynamic(weight, fine=fine, groups=groups)
+        return WeightOnly(weight, self._unpacking)
 
     def _made(self, shape: tuple[int, int], blocks: _Rows, name: str) -> Plain | Packed:
         if not self._is_packed:

@@ -31,19 +31,29 @@ def error(found: torch.Tensor, packed: Packed, rows: torch.Tensor) -> float:
     return float(((found.double() - wanted).abs().amax(1) / wanted.abs().amax(1).clamp(min=1e-60)).max())
 
 
-@pytest.mark.parametrize(("fine", "most"), [(False, 0.05), (True, 5e-4)])
-def test_a_row_has_the_same_products_alone_and_among_others(packed: Packed, fine: bool, most: float) -> None:
+@pytest.mark.parametrize(("fine", "groups", "most"), [(False, 1, 0.05), (False, 4, 0.05), (True, 1, 5e-4)])
+def test_a_row_has_the_same_products_alone_and_among_others(
+    packed: Packed, fine: bool, groups: int, most: float
+) -> None:
     if not matrices.has_dynamic():
         pytest.skip("this processor has no such products")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        matrix = Dynamic(packed, fine=fine)
+        matrix = Dynamic(packed, fine=fine, groups=groups)
         rows = rows_of(301)
         together = matrix(rows)
         assert error(together, packed, rows) < most
         assert not together[1].any()
         for first, count in ((0, 1), (1, 1), (2, 1), (3, 1), (299, 1), (0, 2), (17, 3), (0, 17), (5, 64)):
             assert torch.equal(matrix(rows[first : first + count]), together[first : first + count])
+
+
+def test_products_of_the_largest_values_do_not_overflow() -> None:
+    if not matrices.has_dynamic():
+        pytest.skip("this processor has no such products")
+    packed = Packed(*packed_rows(torch.ones(HIGH, WIDE)))
+    for rows in (torch.ones(1, WIDE), -torch.ones(70, WIDE)):
+        assert error(Dynamic(packed)(rows), packed, rows) < 1e-6
 
 
 def test_other_processors_have_the_same_products_in_few_rows_and_nearly_in_many(packed: Packed) -> None:
