@@ -158,7 +158,7 @@ def test_finding_a_checkpoint_loads_no_library_that_computes() -> None:
 def test_the_roots_hold_entry_points_and_what_both_share() -> None:
     roots = {package: {file.stem for file in (ROOT / package).glob("*.py")} - {"__init__"} for package in PACKAGES}
     assert roots["lsp_server"] <= {"cli", "server"}
-    assert roots["inference"] <= {"messages", "private", "worker"}
+    assert roots["inference"] <= {"messages", "worker"}
 
 
 def test_what_contributing_names_exists() -> None:

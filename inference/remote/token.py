@@ -11,7 +11,7 @@ from pathlib import Path
 import platformdirs
 
 from inference.models.family import ModelError
-from inference.private import why_shared
+from inference.remote.private import why_shared
 from inference.remote.address import MODEL, ServerRole
 
 _LONGEST = 4096

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 from inference.messages import WorkerOptions
-from inference.private import why_not_private
+from inference.remote.private import why_not_private
 from lsp_server.diagnosis.check import Check, Grade
 from lsp_server.diagnosis.probe import REINSTALL, Tell, probed
 from lsp_server.diagnosis.server import examine_server

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from inference.private import why_not_private
+from inference.remote.private import why_not_private
 from lsp_server.usage.records import STATE_VARIABLE, Key, Pair
 
 KEPT_DAYS = 365

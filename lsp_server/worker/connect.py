@@ -22,7 +22,7 @@ from inference.messages import (
     decode_worker_message,
     frame,
 )
-from inference.private import why_not_private
+from inference.remote.private import why_not_private
 from lsp_server.worker.failure import SilentError, WorkerFailure
 from lsp_server.worker.paths import WorkerPaths
 from lsp_server.worker.processes import is_stopped, pid_of

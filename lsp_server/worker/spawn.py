@@ -12,7 +12,7 @@ from filelock import FileLock, Timeout
 from msgspec.structs import asdict
 
 from inference.messages import ErrorCode, WorkerOptions
-from inference.private import why_not_private
+from inference.remote.private import why_not_private
 from lsp_server.worker.connect import ForeignListenerError, NotListeningError, WorkerStream, attach, rejoin
 from lsp_server.worker.failure import SilentError, WorkerFailure
 from lsp_server.worker.options import problem_of, resolved

@@ -1,4 +1,4 @@
-"""Neovim with only the README's lines, and every plugin's obligations in it."""
+"""Neovim without the plugin, with `minimal.lua` alone, and every plugin's obligations in it."""
 
 from pathlib import Path
 
@@ -12,11 +12,12 @@ SNIPPET = PLUGIN / "minimal.lua"
 REQUEST = "textDocument/inlineCompletion"
 
 
-def test_the_readme_shows_the_snippet_that_is_tested_here() -> None:
-    assert f"```lua\n{SNIPPET.read_text()}```" in (ROOT / "README.md").read_text()
+def test_the_readme_starts_the_plugin_as_its_own_readme_does() -> None:
+    lines = (PLUGIN / "README.md").read_text().split("```lua\n")[1].split("```")[0]
+    assert f"```lua\n{lines}```" in (ROOT / "README.md").read_text()
 
 
-def test_lines_of_the_readme_give_ghost_text(start_neovim: StartNeovim) -> None:
+def test_minimal_lines_give_ghost_text_without_the_plugin(start_neovim: StartNeovim) -> None:
     neovim = start_neovim(LINE, SNIPPET).attached()
     takes_a_suggestion(neovim)
     assert neovim.messages == ""

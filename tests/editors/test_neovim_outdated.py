@@ -1,4 +1,4 @@
-"""A suggestion that the text no longer agrees with, in Neovim: with the plugin, and with the README's lines alone."""
+"""A suggestion that the text no longer agrees with, in Neovim: with the plugin, and with `minimal.lua` alone."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -227,7 +227,7 @@ def test_any_changed_byte_loads_or_is_a_clear_error(file: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("kind", ["eos", "padding", "fim_mid"])
-def test_a_token_outside_the_vocabulary_is_refused_before_loading(file: Path, tmp_path: Path, kind: str) -> None:
+def test_a_token_outside_the_vocabulary_is_refused_early(file: Path, tmp_path: Path, kind: str) -> None:
     content, name = bytearray(file.read_bytes()), f"tokenizer.ggml.{kind}_token_id".encode()
     at = content.index(name) + len(name) + 4
     content[at : at + 4] = struct.pack("<I", 4_000_000_000)

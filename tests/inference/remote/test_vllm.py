@@ -40,7 +40,7 @@ def canvas(body: dict[str, Any], token: int, named: dict[str, float] | None = No
 # --- Fills ---
 
 
-async def test_holes_are_filled_together_and_the_same_seed_asks_the_same(server: CanvasServer) -> None:
+async def test_holes_are_filled_together_the_same_with_a_seed(server: CanvasServer) -> None:
     parts = (Text(BEFORE), Hole(single_line=True), Text("\n\n\ndef f(a):\n    "), Hole(max_tokens=8), Text("\n"))
     async with infiller_at(server.url) as infiller:
         assert infiller.facts()["model"] == "infill" and infiller.facts()["device"] in server.url
@@ -94,7 +94,7 @@ async def test_rework_keeps_as_much_as_its_strength_says(server: CanvasServer) -
     assert pins[0] > pins[1], "some of its tokens are noise, and some are not"
 
 
-async def test_what_is_typed_is_pinned_before_and_after_the_server_is_asked(server: CanvasServer) -> None:
+async def test_typed_text_is_pinned_before_and_after_the_server_asks(server: CanvasServer) -> None:
     async with infiller_at(server.url) as infiller:
         for typed_early in (True, False):
             server.hold.clear()

@@ -76,7 +76,7 @@ def order_of(works: Sequence[EngineWork], count: int, *, slow: str = "") -> str:
     return order
 
 
-def test_requests_share_time_and_an_automatic_one_gets_eight_turns() -> None:
+def test_requests_share_time_an_automatic_one_gets_8_turns() -> None:
     assert order_of([work("1"), work("2"), work("3")], 3) == "321", "the newest first"
     order = order_of([work("s"), work("f")], 40, slow="s")
     assert order.count("f") == 3 * order.count("s"), "time, not steps"
@@ -219,7 +219,7 @@ async def served() -> AsyncIterator[tuple[PartnerServer, Asker]]:
                 await asker.queue.close()
 
 
-async def test_a_document_with_fewer_requests_is_next_and_a_cancelled_one_aborted() -> None:
+async def test_a_document_with_fewer_requests_is_next() -> None:
     async with served() as (server, asker):
         jobs = [asker.ask(f"{number}", "greedy") for number in range(MAX_RUNNING)]
         asker.ask("modest", "modest", segments=(Text("modest = "), Hole(), Text("\n")))

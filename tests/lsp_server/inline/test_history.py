@@ -195,7 +195,7 @@ def test_a_slip_corrected_in_one_message_is_no_undo(texts: list[str]) -> None:
     assert user.shown() == ["x = [foo]\n"]
 
 
-def test_what_is_undone_in_several_changes_of_one_message_is_undone() -> None:
+def test_an_undo_in_several_changes_of_one_message_counts() -> None:
     user = TypingUser.at(HERE)
     user.type("word")
     user.at_once(["wo", ""], before="word")

@@ -49,7 +49,7 @@ def test_each_file_above_a_document_counts_and_secrets_add_up(tmp_path: Path) ->
     assert configuration.at(deep / "m.py").secret_globs == ("x.py",)
 
 
-def test_files_above_and_outside_the_folders_count_as_for_the_commands(tmp_path: Path) -> None:
+def test_files_above_the_folders_count_as_for_the_commands(tmp_path: Path) -> None:
     """The editor may have opened a part of a repository, or a file alone."""
     repository = folder(tmp_path, "repository", 'secretGlobs = ["x.py"]\n')
     (repository / ".git").mkdir()

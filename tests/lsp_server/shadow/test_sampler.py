@@ -100,6 +100,6 @@ def test_a_name_shows_neither_path_nor_control_characters(options: WorkerOptions
     assert model_name(options) == name
 
 
-def test_similarity_ignores_space_around_and_is_quick_for_long_texts() -> None:
+def test_similarity_ignores_outer_space_and_long_texts_are_quick() -> None:
     assert similarity(" a\n", "a") == 1.0
     assert 0 < similarity("one two three " * 1000, "one two tree " * 1000) < 1

@@ -32,7 +32,7 @@ def test_brackets_in_strings_and_comments_are_not_found(language_id: str, text: 
         *(("shellscript", "echo $# # args", 8), ("html", "<!-- a -->", -1), ("klingon", "# a", -1)),
     ],
 )
-def test_a_line_comment_at_ends_at_the_first_mark_outside_strings(language_id: str, text: str, start: int) -> None:
+def test_a_line_comment_starts_at_a_mark_outside_strings(language_id: str, text: str, start: int) -> None:
     assert comment_at_end(text, table_of(language_id)) == start
 
 

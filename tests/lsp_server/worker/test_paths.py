@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from inference.models import catalogue, downloads
-from inference.private import why_not_private
+from inference.remote.private import why_not_private
 from lsp_server.worker import WorkerFailure, WorkerOptions
 from lsp_server.worker.options import problem_of, resolved
 from lsp_server.worker.paths import FOLDER_VARIABLE, MAX_SOCKET_PATH_BYTES, paths_of, socket_folders

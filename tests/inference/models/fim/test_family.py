@@ -197,7 +197,7 @@ def test_passes_are_timed_where_they_write_and_where_they_read(family: FillInMid
     assert engine.prompt_token_ms > 0
 
 
-def test_all_formats_are_measured_where_the_products_of_x86_are_missing() -> None:
+def test_without_products_of_x86_all_formats_are_measured() -> None:
     found = formats.measured(dynamic=False)
     assert {*found.formats} == {"8bit", "bfloat16", "float32"}
     assert found.unpacked in ("bfloat16", "float32")
@@ -228,7 +228,7 @@ def test_a_machine_is_measured_once_and_that_is_kept(tmp_path: Path, monkeypatch
     formats.speed.cache_clear()
 
 
-def test_ghost_text_takes_longer_with_more_weights_and_at_a_new_place() -> None:
+def test_more_weights_and_a_new_place_take_ghost_text_longer() -> None:
     small, large = formats.ghost_time(5e8, 4e8, 20e9), formats.ghost_time(15e8, 13e8, 20e9)
     assert 0 < small.next_key_s < small.new_place_s < large.new_place_s
     assert formats.ghost_time(5e8, 4e8, 1e9).next_key_s > 12 * 0.5, "each pass reads each weight"

@@ -56,7 +56,7 @@ def test_products_of_the_largest_values_do_not_overflow() -> None:
         assert error(Dynamic(packed)(rows), packed, rows) < 1e-6
 
 
-def test_other_processors_have_the_same_products_in_few_rows_and_nearly_in_many(packed: Packed) -> None:
+def test_other_processors_have_the_same_products_in_few_rows(packed: Packed) -> None:
     rows = rows_of(40)
     for dtype in (torch.bfloat16, torch.float32):
         matrix = WeightOnly(packed, Unpacking(dtype, FEW))

@@ -240,7 +240,7 @@ async def test_a_server_that_takes_little_is_sent_no_more_than_that(context_toke
             assert shown == [context_tokens > 4096 and kind != "suffix", kind != "suffix"]
 
 
-async def test_a_server_that_refuses_so_much_is_sent_less_and_a_hopeless_one_the_usual_again() -> None:
+async def test_a_server_that_refuses_so_much_is_sent_less() -> None:
     async with partner_server(kinds=("fim",)) as server, partner_at(server.url) as partner:
         server.most_characters = 1
         with pytest.raises(ServerError, match="context length"):

@@ -16,7 +16,7 @@ async def final(client: RawClient) -> tuple[list[Candidate], Done | Failed]:
     return found, message
 
 
-async def test_a_worker_says_where_text_goes_answers_and_ends_when_told(start_worker: StartWorker) -> None:
+async def test_a_worker_says_where_text_goes_and_ends_when_told(start_worker: StartWorker) -> None:
     async with partner_server(kinds=("chat",)) as server:
         process = start_worker("--model", f"{server.url}/v1/", "--partner", "auto")
         client = await process.connect()
