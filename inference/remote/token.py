@@ -11,8 +11,8 @@ from pathlib import Path
 import platformdirs
 
 from inference.models.family import ModelError
-from inference.remote.private import why_shared
 from inference.remote.address import MODEL, ServerRole
+from inference.remote.private import why_shared
 
 _LONGEST = 4096
 
