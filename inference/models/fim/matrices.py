@@ -18,9 +18,10 @@ class Plain:
         self.weight = weight
         self.shape = (weight.shape[0], weight.shape[1])
 
-    def __call__(self, rows: Tensor) -> Tensor:
-        """(M, I) float32 -> (M, O), in the dtype of the computation."""
-        return functional.linear(rows.to(self.weight.dtype), self.weight)
+    def __call__(self, rows: Tensor, plus: Tensor | None = None) -> Tensor:
+        """(M, I) float32 -> (M, O), in the dtype of the computation; with `plus` added, in the wider of both."""
+        product = functional.linear(rows.to(self.weight.dtype), self.weight)
+        return product if plus is None else plus + product
 
     def rows(self, numbers: Tensor) -> Tensor:
         """(n,) -> these rows of the matrix, float32 (n, I)."""
@@ -57,25 +58,27 @@ class Dynamic:
         parts = groups if largest_activation() < _STRONGEST else 1
         self._weights = [_prepacked(part.contiguous(), packed.scales) for part in packed.weight.chunk(parts, 1)]
 
-    def __call__(self, rows: Tensor) -> Tensor:
-        """(M, I) float32 -> (M, O) float32."""
-        first, *others = zip(rows.chunk(len(self._weights), 1), self._weights, strict=True)
-        made = self._product(*first)
-        for part, weight in others:
-            made += self._product(part, weight)
-        return made
+    def __call__(self, rows: Tensor, plus: Tensor | None = None) -> Tensor:
+        """(M, I) float32 -> (M, O) float32, with `plus` added."""
+        parts = rows.chunk(len(self._weights), 1) if len(self._weights) > 1 else (rows,)
+        for part, weight in zip(parts, self._weights, strict=True):
+            product, scale = self._product(part, weight)
+            plus = product.mul_(scale) if plus is None else torch.addcmul(plus, product, scale)
+        assert plus is not None
+        return plus
 
-    def _product(self, rows: Tensor, weight: torch.ScriptObject) -> Tensor:
-        """Of a group of the columns."""
+    def _product(self, rows: Tensor, weight: torch.ScriptObject) -> tuple[Tensor, Tensor]:
+        """Of a group of the columns: (M, O), and the factor of each row, (M, 1)."""
         most = largest_activation()
-        largest = torch.linalg.vector_norm(rows, torch.inf, 1, keepdim=True).clamp_(min=_LEAST)  # (M, 1)
+        largest = rows.abs().amax(1, keepdim=True).clamp_(min=_LEAST)
         if not self._fine:
-            return _integer_product(rows / largest, 1 / most, most, weight).mul_(largest)
-        scaled = rows * (most / largest)
+            return _integer_product(rows / largest, 1 / most, most, weight), largest
+        scale = largest.div_(most)
+        scaled = rows / scale
         high = scaled.round()
-        both = torch.cat([high, (scaled - high).mul_(2 * most)])
+        both = torch.cat([high, scaled.sub_(high).mul_(2 * most)])
         made, low = _integer_product(both, 1.0, most, weight).chunk(2)
-        return made.add_(low, alpha=0.5 / most).mul_(largest / most)
+        return made.add_(low, alpha=0.5 / most), scale
 
 
 def _integer_product(rows: Tensor, step: float, most: int, weight: torch.ScriptObject) -> Tensor:
@@ -130,8 +133,12 @@ class WeightOnly:
         self.packed, self._unpacking = packed, unpacking
         self.shape = packed.shape
 
-    def __call__(self, rows: Tensor) -> Tensor:
-        """(M, I) float32 -> (M, O)."""
+    def __call__(self, rows: Tensor, plus: Tensor | None = None) -> Tensor:
+        """(M, I) float32 -> (M, O), with `plus` added."""
+        product = self._product(rows)
+        return product if plus is None else plus + product
+
+    def _product(self, rows: Tensor) -> Tensor:
         weight, scales = self.packed.weight, self.packed.scales
         if len(rows) <= self._unpacking.few:
             return torch._weight_int8pack_mm(rows.bfloat16(), weight, scales)

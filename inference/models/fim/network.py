@@ -76,10 +76,10 @@ class Network:
             queries, keys, values = self._queries_and_seen(layer, normed, turns, rows, number, (count, width))
             if wanted == 0 and number + 1 == len(self.layers):
                 break  # these rows' results are unused, and later rows read only keys and values
-            hidden = hidden + layer.out(self._mixed(queries, (keys, values), mask, (count, width)))
+            hidden = layer.out(self._mixed(queries, (keys, values), mask, (count, width)), hidden)
             normed = functional.rms_norm(hidden, layer.norm.shape, layer.mlp_norm, self.config.rms_norm_eps)
             gate, up = layer.gate_up(normed).chunk(2, -1)
-            hidden = hidden + layer.down(functional.silu(gate) * up)
+            hidden = layer.down(functional.silu(gate).mul_(up), hidden)
         rows.length = end
         if wanted == 0:
             return hidden.new_empty(count, 0, hidden.shape[1])
@@ -91,7 +91,7 @@ class Network:
     ) -> tuple[Tensor, Tensor, Tensor]:
         """(B * n, d) -> queries (B, n, H, D), and keys and values (B, G, T, D) including those of these rows."""
         heads, keys = self.config.num_attention_heads, self.config.num_key_value_heads
-        made = (layer.queries_keys_values(normed) + layer.bias).view(*size, heads + 2 * keys, -1)
+        made = layer.queries_keys_values(normed, layer.bias).view(*size, heads + 2 * keys, -1)
         pairs = torch.view_as_complex(made[:, :, : heads + keys].view(*size, heads + keys, -1, 2))
         turned = torch.view_as_real(pairs * turns).flatten(-2)  # (B, n, H + G, D)
         return turned[:, :, :heads], *rows.append(number, turned[:, :, heads:], made[:, :, heads + keys :])

@@ -41,11 +41,13 @@ def test_a_row_has_the_same_products_alone_and_among_others(
         warnings.simplefilter("error")
         matrix = Dynamic(packed, fine=fine, groups=groups)
         rows = rows_of(301)
-        together = matrix(rows)
+        together, added = matrix(rows), torch.randn(301, HIGH)
         assert error(together, packed, rows) < most
         assert not together[1].any()
         for first, count in ((0, 1), (1, 1), (2, 1), (3, 1), (299, 1), (0, 2), (17, 3), (0, 17), (5, 64)):
             assert torch.equal(matrix(rows[first : first + count]), together[first : first + count])
+            few = matrix(rows[first : first + count], added[first : first + count])
+            assert torch.equal(few, matrix(rows, added)[first : first + count])
 
 
 def test_products_of_the_largest_values_do_not_overflow() -> None:
