@@ -24,7 +24,7 @@ from inference.bench import infilling_tasks
 from inference.bench.infilling_tasks import InfillingTask, TaskError
 from inference.bench.llama_server import LlamaServer
 from inference.engine import Engine
-from inference.messages import Candidate, Done, Hole, InfillRequest, Text
+from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Text
 from inference.models import registry
 from inference.models.family import MiddleFamily, ModelError
 from inference.serving.faults import release_memory
@@ -138,17 +138,20 @@ def _shown(times: Times) -> dict[str, float]:
 
 
 def _of_engine(engine: Engine, task: InfillingTask, times: Times) -> None:
+    """As in llama.cpp's timings, the pass that reads the prompt's end yields the first token."""
     for typed in (0, _TYPED):
         before = task.parts.before + task.parts.solution[:typed]
         parts = (Text(before), Hole(single_line=True, max_tokens=_MOST_TOKENS), Text(task.parts.after))
-        began, written = time.perf_counter(), 0
-        for event in engine.infill(InfillRequest("passes", parts, seed=1)):
-            if isinstance(event, Candidate):
+        began, written, read_s = time.perf_counter(), 0, 0.0
+        for event in engine.infill(InfillRequest("passes", parts, seed=1, drafts=True)):
+            if isinstance(event, Draft):
+                read_s = read_s or time.perf_counter() - began
+            elif isinstance(event, Candidate):
                 written = written or event.tokens
             elif isinstance(event, Done):
                 seconds, stats = time.perf_counter() - began, event.stats
                 read = stats.prefix_tokens - stats.reused_tokens
-                _add(times, seconds, (read, stats.encode_ms), (written + 1, 1000 * seconds - stats.encode_ms), typed)
+                _add(times, seconds, (read, 1000 * read_s), (written, 1000 * (seconds - read_s)), typed)
 
 
 def _of_server(server: str, task: InfillingTask, times: Times) -> None:

@@ -1,6 +1,7 @@
 """A prompt read in pieces, and the text the model writes behind it."""
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
 import torch
@@ -19,25 +20,37 @@ OnPass = Callable[[int, float], None]
 
 
 class PromptContext:
-    """A `Context`: the rows of a prompt, except the last token's, which is fed with the tokens that follow."""
+    """A `Context`: the rows of a prompt. Its last piece is read in the pass that writes the first token."""
 
     def __init__(
         self, network: Network, prompts: Prompts, ids: Sequence[int], on_pass: OnPass, *, ahead: bool = False
     ) -> None:
+        """`ahead`: nothing will be written behind it, so all is read but the last token."""
         self._network, self._prompts, self._on_pass = network, prompts, on_pass
-        self._before, self._last = list(ids[:-1]), list(ids[-1:])
-        self._prompt: Prompt | None = prompts.take(self._before, ahead=ahead)
+        self._ids = list(ids)
+        self._prompt: Prompt | None = prompts.take(ids[:-1], ahead=ahead)
         self.reused_tokens = len(self._prompt.ids)
+        unread = len(self._ids) - 1 - self.reused_tokens
+        self._last_piece = 0 if ahead else min(unread, (unread - 1) % PIECE_TOKENS + 1)
         self._writer: PromptContinuation | None = None
 
     def encode(self) -> Iterator[int]:
-        """See `Context`. Leaves the last token to the first request."""
+        """See `Context`. Leaves the last piece and the last token to the first request."""
+        return self._read(len(self._ids) - 1 - self._last_piece)
+
+    def _read(self, end: int) -> Iterator[int]:
         prompt = self._open
-        while (done := len(prompt.ids)) < len(self._before):
-            piece = self._before[done : done + PIECE_TOKENS]
+        while (done := len(prompt.ids)) < end:
+            piece = self._ids[done : min(end, done + PIECE_TOKENS)]
             _pass(self._network, torch.tensor([piece], device=self._network.device), prompt.rows, 0, self._on_pass)
             prompt.ids += piece
-            yield len(self._before) - len(prompt.ids)
+            yield end - len(prompt.ids)
+
+    def _read_all(self) -> int:
+        """Reads all but the last token; how many tokens that are."""
+        end = len(self._ids) - 1
+        deque(self._read(end), maxlen=0)
+        return max(0, end)
 
     def predict(
         self, ids: Tensor, rows: Tensor, *, valid: Tensor | None = None, feedback: Tensor | None = None
@@ -52,14 +65,15 @@ class PromptContext:
     @torch.inference_mode()
     def log_probabilities(self, continuations: Sequence[Sequence[int]]) -> list[Tensor]:
         """See `Context`. One pass for each."""
-        return [self._scored([*self._last, *ids]) for ids in continuations]
+        return [self._scored(ids) for ids in continuations]
 
-    def _scored(self, ids: list[int]) -> Tensor:
-        if len(ids) < 2:
+    def _scored(self, ids: Sequence[int]) -> Tensor:
+        before = self._read_all()
+        fed = torch.tensor([[*self._ids[before:], *ids]], device=self._network.device)
+        if fed.shape[1] < 2:
             return torch.empty(0, device=self._network.device)
-        rows = self._open.rows.copied(len(self._before), len(self._before) + len(ids))
-        fed = torch.tensor([ids], device=self._network.device)
-        hidden, found = self._network.forward(fed[:, :-1], rows, len(ids) - 1)[0], []
+        rows = self._open.rows.copied(before, before + fed.shape[1])
+        hidden, found = self._network.forward(fed[:, :-1], rows, fed.shape[1] - 1)[0], []
         for first in range(0, len(hidden), _SCORED_TOKENS):
             chances = self._network.logits(hidden[first : first + _SCORED_TOKENS]).log_softmax(-1)
             found.append(chances.gather(1, fed[0, first + 1 : first + 1 + len(chances), None])[:, 0])
@@ -67,13 +81,15 @@ class PromptContext:
 
     def continuation(self, count: int, room_tokens: int) -> "PromptContinuation":
         """See `Context`. Later contexts know the output of a single one; a second one works on a copy."""
-        prompt, length = self._open, len(self._before) + 1 + room_tokens
+        prompt, length = self._open, len(self._ids) + room_tokens
         if count == 1 and self._writer is None:
             prompt.rows.reserve(length)
-            self._writer = PromptContinuation(self._network, prompt.rows, self._last, self._on_pass, prompt)
+            pending = self._ids[len(prompt.ids) :]
+            self._writer = PromptContinuation(self._network, prompt.rows, pending, self._on_pass, prompt)
             return self._writer
-        rows = prompt.rows.copied(len(self._before), length, count)
-        return PromptContinuation(self._network, rows, self._last * count, self._on_pass)
+        before = self._read_all()
+        rows = prompt.rows.copied(before, length, count)
+        return PromptContinuation(self._network, rows, self._ids[before:] * count, self._on_pass)
 
     def close(self) -> None:
         if self._prompt is not None:
@@ -98,7 +114,7 @@ class PromptContinuation:
 
     @torch.inference_mode()
     def feed(self, ids: Tensor) -> Tensor:
-        return self._fed(ids, all_rows=False)[:, -1]
+        return self._fed(ids, 1)[:, -1]
 
     @torch.inference_mode()
     def feed_rows(self, ids: Tensor) -> Tensor:
@@ -109,7 +125,7 @@ class PromptContinuation:
         rows. Attention still rounds differently there. Where that is coarse, as in bfloat16, two nearly equally likely
         tokens may change places.
         """
-        return self._fed(ids, all_rows=True)
+        return self._fed(ids, ids.shape[1] + (self._pending.shape[1] > 0))
 
     def trim(self, count: int) -> None:
         self._rows.length -= count
@@ -119,11 +135,11 @@ class PromptContinuation:
     def keep(self, parents: Tensor) -> None:
         self._rows.keep(parents, self._first)
 
-    def _fed(self, ids: Tensor, *, all_rows: bool) -> Tensor:
+    def _fed(self, ids: Tensor, wanted: int) -> Tensor:
         fed = torch.cat([self._pending, ids.to(self._pending.device)], 1)
         self._pending = self._pending[:, :0]
         self._rows.reserve(self._rows.length + fed.shape[1])
-        logits = _pass(self._network, fed, self._rows, fed.shape[1] if all_rows else 1, self._on_pass)
+        logits = _pass(self._network, fed, self._rows, wanted, self._on_pass)
         if self._prompt is not None:
             self._prompt.ids += fed[0].tolist()
         return logits
