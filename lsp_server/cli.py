@@ -25,7 +25,8 @@ _COMMANDS = {
 _FORWARDED = {"bench": "measure: `infill-ls bench latency --help`"}
 
 
-EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
+EXIT_FAILED = 1
+EXIT_INTERRUPTED = 130
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 

@@ -71,7 +71,8 @@ class Method:
             params = read_raw(f"params for {method}", params, self.params)
         if self.otherwise is None:
             return self.handler(session, params)
-        handle, otherwise = partial(self.handler, session, params), self.otherwise
+        handle = partial(self.handler, session, params)
+        otherwise = self.otherwise
         return session.with_document(params.text_document.uri, handle, lambda _: otherwise(), parsed=self.parsed)
 
 
@@ -120,7 +121,8 @@ def _add_features(session: Session) -> None:
     session.broadcast.add(InlineService(session))
     session.broadcast.add(ListService(session))
     propose = partial(next_edit_model.propose, session)
-    home_of, is_on = session.notebooks.home_of, session.follows_edits
+    home_of = session.notebooks.home_of
+    is_on = session.follows_edits
     session.broadcast.add(NextEditService(session.documents, home_of, is_on, session.broadcast, propose))
     session.broadcast.add(ledger)
 

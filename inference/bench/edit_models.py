@@ -185,14 +185,16 @@ class Player:
 
     def play(self, scenario: Scenario, cursor: int) -> str:
         """The text once no offer comes."""
-        uri, text = self._begun(scenario, cursor), scenario.text
+        uri = self._begun(scenario, cursor)
+        text = scenario.text
         for _ in range(_MOST_OFFERS):
             place = {"textDocument": {"uri": uri}, "position": position_of(text, cursor)}
             found = self._editor.ask("textDocument/copilotInlineEdit", place)["edits"]
             if not found:
                 break
             start, end = (offset_of(text, found[0]["range"][side]) for side in ("start", "end"))
-            text, cursor = text[:start] + found[0]["text"] + text[end:], start + len(found[0]["text"])
+            text = text[:start] + found[0]["text"] + text[end:]
+            cursor = start + len(found[0]["text"])
             self._become(uri, text, found[0]["range"], found[0]["text"])
             words = {name: found[0]["command"][name] for name in ("command", "arguments")}
             self._editor.ask("workspace/executeCommand", words)
@@ -204,9 +206,11 @@ class Player:
     def _begun(self, scenario: Scenario, cursor: int) -> str:
         """The URI of the scenario's file, with its history behind it; other files' changes are made in those."""
         uri, text = f"{_ROOT}/{scenario.path}", scenario.text
-        here, beside = list[tuple[int, str, str]](), list[Change]()
+        here = list[tuple[int, str, str]]()
+        beside = list[Change]()
         for change in reversed(scenario.history):
-            old, new = change.old.removesuffix("\n"), change.new.removesuffix("\n")
+            old = change.old.removesuffix("\n")
+            new = change.new.removesuffix("\n")
             if new and new in text:
                 places = (match.start() for match in re.finditer(re.escape(new), text))
                 start = min(places, key=lambda at: abs(at - cursor))
@@ -247,14 +251,16 @@ def delta_chrf(before: str, after: str, wanted: str) -> float:
     """F2 of the character n-grams (1 to 6) that a change adds and removes, against those of the wanted change."""
     precisions, recalls = [], []
     for n in range(1, 7):
-        made, needed = _changes(before, after, n), _changes(before, wanted, n)
+        made = _changes(before, after, n)
+        needed = _changes(before, wanted, n)
         if needed:
             common = (made & needed).total()
             precisions.append(common / made.total() if made else 0.0)
             recalls.append(common / needed.total())
     if not recalls:
         return float(after == before)
-    precision, recall = statistics.fmean(precisions), statistics.fmean(recalls)
+    precision = statistics.fmean(precisions)
+    recall = statistics.fmean(recalls)
     return 5 * precision * recall / (4 * precision + recall) if precision + recall else 0.0
 
 

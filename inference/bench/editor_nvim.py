@@ -33,7 +33,9 @@ def name_{0}(first, second):
 '''
 _KEYS = "tf"
 """First letters of names in each function: either begins a word, and the model does not expect one of the two."""
-_HEIGHT, _LINE, _COLUMN = _FUNCTION.count("\n"), 6, len("    return ")
+_HEIGHT = _FUNCTION.count("\n")
+_LINE = 6
+_COLUMN = len("    return ")
 _STAGES = {"key", "asked", "answered", "painted"}
 _ENDED = re.compile(r"^(\S+ \S+?),(\d+) .*a request ended after (\d+) ms", re.MULTILINE)
 _OLDEST = (0, 12)

@@ -26,7 +26,8 @@ from inference.engine.canvas.plan import Planner
 from inference.messages import Candidate, Done, Hole, HoleKind, InfillRequest, Text
 from inference.models.family import ModelError
 
-AUTO, ORACLE = "auto", "oracle"
+AUTO = "auto"
+ORACLE = "oracle"
 Task = TypeVar("Task")
 
 

@@ -14,7 +14,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from inference.bench.infilling_tasks import InfillingTask, MeasuredFill, llama_fill
 from inference.models.fim_tokens import TABLE
 
-_LINE_TOKENS, _LINES_TOKENS = 64, 128
+_LINE_TOKENS = 64
+_LINES_TOKENS = 128
 _TIMEOUT_S = 600
 
 

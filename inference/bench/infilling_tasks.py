@@ -195,7 +195,8 @@ def _distance(one: str, other: str) -> int:
     """The Levenshtein distance: the fewest insertions, deletions and replacements from one text to the other."""
     row = list(range(len(other) + 1))
     for number, character in enumerate(one, 1):
-        above, row[0] = row[0], number
+        above = row[0]
+        row[0] = number
         for column, wanted in enumerate(other, 1):
             above, row[column] = row[column], min(row[column] + 1, row[column - 1] + 1, above + (character != wanted))
     return row[-1]

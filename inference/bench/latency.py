@@ -33,7 +33,8 @@ from inference.models.properties import Properties, SamplerSettings
 _PREFIXES = (1024, 8192)
 _FLOOR_CANVAS = 256
 STEPS = 8
-LINE_TOKENS, SUFFIX_TOKENS = 8, 16
+LINE_TOKENS = 8
+SUFFIX_TOKENS = 16
 _NEVER_STOP = {"stability": 1, "confidence": 1e-30}
 RELEASED_TEXT_CONFIG: dict[str, Any] = {
     "vocab_size": 262_144,

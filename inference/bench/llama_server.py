@@ -42,7 +42,8 @@ class LlamaServer:
         self, program: Path, model: str, log: Path, *, threads: int, name: str = "model", slots: int = 1
     ) -> None:
         """`program`: llama-server, or a Python. `model`: a GGUF file, served as `name`. `log`: where it writes."""
-        self.log, self._began = log, time.perf_counter()
+        self.log = log
+        self._began = time.perf_counter()
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]

@@ -60,7 +60,9 @@ class ServerOffers:
     """`Offers` of the product: a language server over stdio, asked as an editor asks it."""
 
     def __init__(self, editor: ScriptedEditor) -> None:
-        self._editor, self._number, self._version = editor, 0, 0
+        self._editor = editor
+        self._number = 0
+        self._version = 0
         self._uri = self._text = ""
         self._case: EditCase | None = None
         self._command: dict[str, Any] | None = None
@@ -85,7 +87,10 @@ class ServerOffers:
         """Opens a case's file in its state before the first change."""
         if self._case:
             self._editor.tell("textDocument/didClose", {"textDocument": {"uri": self._uri}})
-        self._case, self._number, self._version, self._text = case, self._number + 1, 1, case.text
+        self._case = case
+        self._number = self._number + 1
+        self._version = 1
+        self._text = case.text
         self._uri = f"file:///project/{self._number}/{case.path}"
         document = {"uri": self._uri, "languageId": case.language, "version": 1, "text": case.text}
         self._editor.tell("textDocument/didOpen", {"textDocument": document})
@@ -162,7 +167,8 @@ def play(offers: Offers, case: EditCase) -> CaseResult:
         result.offers.append(is_exact(result.text, after, case.finished))
         if case.is_quiet or not result.offers[-1]:
             break
-        result.text, cursor = after, edit.start + len(edit.text)
+        result.text = after
+        cursor = edit.start + len(edit.text)
     return result
 
 
@@ -170,7 +176,8 @@ def figures(results: Sequence[CaseResult]) -> dict[str, Any]:
     """Shares are 0 to 1. `exact` is of all offers in cases that need edits, `places` the share of needed places."""
     edits = [one for one in results if not one.case.is_quiet]
     quiet = [one for one in results if one.case.is_quiet]
-    offered, needed = sum(len(one.offers) for one in edits), sum(one.needed for one in edits)
+    offered = sum(len(one.offers) for one in edits)
+    needed = sum(one.needed for one in edits)
     exact = sum(sum(one.offers) for one in edits)
     firsts = [one.first_ms for one in results if one.first_ms is not None]
     asked = [ms for one in results for ms in one.asked_ms]

@@ -69,7 +69,8 @@ def apply(text: str, changes: Sequence[LineChange]) -> str:
 
 def changes(old: str, new: str) -> list[LineChange]:
     """All changes from one text to another, in order."""
-    before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    before = old.splitlines(keepends=True)
+    after = new.splitlines(keepends=True)
     found = SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
     return [
         LineChange(first, "".join(before[first:end]), "".join(after[start:stop]))
@@ -107,7 +108,8 @@ def is_exact(before: str, after: str, finished: str) -> bool:
     first, end = _changed_lines(before, after)
     lines = after.splitlines(keepends=True)
     start, stop = (len(_TOKEN.findall("".join(lines[:number]))) for number in (first, end))
-    tokens, wanted = _TOKEN.findall(after), _TOKEN.findall(finished)
+    tokens = _TOKEN.findall(after)
+    wanted = _TOKEN.findall(finished)
     left = SequenceMatcher(None, tokens, wanted, autojunk=False).get_opcodes()
     touched = (i < stop and j > start if i < j else start < i < stop for tag, i, j, _, _ in left if tag != "equal")
     return not any(touched) and _distance(after, finished) < _distance(before, finished)
@@ -115,13 +117,15 @@ def is_exact(before: str, after: str, finished: str) -> bool:
 
 def _changed_lines(before: str, after: str) -> tuple[int, int]:
     """The first line of `after` that is not in `before`, and the line after the last one."""
-    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    old = before.splitlines(keepends=True)
+    new = after.splitlines(keepends=True)
     first, same = common_ends(old, new)
     return first, len(new) - same
 
 
 def _distance(one: str, other: str) -> int:
     """How many tokens of two texts have no partner."""
-    a, b = _TOKEN.findall(one), _TOKEN.findall(other)
+    a = _TOKEN.findall(one)
+    b = _TOKEN.findall(other)
     same = sum(block.size for block in SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks())
     return len(a) + len(b) - 2 * same

@@ -29,7 +29,8 @@ from inference.models import registry
 from inference.models.family import MiddleFamily, ModelError
 from inference.serving.faults import release_memory
 
-_TYPED, _MOST_TOKENS = 2, 32
+_TYPED = 2
+_MOST_TOKENS = 32
 _ROWS = (1, 2, 4, 8, 16, 64, 256)
 _BANDWIDTH_BYTES = 1 << 29
 _TIMEOUT_S = 120
@@ -90,7 +91,8 @@ def argument_parser() -> argparse.ArgumentParser:
 def measured(engine: Engine, tasks: Sequence[InfillingTask], peers: Sequence[LlamaServer]) -> dict[str, Any]:
     """Fills the lines; returns the cost here and on the servers, which may still be starting."""
     loads_s = [peer.wait() for peer in peers]
-    ours, theirs = defaultdict[str, float](float), [defaultdict[str, float](float) for _ in peers]
+    ours = defaultdict[str, float](float)
+    theirs = [defaultdict[str, float](float) for _ in peers]
     for task in tasks:
         _of_engine(engine, task, ours)
         for peer, times in zip(peers, theirs, strict=True):
@@ -142,7 +144,9 @@ def _of_engine(engine: Engine, task: InfillingTask, times: Times) -> None:
     for typed in (0, _TYPED):
         before = task.parts.before + task.parts.solution[:typed]
         parts = (Text(before), Hole(single_line=True, max_tokens=_MOST_TOKENS), Text(task.parts.after))
-        began, written, read_s = time.perf_counter(), 0, 0.0
+        began = time.perf_counter()
+        written = 0
+        read_s = 0.0
         for event in engine.infill(InfillRequest("passes", parts, seed=1, drafts=True)):
             if isinstance(event, Draft):
                 read_s = read_s or time.perf_counter() - began

@@ -23,7 +23,10 @@ ANSWER = "choose_{}(first, [second, total], default=first)"
 class EchoEngine:
     """Fills holes without a model, and finds no next edits."""
 
-    device, dtype, context_tokens, note = "none", "none", 0, ""
+    device = "none"
+    dtype = "none"
+    context_tokens = 0
+    note = ""
 
     def __init__(self, model: str) -> None:
         self.model = model

@@ -71,7 +71,8 @@ class Checkpoint:
 
     def check_token_ids(self) -> None:
         """Raises ModelError if one of the files names a token that the vocabulary does not have."""
-        size, own = self._vocabulary_size, self.folder / "infill.json"
+        size = self._vocabulary_size
+        own = self.folder / "infill.json"
         prefix = "" if self._described is self.config else "text_config."
         named: dict[str, Any] = {f"{prefix}{key}": self._described.get(key) for key in _TOKEN_IDS}
         if self.gguf:
@@ -90,7 +91,8 @@ class Checkpoint:
         """The tokenizer that a file gave. Raises ModelError if it does not fit the model."""
         if not re.search("ByteLevel|ByteFallback", repr(tokenizer.decoder)):
             raise ModelError(f"{file}: neither a byte-level nor a byte-fallback tokenizer; its tokens have no bytes")
-        last, known = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0), self._vocabulary_size
+        last = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0)
+        known = self._vocabulary_size
         if known is not None and last >= known:
             raise ModelError(f"{file}: token {last} is not in the model's vocabulary of {known}; download it again")
         return tokenizer

@@ -24,7 +24,8 @@ INDEX_LIMIT_BYTES = 64 << 20
 TOKENIZER_LIMIT_BYTES = 256 << 20
 HEADER_LIMIT_BYTES = 16 << 20
 """A safetensors header has some hundred bytes for each tensor."""
-MAX_DIMENSIONS, MAX_SIZE = 8, 1 << 48
+MAX_DIMENSIONS = 8
+MAX_SIZE = 1 << 48
 
 INDEX = "model.safetensors.index.json"
 _Kind = TypeVar("_Kind")

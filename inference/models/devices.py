@@ -15,7 +15,8 @@ import torch
 from inference.models import extras, kept
 from inference.models.family import ModelError
 
-FOUR_BIT, EIGHT_BIT = "4bit", "8bit"
+FOUR_BIT = "4bit"
+EIGHT_BIT = "8bit"
 INSTALL_FOUR_BIT = extras.shown(extras.install("4bit"))
 _TALKERS = ("bitsandbytes.backends.cpu.ops", "bitsandbytes.autograd._functions")
 """The latter warns at each product in 8 bits that its input is not float16."""

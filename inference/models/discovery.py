@@ -22,7 +22,9 @@ from inference.models.family import ModelError
 from inference.models.gguf import header
 from inference.models.printable import printable
 
-_MOST_FILES, _MOST_ENTRIES, _DEPTH = 200, 20_000, 5
+_MOST_FILES = 200
+_MOST_ENTRIES = 20_000
+_DEPTH = 5
 _SAVE_EVERY_S = 2.0
 _MANIFEST_LIMIT_BYTES = 1 << 18
 _OLLAMA_MODEL = "application/vnd.ollama.image.model"
@@ -63,7 +65,8 @@ class _Headers:
     """The headers of files, each read once for its path, size and time. Reading 200 of them takes half a minute."""
 
     def __init__(self) -> None:
-        self._earlier, self._seen = kept.read(_kept_as(), _Header), dict[str, _Header]()
+        self._earlier = kept.read(_kept_as(), _Header)
+        self._seen = dict[str, _Header]()
         self._saved_at_s = time.monotonic()
 
     def of(self, path: Path) -> _Header:
@@ -107,7 +110,8 @@ def found(
 
     Reads a header again only if its file has changed.
     """
-    files, headers = list(_distinct(environment or os.environ, home or Path.home())), _Headers()
+    files = list(_distinct(environment or os.environ, home or Path.home()))
+    headers = _Headers()
     models = []
     for done, (program, name, path) in enumerate(files):
         on_file(done, len(files))

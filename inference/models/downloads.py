@@ -25,7 +25,8 @@ WANTED = ("*.safetensors", "*.gguf", "*.json", "merges.txt", "LICENSE*", "NOTICE
 """Files of a repository's top folder to fetch; a GGUF file only if the catalogue pins one."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,199}")
-REVISION, _DIGEST = r"\A[\w.-]{1,64}\Z", r"\A([0-9a-f]{40}|[0-9a-f]{64})\Z"
+REVISION = r"\A[\w.-]{1,64}\Z"
+_DIGEST = r"\A([0-9a-f]{40}|[0-9a-f]{64})\Z"
 
 
 class DamagedRecordError(ModelError):

@@ -104,11 +104,16 @@ def kind_of(kind: EditKind, name: str) -> EditKind | None:
 
 def prompt_for(kind: EditKind, request: NextEditRequest) -> EditPrompt | None:
     """The prompt for the lines around the request's cursor; None if they cannot be shown."""
-    how, cursor = _KINDS[kind], min(request.cursor or 0, len(request.text))
-    lines, row = _LINE.findall(request.text), request.text.count("\n", 0, cursor)
-    first, end = max(0, row - how.lines), min(len(lines), row + how.lines + 1)
-    now, start = "".join(lines[first:end]), sum(map(len, lines[:first]))
-    before, after = "".join(lines[max(0, first - _AROUND_LINES) : first]), "".join(lines[end : end + _AROUND_LINES])
+    how = _KINDS[kind]
+    cursor = min(request.cursor or 0, len(request.text))
+    lines = _LINE.findall(request.text)
+    row = request.text.count("\n", 0, cursor)
+    first = max(0, row - how.lines)
+    end = min(len(lines), row + how.lines + 1)
+    now = "".join(lines[first:end])
+    start = sum(map(len, lines[:first]))
+    before = "".join(lines[max(0, first - _AROUND_LINES) : first])
+    after = "".join(lines[end : end + _AROUND_LINES])
     is_code = now.strip() and max(map(len, lines[first:end])) <= _LONGEST_LINE
     if not is_code or any(mark in before + now + after + request.path for mark in how.controls):
         return None

@@ -18,7 +18,8 @@ class NoiseKind(StrEnum):
     """The checkpoint's mask token."""
 
 
-MIN_CANVAS_TOKENS, MAX_CANVAS_TOKENS = 4, 4096
+MIN_CANVAS_TOKENS = 4
+MAX_CANVAS_TOKENS = 4096
 MAX_CONTEXT_TOKENS = 1 << 20
 
 TokenId = Annotated[int, Meta(ge=0)]

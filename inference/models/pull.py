@@ -27,8 +27,10 @@ from inference.models.family import ModelError
 from inference.models.printable import printable, printable_lines
 from inference.models.pull_advice import Target, by_hand, page_of, reason, size
 
-EXIT_USAGE, EXIT_INTERRUPTED = 2, 130
-_LINE_EVERY_S, _PLAIN_LINE_EVERY_S = 0.2, 2.0
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+_LINE_EVERY_S = 0.2
+_PLAIN_LINE_EVERY_S = 2.0
 Shown = Callable[[str, int], AbstractContextManager[hub.OnBytes]]
 """Shows how far a file of this name and size is."""
 
@@ -214,7 +216,8 @@ def _ask(licence: str, *, accepted: bool) -> None:
 
 def _require_room(folder: Path, wanted: Pulled, missing: Sequence[str]) -> None:
     here = sum(part.lstat().st_size for part in folder.glob(f"*{downloads.PART}"))
-    needed, free = sum(wanted.files[name].size for name in missing) - here, shutil.disk_usage(folder).free
+    needed = sum(wanted.files[name].size for name in missing) - here
+    free = shutil.disk_usage(folder).free
     if needed > free:
         raise PullError(
             f"the disk is too full: {size(needed)} are needed and {size(free)} free at {folder}; make room, or set "

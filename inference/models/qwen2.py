@@ -84,8 +84,10 @@ def qwen2_config(checkpoint: Checkpoint) -> Qwen2Config:
 
 def weight_shapes(config: Qwen2Config) -> dict[str, tuple[int, ...]]:
     """The shape of each weight by its name in the files; `lm_head.weight` may be missing if it is tied."""
-    wide, inner = config.hidden_size, config.intermediate_size
-    queries, keys = config.num_attention_heads * config.head_size, config.num_key_value_heads * config.head_size
+    wide = config.hidden_size
+    inner = config.intermediate_size
+    queries = config.num_attention_heads * config.head_size
+    keys = config.num_key_value_heads * config.head_size
     layer: dict[str, tuple[int, ...]] = {
         "input_layernorm.weight": (wide,),
         "post_attention_layernorm.weight": (wide,),

@@ -30,11 +30,13 @@ class Shards:
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         """Reads only the headers. Raises ModelError if one cannot be read."""
-        self.checkpoint, self.name = checkpoint, checkpoint.name
+        self.checkpoint = checkpoint
+        self.name = checkpoint.name
         self.shapes: dict[str, tuple[int, ...]] = {}
         self._files: dict[str, Path] = {}
         for name, (file, tensor) in checkpoint_files.placed_tensors(checkpoint.folder).items():
-            self.shapes[name], self._files[name] = tensor.shape, file
+            self.shapes[name] = tensor.shape
+            self._files[name] = file
 
     def tensor(self, name: str, shape: Sequence[int], device: torch.device, dtype: torch.dtype) -> Tensor:
         """A copy of a tensor in this dtype. Raises ModelError if it is missing, of another shape or unreadable."""
@@ -75,7 +77,9 @@ class GgufWeights:
 
     def __init__(self, name: str, file: GgufFile) -> None:
         """`name`: the user's name for the model."""
-        self.name, self._file, self._stored = name, file, stated.stored_tensors(file)
+        self.name = name
+        self._file = file
+        self._stored = stated.stored_tensors(file)
         self.shapes = {name: tensor.shape for name, tensor in self._stored.items()}
 
     def tensor(self, name: str, shape: Sequence[int], device: torch.device, dtype: torch.dtype) -> Tensor:
@@ -106,12 +110,14 @@ class StoredRows:
 
     def __init__(self, file: GgufFile, tensor: GgufTensor) -> None:
         """Raises ModelError."""
-        self._file, self._tensor = file, tensor
+        self._file = file
+        self._tensor = tensor
         self._stream = file.opened()
 
     def rows(self, numbers: Tensor) -> Tensor:
         """(n,) -> these rows, float32 (n, I). Raises ModelError."""
-        begin, row_bytes = self._tensor.begin, _row_bytes(self._tensor)
+        begin = self._tensor.begin
+        row_bytes = _row_bytes(self._tensor)
         raw = [self._file.read(self._stream, begin + number * row_bytes, row_bytes) for number in numbers.tolist()]
         return _plain(b"".join(raw), self._tensor)
 
@@ -122,7 +128,8 @@ def opened(checkpoint: Checkpoint) -> Weights:
 
 
 def _blocks(file: GgufFile, tensor: GgufTensor) -> Iterator[tuple[int, Tensor]]:
-    row_bytes, rows = _row_bytes(tensor), prod(tensor.shape[:-1])
+    row_bytes = _row_bytes(tensor)
+    rows = prod(tensor.shape[:-1])
     step = max(1, _UNPACKED_WEIGHTS // tensor.shape[-1])
     for first in range(0, rows, step):
         last = min(rows, first + step)

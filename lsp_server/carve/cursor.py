@@ -16,7 +16,8 @@ def hole_at(view: View, offset: int) -> Span | None:
     word = lines.word_before(text, offset, view.table.word_characters)
     if word and lines.is_word(text[offset : offset + 1], view.table.word_characters):
         return None
-    left, right = text[lines.line_start(text, offset) : offset], text[offset : lines.line_end(text, offset)]
+    left = text[lines.line_start(text, offset) : offset]
+    right = text[offset : lines.line_end(text, offset)]
     literal = string_or_comment_at(view, offset)
     if literal:
         return _rest(text, offset, min(literal.end, offset + len(right)), word)
@@ -120,7 +121,9 @@ def _in_empty_block(view: View, offset: int) -> Span:
 
 def _operand_end(view: View, offset: int) -> int:
     """The end of the operand that starts at `offset`; `offset` itself if an operator or keyword follows."""
-    end, depth, last = offset, 0, lines.line_end(view.text, offset)
+    end = offset
+    depth = 0
+    last = lines.line_end(view.text, offset)
     for leaf in view.leaves(offset, last):
         starts_operand = leaf.is_named or leaf.type in CLOSERS
         if leaf.type in view.table.comments or view.end(leaf) > last or (end == offset and not starts_operand):

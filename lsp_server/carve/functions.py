@@ -73,7 +73,8 @@ def body_of(view: View, function: Node) -> FunctionBody | None:
     if block is None and not closed:
         return None
     if block is not None and has_brackets:
-        start, inside = view.end(block.children[0]), _flat(view, block)
+        start = view.end(block.children[0])
+        inside = _flat(view, block)
     else:
         header, inside = _header_and_rest(view, function, block or closer)
         start = view.end(header)

@@ -63,7 +63,8 @@ def _is_inside(view: View, offset: int) -> bool:
 
 def _is_whole_body(source: Source, start: int, end: int) -> bool:
     """Whether the statement at [start, end) is alone in its block, as far as indentation tells."""
-    text, comment = source.text, table_of(source.language_id).line_comment
+    text = source.text
+    comment = table_of(source.language_id).line_comment
     indent = lines.indentation(text, start)
     below = lines.next_line_indent(text, end, comment)
     above = _indent_above(text, start, comment)

@@ -32,7 +32,8 @@ class PlainFunction:
 def plain_hole_at(text: str, table: LanguageTable, offset: int) -> Span | None:
     """The hole at a cursor; None in the middle of a word, and before code that does not close a bracket."""
     word = lines.word_before(text, offset, table.word_characters)
-    left, right = text[lines.line_start(text, offset) : offset], text[offset : lines.line_end(text, offset)]
+    left = text[lines.line_start(text, offset) : offset]
+    right = text[offset : lines.line_end(text, offset)]
     if lines.is_blank(left) and lines.is_blank(right):
         return _on_blank_line(text, table, offset, left)
     if lines.is_blank(right):

@@ -28,7 +28,8 @@ def selection(source: Source, start: int, end: int) -> Span | None:
     start, end = trimmed(text, start, end)
     if start == end:
         return None
-    view, single_line = View.of(source), is_one_line(text, start, end)
+    view = View.of(source)
+    single_line = is_one_line(text, start, end)
     if view is not None and _is_body(view, start, end):
         return Span(start, end, HoleKind.BODY, single_line=single_line)
     kind = _kind(view, start, is_alone(text, start, end), single_line)
@@ -138,7 +139,8 @@ def _statement(view: View, start: int, end: int) -> Node | None:
 
 def _header_or_all(view: View, statement: Node, start: int, end: int) -> tuple[int, int]:
     """The statement, or only the part before its block if the range does not reach into the block."""
-    first, last = view.start(statement), view.end(statement)
+    first = view.start(statement)
+    last = view.end(statement)
     block = _block_after(view, statement, end)
     return (first, last) if block is None else trimmed(view.text, first, view.start(block))
 

@@ -57,7 +57,8 @@ def add_trust_argument(parser: argparse.ArgumentParser) -> None:
 
 def given_settings(args: argparse.Namespace) -> dict[str, Any]:
     """The settings from the command line, under their own names."""
-    given, server = _given(args, _NAMES), _given(args, _SERVER)
+    given = _given(args, _NAMES)
+    server = _given(args, _SERVER)
     group = "partner" if given.get("model") == PARTNER else "server"
     return {**given, group: server} if server else given
 

@@ -57,7 +57,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _examine(args: argparse.Namespace, tell: Tell) -> Iterator[Check]:
     """The checks of the machine, of the settings in effect here, and of the file, if given."""
-    path, options = (args.file or Path()).absolute(), options_of(args)
+    path = (args.file or Path()).absolute()
+    options = options_of(args)
     yield from examine(options, tell)
     of_settings, configuration = examine_settings(path)
     settings = configuration.at(path)

@@ -37,7 +37,8 @@ from lsp_server.syntax.languages import language_of
 from lsp_server.worker import WorkerClient, WorkerFailure
 from lsp_server.worker.failure import StillLoadingError
 
-EXIT_FAILED, EXIT_BAD_INPUT = 1, 2
+EXIT_FAILED = 1
+EXIT_BAD_INPUT = 2
 _DAY_MS = 24 * 3600 * 1000
 _SPARE_CANDIDATES = 3
 """Ask for at least this many answers, because some are not fit to insert."""
@@ -188,7 +189,8 @@ async def _fill(file: FileToFill, args: argparse.Namespace) -> output.FillReport
                 marker=file.settings.marker,
             )
             status = client.last_status
-    current, marker = current_texts(file.snapshot, file.spans), file.settings.marker
+    current = current_texts(file.snapshot, file.spans)
+    marker = file.settings.marker
     candidates = tuple(itertools.islice(without_new_holes(result.candidates, current, marker), budget.candidates))
     if not candidates:
         raise NothingFound(result.why_empty(budget))
@@ -220,7 +222,8 @@ async def _budget_once_loaded(client: WorkerClient, file: FileToFill, args: argp
 
 
 async def _context(client: WorkerClient, file: FileToFill) -> tuple[Snippet, ...]:
-    offset, wanted = file.spans[0].start, file.settings.context
+    offset = file.spans[0].start
+    wanted = file.settings.context
     with closing(ContextSource()) as source:
         return await source.for_hole(
             file.snapshot, offset, wanted, client.last_status, configuration=file.configuration

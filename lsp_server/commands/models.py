@@ -86,7 +86,8 @@ def _tell_of_server(url: str, *, as_json: bool) -> int:
 
 
 def _show(catalogue: dict[str, Any]) -> None:
-    models, best = catalogue["models"], catalogue["recommended"]
+    models = catalogue["models"]
+    best = catalogue["recommended"]
     sources = list(dict.fromkeys(model["source"] for model in models if model["source"]))
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("name", "what it is", "licence", "download", "memory, GB", "on this machine", "infilling"):

@@ -128,7 +128,9 @@ async def all_edits(now: Snapshot, old: str, propose: Propose = nobody) -> tuple
     HalfRenameError: a rename is made everywhere or not at all.
     """
     edits: list[dict[str, Any]] = []
-    earlier, cursor, renames = [old], difference(old, now.text).start, renames_left(now, old)
+    earlier = [old]
+    cursor = difference(old, now.text).start
+    renames = renames_left(now, old)
     while len(edits) < _MOST_EDITS:
         found, text = next_edits(now, [old]), now.text
         if not found and len(edits) < MOST_OFFERS:

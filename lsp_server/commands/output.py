@@ -28,7 +28,8 @@ _CONTEXT_LINES = 3
 _LINE_EVERY_S = 2.0
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 """A line for a patch tool: only a newline ends it."""
-_SURE, _LIKELY = 0.9, 0.5
+_SURE = 0.9
+_LIKELY = 0.5
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,9 @@ class LiveProgress:
     """Progress on a terminal: first the model's loading, then the holes in their surroundings, step by step."""
 
     def __init__(self, live: Live, snapshot: Snapshot, spans: tuple[Span, ...]) -> None:
-        self._live, self._snapshot, self._spans = live, snapshot, spans
+        self._live = live
+        self._snapshot = snapshot
+        self._spans = spans
 
     def status(self, status: Status) -> None:
         """Shows how far the model is loaded."""
@@ -91,7 +94,8 @@ def doing(*, as_json: bool) -> Iterator[Callable[[str], None]]:
     """Receives what a command is doing, "" for nothing: shown below the output on a terminal, else in a line now and
     then, and not at all to a program that reads JSON.
     """
-    console, last_s = Console(stderr=True, highlight=False), -math.inf
+    console = Console(stderr=True, highlight=False)
+    last_s = -math.inf
     status = console.status("")
 
     def show(what: str) -> None:

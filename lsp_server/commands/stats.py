@@ -14,7 +14,8 @@ from lsp_server.usage import store
 from lsp_server.usage.records import Key, usage_file
 from lsp_server.usage.usage import COMPUTED, MS, PART, REJECTED, SHOWN, WHOLE
 
-EXIT_FAILED, EXIT_NONE = 1, 3
+EXIT_FAILED = 1
+EXIT_NONE = 3
 _GROUPS: dict[str, Callable[[Key], str]] = {
     "total": lambda _: "all",
     "language": lambda key: key.language,

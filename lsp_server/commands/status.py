@@ -10,7 +10,8 @@ from inference.models.printable import printable
 from lsp_server.diagnosis.workers import describe_status, survey_as_json
 from lsp_server.worker.survey import Survey, survey
 
-EXIT_SILENT, EXIT_NONE = 1, 3
+EXIT_SILENT = 1
+EXIT_NONE = 3
 _STYLES = {"ready": "green", "busy": "cyan", "failed": "red"}
 
 

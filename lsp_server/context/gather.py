@@ -79,7 +79,8 @@ class _ImportReader:
     """Finds the files that imports refer to."""
 
     def __init__(self, cache: FileCache, query: ContextQuery) -> None:
-        self._cache, self._readable = cache, query.readable
+        self._cache = cache
+        self._readable = query.readable
         self._buffers = {buffer.path: buffer for buffer in query.others}
         self._seen = {query.document.path}
 

@@ -94,5 +94,6 @@ def _files(rules: ImportRules, target: Path) -> Iterator[Path]:
 
 @cache
 def _query(language_id: str) -> Query | None:
-    rules, grammar = table_of(language_id).imports, grammar_of(language_id)
+    rules = table_of(language_id).imports
+    grammar = grammar_of(language_id)
     return Query(grammar, rules.query) if grammar and rules else None

@@ -116,8 +116,10 @@ def why_no_hole(snapshot: Snapshot, offset: int, marker: str) -> str | None:
 
 def _why_not_carved(snapshot: Snapshot, offset: int) -> str:
     """Why `carve.at_cursor` gives None, judging by the text around."""
-    text, word_characters = snapshot.text, table_of(snapshot.language_id).word_characters
-    before, after = text[max(0, offset - 1) : offset], text[offset : offset + 1]
+    text = snapshot.text
+    word_characters = table_of(snapshot.language_id).word_characters
+    before = text[max(0, offset - 1) : offset]
+    after = text[offset : offset + 1]
     if before and after and is_word(before, word_characters) and is_word(after, word_characters):
         return "the cursor is in the middle of a word: go to its end"
     line = snapshot.lines.line_of(offset)

@@ -26,7 +26,8 @@ def best_of(catalogue: dict[str, Any]) -> dict[str, Any]:
 
 def offer(catalogue: dict[str, Any]) -> dict[str, Any] | None:
     """An editor's one-time message to a new user: a better model than the embedded one; None if none runs here."""
-    best, device = best_of(catalogue), catalogue["machine"]["device"]
+    best = best_of(catalogue)
+    device = catalogue["machine"]["device"]
     if best["name"] == EMBEDDED:
         return None
     where = "is downloaded" if best["is_here"] else f"{size(best['download_bytes'])}, licence: {best['licence']}"
@@ -92,7 +93,8 @@ async def pull(model: str, report: Callable[[str, int], None]) -> None:
     if entry.licence.lower() not in catalogue.FREE:
         why = f"the licence of {entry.name} ({entry.licence}) is to be read and accepted"
         raise NotPulled(f"{why}: run in a terminal: infill-ls models pull {entry.name}")
-    pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
+    pipe = asyncio.subprocess.PIPE
+    nothing = asyncio.subprocess.DEVNULL
     words = child_command(_MODULE, entry.name, "--json")
     process = await asyncio.create_subprocess_exec(*words, stdin=nothing, stdout=pipe, stderr=pipe, limit=_LONGEST_LINE)
     assert process.stdout and process.stderr

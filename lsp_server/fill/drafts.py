@@ -45,7 +45,8 @@ class DraftReader:
             if number < len(self._spans) and self._known.get(number, (None,))[:2] != canvas
         ]
         for number in changed[:FEW_HOLES]:
-            pieces, confidences = draft.pieces[number], draft.confidences[number]
+            pieces = draft.pieces[number]
+            confidences = draft.confidences[number]
             self._known[number] = pieces, confidences, self._hole(self._spans[number], pieces, confidences)
         return [found for number in sorted(self._known) if (found := self._known[number][2]) is not None]
 
@@ -70,7 +71,8 @@ class DraftProgress:
         begun = max((number for number, pieces in enumerate(draft.pieces, 1) if pieces), default=0)
         if draft.step < self._step and begun > self._begun:
             self._done = self._begun
-        self._begun, self._step = begun, draft.step
+        self._begun = begun
+        self._step = draft.step
         words = f"step {draft.step}"
         if begun > 0 and (self._done or begun < holes):
             words = f"{_numbers(self._done + 1, begun)} of {holes}, {words}"

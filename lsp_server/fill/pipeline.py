@@ -146,7 +146,8 @@ async def fill(
     if not (is_useless and budget.retries and budget.candidates < _MORE_CANDIDATES and budget.left_ms > 0):
         return result
     again = await asking(replace(request, candidates=_MORE_CANDIDATES))
-    drops, unchanged = again.drops or result.drops, again.unchanged or result.unchanged
+    drops = again.drops or result.drops
+    unchanged = again.unchanged or result.unchanged
     return dataclasses.replace(again, late=again.late and not drops, unchanged=unchanged, drops=drops)
 
 
@@ -174,7 +175,8 @@ async def _answered(
         candidates, drops = await asyncio.to_thread(fitted, snapshot, spans, given, patience)
     finally:
         patience.stop()
-    current, is_late = current_texts(snapshot, spans), answer.done.outcome is Outcome.DEADLINE
+    current = current_texts(snapshot, spans)
+    is_late = answer.done.outcome is Outcome.DEADLINE
     return FillResult(
         candidates,
         late=is_late,

@@ -35,7 +35,8 @@ class GhostText:
 
     def at_cursor(self, text: str, cursor: int) -> "GhostText":
         """The same with an empty range at the cursor in `text`, if it replaces nothing behind the cursor."""
-        typed, behind = text[self.start : cursor], text[cursor : self.end]
+        typed = text[self.start : cursor]
+        behind = text[cursor : self.end]
         left = len(self.text) - len(behind)
         if not (len(typed) < left and self.text.startswith(typed) and self.text.endswith(behind)):
             return self

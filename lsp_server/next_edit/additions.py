@@ -55,7 +55,8 @@ def _unstored(compared: Compared, hunk: Hunk) -> Iterator[NextEdit]:
     found = [name for name in words if name is not None and name.role is Role.PARAMETER]
     if len(found) != 1 or found[0].binder is None or hunk.old_start != hunk.old_end:
         return
-    function, before = found[0].binder, compared.new.view.start(found[0].binder)
+    function = found[0].binder
+    before = compared.new.view.start(found[0].binder)
     words = (names.at(before + match.start()) for match in _WORD.finditer(text[before : hunk.start]))
     others = [name for name in words if name is not None and name.role is Role.PARAMETER and name.binder == function]
     if not others:
@@ -109,7 +110,8 @@ def _above(names: Names, text: str, added: _Item) -> _Item | None:
 def _missing(compared: Compared, added: Sequence[_Item], neighbour: _Item) -> Iterator[NextEdit]:
     texts, text = compared.texts, compared.texts.new
     for match in re.finditer(rf"\b{neighbour.name}\b", text):
-        start, end = line_start(text, match.start()), line_end(text, match.start())
+        start = line_start(text, match.start())
+        end = line_end(text, match.start())
         line = text[start:end]
         if start == neighbour.start or texts.is_new(start, end) or line.index(neighbour.name) != match.start() - start:
             continue

@@ -35,7 +35,8 @@ def without(names: Names, call: Call, index: int, keyword: str) -> Iterator[Next
         return
     view, arguments = names.view, call.arguments
     if at:
-        start, end = view.end(arguments[at - 1]), view.end(arguments[at])
+        start = view.end(arguments[at - 1])
+        end = view.end(arguments[at])
     else:
         start = view.start(arguments[0])
         end = view.start(arguments[1]) if len(arguments) > 1 else view.end(arguments[0])
@@ -51,7 +52,8 @@ def reordered(names: Names, call: Call, order: Sequence[int]) -> Iterator[NextEd
     is_spread = any(MANY.search(each.type) for each in call.arguments)
     if not arguments or is_spread or sorted(order) != list(range(len(arguments))) or not all(by_name[len(arguments) :]):
         return
-    start, end = view.start(arguments[0]), view.end(arguments[-1])
+    start = view.start(arguments[0])
+    end = view.end(arguments[-1])
     between = [view.text[view.end(left) : view.start(right)] for left, right in pairwise(arguments)]
     texts = [view.code(arguments[at]) for at in order]
     text = "".join(text + gap for text, gap in zip(texts, [*between, ""], strict=True))
@@ -61,7 +63,9 @@ def reordered(names: Names, call: Call, order: Sequence[int]) -> Iterator[NextEd
 
 def extended(names: Names, call: Call, index: int, parameter: Name) -> Iterator[NextEdit]:
     """The call with an argument for a new parameter: a variable of its name that is visible there."""
-    view, arguments, word = names.view, call.arguments, parameter.text
+    view = names.view
+    arguments = call.arguments
+    word = parameter.text
     declared = view.code(declaration(names, parameter))
     first_by_name = next((at for at, each in enumerate(arguments) if _keyword_of(names, each)), len(arguments))
     if re.search(r"[=?]", declared) or index > first_by_name or any(MANY.search(each.type) for each in arguments):

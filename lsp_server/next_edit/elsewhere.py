@@ -134,10 +134,13 @@ def _seen(names: Names, now: Source, other: ChangedDocument) -> _Seen | None:
         return None
     if other.beside:
         return _Seen(frozenset(), (), frozenset(), whole=True)
-    document, wanted = local_path(now.uri), local_path(other.uri)
+    document = local_path(now.uri)
+    wanted = local_path(other.uri)
     if document is None or wanted is None:
         return None
-    places, modules, is_imported = dict[int, str](), set[str](), False
+    places = dict[int, str]()
+    modules = set[str]()
+    is_imported = False
     for module, nodes in imported_names(now.language_id, now.tree):
         listed = [node for node in nodes if node.parent is not None and node.parent.type != "import_clause"]
         one = Import(module, tuple(map(names.view.code, listed)))

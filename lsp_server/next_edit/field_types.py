@@ -60,7 +60,8 @@ def _stored(compared: Compared, old: Field, new: Field) -> Iterator[NextEdit]:
             around = declaration(names, name)
             code = " ".join(names.view.code(around).split())
             if code == declared and not compared.texts.is_new(names.view.start(around), names.view.end(around)):
-                start, text = names.view.start(around), re.sub(rf"\b{re.escape(word)}\b", other, new.declared)
+                start = names.view.start(around)
+                text = re.sub(rf"\b{re.escape(word)}\b", other, new.declared)
                 yield NextEdit(start, names.view.end(around), text, f"{word} is {_type(new)} now")
 
 
@@ -79,7 +80,9 @@ def _is_stored(names: Names, parameter: Name, field: Field) -> bool:
 
 def _returned(compared: Compared, old: Field, new: Field) -> Iterator[NextEdit]:
     """The result types of methods that only return the field."""
-    names, view, word = compared.new, compared.new.view, new.name.text
+    names = compared.new
+    view = compared.new.view
+    word = new.name.text
     for name in names.all(word):
         function = next((node for node in name.above if node.type in view.table.functions), None)
         body = None if function is None else function.child_by_field_name("body")

@@ -84,7 +84,8 @@ def _placed(view: View, element: Node, listed: Node, text: str) -> tuple[int, st
     end = view.end(element)
     if listed.start_point.row == listed.end_point.row:
         return end, f", {text}"
-    start, stop = line_start(view.text, end), line_end(view.text, end)
+    start = line_start(view.text, end)
+    stop = line_end(view.text, end)
     line = view.text[start:stop]
     before = eol_at(view.text, start) + line[: len(line) - len(line.lstrip())]
     if line.strip().startswith(view.code(element)) and view.text[end:stop].lstrip()[:1] in ("", ")", "}"):
@@ -104,7 +105,9 @@ def _element(names: Names, offset: int) -> tuple[Node | None, Node | None]:
 
 def _beside(names: Names, offset: int, element: Node, listed: Node, neighbour: Field, added: Field) -> str:
     """The element for a new field beside that of its neighbour; empty if that is not certain."""
-    view, word, new = names.view, neighbour.name.text, added.name.text
+    view = names.view
+    word = neighbour.name.text
+    new = added.name.text
     code = " ".join(view.code(element).split())
     owner = added.name.owner
     above = view.ancestors(listed)

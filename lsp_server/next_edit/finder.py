@@ -74,7 +74,8 @@ def renames_left(now: Source, old: str) -> set[str]:
 
 def _undoes(now: str, edit: NextEdit, texts: Iterable[str]) -> bool:
     """Whether an edit gives its lines a text that they had before."""
-    start, end = line_start(now, edit.start), line_end(now, edit.end)
+    start = line_start(now, edit.start)
+    end = line_end(now, edit.end)
     after = now[start : edit.start] + edit.text + now[edit.end : end]
     hunks = ((text, hunk) for text in texts for hunk in Comparison(text, now).hunks if start <= hunk.start <= end)
     return any(text[line_start(text, hunk.old_start) : line_end(text, hunk.old_end)] == after for text, hunk in hunks)

@@ -13,7 +13,8 @@ _SHORTEST = 3
 def after_halves(compared: Compared) -> Iterator[NextEdit]:
     """The whole name in place of a renamed one's new half, and of the old name where that means nothing now."""
     for old_at, at in compared.texts.renamed:
-        old, new = compared.old.at(old_at), compared.new.at(at)
+        old = compared.old.at(old_at)
+        new = compared.new.at(at)
         full = None if old is None or new is None or old.role != new.role else _whole(compared.new, old, new)
         if old is None or new is None or full is None:
             continue

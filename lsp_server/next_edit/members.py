@@ -165,7 +165,8 @@ def _takes(names: Names, at: Name, owners: Collection[str]) -> bool:
 
 def is_typed(names: Names, at: Name, owners: Collection[str]) -> bool:
     """Whether the definition of a receiver says that it is one of the `owners`, and nothing made of them."""
-    word, any_owner = re.escape(at.receiver), "|".join(map(re.escape, owners))
+    word = re.escape(at.receiver)
+    any_owner = "|".join(map(re.escape, owners))
     by_type = rf"{word}\??(?:, *\w+)*(?: *:=?| *=|) *(?:&mut |[&*])?(?:new |await )?(?:{any_owner})(?: *[={{(,]|::|$)"
     before = rf"(?:{any_owner}) +{word}\b"
     definitions = names.definitions(at.receiver, at)

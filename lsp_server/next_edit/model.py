@@ -32,7 +32,8 @@ WHY = "the model expects it after your last edits"
 
 async def propose(host: Host, situation: Situation) -> Sequence[NextEdit]:
     """A model's edits for a document, best first: those of the edit model, if the user has one."""
-    snapshot, client = situation.snapshot, host.edit_model or host.worker.client
+    snapshot = situation.snapshot
+    client = host.edit_model or host.worker.client
     deadline_ms = host.settings_of(snapshot.uri).deadline_ms.invoked
     if not (host.edit_model or _can_judge(host, situation)) or not await host.may_send(snapshot):
         return ()

@@ -61,11 +61,14 @@ class Names:
     """The names of one source. Not thread-safe."""
 
     def __init__(self, view: View, rules: BindingRules) -> None:
-        self.view, self.rules = view, rules
+        self.view = view
+        self.rules = rules
         self.crowded = set[str]()
         """The names that occurred too often to be followed."""
         self._known: dict[str, tuple[Name, ...]] = {}
-        self._owners, self._fields, self._joints = dict(rules.owners), dict(rules.fields), dict(rules.shorthand)
+        self._owners = dict(rules.owners)
+        self._fields = dict(rules.fields)
+        self._joints = dict(rules.shorthand)
         self._calls = {kind: called for kind, called, _ in rules.calls} | dict.fromkeys(rules.elements, "name")
         self._foreign = {place.rpartition("/")[2] for place in rules.foreign}
         places = chain(
@@ -143,9 +146,14 @@ class Names:
         return self.owner(name.above) if of_itself else ""
 
     def _classified(self, node: Node, above: Sequence[Node]) -> Name | None:
-        rules, view, place = self.rules, self.view, self.place(node, above[0])
+        rules = self.rules
+        view = self.view
+        place = self.place(node, above[0])
         joint = self._joints.get(node.type) or self._joints.get(place) or ""
-        role, binder, receiver, owner = Role.USE, None, "", ""
+        role = Role.USE
+        binder = None
+        receiver = ""
+        owner = ""
         if place in rules.foreign:
             return None
         if len(above) > 1 and f"{above[1].type}/{place}" in rules.foreign:
@@ -238,7 +246,8 @@ class Names:
 
     def _is_foreign(self, start: int, end: int) -> bool:
         """Whether an unparsed name is a member of something, the end of a path, or a field's name in a literal."""
-        before, behind = self.view.text[max(start - 2, 0) : start], self.view.text[end : end + 2]
+        before = self.view.text[max(start - 2, 0) : start]
+        behind = self.view.text[end : end + 2]
         is_member = before[-1:] == "." and before != ".."
         return before == "::" or is_member or (behind[:1] == ":" and behind != "::")
 

@@ -104,7 +104,8 @@ class Comparison:
     """How one text became another, word by word."""
 
     def __init__(self, old: str, new: str) -> None:
-        self.old, self.new = old, new
+        self.old = old
+        self.new = new
 
     @cached_property
     def hunks(self) -> tuple[Hunk, ...]:
@@ -122,7 +123,8 @@ class Comparison:
 
     def added_lines(self, hunk: Hunk) -> tuple[int, int] | None:
         """Where the whole lines are that a difference adds; None if it changes more or less than whole lines."""
-        start, end = line_start(self.new, hunk.start), line_end(self.new, hunk.end)
+        start = line_start(self.new, hunk.start)
+        end = line_end(self.new, hunk.end)
         is_whole = self.new[start:end].strip() == self.new[hunk.start : hunk.end].strip()
         return (start, end) if is_whole and hunk.old_start == hunk.old_end else None
 

@@ -49,7 +49,8 @@ class Compared:
 def after_renames(compared: Compared) -> Iterator[NextEdit]:
     """The places that still have the old name."""
     for old_at, at in (*compared.texts.renamed, *_aliased(compared)):
-        old, new = compared.old.at(old_at), compared.new.at(at)
+        old = compared.old.at(old_at)
+        new = compared.new.at(at)
         if old is None or new is None or old.role != new.role:
             continue
         if _became_many(compared, old, new):
@@ -67,7 +68,8 @@ def _became_many(compared: Compared, old: Name, new: Name) -> bool:
     """Whether a parameter or a field now holds several of what it was: its uses need more than the new name."""
     if new.role not in (Role.PARAMETER, Role.MEMBER) or new.above[0].type in compared.new.view.table.functions:
         return False
-    was, now = _declared(compared.old, old), _declared(compared.new, new)
+    was = _declared(compared.old, old)
+    now = _declared(compared.new, new)
     return was != now and bool(_MANY.search(now)) and not _MANY.search(was)
 
 

@@ -14,7 +14,8 @@ from lsp_server.next_edit.names import Name, Names, Role
 from lsp_server.next_edit.renames import Compared, NextEdit, renamed_words
 from lsp_server.next_edit.sites import EDGE, STRING, TOKEN, Site, kind_at, same, sites
 
-_ANY_STRING, _ANY_WORD = f"(?:{STRING})", r"\w+"
+_ANY_STRING = f"(?:{STRING})"
+_ANY_WORD = r"\w+"
 _INSIDE = re.compile(r"\w+|\s+|[^\w\s]")
 _REPLACED_CONTEXT = (2, 1)
 """The number of tokens before and after that matter once two edits have replaced something."""
@@ -54,7 +55,8 @@ def after_repeats(compared: Compared) -> Iterator[NextEdit]:
         change = _shared(one, other)
         if change is None:
             continue
-        before, after = _alike(one.before[::-1], other.before[::-1])[::-1], _alike(one.after, other.after)
+        before = _alike(one.before[::-1], other.before[::-1])[::-1]
+        after = _alike(one.after, other.after)
         wide = len(before), len(after)
         narrow = (_REPLACED_CONTEXT,) if one.removed else ()
         for left, right in (*narrow, wide) if before and after else narrow:
@@ -65,7 +67,8 @@ def after_repeats(compared: Compared) -> Iterator[NextEdit]:
     for site in (site for site in found if not site.alone):
         left, right = _SINGLE_CONTEXT[min(len(site.removed), len(_SINGLE_CONTEXT) - 1)]
         left = left if site.removed else _with_receivers(site.before, left)
-        before, after = [*map(_literal, site.before[len(site.before) - left :])], [*map(_literal, site.after[:right])]
+        before = [*map(_literal, site.before[len(site.before) - left :])]
+        after = [*map(_literal, site.after[:right])]
         if _is_telling(_Change.of(site), before, after, edits=1):
             yield from _like(compared, site, _Change.of(site), before, after)
 
@@ -101,7 +104,8 @@ def _with_kept(one: Site, other: Site) -> _Change | None:
             groups.setdefault(pair, f"kept{len(groups)}")
         else:
             return None
-    tokens, others = list(TOKEN.finditer(one.added)), TOKEN.findall(other.added)
+    tokens = list(TOKEN.finditer(one.added))
+    others = TOKEN.findall(other.added)
     added, at = "", 0
     for token, pair in zip(tokens, zip((match[0] for match in tokens), others, strict=False), strict=False):
         if pair[0] != pair[1] and pair not in groups:
@@ -120,7 +124,8 @@ def _inside(old: str, new: str, other_old: str, other_new: str) -> _Change | Non
     other_run, other_added, other_before, other_after = _run(other_old, other_new)
     left = same(before[::-1], other_before[::-1])
     right = same(after, other_after)
-    before, after = before[len(before) - left :][-3:], after[:right][:3]
+    before = before[len(before) - left :][-3:]
+    after = after[:right][:3]
     is_at_edge = EDGE in before or EDGE in after
     if (run, added) != (other_run, other_added) or not (run or is_at_edge) or old[0] != other_old[0]:
         return None
@@ -183,7 +188,8 @@ def _pattern(before: Sequence[str], removed: Sequence[str], after: Sequence[str]
     left, right = [*before], [*after]
     ends = "$" if right[-1:] == [EDGE] else ""
     starts = r"^[ \t]*" if left[:1] == [EDGE] else ""
-    left, right = left[bool(starts) :], right[: len(right) - bool(ends)]
+    left = left[bool(starts) :]
+    right = right[: len(right) - bool(ends)]
     first, middle, last = (r"[ \t]*".join(part) for part in (left, removed, right))
     return re.compile(
         rf"(?P<before>{starts}{first}[ \t]*)(?P<sought>{middle})(?=[ \t]*{last}[ \t]*{ends})", re.MULTILINE
@@ -201,7 +207,8 @@ def _like(
     found: list[NextEdit] = []
     for match in islice(pattern.finditer(texts.new), _MOST_REPEATS):
         start, end = match.span("sought")
-        leaf, is_done = start if end > start else max(start - 1, 0), site.place[0] <= start and end <= site.place[1]
+        leaf = start if end > start else max(start - 1, 0)
+        is_done = site.place[0] <= start and end <= site.place[1]
         kind = kind_at(view, leaf)
         if end == start and kind in view.table.strings:  # behind a string is not inside it
             kind = kind_at(view, start)

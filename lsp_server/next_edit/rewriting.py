@@ -48,7 +48,8 @@ class Recent:
 
 def offers(now: Source, rewrite: Edit, recent: Recent) -> list[NextEdit]:
     """The edits worth offering of a rewrite of whole lines, nearest to the cursor first."""
-    old, cursor = now.text[rewrite.start : rewrite.end], recent.cursor
+    old = now.text[rewrite.start : rewrite.end]
+    cursor = recent.cursor
     units = list(_units(old, rewrite.text, rewrite.start))
     if now.tree is None or not units or len(units) > _MOST_EDITS or brings_unseen(rewrite.text, now.text):
         return []
@@ -156,7 +157,8 @@ def _need_each_other(now: Source, old: str, new: str, one: _Unit, other: _Unit) 
     if now.text.count("\n", one.end, other.start) > _NEAR_LINES:
         return False
     words = [set(_WORD.findall(text)) for text in (*gone, one.text, other.text)]
-    comes, goes = (words[2] & words[3]) - set(_WORD.findall(old)), (words[0] & words[1]) - set(_WORD.findall(new))
+    comes = (words[2] & words[3]) - set(_WORD.findall(old))
+    goes = (words[0] & words[1]) - set(_WORD.findall(new))
     is_same = words[0] == words[1] and words[2] == words[3]  # one name for another, as often as it is used
     if comes or (goes and not is_same):
         return True
@@ -200,7 +202,8 @@ class _Judge:
     def breaks(self, group: _Group) -> bool:
         """Whether the edits add syntax errors. In a text that has some, another one may be far from its cause."""
         before = self._errors(())
-        removed, added = "".join(self.now.text[unit.start : unit.end] for unit in group), "".join(u.text for u in group)
+        removed = "".join(self.now.text[unit.start : unit.end] for unit in group)
+        added = "".join(u.text for u in group)
         return self._errors(group) > before and (not before or _balance(removed) != _balance(added))
 
     def is_wanted(self, group: _Group) -> bool:
@@ -231,13 +234,15 @@ class _Judge:
         text, added = self.now.text, edit.text.strip()
         if edit.start != edit.end or _is_no_anchor(added):
             return False
-        before, after = text[: edit.start].rstrip(), text[edit.end :].lstrip()
+        before = text[: edit.start].rstrip()
+        after = text[edit.end :].lstrip()
         return "\n" in edit.text and (before.endswith(added) or after.startswith(added))
 
     def _undoes(self, edit: NextEdit) -> bool:
         """Whether the edit brings back what the user removed: most of its lines, or a name for its replacement."""
         text = self.now.text
-        first, last = line_start(text, edit.start), line_end(text, edit.end)
+        first = line_start(text, edit.start)
+        last = line_end(text, edit.end)
         now = set(_lines(text))
         lines = [
             each for each in _lines(text[first : edit.start] + edit.text + text[edit.end : last]) if each not in now
@@ -267,12 +272,14 @@ class _Judge:
     def _completes(self, edit: NextEdit, removed: str) -> bool:
         """Whether the edit only adds text where the cursor is: to its line, to a blank one, or to an empty block."""
         text, cursor = self.now.text, self.recent.cursor
-        first, last = line_start(text, cursor), line_end(text, cursor)
+        first = line_start(text, cursor)
+        last = line_end(text, cursor)
         if not edit.text.startswith(removed) or not first - 1 <= edit.start <= last + 1:
             return False
         if is_blank(text[first:last]):
             return True
-        before, after = text[: edit.start].rstrip(), text[edit.end :].lstrip()
+        before = text[: edit.start].rstrip()
+        after = text[edit.end :].lstrip()
         if before and after and _OPENERS.get(before[-1]) == after[0]:
             return True
         is_here = edit.start - 1 <= cursor <= edit.end + 1 or edit.end == last or edit.end == first - 1

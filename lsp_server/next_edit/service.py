@@ -123,8 +123,11 @@ class NextEditService(Feature):
         listener: Feature,
         propose: Propose = nobody,
     ) -> None:
-        self._documents, self._home_of, self._is_on = documents, home_of, is_on
-        self._listener, self._propose = listener, propose
+        self._documents = documents
+        self._home_of = home_of
+        self._is_on = is_on
+        self._listener = listener
+        self._propose = propose
         self._states: dict[str, _State] = {}
         self._ahead: asyncio.Task[list[NextEdit]] | None = None
 
@@ -136,7 +139,8 @@ class NextEditService(Feature):
         state = self._states.setdefault(uri, _State())
         for each in self._states.values():  # an edit may follow in another document
             each.end()
-            each.stop, each.known = Stop(), None
+            each.stop = Stop()
+            each.known = None
         text = self._documents[uri].text
         offer = next((each for each in state.offers.values() if each.result == hash(text)), None)
         left = (edit.after(offer.change) for edit in state.proposed if offer and edit != offer.edit)
@@ -231,7 +235,8 @@ class NextEditService(Feature):
 
     async def _proposed(self, state: _State, situation: Situation) -> list[NextEdit]:
         """A model's proposals; empty if the text changes first, which cancels the request."""
-        stop, asking = state.stop, asyncio.ensure_future(self._propose(situation))
+        stop = state.stop
+        asking = asyncio.ensure_future(self._propose(situation))
         state.asking.add(asking)
         try:
             state.proposed = await asking

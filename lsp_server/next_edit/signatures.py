@@ -41,11 +41,13 @@ def after_signatures(compared: Compared) -> Iterator[NextEdit]:
 def changed_functions(compared: Compared) -> Iterator[_Function]:
     seen = set[int]()
     for hunk in compared.texts.hunks:
-        old, new = _function_over(compared.old, hunk.old_start), _function_over(compared.new, hunk.start)
+        old = _function_over(compared.old, hunk.old_start)
+        new = _function_over(compared.new, hunk.start)
         if old is None or new is None or new.id in seen:
             continue
         seen.add(new.id)
-        name, before = _name_of(compared.new, new), _name_of(compared.old, old)
+        name = _name_of(compared.new, new)
+        before = _name_of(compared.old, old)
         if name is None or before is None or name.text != before.text or _is_decorated(compared.new, new):
             continue
         yield _Function(old, new, name)
@@ -94,7 +96,8 @@ def _parameters(names: Names, function: Node) -> list[str] | None:
 
 
 def _after_parameters(compared: Compared, function: _Function) -> Iterator[NextEdit]:
-    old, new = _parameters(compared.old, function.old), _parameters(compared.new, function.node)
+    old = _parameters(compared.old, function.old)
+    new = _parameters(compared.new, function.node)
     listed = function.node.child_by_field_name("parameters")
     if old is None or new is None or old == new or listed is None:
         return
@@ -149,7 +152,8 @@ def _call_of(names: Names, name: Name) -> Call | None:
 
 
 def _after_async(compared: Compared, function: _Function) -> Iterator[NextEdit]:
-    was, now = _is_async(compared.old, function.old), _is_async(compared.new, function.node)
+    was = _is_async(compared.old, function.old)
+    now = _is_async(compared.new, function.node)
     code = compared.new.view.code(function.node)
     if was == now or not compared.new.rules.awaits or _YIELD.search(code):
         return
@@ -229,7 +233,8 @@ def _awaited(names: Names, call: Call, inside: Sequence[Node]) -> NextEdit | Non
     if any(re.search(rules.waiters, called) for called in handed) or _CHAINED.match(view.text, view.end(call.node)):
         return None
     why = f"{call.name.text} is async now"
-    start, end = view.start(call.node), view.end(call.node)
+    start = view.start(call.node)
+    end = view.end(call.node)
     if rules.await_after:
         return NextEdit(end, end, rules.await_after, why)
     if view.text[end : end + 1] in (".", "[", "("):  # its result is used further

@@ -49,8 +49,10 @@ def sites(compared: Compared) -> Iterator[Site]:
     """The sites, in order."""
     texts, seen = compared.texts, set[int]()
     for hunk in compared.texts.hunks:
-        start, old_start = line_start(texts.new, hunk.start), line_start(texts.old, hunk.old_start)
-        end, old_end = line_end(texts.new, hunk.end), line_end(texts.old, hunk.old_end)
+        start = line_start(texts.new, hunk.start)
+        old_start = line_start(texts.old, hunk.old_start)
+        end = line_end(texts.new, hunk.end)
+        old_end = line_end(texts.old, hunk.old_end)
         if texts.added_lines(hunk):
             continue
         if start not in seen and "\n" not in texts.new[start:end] + texts.old[old_start:old_end]:
@@ -63,8 +65,10 @@ def sites(compared: Compared) -> Iterator[Site]:
 def _site(compared: Compared, old: tuple[int, int], new: tuple[int, int]) -> Site | None:
     """The one run of tokens in which two lines differ; None if they differ only in white space."""
     texts = compared.texts
-    olds, news = list(TOKEN.finditer(texts.old, *old)), list(TOKEN.finditer(texts.new, *new))
-    was, now = [match[0] for match in olds], [match[0] for match in news]
+    olds = list(TOKEN.finditer(texts.old, *old))
+    news = list(TOKEN.finditer(texts.new, *new))
+    was = [match[0] for match in olds]
+    now = [match[0] for match in news]
     left = same(was, now)
     right = same(was[left:][::-1], now[left:][::-1])
     last, new_last = len(was) - right, len(now) - right
@@ -76,7 +80,8 @@ def _site(compared: Compared, old: tuple[int, int], new: tuple[int, int]) -> Sit
         text = texts.new[news[left].start() : news[new_last - 1].end()] if new_last > left else ""
     if text is None:
         return None
-    before, after = [EDGE, *was[:left]][-_CONTEXT_TOKENS:], [*was[last:], EDGE][:_CONTEXT_TOKENS]
+    before = [EDGE, *was[:left]][-_CONTEXT_TOKENS:]
+    after = [*was[last:], EDGE][:_CONTEXT_TOKENS]
     at = olds[left].start() if left < len(olds) else olds[-1].start()
     place = (news[left].start(), news[new_last - 1].end()) if new_last > left else (0, 0)
     starts = [at, *(match.start() for match in olds[left:last])]

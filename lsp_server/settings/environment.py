@@ -50,7 +50,8 @@ def environment_layers(environment: Mapping[str, str]) -> tuple[list[Layer], lis
 def _variables(group: Struct, prefix: str, keys: tuple[str, ...]) -> Iterator[tuple[str, _Variable]]:
     """Each variable's name and setting."""
     for field in msgspec.structs.fields(group):
-        value, name = getattr(group, field.name), prefix + field.name.upper()
+        value = getattr(group, field.name)
+        name = prefix + field.name.upper()
         if isinstance(value, Struct):
             yield from _variables(value, f"{name}_", (*keys, field.encode_name))
         else:

@@ -128,7 +128,8 @@ def _read(schema: type[Struct], raw: Mapping[str, Any], where: str, problems: li
             said = f"unknown setting {str(key)[:80]!r}{nearest(str(key), list(fields))}"
             problems.append(f"{where}: {f'no longer a setting {key!r}' if key in _REMOVED else said}; ignored")
             continue
-        field, default = fields[key], getattr(Settings(), fields[key].name, None)
+        field = fields[key]
+        default = getattr(Settings(), fields[key].name, None)
         if isinstance(default, Struct) and isinstance(value, Mapping):
             values[field.name] = _read(type(default), value, f"{where}: {key}", problems)
             continue
@@ -174,9 +175,15 @@ def without_more(values: Mapping[str, Any], now: Settings) -> tuple[dict[str, An
     """The values of a layer not the user's own that are within `now`, and each other field with a reason."""
     kept, refused = dict(values), list[tuple[str, str]]()
     for name, *inner in ONLY_LESS:
-        group, of, field, key = kept, now, name, ""
+        group = kept
+        of = now
+        field = name
+        key = ""
         if inner and name in kept:
-            group, of, field, key = dict(kept[name]), getattr(now, name), inner[0], f"{_key(now, name)}."
+            group = dict(kept[name])
+            of = getattr(now, name)
+            field = inner[0]
+            key = f"{_key(now, name)}."
         if name in kept and field in group and _is_more(group[field], getattr(of, field)):
             refused.append((name, _why(key + _key(of, field), group.pop(field))))
             kept |= {name: group} if inner else {}

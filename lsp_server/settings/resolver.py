@@ -85,7 +85,8 @@ class Configuration:
     @property
     def sends_partner_token(self) -> bool:
         """The same for the partner and its token."""
-        own, now = self._users_own.partner, self.settings.partner
+        own = self._users_own.partner
+        now = self.settings.partner
         return own.url == now.url and (own.plain_http or not now.plain_http)
 
     @property

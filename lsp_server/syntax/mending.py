@@ -56,7 +56,8 @@ def parse_mended(language: Language, table: LanguageTable, text: str, old_tree: 
 
 def missing_before(text: str, offset: int, table: LanguageTable) -> str:
     """The closers that the expression before `offset` lacks on its line: a quote or a name, and brackets."""
-    start, end = line_start(text, offset), line_end(text, offset)
+    start = line_start(text, offset)
+    end = line_end(text, offset)
     if end - start > _MAX_LINE_CHARACTERS:
         return ""
     before = text[start:offset].rstrip()

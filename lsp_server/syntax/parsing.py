@@ -52,7 +52,8 @@ def edit_tree(tree: Tree, text: str, start: int, end: int, replacement: str) -> 
     start_byte, start_row, start_column = byte_and_point(text, start)
     old_byte, old_row, old_column = byte_and_point(text, end)
     data = encode(replacement)
-    rows, tail = data.count(b"\n"), len(data) - data.rfind(b"\n") - 1
+    rows = data.count(b"\n")
+    tail = len(data) - data.rfind(b"\n") - 1
     new_column = tail if rows else start_column + len(data)
     tree.edit(
         start_byte,

@@ -87,7 +87,8 @@ class View:
 
     def leaves(self, start: int, end: int) -> Iterator[Node]:
         """The tokens between two offsets, in order. A string or comment that starts there is one token."""
-        first, last = self._bytes.to_byte(start), self._bytes.to_byte(end)
+        first = self._bytes.to_byte(start)
+        last = self._bytes.to_byte(end)
         cursor = self.root.walk()
         while True:
             node = cursor.node
@@ -112,13 +113,15 @@ class View:
         known = self._brackets[node.id]
         if not known:
             return known
-        first, last = self._bytes.to_byte(max(start, 0)), self._bytes.to_byte(min(end, len(self.text)))
+        first = self._bytes.to_byte(max(start, 0))
+        last = self._bytes.to_byte(min(end, len(self.text)))
         begin = bisect_right(known, first, key=lambda child: child.end_byte)
         return known[begin : bisect_left(known, last, key=lambda child: child.start_byte)]
 
     def children(self, node: Node, start: int, end: int) -> Iterator[Node]:
         """The children of `node` that reach into [start, end), in order, without missing ones."""
-        first, last = self._bytes.to_byte(max(start, 0)), self._bytes.to_byte(min(end, len(self.text)))
+        first = self._bytes.to_byte(max(start, 0))
+        last = self._bytes.to_byte(min(end, len(self.text)))
         cursor = node.walk()
         if cursor.goto_first_child_for_byte(first) is None:
             return

@@ -105,7 +105,8 @@ class Canvases:
 
         `agrees` takes a hole's number on this canvas and the text the hole must start with.
         """
-        typed, self._typed = self._typed, {}
+        typed = self._typed
+        self._typed = {}
         for number, text in typed.items():
             if number < group.first and not earlier[number].startswith(text):
                 return False

@@ -108,7 +108,8 @@ class CanvasBatch:
 FORBIDDEN = -1e9
 """Added to the logit of a forbidden token. Finite, so that 0 * log 0 stays 0 in an entropy."""
 
-_ANY, _SINGLE_LINE = 0, 1
+_ANY = 0
+_SINGLE_LINE = 1
 
 Given = tuple[int, int, bytes]
 """A hole's number, a canvas's number, and the bytes that the hole's first open row begins with there."""

@@ -38,7 +38,8 @@ _LONGEST_LOOP, _LOOPED = 48, 8
 """Stops a text that repeats the same few tokens, at most this many, for this many tokens."""
 _READ_TOKENS = 64
 """Read this many tokens of a given text per pass."""
-_LONGEST_RUN, _SHORTEST_RUN = 4, 2
+_LONGEST_RUN = 4
+_SHORTEST_RUN = 2
 _MOST_GUESSED, _MOST_LOOKED_UP = 8, 3
 """More guesses from the prompt cost more than they save: 8 lines took 7.2 s without, 5.2 s with 3, 6.8 s with 8. What
 was written in the same place before is right more often.

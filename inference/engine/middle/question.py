@@ -7,7 +7,8 @@ from inference.messages import Hole, HoleKind, Snippet
 
 CHARACTERS_PER_TOKEN = 3
 """A low estimate: the server's tokens are unknown here."""
-_PREFIX_TOKENS, _SUFFIX_TOKENS = 3_000, 1_000
+_PREFIX_TOKENS = 3_000
+_SUFFIX_TOKENS = 1_000
 CONTEXT_TOKENS = 2_048
 """How much text of other files to show, if there is a place for it."""
 _LEAST_SHARE = 1 / 16

@@ -7,7 +7,9 @@ from itertools import pairwise
 from inference.engine.next_edit.tokens import Proposal, shifted
 from inference.messages import Hunk
 
-_SAME_LINE_LIKENESS, _HANDED_ON_LIKENESS, _CALL_LIKENESS = 0.7, 0.6, 0.5
+_SAME_LINE_LIKENESS = 0.7
+_HANDED_ON_LIKENESS = 0.6
+_CALL_LIKENESS = 0.5
 _NAMED = re.compile(r"(?:^|[(,]|self\.|this\.)\s*(\w+)\s*(?=[:=,)])", re.MULTILINE)
 _FUNCTION = re.compile(r"(?:def|function|func|fn)\s+(\w+)\s*\(")
 _MOST_ARGUMENTS = 2

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from inference.engine.next_edit.tokens import lines_of
 from inference.messages import Hunk
 
-_ABOVE, _ABOVE_HUNK = 5, 2
+_ABOVE = 5
+_ABOVE_HUNK = 2
 _MOST_HUNKS, _MOST_CHARACTERS = 3, 900
 """How much of the latest changes to show."""
 
@@ -32,7 +33,8 @@ def text(lines: Sequence[str], end: int, new: str) -> str:
 
 def _change(lines: Sequence[str], hunk: Hunk) -> str:
     end = hunk.line + hunk.new.count("\n")
-    above, below = lines[max(0, hunk.line - _ABOVE_HUNK) : hunk.line], lines[end : end + 1]
+    above = lines[max(0, hunk.line - _ABOVE_HUNK) : hunk.line]
+    below = lines[end : end + 1]
     changed = _each("-", hunk.old) + _each("+", hunk.new)
     return "@@\n" + _each(" ", "".join(above)) + changed + _each(" ", "".join(below))
 

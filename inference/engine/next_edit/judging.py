@@ -53,7 +53,9 @@ class NextEditing(Work[_Event]):
     ) -> None:
         """`deadline` is in seconds of `time.monotonic()`: the answer is whatever was found by then."""
         super().__init__(deadline)
-        self._model, self._request, self._margin = model, request, margin
+        self._model = model
+        self._request = request
+        self._margin = margin
         self._lines = lines_of(request.text)
 
     def _work(self) -> Generator[_Event | None, None, None]:
@@ -94,7 +96,8 @@ class NextEditing(Work[_Event]):
         """The change within the lines, in whole words."""
         start = sum(map(len, self._lines[: place.line]))
         first = _whole_words(place.now, text, common_start(place.now, text))
-        now, new = place.now[first:][::-1], text[first:][::-1]
+        now = place.now[first:][::-1]
+        new = text[first:][::-1]
         last = _whole_words(now, new, common_start(now, new))
         return Edit(start + first, start + len(place.now) - last, text[first : len(text) - last], score)
 
@@ -134,7 +137,8 @@ _REACH_LINES = 300
 def proposals(lines: Sequence[str], hunk: Hunk) -> Iterator[Proposal]:
     """Possible changes near a change, like it. None after a change of a comment or of a number."""
     first = max(0, hunk.line - _REACH_LINES)
-    near, moved = lines[first : hunk.line + _REACH_LINES], Hunk(hunk.line - first, hunk.old, hunk.new)
+    near = lines[first : hunk.line + _REACH_LINES]
+    moved = Hunk(hunk.line - first, hunk.old, hunk.new)
     if code(hunk.old) != code(hunk.new) and not is_calculation(hunk):
         for one in chain(replaced(near, moved), added(near, moved)):
             if code(one.text) != code(one.now):

@@ -63,14 +63,16 @@ def _replacements(hunk: Hunk) -> Iterator[_Surrounded]:
     before, after = tokens(hunk.old), tokens(hunk.new)
     for code in opcodes(before, after):
         if code[0] != "equal":
-            left, right = texts(before[max(0, code[1] - _CONTEXT) : code[1]]), texts(before[code[2] :][:_CONTEXT])
+            left = texts(before[max(0, code[1] - _CONTEXT) : code[1]])
+            right = texts(before[code[2] :][:_CONTEXT])
             yield _Surrounded(Replacement.of(hunk.old, before, hunk.new, after, code), left, right)
 
 
 def _renames(hunk: Hunk) -> Iterator[_Surrounded]:
     """Each removed name becomes each new one, if there are few."""
     old, new = (dict.fromkeys(token.text for token in tokens(side) if token.is_word) for side in (hunk.old, hunk.new))
-    gone, fresh = [word for word in old if word not in new], [word for word in new if word not in old]
+    gone = [word for word in old if word not in new]
+    fresh = [word for word in new if word not in old]
     if len(gone) <= 2 and len(fresh) <= 2:
         yield from (_Surrounded(Replacement((word,), other)) for word in gone for other in fresh)
 
@@ -106,7 +108,9 @@ def _likeness(one: _Surrounded, found: Sequence[Token], at: int) -> float:
 def _carried_over(lines: Sequence[str], old: str, new: str) -> Iterator[Proposal]:
     """A whole change applied to as many similar lines, with their indentation."""
     old, new = shifted(old, old, ""), shifted(new, old, "")
-    before, after, height = tokens(old), tokens(new), old.count("\n")
+    before = tokens(old)
+    after = tokens(new)
+    height = old.count("\n")
     changes = [code for code in opcodes(before, after) if code[0] != "equal"]
     wanted = [(code[1], Replacement.of(old, before, new, after, code)) for code in changes]
     words = {token.text for token in before if token.is_word}
@@ -182,7 +186,10 @@ def _template(
 
     None if it is too short.
     """
-    pattern, parts, groups, words = "", list[str | int](), 0, 0
+    pattern = ""
+    parts = list[str | int]()
+    groups = 0
+    words = 0
     for tag, i, j, k, m in codes:
         if tag == "equal":
             groups += 1

@@ -42,9 +42,12 @@ class EditRewriting(Work[_Event]):
     ) -> None:
         """`deadline` is in seconds of `time.monotonic()`; `most` the guesses of a pass, as many as pay if None."""
         super().__init__(deadline)
-        self._model, self._kind, self._request = model, kind, request
+        self._model = model
+        self._kind = kind
+        self._request = request
         self._most = min(MOST_GUESSED, max(1, model.traits.free_rows - 1)) if most is None else most
-        self.passes, self.written = 0, ""
+        self.passes = 0
+        self.written = ""
 
     def _work(self) -> Generator[_Event | None, None, None]:
         prompt = prompt_for(self._kind, self._request)
@@ -80,8 +83,11 @@ class EditRewriting(Work[_Event]):
         self, context: MiddleContext, draft: Sequence[int], ends: Sequence[str]
     ) -> Generator[None, None, str | None]:
         """The model's answer up to one of its ends; None if it is late or has no end."""
-        family, vocabulary = cast("MiddleFamily", self._model.family), self._model.vocabulary
-        room, lookup, place = len(draft) + _MORE_TOKENS, Lookup(draft), 0
+        family = cast("MiddleFamily", self._model.family)
+        vocabulary = self._model.vocabulary
+        room = len(draft) + _MORE_TOKENS
+        lookup = Lookup(draft)
+        place = 0
         writing = context.continuation(1, room + MOST_GUESSED)
         ids, last = list[int](), list[int]()
         while len(ids) < room and not self._late():

@@ -104,7 +104,8 @@ class Replacement:
         _, i, j, k, m = code
         bare = new[after[k].start : after[m - 1].end] if k < m else ""
         gaps = gap(old, before, i), gap(old, before, j)
-        start, end = after[k - 1].end if k else 0, after[m].start if m < len(after) else len(new)
+        start = after[k - 1].end if k else 0
+        end = after[m].start if m < len(after) else len(new)
         return cls(texts(before[i:j]), bare, gaps, new[start:end])
 
     def at(self, text: str, found: Sequence[Token], number: int) -> Splice:

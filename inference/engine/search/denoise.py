@@ -231,15 +231,19 @@ class Denoising:
         picked = self._picked(chosen, canvas)
         current = self._current.flatten()[self.canvas.hole_rows[picked]]
         self.feedback = None if self.feedback is None else self.feedback[picked]
-        self._argmax, self._confidence = self._argmax[picked], self._confidence[picked]
+        self._argmax = self._argmax[picked]
+        self._confidence = self._confidence[picked]
         self.steps = self.steps[index]
         if constraint is not None:
-            self.constraint, self._history, self._done = constraint, [], torch.zeros_like(self._done[index])
+            self.constraint = constraint
+            self._history = []
+            self._done = torch.zeros_like(self._done[index])
         else:
             if self.constraint is not None:
                 self.constraint = Constraint(self.constraint.biases, self.constraint.of_row[picked])
             most = int(canvas.counts.max())
-            self._history, self._done = [answer[index, :most] for answer in self._history], self._done[index]
+            self._history = [answer[index, :most] for answer in self._history]
+            self._done = self._done[index]
         self.canvas = canvas
         self._given = canvas.pinned.clone()
         self._current = canvas.with_holes(current)

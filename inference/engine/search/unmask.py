@@ -188,8 +188,10 @@ class Unmasking(Denoising):
         if start is not None:
             self._masked = start.noised.clone()
         self._doubled = [0] * canvas.batch
-        self._time, self._times = self.step_number, self.max_steps
-        self.step_number, self.max_steps = 0, self._most_passes()
+        self._time = self.step_number
+        self._times = self.max_steps
+        self.max_steps = self._most_passes()
+        self.step_number = 0
 
     @property
     def finished(self) -> bool:
@@ -294,7 +296,8 @@ class Unmasking(Denoising):
         self.canvas = canvas
         self._given = canvas.pinned.clone()
         self._masked = self._masked[picked] | added
-        self._argmax, self._confidence = self._argmax[picked], self._confidence[picked].masked_fill(added, 0.0)
+        self._argmax = self._argmax[picked]
+        self._confidence = self._confidence[picked].masked_fill(added, 0.0)
         self.feedback = None if self.feedback is None else self.feedback[picked]
         if self.constraint is not None:
             self.constraint = Constraint(self.constraint.biases, self.constraint.of_row[picked])

@@ -15,14 +15,17 @@ from inference.models.devices import quantiser
 from inference.models.family import ModelError, OnProgress
 from inference.models.shards import Shards
 
-_BLOCK, _SCALE_BLOCK = 64, 256
+_BLOCK = 64
+_SCALE_BLOCK = 256
 _BYTES_PER_EXPERT_WEIGHT = 0.5 + 1 / _BLOCK
 _OTHER_BYTES_PER_WEIGHT = 2
-_DECODER, _ENCODER = "model.decoder.", "model.encoder.language_model."
+_DECODER = "model.decoder."
+_ENCODER = "model.encoder.language_model."
 _EXPERTS = ("gate_up_proj", "down_proj")
 _UNUSED = ("vision", "lm_head")
 """Name parts of weights that take no memory: not loaded, or a second reference to the embedding."""
-_LOADED_AT, _LAYERS_DONE_AT = 0.2, 0.85
+_LOADED_AT = 0.2
+_LAYERS_DONE_AT = 0.85
 
 
 def weight_bytes(shards: Shards) -> float:

@@ -18,7 +18,8 @@ from inference.models.fim.rows import Prompts
 from inference.models.masked import token_files
 from inference.models.properties import NoiseKind
 
-_TURN, _END_OF_TURN = "<|im_start|>", "<|im_end|>"
+_TURN = "<|im_start|>"
+_END_OF_TURN = "<|im_end|>"
 _SYSTEM = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
 """The system message that the model's own template uses by default."""
 _KEPT_TEXTS = 16
@@ -37,8 +38,12 @@ class FillInMiddle:
 
     def __init__(self, found: Checkpoint, tokenizer: Tokenizer, network: Network, dtype: str) -> None:
         """Raises ModelError if the tokenizer has no tokens for filling the middle."""
-        self.name, self.properties, self.tokenizer = found.name, found.properties, tokenizer
-        self.network, self.device, self.dtype = network, network.device, dtype
+        self.name = found.name
+        self.properties = found.properties
+        self.tokenizer = tokenizer
+        self.network = network
+        self.device = network.device
+        self.dtype = dtype
         self.prompts = Prompts(network.empty_rows(0))
         tokenizer.encode_special_tokens = True
         special = {token.content: id_ for id_, token in tokenizer.get_added_tokens_decoder().items()}
@@ -48,7 +53,8 @@ class FillInMiddle:
                 f"{found.name}: its tokenizer has no fill-in-the-middle tokens, so it writes from left to right alone "
                 "and cannot fill holes; give a model such as Qwen2.5-Coder"
             )
-        self._tokens, self._special = tokens, special
+        self._tokens = tokens
+        self._special = special
         stated = (found.config.get("eos_token_id"), found.properties.eos_token_id)
         self.end_ids = frozenset(special[name] for name in tokens.controls if name in special) | {
             id_ for id_ in stated if isinstance(id_, int)
@@ -70,7 +76,8 @@ class FillInMiddle:
     @classmethod
     def load(cls, found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> "FillInMiddle":
         """See `FamilyModule.load`."""
-        tokenizer, place = token_files.tokenizer(found), devices.choose_device(device)
+        tokenizer = token_files.tokenizer(found)
+        place = devices.choose_device(device)
         progress(0.05, "checking memory")
         candidates = formats.candidates(place, dtype)
         free = devices.free_bytes(place)
@@ -95,7 +102,8 @@ class FillInMiddle:
 
     def prepare(self) -> bool:
         """Reads some more tokens of what `read_later` named."""
-        known, ids = self.known_tokens(self._ahead), self._ahead
+        known = self.known_tokens(self._ahead)
+        ids = self._ahead
         if known < len(ids) - 1:
             piece = ids[: known + _AHEAD_TOKENS]
             with closing(PromptContext(self.network, self.prompts, piece, self._passed, ahead=True)) as context:

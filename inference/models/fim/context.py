@@ -26,7 +26,9 @@ class PromptContext:
         self, network: Network, prompts: Prompts, ids: Sequence[int], on_pass: OnPass, *, ahead: bool = False
     ) -> None:
         """`ahead`: nothing will be written behind it, so all is read but the last token."""
-        self._network, self._prompts, self._on_pass = network, prompts, on_pass
+        self._network = network
+        self._prompts = prompts
+        self._on_pass = on_pass
         self._ids = list(ids)
         self._prompt: Prompt | None = prompts.take(ids[:-1], ahead=ahead)
         self.reused_tokens = len(self._prompt.ids)
@@ -73,7 +75,8 @@ class PromptContext:
         if fed.shape[1] < 2:
             return torch.empty(0, device=self._network.device)
         rows = self._open.rows.copied(before, before + fed.shape[1])
-        hidden, found = self._network.forward(fed[:, :-1], rows, fed.shape[1] - 1)[0], []
+        hidden = self._network.forward(fed[:, :-1], rows, fed.shape[1] - 1)[0]
+        found = []
         for first in range(0, len(hidden), _SCORED_TOKENS):
             chances = self._network.logits(hidden[first : first + _SCORED_TOKENS]).log_softmax(-1)
             found.append(chances.gather(1, fed[0, first + 1 : first + 1 + len(chances), None])[:, 0])
@@ -108,7 +111,10 @@ class PromptContinuation:
     def __init__(
         self, network: Network, rows: PrefixRows, last: list[int], on_pass: OnPass, prompt: Prompt | None = None
     ) -> None:
-        self._network, self._rows, self._on_pass, self._prompt = network, rows, on_pass, prompt
+        self._network = network
+        self._rows = rows
+        self._on_pass = on_pass
+        self._prompt = prompt
         self._pending = torch.tensor([last], dtype=torch.long, device=network.device).view(rows.content.shape[2], -1)
         self._first = rows.length
 

@@ -33,7 +33,8 @@ class Packed:
 
     def __init__(self, weight: Tensor, scales: Tensor) -> None:
         """`weight` int8 (O, I), `scales` bfloat16 (O,)."""
-        self.weight, self.scales = weight, scales
+        self.weight = weight
+        self.scales = scales
         self.shape = (weight.shape[0], weight.shape[1])
 
     def rows(self, numbers: Tensor) -> Tensor:
@@ -54,7 +55,8 @@ class Dynamic:
 
     def __init__(self, packed: Packed, *, fine: bool = False, groups: int = 1) -> None:
         """Keeps its own copy of the weights, whose rows cannot be read."""
-        self.shape, self._fine = packed.shape, fine
+        self.shape = packed.shape
+        self._fine = fine
         parts = groups if largest_activation() < _STRONGEST else 1
         self._weights = [_prepacked(part.contiguous(), packed.scales) for part in packed.weight.chunk(parts, 1)]
 
@@ -113,7 +115,8 @@ class Unpacking:
     """
 
     def __init__(self, dtype: torch.dtype, few: int) -> None:
-        self.few, self.place = few, torch.empty(_NEAR_WEIGHTS, dtype=dtype)
+        self.few = few
+        self.place = torch.empty(_NEAR_WEIGHTS, dtype=dtype)
 
     def pieces(self, weight: Tensor) -> Iterator[tuple[int, Tensor]]:
         """An int8 (O, I) in pieces, each with the number of its first channel."""
@@ -130,7 +133,8 @@ class WeightOnly:
     """
 
     def __init__(self, packed: Packed, unpacking: Unpacking) -> None:
-        self.packed, self._unpacking = packed, unpacking
+        self.packed = packed
+        self._unpacking = unpacking
         self.shape = packed.shape
 
     def __call__(self, rows: Tensor, plus: Tensor | None = None) -> Tensor:

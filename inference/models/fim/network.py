@@ -42,8 +42,11 @@ class Network:
     def __init__(
         self, config: Qwen2Config, layers: Sequence[FastLayer], embedding: Embedding, norm: Tensor, head: Matrix
     ) -> None:
-        self.config, self.layers = config, layers
-        self.embedding, self.norm, self.head = embedding, norm, head
+        self.config = config
+        self.layers = layers
+        self.embedding = embedding
+        self.norm = norm
+        self.head = head
         self.device = norm.device
         self._is_exact = isinstance(head, Plain) and head.weight.dtype == torch.float32
         self._turns = torch.empty(0, config.head_size // 2, dtype=torch.complex64, device=self.device)
@@ -69,7 +72,8 @@ class Network:
         """Appends tokens (B, n) to `rows`; the hidden states (B, wanted, d) of the last of them, float32."""
         count, width = ids.shape
         start, end = rows.length, rows.length + width
-        turns, mask = self._turns_of(start, end), self._mask(start, end)
+        turns = self._turns_of(start, end)
+        mask = self._mask(start, end)
         hidden = self.embedding.rows(ids.flatten())  # (B * n, d)
         for number, layer in enumerate(self.layers):
             normed = functional.rms_norm(hidden, layer.norm.shape, layer.norm, self.config.rms_norm_eps)
@@ -90,7 +94,8 @@ class Network:
         self, layer: FastLayer, normed: Tensor, turns: Tensor, rows: PrefixRows, number: int, size: tuple[int, int]
     ) -> tuple[Tensor, Tensor, Tensor]:
         """(B * n, d) -> queries (B, n, H, D), and keys and values (B, G, T, D) including those of these rows."""
-        heads, keys = self.config.num_attention_heads, self.config.num_key_value_heads
+        heads = self.config.num_attention_heads
+        keys = self.config.num_key_value_heads
         made = layer.queries_keys_values(normed, layer.bias).view(*size, heads + 2 * keys, -1)
         pairs = torch.view_as_complex(made[:, :, : heads + keys].view(*size, heads + keys, -1, 2))
         turned = torch.view_as_real(pairs * turns).flatten(-2)  # (B, n, H + G, D)
@@ -121,7 +126,8 @@ class Network:
     def _turns_of(self, start: int, end: int) -> Tensor:
         """(n, 1, D / 2) complex: the factors for the pairs of queries and keys at these positions."""
         if end > len(self._turns):
-            size, most = self.config.head_size, 1 << max(8, (end - 1).bit_length())
+            size = self.config.head_size
+            most = 1 << max(8, (end - 1).bit_length())
             powers = torch.arange(0, size, 2, device=self.device, dtype=torch.float32) / size
             angles = torch.arange(most, device=self.device, dtype=torch.float32)[:, None] / self.config.theta**powers
             self._turns = torch.polar(torch.ones_like(angles), angles)

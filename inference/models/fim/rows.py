@@ -13,7 +13,8 @@ from inference.models.family import common_start
 
 _SPARE_TOKENS = 256
 """Allocate room for this many more tokens than needed, so that typing seldom copies."""
-_KEPT_PROMPTS, _KEPT_BYTES = 8, 32 << 20
+_KEPT_PROMPTS = 8
+_KEPT_BYTES = 32 << 20
 _SAME_TEXT = 0.5
 """Kept tokens that a new prompt shares less of belong to another text: copy from them instead of cutting them."""
 
@@ -22,7 +23,8 @@ class PrefixRows:
     """Keys and values (L, 2, B, G, capacity, D), of which the first `length` tokens count."""
 
     def __init__(self, content: Tensor) -> None:
-        self.content, self.length = content, 0
+        self.content = content
+        self.length = 0
 
     @property
     def capacity(self) -> int:
@@ -47,7 +49,8 @@ class PrefixRows:
     def copied(self, length: int, capacity: int, count: int = 1) -> "PrefixRows":
         """The first `length` tokens of the one sequence, `count` times, with room for this many tokens."""
         shape = list(self.content.shape)
-        shape[2], shape[-2] = count, capacity
+        shape[2] = count
+        shape[-2] = capacity
         made = PrefixRows(self.content.new_empty(shape))
         made.content[..., :length, :] = self.content[..., :length, :]
         made.length = length

@@ -15,8 +15,10 @@ from inference.models.fim.network import Embedding, FastLayer, Network, paired
 from inference.models.qwen2 import qwen2_config, weight_shapes
 from inference.models.shards import GgufWeights, opened
 
-_EMBEDDING, _HEAD = "model.embed_tokens.weight", "lm_head.weight"
-_LOADED_AT, _LAYERS_DONE_AT = 0.1, 0.7
+_EMBEDDING = "model.embed_tokens.weight"
+_HEAD = "lm_head.weight"
+_LOADED_AT = 0.1
+_LAYERS_DONE_AT = 0.7
 _SAME = 0.1
 """Conversions pack a tied matrix twice, more finely as the head: the two then differ by less than this share."""
 _DOWN_GROUPS = 4
@@ -35,8 +37,11 @@ class WeightReader:
 
     def __init__(self, found: Checkpoint, device: torch.device, precision: Precision, *, dynamic: bool) -> None:
         """`dynamic`: whether 8 bits are multiplied by `Dynamic`. Raises ModelError."""
-        self._config, self._weights = qwen2_config(found), opened(found)
-        self._shapes, self._device, self._precision = weight_shapes(self._config), device, precision
+        self._config = qwen2_config(found)
+        self._weights = opened(found)
+        self._shapes = weight_shapes(self._config)
+        self._device = device
+        self._precision = precision
         self._is_packed = precision.name == EIGHT_BIT
         is_unpacked = self._is_packed and not dynamic
         self._unpacking = matrices.Unpacking(precision.dtype, formats.speed().few) if is_unpacked else None
@@ -90,7 +95,8 @@ class WeightReader:
 
     def _stored(self, *names: str) -> Plain | Packed:
         """Stacked matrices, none of which is ever in memory in float32 as a whole."""
-        high, wide = sum(self._shapes[name][0] for name in names), self._shapes[names[0]][1]
+        high = sum(self._shapes[name][0] for name in names)
+        wide = self._shapes[names[0]][1]
         return self._made((high, wide), self._rows(names), names[0])
 
     def _rows(self, names: Sequence[str]) -> _Rows:
@@ -119,7 +125,8 @@ class WeightReader:
                 self._require_finite(name, block)
                 plain[first : first + len(block)] = block
             return Plain(plain)
-        packed, scales = torch.empty(shape, dtype=torch.int8), torch.empty(shape[0], dtype=torch.bfloat16)
+        packed = torch.empty(shape, dtype=torch.int8)
+        scales = torch.empty(shape[0], dtype=torch.bfloat16)
         for first, block in blocks:
             packed[first : first + len(block)], scales[first : first + len(block)] = packed_rows(block)
         self._require_finite(name, scales)  # as none is if one weight of its channel is not

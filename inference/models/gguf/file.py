@@ -36,7 +36,8 @@ TYPES: Final = {
 }
 """By the number of ggml's `ggml_type`."""
 
-STRING, ARRAY = 8, 9
+STRING = 8
+ARRAY = 9
 SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 """The format for `struct` of each metadata type, by its number."""
 
@@ -80,7 +81,9 @@ class GgufFile:
         found = self.arrays[key]
         if found.type_ != STRING:
             raise ModelError(f"{self.path}: {key} is no list of texts; {AGAIN}")
-        content, at, texts = self.bytes_at(found.begin, found.end), 0, []
+        content = self.bytes_at(found.begin, found.end)
+        at = 0
+        texts = []
         try:
             for _ in range(found.count):
                 (length,) = struct.unpack_from("<Q", content, at)

@@ -32,9 +32,13 @@ ARCHITECTURE = "general.architecture"
 MAGIC = b"GGUF"
 HEADER_LIMIT_BYTES = 128 << 20
 """The largest published vocabularies take some 15 MB."""
-MAX_KEYS, MAX_TENSORS, MAX_ITEMS = 4096, 1 << 16, 1 << 22
-MAX_NAME_BYTES, MAX_STRING_BYTES = 256, 1 << 20
-MAX_DIMENSIONS, MAX_SIZE = 4, 1 << 40
+MAX_KEYS = 4096
+MAX_TENSORS = 1 << 16
+MAX_ITEMS = 1 << 22
+MAX_NAME_BYTES = 256
+MAX_STRING_BYTES = 1 << 20
+MAX_DIMENSIONS = 4
+MAX_SIZE = 1 << 40
 _CHUNK_BYTES = 4 << 20
 _VERSIONS = (2, 3)
 
@@ -68,8 +72,11 @@ class _Reader:
     """Reads a header from its first byte on. Raises ModelError for anything beyond the end of the file."""
 
     def __init__(self, path: Path, stream: BinaryIO, size: int) -> None:
-        self._path, self._stream, self._size = path, stream, size
-        self._bytes, self._at = bytearray(), 0
+        self._path = path
+        self._stream = stream
+        self._size = size
+        self._bytes = bytearray()
+        self._at = 0
 
     def file(self) -> GgufFile:
         """The whole header."""
@@ -124,7 +131,9 @@ class _Reader:
         return value  # type: ignore[no-any-return]
 
     def _array(self, key: str) -> StoredArray:
-        type_, count, begin = self._number("I"), self._number("Q"), self._at
+        type_ = self._number("I")
+        count = self._number("Q")
+        begin = self._at
         if count > MAX_ITEMS:
             raise self._wrong(f"{key} claims {count} items")
         if type_ in SCALARS:

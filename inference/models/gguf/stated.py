@@ -94,7 +94,8 @@ def _number(file: GgufFile, key: str, default: float | None = None) -> float:
 _QWEN2_SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-_CONTROL, _USER_DEFINED = 3, 4
+_CONTROL = 3
+_USER_DEFINED = 4
 
 
 def qwen2_tokenizer(vocabulary: Mapping[str, int], merges: Sequence[tuple[str, ...]]) -> Tokenizer:
@@ -111,7 +112,8 @@ def tokenizer(file: GgufFile) -> Tokenizer:
     kind, split = (str(file.metadata.get(f"tokenizer.ggml.{key}", ""))[:40] for key in ("model", "pre"))
     if (kind, split) != ("gpt2", "qwen2"):
         raise ModelError(f"{file.path}: its tokenizer ({kind!r}, {split!r}) is not known; Qwen2's ('gpt2', 'qwen2') is")
-    tokens, types = file.strings("tokenizer.ggml.tokens"), file.numbers("tokenizer.ggml.token_type")
+    tokens = file.strings("tokenizer.ggml.tokens")
+    types = file.numbers("tokenizer.ggml.token_type")
     merges = [tuple(line.split(" ")) for line in file.strings("tokenizer.ggml.merges")]
     vocabulary = {token: number for number, token in enumerate(tokens)}
     if not tokens or len(vocabulary) < len(tokens) or len(types) != len(tokens):

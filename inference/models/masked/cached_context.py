@@ -20,7 +20,8 @@ REFRESH_STEPS = 8
 _MOST_USES = 64
 """After this many requests in a row that reused earlier rows, recompute all rows."""
 
-_REMEMBERED, _REMEMBERED_BYTES = 4, 1 << 30
+_REMEMBERED = 4
+_REMEMBERED_BYTES = 1 << 30
 
 
 class Memory:

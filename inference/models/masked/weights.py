@@ -15,14 +15,16 @@ from inference.models.masked.network import Qwen2
 from inference.models.qwen2 import qwen2_config, weight_shapes
 from inference.models.shards import opened
 
-_EMBEDDING, _HEAD = "model.embed_tokens.weight", "lm_head.weight"
+_EMBEDDING = "model.embed_tokens.weight"
+_HEAD = "lm_head.weight"
 _BY_ITSELF = {
     "cpu": ("bfloat16", "float32", devices.EIGHT_BIT, devices.FOUR_BIT),
     "cuda": ("bfloat16", devices.EIGHT_BIT, devices.FOUR_BIT),
 }
 """The dtypes to try on each device if none is named; the first that fits wins."""
 
-_LOADED_AT, _LAYERS_DONE_AT = 0.2, 0.85
+_LOADED_AT = 0.2
+_LAYERS_DONE_AT = 0.85
 
 
 def precisions(device: torch.device, wanted: str | None) -> list[Precision]:

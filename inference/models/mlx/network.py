@@ -24,7 +24,8 @@ class MlxNetwork:
 
     def __init__(self, model: Any) -> None:
         """`model`: mlx-vlm's, with its weights."""
-        self._encoder, self._decoder = model.model.encoder, model.model.decoder
+        self._encoder = model.model.encoder
+        self._decoder = model.model.decoder
         self._embedding = self._decoder.embed_tokens
         self._layers = [layer.self_attn for layer in self._decoder.layers]
         self._softcap: float = model.final_logit_softcapping
@@ -65,7 +66,8 @@ class MlxNetwork:
 
     def expected_embeddings(self, logits: Tensor, probabilities: Tensor) -> Tensor:
         """See `Passes`. Packed embeddings are multiplied as they are, as mlx-vlm does for whole canvases."""
-        table, weights = self._embedding, array_of(probabilities).astype(self.dtype)
+        table = self._embedding
+        weights = array_of(probabilities).astype(self.dtype)
         if not isinstance(table, nn.QuantizedEmbedding):
             return tensor_of(weights @ table.weight * self._decoder.embed_scale)
         sums = mx.quantized_matmul(
@@ -89,7 +91,8 @@ class MlxNetwork:
 
     def causal_mask(self, layer_index: int, past: int, new: int) -> mx.array:
         """(n, K): a token sees itself and everything before it, limited to the window on sliding layers."""
-        kind, query = self.layer_types[layer_index], mx.arange(past, past + new)[:, None]
+        kind = self.layer_types[layer_index]
+        query = mx.arange(past, past + new)[:, None]
         key = mx.arange(first_row(kind, past, self.window), past + new)[None]
         allowed = key <= query
         return allowed & (key > query - self.window) if kind == _SLIDING else allowed
@@ -109,7 +112,9 @@ class _EncodedLayer:
     """One layer of an `EncoderCache`, as mlx-vlm's encoder uses a cache."""
 
     def __init__(self, network: MlxNetwork, cache: EncoderCache, index: int) -> None:
-        self._network, self._cache, self._index = network, cache, index
+        self._network = network
+        self._cache = cache
+        self._index = index
         self.offset = cache.length
         self.keys = ()
         """Not None: `offset` tokens were read before."""
@@ -127,7 +132,8 @@ class _DecodedLayer:
     """One layer of a prefix, as mlx-vlm's decoder reads a cache."""
 
     def __init__(self, layer: LayerView, length: int) -> None:
-        self.offset, self.keys = length, layer.keys
+        self.offset = length
+        self.keys = layer.keys
         self.decoder_state = layer.keys, layer.values
 
 

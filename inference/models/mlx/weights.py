@@ -24,10 +24,12 @@ from inference.models.mlx import machine
 from inference.models.mlx.network import MlxNetwork
 
 _WORD_BITS = 32
-_READ_AT, _ALL_READ_AT = 0.35, 0.9
+_READ_AT = 0.35
+_ALL_READ_AT = 0.9
 _READ_TOGETHER = 16
 """Read this many weights between two progress reports."""
-_ENCODER, _DECODER = "model.encoder.language_model.", "model.decoder."
+_ENCODER = "model.encoder.language_model."
+_DECODER = "model.decoder."
 
 Sizes = dict[str, Any] | bool
 """How to pack a matrix: `group_size`, `bits` and `mode`; False: not at all."""
@@ -89,7 +91,8 @@ def _pack(model: Model, how: Callable[[str, nn.Module], Sizes]) -> None:
 
 def _as_stored(stored: Mapping[str, mx.array], path: str, module: Any, mode: str) -> Sizes:
     """The packing that a matrix's shapes imply."""
-    weight, scales = stored.get(f"{path}.weight"), stored.get(scales_of(f"{path}.weight"))
+    weight = stored.get(f"{path}.weight")
+    scales = stored.get(scales_of(f"{path}.weight"))
     if weight is None or scales is None:
         return False
     columns = module.weight.shape[-1]

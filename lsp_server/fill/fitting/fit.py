@@ -130,7 +130,8 @@ def _is_empty(around: Around, fill: str) -> bool:
 
 def trim_start(around: Around, fill: str) -> str:
     """`fill` without leading blank lines, and without leading white space that the text before it already has."""
-    head, rest = around.starts_with, fill[len(around.starts_with) :]
+    head = around.starts_with
+    rest = fill[len(around.starts_with) :]
     if around.literal or (head and not is_blank(head)):
         return fill
     if around.at_line_start and not around.span.single_line:
