@@ -94,7 +94,7 @@ def argument_parser() -> argparse.ArgumentParser:
     parser.add_argument("--editor", choices=("neovim", "vscode"), help="measure only this one")
     parser.add_argument("--keystrokes", type=int, default=20, metavar="N", help="in each (default: %(default)s)")
     parser.add_argument("--nvim", metavar="PROGRAM", help="this Neovim instead of the one on PATH")
-    parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER", help="(default: %(default)s)")
+    parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER", help="the model (default: embedded)")
     parser.add_argument("--json", action="store_true", help="print the JSON object only")
     return parser
 

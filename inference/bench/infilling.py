@@ -184,10 +184,12 @@ def add_task_arguments(parser: argparse.ArgumentParser, *, several: bool = False
     if several:
         parser.add_argument("--model", action="append", default=[], metavar="ID_OR_FOLDER", help="embedded")
     else:
-        parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER")
-    parser.add_argument("--device", metavar="NAME")
-    parser.add_argument("--dtype", metavar="NAME")
-    parser.add_argument("--seed", type=int, default=0)
+        parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER", help="the model (default: embedded)")
+    parser.add_argument("--device", metavar="NAME", help="where to compute (default: the best device found)")
+    parser.add_argument("--dtype", metavar="NAME", help="what to compute in (default: the best found)")
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="the seed of the sample and the sampler (default: 0)"
+    )
 
 
 def argument_parser() -> argparse.ArgumentParser:

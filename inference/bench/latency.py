@@ -377,10 +377,10 @@ def _rounded(value: Any) -> Any:
 def argument_parser() -> argparse.ArgumentParser:
     """The benchmark's flags."""
     parser = argparse.ArgumentParser(prog="infill-ls bench latency", description=__doc__)
-    parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER")
+    parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER", help="the model (default: embedded)")
     parser.add_argument("--random", choices=sorted(RANDOM_SHAPES), help="random weights of a shape")
-    parser.add_argument("--device", metavar="NAME")
-    parser.add_argument("--dtype", metavar="NAME")
+    parser.add_argument("--device", metavar="NAME", help="where to compute (default: the best device found)")
+    parser.add_argument("--dtype", metavar="NAME", help="what to compute in (default: the best found)")
     parser.add_argument("--json", action="store_true", help="print the JSON object only")
     return parser
 

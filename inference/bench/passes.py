@@ -74,8 +74,8 @@ def argument_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="infill-ls bench passes")
     parser.add_argument("tasks", type=Path, metavar="FILE", help="tasks in the HumanEval-Infilling format")
     parser.add_argument("--model", required=True, metavar="FILE_OR_FOLDER", help="the model")
-    parser.add_argument("--device", metavar="NAME")
-    parser.add_argument("--dtype", metavar="NAME")
+    parser.add_argument("--device", metavar="NAME", help="where to compute (default: the best device found)")
+    parser.add_argument("--dtype", metavar="NAME", help="what to compute in (default: the best found)")
     parser.add_argument("--limit", type=int, default=8, metavar="N", help="how many lines")
     parser.add_argument(
         "--peer",
