@@ -160,7 +160,7 @@ def fitted(text: str, question: Question) -> str:
     text = _indented(_without_before(text, question.prefix), question.prefix)
     if question.single_line:
         text = (text.splitlines() or [""])[0]
-    return without_after(text, question.suffix)
+    return without_after(text, question.suffix, question.prefix.rpartition("\n")[2])
 
 
 def _tails(prefix: str) -> list[str]:
@@ -193,8 +193,11 @@ def _indented(text: str, prefix: str) -> str:
     return "\n".join([first, *(indent + line if line.strip() else line for line in others)])
 
 
-def without_after(text: str, suffix: str) -> str:
-    """Removes the rest of the line and the lines behind the hole, if the answer runs into them."""
+def without_after(text: str, suffix: str, front: str) -> str:
+    """Removes the rest of the line and the lines behind the hole, if the answer runs into them.
+
+    `front` is the hole's line up to the hole.
+    """
     rest, _, following = suffix.partition("\n")
     behind = [line for line in following.split("\n") if line.strip()][:_MOST_REPEATED_LINES]
     lines = text.split("\n")
@@ -207,8 +210,19 @@ def without_after(text: str, suffix: str) -> str:
     end = rest.rstrip() if text.rstrip().endswith(rest.rstrip()) else rest.strip()
     if end and text.rstrip().endswith(end) and (re.search(r"\w", end) or _surplus(text, end)):
         kept = text.rstrip()[: -len(end)]
-        return text if _opens_more(kept, text) else kept
+        return text if _unpaired(front + kept + rest) > _unpaired(front + rest) else kept
     return text
+
+
+def _unpaired(line: str) -> int:
+    """How many brackets have no partner."""
+    stack: list[str] = []
+    for each in line:
+        if each in _CLOSERS and stack and stack[-1] == _CLOSERS[each]:
+            stack.pop()
+        elif each in _CLOSERS or each in _CLOSERS.values():
+            stack.append(each)
+    return len(stack)
 
 
 def _opens_more(kept: str, text: str) -> bool:

@@ -89,7 +89,7 @@ class HolePrompt:
     def _fitted(self, text: str) -> str:
         """The text of a line without the rest of the line, if it runs into that."""
         typed = self.given[self.skip :].decode()
-        cut = conversation.without_after(text, self.rest)
+        cut = conversation.without_after(text, self.rest, self.given[: self.skip].decode())
         return cut if cut.startswith(typed) and len(cut) > len(typed) else text
 
     def _overrun(self, data: bytes) -> int | None:

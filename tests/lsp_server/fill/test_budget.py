@@ -92,9 +92,11 @@ async def test_where_nothing_fits_more_candidates_are_asked_for(asked: Asked) ->
     ids=["appears by itself", "as many already", "no time left"],
 )
 async def test_more_are_not_asked_for_otherwise(asked: Asked, budget: Budget) -> None:
+    asked.worker.fills = ["y"]
+    await asked.fill(invoked())  # connected, with a model: no deadline waits for that
     asked.worker.fills = [""]
     assert (await asked.fill(budget)).candidates == []
-    assert len(asked.worker.requests) == 1
+    assert len(asked.worker.requests) == 2
 
 
 async def test_an_answer_that_fits_is_not_asked_for_twice(asked: Asked) -> None:

@@ -77,6 +77,8 @@ def question(prefix: str, suffix: str = "\n", **other: object) -> Question:
         ("if x {\n    ", "if z {\n        y();\n    }", "\n}\n", "if z {\n        y();\n    }"),
         ("f.readline()\n", "f.readline()\nx = 1", "\n", "f.readline()\nx = 1"),
         ("a = 1\nf(a)\n", "a = 1\nf(a)\nb = 1", "\n", "b = 1"),
+        ("def f(", "self) -> Iterator[str]:", "str]:\n", "self) -> Iterator["),
+        ("if (", "a(b) and c", ") and c\n", "a(b) and c"),
     ],
 )
 def test_what_stands_around_the_hole_is_not_written_twice(prefix: str, answer: str, suffix: str, text: str) -> None:
