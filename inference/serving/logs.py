@@ -15,6 +15,15 @@ _models = logging.getLogger("inference")
 """Its children warn about a model's missing features here, such as an unused faster pass."""
 
 
+class _PrivateFileHandler(RotatingFileHandler):
+    def _open(self):  # type: ignore[no-untyped-def]  # the base class gives no type that can be named
+        file = Path(self.baseFilename)
+        if file.is_symlink() or file.is_fifo():  # it leads to a file that is not ours, or would block
+            file.unlink()
+        file.touch(mode=0o600)
+        return super()._open()
+
+
 def set_up(path: Path, *, foreground: bool) -> None:
     """Logs to `path` (older lines in `path`.1), once that can be written; in the foreground to stderr as well.
 
@@ -22,7 +31,7 @@ def set_up(path: Path, *, foreground: bool) -> None:
     """
     logging.raiseExceptions = False  # continues without a log, for example if the disk is full
     handlers: list[logging.Handler] = [
-        RotatingFileHandler(path, maxBytes=MAX_LOG_BYTES, backupCount=1, encoding="utf-8", delay=True)
+        _PrivateFileHandler(path, maxBytes=MAX_LOG_BYTES, backupCount=1, encoding="utf-8", delay=True)
     ]
     if foreground:
         handlers.append(logging.StreamHandler(sys.stderr))

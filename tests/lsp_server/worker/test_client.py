@@ -1,6 +1,7 @@
 """The client: it finds or starts the worker, asks, cancels, and gets over a worker that dies."""
 
 import asyncio
+import os
 import subprocess
 import sys
 import time
@@ -77,6 +78,22 @@ async def test_where_no_log_can_be_written_fills_go_on(monkeypatch: pytest.Monke
         async with WorkerClient(WorkerOptions("embedded", device="nowhere"), name="tests") as client:
             with pytest.raises(WorkerFailure, match="nowhere"):
                 await client.ask(fill())
+
+
+async def test_pipes_and_links_in_place_of_the_logs_are_harmless(own_folder: Path) -> None:
+    paths = paths_of(WorkerOptions())
+    (own_folder / "precious").write_text("mine")
+    paths.log.symlink_to(own_folder / "precious")
+    os.mkfifo(paths.errors)
+    async with WorkerClient(WorkerOptions(), name="tests") as client:
+        assert (await client.ask(fill())).candidates
+    assert paths.log.is_file() and not paths.log.is_symlink()
+    paths.errors.unlink()
+    paths.errors.symlink_to(own_folder / "precious")
+    async with WorkerClient(WorkerOptions("embedded", device="nowhere"), name="tests") as client:
+        with pytest.raises(WorkerFailure, match="nowhere"):
+            await client.ask(fill())
+    assert (own_folder / "precious").read_text() == "mine"
 
 
 async def test_cancelling_the_task_stops_the_worker(resident: WorkerPaths) -> None:
