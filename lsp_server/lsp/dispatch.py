@@ -26,7 +26,8 @@ log = logging.getLogger(__name__)
 Id = int | float | str
 Handler = Callable[[Any], Any]
 _ENDLESS = (math.inf, -math.inf)
-_JSON_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}]', re.DOTALL)
+_JSON_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[][{}]', re.DOTALL)
+"""A string that never ends is one, too: nothing is read twice."""
 _KEPT_DEPTH = 4
 """Enough for the id of each message of a batch, its method, and the document that its params name."""
 NO_VERSION = -1

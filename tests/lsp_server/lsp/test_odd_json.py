@@ -44,6 +44,13 @@ async def test_deep_params_are_answered(talk: Talk, depth: int) -> None:
     assert sorted(key for key, _ in await talk.told(3)) == [7, 8, 9]
 
 
+async def test_an_endless_string_in_deep_params_is_read_once(talk: Talk) -> None:
+    """Read again from each of its quotes, it would take half an hour."""
+    talk.say(b'{"id": 7, "method": "no/such", "params": %b"%b' % (b"[" * 5_000, b'\\"' * 300_000))
+    talk.say(b'{"id": 8, "method": "no/such"}')
+    assert [key for key, _ in await talk.told(2)] == [None, 8]
+
+
 async def test_an_edit_nested_too_deep_loses_its_document(talk: Talk) -> None:
     uris = (URI, "file:///p/b.py")
     for uri in uris:
