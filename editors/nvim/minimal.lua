@@ -3,10 +3,16 @@ vim.lsp.enable('infill')
 vim.lsp.inline_completion.enable()
 
 -- Neovim shows and inserts a suggestion even if its line has changed since: fit it to the line, or drop it.
-local function fitted(item)
+local ghosts = vim.api.nvim_create_namespace('nvim.lsp.inline_completion')
+local function drawn_row() -- which moves with its line
+  local mark = vim.api.nvim_buf_get_extmarks(0, ghosts, 0, -1, { limit = 1 })[1]
+  return mark and mark[2]
+end
+local function fitted(item, drawn)
   local head, behind = unpack(vim.tbl_get(item, 'command', 'arguments') or {}, 3, 4)
   if not head then return item end -- another server's
   local row, col, _, end_col = item.range:to_extmark()
+  row = drawn or row
   local at, line = vim.api.nvim_win_get_cursor(0), vim.api.nvim_get_current_line()
   local now, whole = line:sub(1, at[2]), head:sub(1, col) .. item.insert_text
   local fits = now == head or #now >= col and #now < #whole and vim.startswith(whole, now)
@@ -18,7 +24,7 @@ vim.api.nvim_create_autocmd({ 'CursorMovedI', 'TextChangedI', 'TextChangedP', 'W
   callback = vim.schedule_wrap(function(event)
     local shown = vim.lsp._capability.all.inline_completion.active[event.buf]
     local is_here = event.event ~= 'WinLeave' and event.buf == vim.api.nvim_get_current_buf()
-    if shown and shown.current and not (is_here and fitted(shown.current)) then
+    if shown and shown.current and not (is_here and fitted(shown.current, drawn_row())) then
       shown.current = nil
       shown:hide()
     end
@@ -26,9 +32,10 @@ vim.api.nvim_create_autocmd({ 'CursorMovedI', 'TextChangedI', 'TextChangedP', 'W
 })
 vim.keymap.set('i', '<Tab>', function()
   local item, done
+  local drawn = drawn_row()
   vim.lsp.inline_completion.get({
     on_accept = function(found)
-      item = fitted(found)
+      item = fitted(found, drawn)
       return item
     end,
   })

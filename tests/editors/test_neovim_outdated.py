@@ -126,6 +126,21 @@ def test_an_edit_from_outside_takes_the_ghost_away(neovim: Neovim, partner: Part
             assert neovim.shown(GHOSTS) == [], what
 
 
+ELSEWHERE = ("an import at the top", "the line above")
+
+
+def test_tab_takes_a_ghost_that_moved_with_its_line(neovim: Neovim, partner: Partner) -> None:
+    typist = Typist(neovim)
+    for what in ELSEWHERE:
+        typist.suggested()
+        with partner.held():
+            edited = neovim.lua(
+                f"{OUTSIDE[what]} vim.api.nvim_input('<Tab>') return vim.api.nvim_buf_get_lines(0, 0, -1, true)"
+            )
+            neovim.lua("vim.wait(50)")  # the key comes before Neovim draws again
+            assert code(neovim.text) == code("".join(edited) + GHOST), what
+
+
 def test_the_ghost_goes_with_the_first_key_that_disagrees(neovim: Neovim, partner: Partner) -> None:
     typist = Typist(neovim)
     for keys, ghost in {"d": ["irname(path)"], "q": [], "<CR>": [], "<Left>": [], "<Up>": [], "<BS>": []}.items():

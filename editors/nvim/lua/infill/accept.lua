@@ -24,6 +24,15 @@ local function cursor()
   return row - 1, col
 end
 
+--- The row of the visible suggestion, which moves with its line when text is edited elsewhere; nil when none is drawn.
+---@param buf integer
+---@return integer?
+local function drawn_row(buf)
+  local space = vim.api.nvim_create_namespace('nvim.lsp.inline_completion')
+  local mark = vim.api.nvim_buf_get_extmarks(buf, space, 0, -1, { limit = 1 })[1]
+  return mark and mark[2]
+end
+
 ---@class infill.Fit how a suggestion fits into the cursor's line
 ---@field item vim.lsp.inline_completion.Item
 ---@field text string what is left to insert
@@ -45,7 +54,7 @@ function M.fit(buf)
   local start_row, start_col, _, end_col = item.range:to_extmark()
   local row, col = cursor()
   local line = vim.api.nvim_get_current_line()
-  if start_row ~= row or line:sub(col + 1) ~= behind then
+  if (drawn_row(buf) or start_row) ~= row or line:sub(col + 1) ~= behind then
     return nil
   end
   local now, whole = line:sub(1, col), head:sub(1, start_col) .. item.insert_text
