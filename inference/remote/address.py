@@ -43,6 +43,8 @@ EDITS = ServerRole(
     "next-edit-token",
 )
 """The server that has the edit model."""
+ENDPOINT = ServerRole("--http", "", "INFILL_LS_HTTP_TOKEN", "http-token")
+"""Ours, which other programs ask."""
 
 
 class AddressError(ValueError):

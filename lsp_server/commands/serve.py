@@ -1,20 +1,29 @@
-"""`infill-ls serve`: runs the language server, over standard input and output, TCP or WebSocket."""
+"""`infill-ls serve`: runs the language server over stdio, TCP or WebSocket, or the endpoint for plugins over HTTP."""
 
 import argparse
 import asyncio
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
+from collections.abc import Collection
 from contextlib import suppress
 from functools import partial
+from importlib.util import find_spec
 
+from inference.models.family import ModelError
 from inference.models.printable import LogFormatter, say
-from lsp_server.commands.arguments import add_model_arguments, add_trust_argument, given_settings
+from inference.remote import token
+from inference.remote.address import ENDPOINT
+from lsp_server.commands.arguments import add_model_arguments, add_trust_argument, given_settings, settings_of
 from lsp_server.lsp import transports
 from lsp_server.lsp.transports import ListenAddress, StartConversation
 from lsp_server.server import InfillServer
+from lsp_server.settings.launch import worker_options
+from lsp_server.settings.schema import Settings
+from lsp_server.worker import WorkerClient
 
 EXIT_USAGE = 2
 EXIT_LIMIT_S = 4.0
@@ -45,9 +54,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--ws", type=transports.parse_address, metavar="[HOST:]PORT", help="the same for WebSocket clients"
     )
-    parser.add_argument("--allow-remote", action="store_true", help="let other machines connect to --tcp and --ws, too")
+    how.add_argument(
+        "--http",
+        type=transports.parse_address,
+        metavar="[HOST:]PORT",
+        help="no language server, but llama.cpp's /infill and OpenAI's /v1/completions for other plugins",
+    )
     parser.add_argument(
-        "--allow-origin", action="append", default=[], metavar="ORIGIN", help="let web pages of this origin use --ws"
+        "--allow-remote",
+        action="store_true",
+        help=f"let other machines connect, too; --http then needs a token in {ENDPOINT.token_variable}",
+    )
+    parser.add_argument(
+        "--allow-origin",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help="let web pages of this origin use --ws or --http",
     )
     add_model_arguments(parser)
     add_trust_argument(parser)
@@ -57,6 +80,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serves until the client of stdio leaves, or until SIGTERM. Returns the exit status: 2 if it cannot listen."""
     _log_to_stderr(args.log_level)
+    if args.http:
+        return _serve_http(args)
     start = partial(InfillServer, given_settings(args))
     if not (args.tcp or args.ws) and sys.stdin is not None and sys.stdin.isatty():  # continue: an editor may use a pty
         print(_ON_A_TERMINAL, file=sys.stderr, flush=True)
@@ -94,6 +119,45 @@ async def _listen(args: argparse.Namespace, start: StartConversation[InfillServe
     return 0
 
 
+def _serve_http(args: argparse.Namespace) -> int:
+    """Serves until SIGTERM. Exit status 2 if it cannot listen, or may not."""
+    if missing := [name for name in ("starlette", "uvicorn") if find_spec(name) is None]:
+        return _refuse(f"--http needs {' and '.join(missing)}; install them with: pip install 'infill-ls[http]'")
+    wanted: ListenAddress = args.http
+    settings, problems = settings_of(args)
+    for problem in problems:
+        say(problem, "infill-ls serve")
+    try:
+        found = token.read(role=ENDPOINT)
+        bound = wanted.resolved()
+        if not bound.is_loopback and not (args.allow_remote and found):
+            return _refuse(
+                f"{wanted} can be reached from other machines; if you mean that, say --allow-remote and set a token in "
+                f"{ENDPOINT.token_variable} or in {token.token_file(ENDPOINT)}"
+            )
+        family = socket.AF_INET6 if ":" in bound.host else socket.AF_INET
+        listening = socket.create_server((bound.host, bound.port), family=family)
+    except ModelError as error:
+        return _refuse(str(error))
+    except OSError as error:
+        return _refuse(f"cannot listen at {wanted}: {os.strerror(error.errno or 0)}; choose another port or host")
+    hosts = {} if args.allow_remote else {"localhost", "127.0.0.1", "::1", bound.host, wanted.host}
+    asyncio.run(_endpoint(settings, listening, token=found, hosts=hosts, origins=args.allow_origin))
+    return 0
+
+
+async def _endpoint(
+    settings: Settings, listening: socket.socket, *, token: str, hosts: Collection[str], origins: Collection[str]
+) -> None:
+    from lsp_server.http import app  # not above: it needs an extra, and editors start faster without
+
+    client = WorkerClient(worker_options(settings), name="infill-ls serve --http")
+    endpoint = app.Endpoint(client, settings).app(app.middleware(token=token, hosts=hosts, origins=origins))
+    host, port = listening.getsockname()[:2]
+    print(f"infill-ls listens at http://{ListenAddress(host, port)}", flush=True)
+    await app.serve(endpoint, listening)
+
+
 def _refuse(why: str) -> int:
     say(why, "infill-ls serve")
     return EXIT_USAGE
@@ -121,5 +185,5 @@ def _log_to_stderr(level: str) -> None:
     ours.addHandler(handler)
     ours.setLevel(level.upper())
     ours.propagate = False
-    for library in ("pygls", "websockets"):
+    for library in ("pygls", "websockets", "uvicorn"):
         logging.getLogger(library).setLevel(logging.CRITICAL + 1)

@@ -16,7 +16,15 @@ from lsp_server.settings.schema import Settings
 PREFIX = "INFILL_LS_"
 NO_SETTINGS = frozenset(
     f"{PREFIX}{name}"
-    for name in ("RUNTIME_DIR", "STATE_DIR", "TRANSPORT", "SERVER_TOKEN", "PARTNER_TOKEN", "NEXT_EDIT_TOKEN")
+    for name in (
+        "RUNTIME_DIR",
+        "STATE_DIR",
+        "TRANSPORT",
+        "SERVER_TOKEN",
+        "PARTNER_TOKEN",
+        "NEXT_EDIT_TOKEN",
+        "HTTP_TOKEN",
+    )
 )
 """Our variables that are not settings."""
 _REMOVED = {"CANDIDATES_AUTOMATIC", "CONTEXT_MAX_MS", "REFINE_BELOW", "SHADOW_TEXTS", "START_WORKER"}

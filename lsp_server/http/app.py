@@ -1,0 +1,384 @@
+"""The endpoint's application and its server. A web page and another machine get in only if the user says so.
+
+A text is streamed line by line, as far as it cannot change any more: a model that writes from left to right may still
+drop its last lines. One that refines a whole text sends it at its end.
+"""
+
+import asyncio
+import hmac
+import json
+import logging
+import re
+import signal
+import socket
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Coroutine
+from contextlib import aclosing, asynccontextmanager, suppress
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+import uvicorn
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from inference.messages import Draft, ErrorCode, Stats
+from inference.models.catalogue import AUTO, EMBEDDED, FIRST
+from lsp_server.http.forms import (
+    CompletionForm,
+    FimForm,
+    Form,
+    InfillForm,
+    Written,
+    ends_of,
+    is_short_of_end,
+    request_for,
+)
+from lsp_server.settings.schema import Settings
+from lsp_server.worker import Deadline, WorkerClient, WorkerFailure
+from lsp_server.worker.failure import traceback_of
+
+log = logging.getLogger(__name__)
+MAX_BODY_BYTES = 8 * 1024 * 1024
+MAX_RUNNING = 16
+"""More requests at a time than a plugin ever has."""
+MAX_CONNECTIONS = 128
+BODY_S = 10.0
+"""A request, from the first byte to the last, may take this long to arrive."""
+KEEP_ALIVE_S = 30
+HEALTH_MS = 1_000
+"""How long to wait for the model before saying that it is still loading."""
+END_S = 2
+"""How long requests may take to end when the server ends."""
+_HELD_LINES = 2
+"""A text may still lose its last line and this many that are not blank in front of it: they repeat what follows."""
+_STATUS = {ErrorCode.BAD_REQUEST: 400, ErrorCode.INTERNAL: 500, ErrorCode.SERVER: 502}
+"""503 for all others: ask again later."""
+
+
+class Refusal(Exception):
+    """A request that is refused: the HTTP status, and why, for the user."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+class TextSoFar:
+    """A text as far as it is known: what has been sent of it, and whether it met one of its `ends`."""
+
+    def __init__(self, ends: re.Pattern[str]) -> None:
+        self._ends = ends
+        self._sent = ""
+        self.text = ""
+        self.is_stopped = False
+
+    def more(self, text: str, *, is_whole: bool) -> str:
+        """What `text`, a draft or the whole text, adds that is final."""
+        end = self._ends.search(text)
+        self.is_stopped = end is not None
+        self.text = text[: end.start()] if end else text
+        final = self.text if is_whole or self.is_stopped else _without_last_lines(self.text)
+        more = final[len(self._sent) :] if final.startswith(self._sent) else ""
+        self._sent += more
+        return more
+
+
+def _without_last_lines(text: str) -> str:
+    """A draft without the lines that the whole text may lack."""
+    lines = text.split("\n")[:-1]
+    for _ in range(_HELD_LINES):
+        while lines and not lines.pop().strip():
+            pass
+    return "".join(f"{line}\n" for line in lines)
+
+
+class Guard:
+    """Lets no request through that is not the user's: a web page's, another host's, or one without the `token`.
+
+    `hosts`: the names that this server goes by; empty: any, since a token protects it. A page whose own name was made
+    to lead here gives itself away by that name.
+    """
+
+    def __init__(self, app: ASGIApp, *, token: str, hosts: Collection[str], origins: Collection[str]) -> None:
+        self._app = app
+        self._token = token
+        self._hosts = hosts
+        self._origins = origins
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and (refusal := self._refusal(Headers(scope=scope))):
+            log.info("a request is refused: %s", refusal)
+            await _refused(refusal.status, str(refusal))(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _refusal(self, headers: Headers) -> Refusal | None:
+        origin = headers.get("origin")
+        if origin is not None and origin not in self._origins:
+            return Refusal(403, "web pages may not use this server; start it with --allow-origin to let one")
+        if self._hosts and _name_of(headers.get("host", "")) not in self._hosts:
+            return Refusal(403, f"this server goes by {', '.join(sorted(self._hosts))} only; use one of these names")
+        given = headers.get("authorization", "").encode()
+        if self._token and not hmac.compare_digest(given, f"Bearer {self._token}".encode()):
+            return Refusal(401, "the token is missing or wrong; send the header Authorization: Bearer TOKEN")
+        return None
+
+
+def _name_of(host: str) -> str:
+    """The name in a Host header, without the port; empty if it is none."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+class Endpoint:
+    """Answers the plugins' requests by asking the worker."""
+
+    def __init__(self, client: WorkerClient, settings: Settings) -> None:
+        self._client = client
+        self._settings = settings
+        self._running = 0
+
+    def app(self, middleware: list[Middleware]) -> Starlette:
+        """The application. It loads the model when it begins to serve."""
+        forms: dict[str, type[Form]] = {
+            "/infill": InfillForm,
+            "/v1/completions": CompletionForm,
+            "/v1/fim/completions": FimForm,
+        }
+        fills = [Route(path, partial(self._fill, form), methods=["POST"]) for path, form in forms.items()]
+        others = [Route("/v1/models", self._models), Route("/health", self._health)]
+        kinds: tuple[type[Exception], ...] = (Refusal, WorkerFailure, HTTPException, ClientDisconnect, Exception)
+        return Starlette(
+            routes=[*fills, *others],
+            middleware=middleware,
+            exception_handlers=dict.fromkeys(kinds, _failed),
+            lifespan=self._living,
+        )
+
+    @asynccontextmanager
+    async def _living(self, _: Starlette) -> AsyncIterator[None]:
+        loading = asyncio.create_task(self._load())
+        yield
+        loading.cancel()
+        await self._client.close()
+
+    async def _load(self) -> None:
+        with suppress(WorkerFailure):  # the next request says so
+            await self._client.load()
+
+    async def _health(self, _: Request) -> Response:
+        await self._model(HEALTH_MS)
+        return JSONResponse({"status": "ok"})
+
+    async def _models(self, _: Request) -> Response:
+        model = {"id": await self._model(HEALTH_MS), "object": "model", "created": 0, "owned_by": "infill-ls"}
+        return JSONResponse({"object": "list", "data": [model]})
+
+    async def _model(self, limit_ms: int) -> str:
+        """The name of the model once it is loaded. Raises WorkerFailure, and Refusal if it is only the embedded one."""
+        await self._client.load(Deadline(limit_ms))
+        status = self._client.last_status
+        if status and status.model == EMBEDDED and self._client.options.model == AUTO:
+            raise Refusal(
+                503,
+                f"no pulled model runs here; for one run: infill-ls models pull {status.better or FIRST} "
+                f"(or start this server with --model {EMBEDDED}, for a first try)",
+            )
+        return status.model if status else self._client.options.model
+
+    async def _fill(self, kind: type[Form], request: Request) -> Response:
+        if self._running >= MAX_RUNNING:
+            raise Refusal(503, f"{MAX_RUNNING} requests are running already; ask again once one has ended")
+        form = _form(kind, await _body(request))
+        return await _unless_gone(request, self._answer(form))
+
+    async def _answer(self, form: Form) -> Response:
+        model = await self._model(self._settings.deadline_ms.invoked)
+        if form.wanted_tokens == 0:  # llama.vim lets other files be read ahead
+            return JSONResponse(form.whole(Written("", 0.0, is_cut=True), model))
+        events = self._events(form)
+        event = await anext(events)
+        if form.stream:
+            return StreamingResponse(_stream(form, event, events, model), media_type="text/event-stream")
+        while not isinstance(event, Written):
+            event = await anext(events)
+        return JSONResponse(form.whole(event, model))
+
+    async def _events(self, form: Form) -> AsyncGenerator[str | Written, None]:
+        """The text in parts, then as a whole. Ending early cancels the request. Raises Refusal, WorkerFailure."""
+        status = self._client.last_status
+        writes_on = status is not None and status.token_ms > 0
+        try:
+            wanted = request_for(form, self._settings, drafts=writes_on)
+        except ValueError as error:
+            raise Refusal(400, str(error)) from error
+        began_s = time.monotonic()
+        text = TextSoFar(ends_of(form))
+        tokens = 0
+        parts = asyncio.Queue[str | None]()
+
+        def on_draft(draft: Draft) -> None:
+            nonlocal tokens
+            tokens = draft.step
+            if not text.is_stopped:
+                parts.put_nowait(text.more(draft.texts[0], is_whole=False))
+            if text.is_stopped:
+                parts.put_nowait(None)
+
+        asking = asyncio.create_task(self._client.ask(wanted, on_draft))
+        asking.add_done_callback(lambda _: parts.put_nowait(None))
+        self._running += 1
+        try:
+            while (part := await parts.get()) is not None:
+                if part:
+                    yield part
+            answer = None if text.is_stopped else asking.result()
+            best = answer.candidates[0] if answer and answer.candidates else None
+            if rest := text.more(best.texts[0], is_whole=True) if best else "":
+                yield rest
+            ms = (time.monotonic() - began_s) * 1000
+            is_cut = best is not None and not text.is_stopped and is_short_of_end(best, wanted)
+            stats = answer.done.stats if answer else Stats()
+            yield Written(text.text, ms, is_cut, best.tokens if best else tokens, stats)
+        finally:
+            self._running -= 1
+            asking.cancel()
+            await asyncio.wait({asking})
+
+
+async def _stream(
+    form: Form, event: str | Written, events: AsyncGenerator[str | Written, None], model: str
+) -> AsyncIterator[str]:
+    """The server-sent events."""
+    async with aclosing(events):
+        try:
+            while not isinstance(event, Written):
+                yield _sent(form.part(event, model))
+                event = await anext(events)
+            yield _sent(form.end(event, model))
+        except WorkerFailure as failure:
+            yield _sent(_error(_STATUS.get(failure.code, 503), str(failure)))
+        yield form.last_line
+
+
+def _sent(event: dict[str, Any]) -> str:
+    return f"data: {json.dumps(event)}\n\n"
+
+
+async def _body(request: Request) -> bytes:
+    """The body. Raises Refusal if it is too long or too slow."""
+    too_long = Refusal(413, f"the request is longer than {MAX_BODY_BYTES} bytes; send less of the file")
+    if int(request.headers.get("content-length", 0)) > MAX_BODY_BYTES:
+        raise too_long
+    body = bytearray()
+    try:
+        async with asyncio.timeout(BODY_S):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > MAX_BODY_BYTES:
+                    raise too_long
+    except TimeoutError:
+        raise Refusal(408, f"the request did not arrive within {BODY_S:g} s; send it faster") from None
+    return bytes(body)
+
+
+def _form(kind: type[Form], body: bytes) -> Form:
+    try:
+        form: Form = msgspec.json.decode(body, type=kind)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        raise Refusal(400, f"this is no request of this form: {error}") from error
+    return form
+
+
+async def _unless_gone(request: Request, work: Coroutine[Any, Any, Response]) -> Response:
+    """The answer. If the client goes away first, cancels the work and raises ClientDisconnect."""
+    working = asyncio.create_task(work)
+    leaving = asyncio.create_task(_leaves(request))
+    try:
+        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()
+        await asyncio.wait((working, leaving))
+
+
+async def _leaves(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """Says why there is no answer, in the form that llama.cpp and OpenAI share."""
+    if isinstance(error, Refusal):
+        return _refused(error.status, str(error))
+    if isinstance(error, WorkerFailure):
+        return _refused(_STATUS.get(error.code, 503), str(error))
+    if isinstance(error, HTTPException):
+        return _refused(error.status_code, f"{error.detail}; there are POST /infill, /v1/completions and others")
+    if not isinstance(error, ClientDisconnect):
+        log.error("a request failed: %s", traceback_of(error))
+    return _refused(500, "the endpoint failed, which is a fault of infill-ls; its log says where")
+
+
+def _refused(status: int, why: str) -> Response:
+    """Closes the connection, which may be a stranger's."""
+    return JSONResponse(_error(status, why), status, {"connection": "close"})
+
+
+def _error(status: int, why: str) -> dict[str, Any]:
+    kind = "unavailable_error" if status == 503 else "server_error" if status >= 500 else "invalid_request_error"
+    return {"error": {"code": status, "message": why, "type": kind}}
+
+
+class _Protocol(H11Protocol):  # type: ignore[misc,unused-ignore]
+    """Also drops a client that sends no whole request after it has connected."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.loop.call_later(BODY_S, self._require_request)
+
+    def _require_request(self) -> None:
+        if self.cycle is None and not self.transport.is_closing():
+            log.info("a client is dropped: no request within %g s", BODY_S)
+            self.transport.close()
+
+
+async def serve(app: Starlette, listening: socket.socket) -> None:
+    """Serves until SIGTERM or Ctrl-C. The requests that still run then are cancelled."""
+    config = uvicorn.Config(
+        app,
+        http=_Protocol,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=MAX_CONNECTIONS,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=END_S,
+    )
+    with suppress(NotImplementedError):  # Windows; uvicorn raises the signal again after it has ended
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: None)
+    await uvicorn.Server(config).serve(sockets=[listening])
+
+
+def middleware(*, token: str, hosts: Collection[str], origins: Collection[str]) -> list[Middleware]:
+    """What every request passes first: `Guard`, and the headers by which a browser lets a page read the answers."""
+    cors = Middleware(CORSMiddleware, allow_origins=[*origins], allow_methods=["*"], allow_headers=["*"])
+    return [*([cors] if origins else []), Middleware(Guard, token=token, hosts=hosts, origins=origins)]

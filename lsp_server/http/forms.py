@@ -1,0 +1,256 @@
+"""The forms of a request to the endpoint and of its answer: llama.cpp's, OpenAI's and Mistral's. Knows no HTTP.
+
+What a form has besides these fields is ignored: the model writes the likeliest text, so a temperature means nothing.
+"""
+
+import re
+import time
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta, Struct
+
+from inference.messages import Candidate, Hole, HoleKind, InfillRequest, Snippet, Stats, Text
+from inference.models.fim_tokens import TABLE
+from lsp_server.settings.privacy import is_secret
+from lsp_server.settings.schema import Settings
+from lsp_server.syntax.languages import language_of
+from lsp_server.syntax.source import well_formed
+
+MOST_TOKENS = 1_024
+"""The longest text, whatever a request asks for."""
+_NEW_LINES = ("\n", "\r\n")
+_Stop = Annotated[str, Meta(max_length=256)]
+_NO_STATS = Stats()
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a text is wanted: what stands before and after it, the file's path if known, and texts of other files."""
+
+    before: str
+    after: str
+    path: str = ""
+    context: tuple[Snippet, ...] = ()
+
+
+@dataclass(frozen=True)
+class Written:
+    """The whole text. `is_cut`: it would have gone on, but for its limit or the deadline. `ms` is all that it took."""
+
+    text: str
+    ms: float
+    is_cut: bool = False
+    tokens: int = 0
+    stats: Stats = _NO_STATS
+
+
+class Form(Struct, frozen=True):
+    """What all forms have. `stop`: the text ends in front of any of these."""
+
+    stop: _Stop | Annotated[tuple[_Stop, ...], Meta(max_length=64)] | None = None
+    stream: bool = False
+    last_line: ClassVar[str] = ""
+    """Ends a stream."""
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """The texts that end it."""
+        given = (self.stop,) if isinstance(self.stop, str) else self.stop or ()
+        return tuple(each for each in given if each)
+
+    @property
+    def wanted_tokens(self) -> int | None:
+        """How long the text may be; None, or less than 0: as long as in an editor."""
+        raise NotImplementedError
+
+    def place(self) -> Place:
+        """Where the text goes. Raises ValueError."""
+        raise NotImplementedError
+
+    def part(self, text: str, model: str) -> dict[str, Any]:
+        """An event of a stream, with more of the text."""
+        raise NotImplementedError
+
+    def end(self, written: Written, model: str) -> dict[str, Any]:
+        """The last event of a stream."""
+        raise NotImplementedError
+
+    def whole(self, written: Written, model: str) -> dict[str, Any]:
+        """The answer without a stream."""
+        raise NotImplementedError
+
+
+class _Extra(Struct, frozen=True):
+    text: str
+    filename: str = ""
+
+
+class InfillForm(Form, frozen=True):
+    """`/infill` of llama.cpp. `prompt` is what stands before the cursor on its line."""
+
+    input_prefix: str = ""
+    input_suffix: str = ""
+    input_extra: Annotated[tuple[_Extra, ...], Meta(max_length=256)] = ()
+    prompt: str = ""
+    n_predict: int | None = None
+    response_fields: tuple[str, ...] = ()
+
+    @property
+    def wanted_tokens(self) -> int | None:
+        return self.n_predict
+
+    def place(self) -> Place:
+        found = taken_apart(self.input_prefix + self.prompt) if not self.input_suffix else None
+        extra = tuple(Snippet(each.filename, each.text) for each in reversed(self.input_extra))  # the newest comes last
+        return found or Place(self.input_prefix + self.prompt, self.input_suffix, context=extra)
+
+    def part(self, text: str, model: str) -> dict[str, Any]:
+        return {"content": text, "stop": False, "model": model}
+
+    def end(self, written: Written, model: str) -> dict[str, Any]:
+        return {**self._all(written, model), "content": ""}
+
+    def whole(self, written: Written, model: str) -> dict[str, Any]:
+        answer = self._all(written, model)
+        if not self.response_fields:
+            return answer
+        flat = answer | {f"timings/{name}": value for name, value in answer["timings"].items()}
+        return {name: flat[name] for name in self.response_fields if name in flat}
+
+    def _all(self, written: Written, model: str) -> dict[str, Any]:
+        stats, tokens = written.stats, written.tokens
+        read, writing_ms = stats.prefix_tokens - stats.reused_tokens, max(written.ms - stats.encode_ms, 0.001)
+        return {
+            "content": written.text,
+            "stop": True,
+            "stop_type": "limit" if written.is_cut else "eos",
+            "model": model,
+            "tokens_predicted": tokens,
+            "tokens_evaluated": stats.prefix_tokens,
+            "tokens_cached": stats.reused_tokens,
+            "truncated": False,
+            "timings": _timings("prompt", read, stats.encode_ms) | _timings("predicted", tokens, writing_ms),
+        }
+
+
+class CompletionForm(Form, frozen=True):
+    """`/v1/completions` of OpenAI, with `suffix`, or with a prompt that holds a family's own tokens."""
+
+    prompt: str | Annotated[tuple[str, ...], Meta(min_length=1, max_length=1)] = ""
+    suffix: str | None = None
+    max_tokens: int | None = None
+    n: Annotated[int, Meta(ge=1, le=1)] | None = None
+    last_line: ClassVar[str] = "data: [DONE]\n\n"
+
+    @property
+    def wanted_tokens(self) -> int | None:
+        return self.max_tokens
+
+    def place(self) -> Place:
+        prompt = self.prompt if isinstance(self.prompt, str) else self.prompt[0]
+        return (None if self.suffix else taken_apart(prompt)) or Place(prompt, self.suffix or "")
+
+    def part(self, text: str, model: str) -> dict[str, Any]:
+        return self._answer({"text": text, "logprobs": None}, model)
+
+    def end(self, written: Written, model: str) -> dict[str, Any]:
+        return self._ended(self.part("", model), written)
+
+    def whole(self, written: Written, model: str) -> dict[str, Any]:
+        return self._ended(self.part(written.text, model), written)
+
+    def _answer(self, choice: dict[str, Any], model: str, kind: str = "text_completion") -> dict[str, Any]:
+        answer = {"id": f"cmpl-{id(self):x}", "object": kind, "created": int(time.time()), "model": model}
+        return {**answer, "choices": [{"index": 0, "finish_reason": None, **choice}]}
+
+    def _ended(self, answer: dict[str, Any], written: Written) -> dict[str, Any]:
+        answer["choices"][0]["finish_reason"] = "length" if written.is_cut else "stop"
+        read = written.stats.prefix_tokens
+        usage = {"prompt_tokens": read, "completion_tokens": written.tokens, "total_tokens": read + written.tokens}
+        return {**answer, "usage": usage}
+
+
+class FimForm(CompletionForm, frozen=True):
+    """`/v1/fim/completions` of Mistral: the same request, answered as a message."""
+
+    def part(self, text: str, model: str) -> dict[str, Any]:
+        return self._answer({"delta": {"role": "assistant", "content": text}}, model, "chat.completion.chunk")
+
+    def whole(self, written: Written, model: str) -> dict[str, Any]:
+        message = {"message": {"role": "assistant", "content": written.text}}
+        return self._ended(self._answer(message, model, "chat.completion"), written)
+
+
+def _timings(name: str, tokens: int, ms: float) -> dict[str, float]:
+    return {
+        f"{name}_n": tokens,
+        f"{name}_ms": ms,
+        f"{name}_per_token_ms": ms / max(tokens, 1),
+        f"{name}_per_second": tokens * 1000 / ms if ms else 0.0,
+    }
+
+
+def taken_apart(prompt: str) -> Place | None:
+    """The place that a prompt in a family's own tokens describes, whichever model runs; None if it holds none."""
+    for tokens in TABLE.values():
+        first, second = tokens.prefix, tokens.suffix
+        if tokens.is_suffix_first:
+            first, second = second, first
+        head, begins, rest = prompt.partition(first)
+        one, turns, other = rest.partition(second)
+        other, ends, given = other.rpartition(tokens.middle) if tokens.middle else (other, "no token", "")
+        if not (begins and turns and ends):
+            continue
+        before, after = (other, one) if tokens.is_suffix_first else (one, other)
+        files = head.split(tokens.file)[1:] if tokens.file else []
+        snippets = [Snippet(name, text) for name, _, text in (file.partition("\n") for file in files)]
+        path = snippets.pop().path if snippets else ""
+        if snippets and tokens.names_file_inside:
+            path, _, before = before.partition("\n")
+        return Place(before + given, after, path, tuple(snippets))
+    return None
+
+
+def request_for(form: Form, settings: Settings, *, drafts: bool) -> InfillRequest:
+    """The request to the worker: that of ghost text, for as many lines as the form allows. Raises ValueError."""
+    place = form.place()
+    if is_secret(place.path, settings):
+        raise ValueError("files like this one may hold secrets and are never sent to a model")
+    rest = place.after.partition("\n")[0].strip()
+    single_line = bool(rest) or any(mark in form.stops for mark in _NEW_LINES)
+    most = form.wanted_tokens
+    hole = Hole(
+        kind=HoleKind.LINE if single_line else HoleKind.BLOCK,
+        max_tokens=min(most, MOST_TOKENS) if most and most > 0 else 0,
+        single_line=single_line,
+    )
+    return InfillRequest(
+        id="",
+        segments=(Text(well_formed(place.before)), hole, Text(well_formed(place.after))),
+        language=language_of(place.path),
+        path=well_formed(place.path.rpartition("/")[2]),
+        context=tuple(
+            Snippet(well_formed(each.path), well_formed(each.text))
+            for each in place.context
+            if not is_secret(each.path, settings)
+        ),
+        deadline_ms=settings.deadline_ms.automatic,
+        max_steps=settings.max_steps,
+        drafts=drafts,
+        quick=True,
+    )
+
+
+def ends_of(form: Form) -> re.Pattern[str]:
+    """What ends the text: one of the form's stops, or a line that leaves the block of the cursor's line."""
+    line = form.place().before.rpartition("\n")[2]
+    indent = len(line) - len(line.lstrip(" \t"))
+    leaving = [rf"\s*\n(?=[ \t]{{0,{indent - 1}}}[^\s)\]}}])"] if indent else []
+    return re.compile("|".join([*map(re.escape, form.stops), *leaving]) or "(?!)")
+
+
+def is_short_of_end(best: Candidate, request: InfillRequest) -> bool:
+    """Whether the text would have gone on, but for the deadline or the form's limit."""
+    most = max(part.max_tokens for part in request.segments if isinstance(part, Hole))
+    return not best.complete or 0 < most <= best.tokens
