@@ -1,14 +1,9 @@
-"""The endpoint's application and its server. A web page and another machine get in only if the user says so.
-
-A text is streamed line by line, as far as it cannot change any more: a model that writes from left to right may still
-drop its last lines. One that refines a whole text sends it at its end.
-"""
+"""The endpoint's application and its server. A web page and another machine get in only if the user says so."""
 
 import asyncio
 import hmac
 import json
 import logging
-import re
 import signal
 import socket
 import time
@@ -39,10 +34,10 @@ from lsp_server.http.forms import (
     Form,
     InfillForm,
     Written,
-    ends_of,
     is_short_of_end,
     request_for,
 )
+from lsp_server.http.text import TextSoFar
 from lsp_server.settings.schema import Settings
 from lsp_server.worker import Deadline, WorkerClient, WorkerFailure
 from lsp_server.worker.failure import traceback_of
@@ -59,8 +54,6 @@ HEALTH_MS = 1_000
 """How long to wait for the model before saying that it is still loading."""
 END_S = 2
 """How long requests may take to end when the server ends."""
-_HELD_LINES = 2
-"""A text may still lose its last line and this many that are not blank in front of it: they repeat what follows."""
 _STATUS = {ErrorCode.BAD_REQUEST: 400, ErrorCode.INTERNAL: 500, ErrorCode.SERVER: 502}
 """503 for all others: ask again later."""
 
@@ -71,35 +64,6 @@ class Refusal(Exception):
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
         self.status = status
-
-
-class TextSoFar:
-    """A text as far as it is known: what has been sent of it, and whether it met one of its `ends`."""
-
-    def __init__(self, ends: re.Pattern[str]) -> None:
-        self._ends = ends
-        self._sent = ""
-        self.text = ""
-        self.is_stopped = False
-
-    def more(self, text: str, *, is_whole: bool) -> str:
-        """What `text`, a draft or the whole text, adds that is final."""
-        end = self._ends.search(text)
-        self.is_stopped = end is not None
-        self.text = text[: end.start()] if end else text
-        final = self.text if is_whole or self.is_stopped else _without_last_lines(self.text)
-        more = final[len(self._sent) :] if final.startswith(self._sent) else ""
-        self._sent += more
-        return more
-
-
-def _without_last_lines(text: str) -> str:
-    """A draft without the lines that the whole text may lack."""
-    lines = text.split("\n")[:-1]
-    for _ in range(_HELD_LINES):
-        while lines and not lines.pop().strip():
-            pass
-    return "".join(f"{line}\n" for line in lines)
 
 
 class Guard:
@@ -225,7 +189,7 @@ class Endpoint:
         except ValueError as error:
             raise Refusal(400, str(error)) from error
         began_s = time.monotonic()
-        text = TextSoFar(ends_of(form))
+        text = TextSoFar(form.place().before, form.stops)
         tokens = 0
         parts = asyncio.Queue[str | None]()
 
@@ -251,7 +215,7 @@ class Endpoint:
             ms = (time.monotonic() - began_s) * 1000
             is_cut = best is not None and not text.is_stopped and is_short_of_end(best, wanted)
             stats = answer.done.stats if answer else Stats()
-            yield Written(text.text, ms, is_cut, best.tokens if best else tokens, stats)
+            yield Written(text.sent, ms, is_cut, best.tokens if best else tokens, stats)
         finally:
             self._running -= 1
             asking.cancel()

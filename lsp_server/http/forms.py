@@ -3,7 +3,6 @@
 What a form has besides these fields is ignored: the model writes the likeliest text, so a temperature means nothing.
 """
 
-import re
 import time
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -240,14 +239,6 @@ def request_for(form: Form, settings: Settings, *, drafts: bool) -> InfillReques
         drafts=drafts,
         quick=True,
     )
-
-
-def ends_of(form: Form) -> re.Pattern[str]:
-    """What ends the text: one of the form's stops, or a line that leaves the block of the cursor's line."""
-    line = form.place().before.rpartition("\n")[2]
-    indent = len(line) - len(line.lstrip(" \t"))
-    leaving = [rf"\s*\n(?=[ \t]{{0,{indent - 1}}}[^\s)\]}}])"] if indent else []
-    return re.compile("|".join([*map(re.escape, form.stops), *leaving]) or "(?!)")
 
 
 def is_short_of_end(best: Candidate, request: InfillRequest) -> bool:

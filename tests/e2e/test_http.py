@@ -1,0 +1,293 @@
+"""The endpoint for plugins: their exact requests, after their documentation, answered by the editors' worker."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import pytest_asyncio
+from lsprotocol.types import Position
+
+from inference.messages import InfillRequest, Snippet, Text, WorkerOptions
+from lsp_server.worker import WorkerClient
+from lsp_server.worker.survey import survey
+from tests.e2e.conftest import PATIENT, StartEditor
+from tests.e2e.editor import capabilities, environment
+from tests.e2e.http_endpoint import HttpEndpoint
+from tests.e2e.relay import Relay, relay_to
+from tests.inference.models.test_gguf import FIM
+from tests.workers import PATIENCE_S
+
+OPTIONS = WorkerOptions(model=str(FIM), device="cpu")
+FLAGS = ("--model", str(FIM), "--device", "cpu")
+BEFORE = "import os\n\n\ndef size(path):\n"
+LINE = "    return os.pa"
+AFTER = "\n\n\nprint(size('.'))\n"
+POINT = "class Point:\n    def __init__(self, x, y):\n        "
+"""The small model writes a long text here, if a bad one."""
+LLAMA_VIM = {
+    "input_prefix": BEFORE,
+    "input_suffix": AFTER,
+    "input_extra": [
+        {"text": "old = 1\n", "time": [12, 345], "filename": "old.py"},
+        {"text": "new = 2\n", "time": [12, 999], "filename": "new.py"},
+    ],
+    "prompt": LINE,
+    "n_predict": 128,
+    "stop": [],
+    "n_indent": 4,
+    "top_k": 40,
+    "top_p": 0.90,
+    "stream": False,
+    "samplers": ["top_k", "top_p", "infill"],
+    "cache_prompt": True,
+    "t_max_prompt_ms": 500,
+    "t_max_predict_ms": 250,
+    "response_fields": [
+        *("content", "timings/prompt_n", "timings/prompt_ms", "timings/prompt_per_token_ms"),
+        *("timings/prompt_per_second", "timings/predicted_n", "timings/predicted_ms"),
+        *("timings/predicted_per_token_ms", "timings/predicted_per_second", "truncated", "tokens_cached"),
+    ],
+}
+"""What llama.vim's `llama#fim` sends through curl."""
+ZED = {
+    "model": "qwen2.5-coder",
+    "prompt": f"<|fim_prefix|>{BEFORE}{LINE}<|fim_suffix|>{AFTER}<|fim_middle|>",
+    "max_tokens": 64,
+    "temperature": 0.2,
+    "stop": ["<|endoftext|>", "<|file_separator|>", "<|fim_pad|>", "<|fim_prefix|>", "<|fim_middle|>", "<PRE>"],
+    "stream": False,
+}
+"""What Zed's `open_ai_compatible_api` sends for `prompt_format` qwen."""
+MINUET = {
+    "model": "qwen2.5-coder",
+    "stream": True,
+    "max_tokens": 56,
+    "top_p": 0.9,
+    "prompt": f"{BEFORE}{LINE}",
+    "suffix": AFTER,
+}
+"""What minuet's `openai_fim_compatible` sends."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def relay(runtime_folder: Path) -> AsyncIterator[Relay]:
+    """In front of the worker of a small model that fills the middle, loaded."""
+    async with WorkerClient(OPTIONS, name="tests") as client:
+        await client.load()
+        async with relay_to(client.paths.socket) as relay:
+            yield relay
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def endpoint(relay: Relay) -> AsyncIterator[HttpEndpoint]:
+    endpoint = await HttpEndpoint.start(relay.folder, *FLAGS)
+    yield endpoint
+    assert await endpoint.stop() == ""
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def http(endpoint: HttpEndpoint) -> AsyncIterator[httpx2.AsyncClient]:
+    async with httpx2.AsyncClient(base_url=endpoint.url, timeout=PATIENCE_S) as http:
+        yield http
+
+
+def around(request: InfillRequest) -> tuple[str, str]:
+    """The text in front of the request's hole, and behind it."""
+    before, _, after = request.segments
+    assert isinstance(before, Text) and isinstance(after, Text)
+    return before.text, after.text
+
+
+def events(body: str) -> list[dict[str, Any]]:
+    """The events of a stream, which ends as OpenAI's do."""
+    *lines, last = (line.removeprefix("data: ") for line in body.splitlines() if line)
+    assert last == "[DONE]"
+    return [json.loads(line) for line in lines]
+
+
+async def test_llama_vim_is_answered(http: httpx2.AsyncClient, relay: Relay) -> None:
+    reply = await http.post("/infill", json=LLAMA_VIM)
+    assert reply.status_code == 200
+    answer = reply.json()
+    assert set(answer) == set(LLAMA_VIM["response_fields"])
+    assert isinstance(answer["content"], str)
+    asked = relay.requests[-1]
+    assert around(asked) == (BEFORE + LINE, AFTER)
+    assert asked.context == (Snippet("new.py", "new = 2\n"), Snippet("old.py", "old = 1\n"))
+
+
+async def test_all_forms_get_the_same_text(http: httpx2.AsyncClient, relay: Relay) -> None:
+    bare = {"max_tokens": 40, "prompt": BEFORE + LINE, "suffix": AFTER}
+    infill = await http.post("/infill", json={"input_prefix": BEFORE + LINE, "input_suffix": AFTER, "n_predict": 40})
+    openai = await http.post("/v1/completions", json=bare)
+    mistral = await http.post("/v1/fim/completions", json=bare)
+    zed = await http.post("/v1/completions", json={**ZED, "max_tokens": 40})
+    assert {around(each) for each in relay.requests[-4:]} == {(BEFORE + LINE, AFTER)}
+    texts = [
+        infill.json()["content"],
+        openai.json()["choices"][0]["text"],
+        mistral.json()["choices"][0]["message"]["content"],
+        zed.json()["choices"][0]["text"],
+    ]
+    assert len(set(texts)) == 1 and texts[0]
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/fim/completions", "/infill"])
+async def test_a_stream_adds_up_to_the_whole_text(http: httpx2.AsyncClient, path: str) -> None:
+    asked = {**MINUET, "prompt": POINT, "input_prefix": POINT if path == "/infill" else ""}
+    if path == "/infill":
+        asked |= {"prompt": "", "input_suffix": AFTER, "n_predict": 56}
+    whole = (await http.post(path, json={**asked, "stream": False})).json()
+    reply = await http.post(path, json=asked)
+    assert reply.headers["content-type"].startswith("text/event-stream")
+    if path == "/infill":
+        parts = [json.loads(line.removeprefix("data: ")) for line in reply.text.splitlines() if line]
+        assert [part["stop"] for part in parts] == [False] * (len(parts) - 1) + [True]
+        assert "".join(part["content"] for part in parts) == whole["content"]
+        return
+    parts = [part["choices"][0] for part in events(reply.text)]
+    assert parts[-1]["finish_reason"] == whole["choices"][0]["finish_reason"]
+    texts = [part["delta"]["content"] if "delta" in part else part["text"] for part in parts]
+    choice = whole["choices"][0]
+    assert "".join(texts) == (choice["message"]["content"] if "message" in choice else choice["text"])
+
+
+async def test_the_openai_package_is_served(endpoint: HttpEndpoint) -> None:
+    from openai import AsyncOpenAI, BadRequestError
+
+    async with AsyncOpenAI(base_url=f"{endpoint.url}/v1", api_key="none", timeout=PATIENCE_S) as openai:
+        model = (await openai.models.list()).data[0].id
+        assert model == str(FIM)
+        asked = {"model": model, "prompt": POINT, "suffix": AFTER, "max_tokens": 40}
+        whole = await openai.completions.create(**asked)
+        stream = await openai.completions.create(**asked, stream=True)
+        assert "".join([part.choices[0].text async for part in stream]) == whole.choices[0].text != ""
+        assert whole.usage is not None and whole.usage.completion_tokens <= 40
+        with pytest.raises(BadRequestError, match="n"):
+            await openai.completions.create(**asked, n=3)
+
+
+async def test_a_stop_ends_the_text(http: httpx2.AsyncClient) -> None:
+    asked = {"prompt": BEFORE + LINE, "suffix": AFTER, "max_tokens": 40}
+    whole = (await http.post("/v1/completions", json=asked)).json()["choices"][0]["text"]
+    stop = whole.strip()[1:3]
+    choice = (await http.post("/v1/completions", json={**asked, "stop": stop})).json()["choices"][0]
+    assert (choice["text"], choice["finish_reason"]) == (whole[: whole.find(stop)], "stop")
+
+
+async def test_nothing_is_computed_for_no_tokens(http: httpx2.AsyncClient, relay: Relay) -> None:
+    """llama.vim asks so for other files, to have them read ahead."""
+    count = len(relay.requests)
+    reply = await http.post("/infill", json={**LLAMA_VIM, "n_predict": 0})
+    assert reply.json()["content"] == "" and len(relay.requests) == count
+
+
+async def test_an_editor_and_the_endpoint_share_a_worker(start_editor: StartEditor, runtime_folder: Path) -> None:
+    editor = await start_editor(capabilities(), {**PATIENT, "model": str(FIM), "device": "cpu"})
+    endpoint = await HttpEndpoint.start(runtime_folder, *FLAGS)
+    async with httpx2.AsyncClient(base_url=endpoint.url, timeout=PATIENCE_S) as http:
+        assert (await http.get("/health")).json() == {"status": "ok"}
+        await editor.complete(editor.open("x = "), Position(0, 4))
+        workers = [each.status for each in (await survey("tests")).running if each.status.model == str(FIM)]
+        assert len(workers) == 1
+    assert await endpoint.stop() == ""
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_client_that_leaves_cancels_its_request(endpoint: HttpEndpoint, stream: bool) -> None:
+    async with WorkerClient(OPTIONS, name="tests") as worker:
+        status = await worker.status()
+        os.kill(status.pid, signal.SIGSTOP)
+        try:
+            body = json.dumps({"input_prefix": BEFORE, "n_predict": 500, "stream": stream}).encode()
+            for _ in range(20):
+                _, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
+                head = f"POST /infill HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+                writer.write(head.encode() + body)
+                await writer.drain()
+                await asyncio.sleep(0.05)
+                writer.transport.abort()
+        finally:
+            os.kill(status.pid, signal.SIGCONT)
+        async with asyncio.timeout(PATIENCE_S):
+            while (status := await worker.status()).running + status.waiting:
+                await asyncio.sleep(0.02)
+    async with httpx2.AsyncClient(base_url=endpoint.url, timeout=PATIENCE_S) as http:  # more than may run at a time
+        assert (await http.post("/infill", json=LLAMA_VIM)).status_code == 200
+
+
+async def test_without_a_pulled_model_it_says_how_to_pull_one(runtime_folder: Path) -> None:
+    endpoint = await HttpEndpoint.start(runtime_folder)
+    async with httpx2.AsyncClient(base_url=endpoint.url, timeout=PATIENCE_S) as http:
+        for reply in (await http.post("/infill", json=LLAMA_VIM), await http.get("/v1/models")):
+            assert reply.status_code == 503
+            assert "infill-ls models pull qwen2.5-coder-" in reply.json()["error"]["message"]
+    await endpoint.stop()
+
+
+async def test_the_embedded_model_serves_if_it_is_named(runtime_folder: Path) -> None:
+    endpoint = await HttpEndpoint.start(runtime_folder, "--model", "embedded")
+    async with httpx2.AsyncClient(base_url=endpoint.url, timeout=PATIENCE_S) as http:
+        reply = await http.post("/v1/completions", json={**MINUET, "max_tokens": 8})
+        assert reply.status_code == 200 and events(reply.text)[-1]["choices"][0]["finish_reason"]
+    await endpoint.stop()
+
+
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [
+        ("Origin", "https://page.example"),
+        ("Origin", "null"),
+        ("Origin", "http://localhost"),
+        ("Host", "page.example"),
+        ("Host", "127.0.0.1.page.example"),
+        ("Host", ""),
+    ],
+)
+async def test_a_web_page_is_refused(http: httpx2.AsyncClient, header: str, value: str) -> None:
+    reply = await http.post("/infill", json=LLAMA_VIM, headers={header: value})
+    assert reply.status_code == 403 and reply.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:1", "[::1]:8012", "LOCALHOST"])
+async def test_this_machines_names_are_its_own(http: httpx2.AsyncClient, host: str) -> None:
+    assert (await http.get("/health", headers={"Host": host})).status_code == 200
+
+
+async def test_an_allowed_page_may_read_the_answers(runtime_folder: Path) -> None:
+    origin = "https://editor.example"
+    endpoint = await HttpEndpoint.start(runtime_folder, "--model", "embedded", "--allow-origin", origin)
+    async with httpx2.AsyncClient(base_url=endpoint.url, timeout=PATIENCE_S) as http:
+        asks = {"Origin": origin, "Access-Control-Request-Method": "POST"}
+        assert (await http.request("OPTIONS", "/infill", headers=asks)).status_code == 200
+        reply = await http.get("/health", headers={"Origin": origin})
+        assert reply.headers["access-control-allow-origin"] == origin
+        assert (await http.get("/health", headers={"Origin": "https://page.example"})).status_code == 403
+    await endpoint.stop()
+
+
+async def test_a_token_must_be_sent_once_it_is_set(runtime_folder: Path) -> None:
+    flags = ("--model", "embedded", "--allow-remote")
+    endpoint = await HttpEndpoint.start(runtime_folder, *flags, at="0.0.0.0:0", INFILL_LS_HTTP_TOKEN="s3cret")
+    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{endpoint.port}", timeout=PATIENCE_S) as http:
+        for given in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "s3cret"}):
+            assert (await http.get("/health", headers=given)).status_code == 401
+        headers = {"Authorization": "Bearer s3cret", "Host": "gpu.example"}
+        assert (await http.get("/health", headers=headers)).status_code == 200
+    assert "s3cret" not in await endpoint.stop()
+
+
+@pytest.mark.parametrize("flags", [("--http", "0.0.0.0:0"), ("--http", "0.0.0.0:0", "--allow-remote")])
+async def test_other_machines_need_permission_and_a_token(runtime_folder: Path, flags: tuple[str, ...]) -> None:
+    words = [sys.executable, "-m", "lsp_server.cli", "serve", *flags]
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*words, stderr=pipe, env=environment(runtime_folder))
+    _, errors = await process.communicate()
+    assert process.returncode == 2 and "INFILL_LS_HTTP_TOKEN" in errors.decode()

@@ -1,0 +1,66 @@
+"""Prompts in a family's own tokens are taken apart, and secret files stay out of a request."""
+
+import msgspec
+import pytest
+
+from inference.messages import Hole, InfillRequest, Snippet, Text
+from inference.models.fim_tokens import TABLE
+from lsp_server.http.forms import CompletionForm, InfillForm, Place, request_for, taken_apart
+from lsp_server.settings.schema import Settings
+
+BEFORE = "def add(a, b):\n    ret"
+AFTER = "\n\nprint(add(1, 2))\n"
+OTHERS = (Snippet("one.py", "x = 1"), Snippet("src/two.py", "y = 2"))
+
+
+@pytest.mark.parametrize("family", TABLE)
+def test_a_familys_prompt_is_taken_apart(family: str) -> None:
+    assert taken_apart(TABLE[family].prompt(BEFORE, AFTER, "", ())) == Place(BEFORE, AFTER)
+
+
+@pytest.mark.parametrize("family", [name for name, tokens in TABLE.items() if tokens.repository])
+def test_a_prompt_with_files_is_taken_apart(family: str) -> None:
+    found = taken_apart(TABLE[family].prompt(BEFORE, AFTER, "src/add.py", OTHERS))
+    others = tuple(Snippet(each.path, f"{each.text}\n") for each in OTHERS)
+    assert found == Place(BEFORE, AFTER, "src/add.py", others)
+
+
+def test_the_begun_answer_of_a_prompt_is_kept() -> None:
+    assert taken_apart(TABLE["qwen2.5-coder"].prompt("x = ", "\n", "", ()) + "fo") == Place("x = fo", "\n")
+
+
+def test_text_without_tokens_is_no_prompt() -> None:
+    assert taken_apart("print('<fim_suffix> and then <fim_prefix>')") is None
+
+
+def asked(**fields: object) -> InfillRequest:
+    return request_for(msgspec.convert(fields, InfillForm), Settings(), drafts=False)
+
+
+def hole_of(request: InfillRequest) -> Hole:
+    return next(part for part in request.segments if isinstance(part, Hole))
+
+
+def test_a_line_is_asked_for_where_code_follows_on_it() -> None:
+    assert hole_of(asked(prompt="f(", input_suffix=")\n")).single_line
+    assert hole_of(asked(prompt="x = ", stop=["\n"])).single_line
+    assert not hole_of(asked(prompt="x = ", input_suffix="  \ny = 2\n")).single_line
+
+
+def test_the_limit_of_tokens_is_kept_within_ours() -> None:
+    assert [hole_of(asked(n_predict=count)).max_tokens for count in (7, -1, 10**9)] == [7, 0, 1024]
+
+
+def test_a_secret_file_is_not_sent_as_context() -> None:
+    extra = [{"filename": name, "text": "x = 1"} for name in ("a.py", ".env", "/home/u/.ssh/id_rsa", "b.py")]
+    assert [each.path for each in asked(input_extra=extra).context] == ["b.py", "a.py"]
+
+
+def test_a_secret_file_is_not_filled() -> None:
+    form = CompletionForm(prompt=TABLE["qwen2.5-coder"].prompt("KEY=", "\n", ".env", OTHERS))
+    with pytest.raises(ValueError, match="secrets"):
+        request_for(form, Settings(), drafts=False)
+
+
+def test_half_a_character_is_replaced() -> None:
+    assert asked(prompt="x = '\ud83d").segments[0] == Text("x = '\ufffd")
