@@ -94,12 +94,15 @@ pictures: $(VENV)/.ready
 	$(PICTURES) INFILL_LS_MODEL=$(REAL_MODEL) $(BIN)/python -m pytest tests/editors/vscode -k "tab or bulb or preview"
 	$(PICTURES) $(BIN)/python -m pytest tests/editors/vscode -k refined_in_place
 
-# The VS Code extension as one file to install: checked, tested, bundled. Needs Node.js 20 or newer.
+# The VS Code extension as one file to install, with the server's wheel: checked, tested, bundled. Needs Node.js 20 or newer.
 VSCODE := editors/vscode
 VSIX := $(VSCODE)/dist/infill-ls.vsix
 vsix: $(VSIX)
 
-$(VSIX): $(VSCODE)/node_modules/.ready $(VENV)/.ready $(wildcard $(addprefix $(VSCODE)/,*.json *.mjs *.md src/* test/* scripts/* images/*))
+$(VSIX): $(VSCODE)/node_modules/.ready $(VENV)/.ready $(shell find lsp_server inference -name '*.py') pyproject.toml \
+		$(wildcard $(addprefix $(VSCODE)/,*.json *.mjs *.md src/* test/* scripts/* images/*))
+	rm -f $(VSCODE)/dist/*.whl
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(VSCODE)/dist .
 	cd $(VSCODE) && export INFILL_LS=$(CURDIR)/$(BIN)/infill-ls && npm run --silent check && npm run --silent test && \
 		npm run --silent build && npm run --silent package
 

@@ -31,10 +31,18 @@ def environment(home: Path) -> dict[str, str]:
     return {**kept, **found, "HOME": str(home), "PATH": path, "LANG": "C.UTF-8", "TERM": "xterm-256color"}
 
 
-def until(found: Callable[[], T], what: str) -> T:
+def share_package_index(home: Path) -> None:
+    """A new home takes packages from where this machine does."""
+    settings = Path.home() / ".config" / "pip"
+    if settings.is_dir():
+        (home / "config").mkdir(exist_ok=True)
+        (home / "config" / "pip").symlink_to(settings)
+
+
+def until(found: Callable[[], T], what: str, patience_s: float = PATIENCE_S) -> T:
     """The first value of `found()` that is true; fails with `what` did not happen."""
-    give_up = time.monotonic() + PATIENCE_S
+    give_up = time.monotonic() + patience_s
     while not (value := found()):
-        assert time.monotonic() < give_up, f"did not happen in {PATIENCE_S:.0f} s: {what}"
+        assert time.monotonic() < give_up, f"did not happen in {patience_s:.0f} s: {what}"
         time.sleep(_TICK_S)
     return value

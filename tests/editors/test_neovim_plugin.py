@@ -148,7 +148,7 @@ def test_bad_options_are_reported_and_the_rest_used(start_neovim: StartNeovim, p
 def test_missing_server_is_reported_also_by_checkhealth(start_neovim: StartNeovim, project: Path) -> None:
     neovim, (problem,) = noted(start_neovim, project, "{ cmd = { 'no-such-infill-ls', 'serve' } }")
     assert "'no-such-infill-ls' cannot be run" in problem
-    assert "pipx install infill-ls" in problem
+    assert ":Infill install" in problem
     neovim.type(":checkhealth infill<CR>")
     until(lambda: "Not enabled" in neovim.text, "the report is there")
 

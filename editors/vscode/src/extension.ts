@@ -4,9 +4,10 @@ import { registerCommands } from './commands';
 import { DraftView } from './draft_view';
 import { Fills } from './fills';
 import { Inline } from './inline';
-import { offerInstall } from './install';
+import { install, offerInstall } from './install';
 import { offerModel, offerModelOnce } from './model_offer';
 import { NextEdits } from './next_edit';
+import { OwnServer } from './own_server';
 import { Preview } from './preview';
 import { watchPython } from './python';
 import { asked, section, Server } from './server';
@@ -24,6 +25,7 @@ let server: Server | undefined;
 
 export async function activate(context: vscode.ExtensionContext): Promise<void> {
   const log = vscode.window.createOutputChannel('infill-ls', { log: true });
+  const own = new OwnServer(context.globalStorageUri.fsPath, context.asAbsolutePath('dist'));
   const bar = new StatusBar();
   const view = new DraftView();
   const preview = new Preview(view);
@@ -32,7 +34,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   const inline: Inline = new Inline(view, () => server?.client, () => nextEdits.hide());
   const nextEdits = new NextEdits(() => server?.client, (document) => inline.onScreen(document) !== undefined);
 
-  const running: Server = (server = new Server(log, {
+  const running: Server = (server = new Server(log, own, {
     onPhase: (phase, reason) => {
       if (phase !== 'running') {
         fills.stop();
@@ -63,9 +65,12 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   }));
 
   const start = async (): Promise<void> => {
-    let problem = await running.start();
-    while (problem !== undefined && (await offerInstall(problem.problem))) {
-      problem = await running.start();
+    const problem = await running.start();
+    if (problem !== undefined && (await offerInstall(problem.problem, own, log))) {
+      await running.start();
+    } else if (running.command === own.program() && own.isOutdated() && (await install(own, log))) {
+      await running.start();
+      own.tidy();
     }
   };
   const startIfChanged = async (): Promise<void> => {

@@ -14,15 +14,17 @@ export interface Surroundings {
   python: string | undefined;
   /** The variable PATH. */
   searchPath: string;
+  /** The program that the extension has installed for itself. */
+  own: string | undefined;
   isProgram(file: string): boolean;
 }
 
-export type Origin = 'the setting' | 'the Python environment' | "the workspace's .venv" | 'PATH';
+export type Origin = 'the setting' | 'the Python environment' | "the workspace's .venv" | 'PATH' | 'the extension';
 
 /** The command found, or a message for the user why there is none. */
 export type Search = { file: string; origin: Origin } | { problem: string; badSetting: boolean };
 
-/** The first that exists of: the setting, the selected Python environment, the workspace's `.venv`, PATH. */
+/** The first that exists of: the setting, the selected Python environment, the workspace's `.venv`, PATH, the extension's own. */
 export function findServer(around: Surroundings): Search {
   if (around.setting !== '') {
     return fromSetting(around);
@@ -57,6 +59,9 @@ function* candidates(around: Surroundings): Generator<[Origin, string]> {
   }
   for (const folder of around.searchPath.split(at.delimiter).filter((entry) => at.isAbsolute(entry))) {
     yield ['PATH', at.join(folder, name)];
+  }
+  if (around.own !== undefined) {
+    yield ['the extension', around.own];
   }
 }
 

@@ -1,42 +1,44 @@
-/** The offer to a user without `infill-ls`. Nothing is installed until they press Enter. */
-import * as os from 'node:os';
+/** Offers to install the server where none was found, and keeps the extension's own up to date. */
 import * as vscode from 'vscode';
+import { Cancelled, type OwnServer } from './own_server';
+import { warn } from './say';
 
-const PIPX = 'Install with pipx…';
-const PIP = 'Install with pip…';
+const INSTALL = 'Install It';
 const CHOOSE = 'Choose a File…';
-const RETRY = 'Look Again';
+const LONGEST = 80;
 
-/** Shows `problem` and the remedies. Returns whether to look for the server again. */
-export async function offerInstall(problem: string): Promise<boolean> {
-  const choice = await vscode.window.showWarningMessage(problem, PIPX, PIP, CHOOSE);
-  switch (choice) {
-    case PIPX:
-      return inTerminal('pipx install infill-ls');
-    case PIP:
-      return inTerminal('python3 -m pip install --user infill-ls');
-    case CHOOSE:
-      return chooseFile();
-    default:
-      return false;
+/** Shows `problem` and the remedies. Returns whether the server is here now. */
+export async function offerInstall(problem: string, own: OwnServer, log: vscode.LogOutputChannel): Promise<boolean> {
+  const choice = await vscode.window.showWarningMessage(problem, INSTALL, CHOOSE);
+  if (choice === CHOOSE) {
+    await chooseFile(); // the changed setting starts it
   }
+  return choice === INSTALL && install(own, log);
 }
 
-/** Types the command into a terminal without running it: the user reads it, and decides. */
-async function inTerminal(command: string): Promise<boolean> {
-  const terminal = vscode.window.createTerminal({ name: 'Install infill-ls', cwd: os.homedir() });
-  terminal.show();
-  terminal.sendText(command, false);
-  const done = 'Press Enter in the terminal to install infill-ls. When it is done:';
-  return (await vscode.window.showInformationMessage(done, RETRY)) === RETRY;
-}
-
-async function chooseFile(): Promise<boolean> {
-  const [file] = (await vscode.window.showOpenDialog({ title: 'The infill-ls command', openLabel: 'Use This' })) ?? [];
-  if (file === undefined) {
+/** Installs the server with progress, until it is done or the user cancels. Returns whether it is here now. */
+export async function install(own: OwnServer, log: vscode.LogOutputChannel): Promise<boolean> {
+  const options = { location: vscode.ProgressLocation.Notification, title: 'Installing infill-ls', cancellable: true };
+  try {
+    await vscode.window.withProgress(options, async (progress, token) => own.install({
+      line: (text) => {
+        log.info(`installing: ${text}`);
+        progress.report({ message: text.slice(0, LONGEST) });
+      },
+      onCancel: (stop) => token.onCancellationRequested(stop),
+    }));
+    return true;
+  } catch (error) {
+    if (!(error instanceof Cancelled)) {
+      warn(error);
+    }
     return false;
   }
-  const settings = vscode.workspace.getConfiguration('infill');
-  await settings.update('executable', file.fsPath, vscode.ConfigurationTarget.Global);
-  return false; // the changed setting starts it
+}
+
+async function chooseFile(): Promise<void> {
+  const [file] = (await vscode.window.showOpenDialog({ title: 'The infill-ls command', openLabel: 'Use This' })) ?? [];
+  if (file !== undefined) {
+    await vscode.workspace.getConfiguration('infill').update('executable', file.fsPath, vscode.ConfigurationTarget.Global);
+  }
 }

@@ -7,6 +7,7 @@ import {
 } from 'vscode-languageclient/node';
 import { Backoff } from './backoff';
 import { findServer } from './find_server';
+import type { OwnServer } from './own_server';
 import { changeable, type Section, startOptions } from './settings';
 import type { Server as Phase } from './status';
 import { surroundings } from './surroundings';
@@ -39,7 +40,7 @@ export class Server implements vscode.Disposable {
     return this.file;
   }
 
-  constructor(private readonly log: vscode.LogOutputChannel, private readonly ear: Ear) {}
+  constructor(private readonly log: vscode.LogOutputChannel, private readonly own: OwnServer, private readonly ear: Ear) {}
 
   /** Finds the server and starts it, replacing a running one. Returns why there is none, or undefined. */
   start(): Promise<{ problem: string; badSetting: boolean } | undefined> {
@@ -49,7 +50,7 @@ export class Server implements vscode.Disposable {
   }
 
   private async startNow(): Promise<{ problem: string; badSetting: boolean } | undefined> {
-    const found = findServer(await surroundings());
+    const found = findServer(await surroundings(this.own.program()));
     await this.stop();
     if ('problem' in found) {
       this.ear.onPhase('missing', found.problem);
@@ -69,7 +70,7 @@ export class Server implements vscode.Disposable {
 
   /** Whether a search would now find another command, for example after trust was granted. */
   async wouldChange(): Promise<boolean> {
-    const found = findServer(await surroundings());
+    const found = findServer(await surroundings(this.own.program()));
     return 'file' in found ? found.file !== this.file : this.client !== undefined;
   }
 

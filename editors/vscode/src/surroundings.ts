@@ -5,7 +5,7 @@ import * as vscode from 'vscode';
 import type { Surroundings } from './find_server';
 import { selectedPython } from './python';
 
-export async function surroundings(): Promise<Surroundings> {
+export async function surroundings(own: string | undefined): Promise<Surroundings> {
   const folders = (vscode.workspace.workspaceFolders ?? []).filter((folder) => folder.uri.scheme === 'file');
   return {
     windows: process.platform === 'win32',
@@ -15,6 +15,7 @@ export async function surroundings(): Promise<Surroundings> {
     folders: folders.flatMap((folder) => withRealPath(folder.uri.fsPath)),
     python: vscode.workspace.isTrusted ? await selectedPython() : undefined,
     searchPath: process.env['PATH'] ?? '',
+    own,
     isProgram,
   };
 }

@@ -11,6 +11,7 @@ function around(programs: string[], more: Partial<Surroundings> = {}): Surroundi
     folders: ['/home/me/project'],
     python: undefined,
     searchPath: '/usr/local/bin:/usr/bin',
+    own: undefined,
     isProgram: (file) => programs.includes(file),
     ...more,
   };
@@ -37,6 +38,12 @@ test('the selected Python environment comes before the .venv, and that before PA
   assert.equal(origin(around(all, { python })), 'the Python environment');
   assert.equal(origin(around(all)), "the workspace's .venv");
   assert.equal(origin(around([ON_PATH])), 'PATH');
+});
+
+test("the extension's own comes last", () => {
+  const own = '/home/me/.config/storage/server-1/env/bin/infill-ls';
+  assert.equal(origin(around([own], { own })), 'the extension');
+  assert.equal(origin(around([own, ON_PATH], { own })), 'PATH');
 });
 
 test('in a restricted workspace nothing inside it is used, by whichever way it was found', () => {

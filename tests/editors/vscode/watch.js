@@ -1,5 +1,5 @@
 // Runs in the page of VS Code: notes, frame by frame, each different text that decorations show beside the document's,
-// each ghost text ('' where there is none) and each look of our status item. Returns what is drawn now.
+// each ghost text, with its lines below the cursor's ('' where there is none) and each look of our status item. Returns what is drawn now.
 () => {
   const drawn = () =>
     [...document.querySelectorAll('.view-lines span[class*="ced-"]')]
@@ -10,10 +10,10 @@
       .replaceAll('\u00a0', ' ');
   if (window.seen === undefined) {
     const item = () => document.querySelector('[id="infill-ls.infill.infill.status"]');
+    const texts = (selector) => [...document.querySelectorAll(selector)].map((element) => element.textContent);
     const ghost = () =>
-      [...document.querySelectorAll('.view-lines [class*="ghost-text-decoration"]')]
-        .map((element) => element.textContent)
-        .join('')
+      [texts('.view-lines [class*="ghost-text-decoration"]').join(''), ...texts('.suggest-preview-text .view-line')]
+        .join('\n')
         .replaceAll('\u00a0', ' ');
     const noteAny = (list, seen) => seen !== list.at(-1) && list.push(seen);
     const note = (list, seen) => seen && seen !== list.at(-1) && list.push(seen);
@@ -24,6 +24,7 @@
       requestAnimationFrame(look);
     };
     window.seen = { drafts: [], ghosts: [], statuses: [] };
+    window.ghost = ghost;
     look();
   }
   return drawn();

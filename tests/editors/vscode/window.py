@@ -8,7 +8,6 @@ from playwright.sync_api import BrowserContext, FloatRect, TimeoutError
 
 from tests.editors.places import PATIENCE_S, until
 
-_GHOST = '.view-lines [class*="ghost-text-decoration"]'
 _CELL = ".notebookOverlay .code-cell-row"
 _LINES = ".editor-instance .view-lines"
 _STATUS = '[id="infill-ls.infill.infill.status"]'
@@ -71,8 +70,7 @@ class Window:
 
     @property
     def ghost(self) -> str:
-        parts = self.page.query_selector_all(_GHOST)
-        return "".join(part.text_content() or "" for part in parts).replace("\xa0", " ")
+        return str(self.page.evaluate("window.ghost()"))
 
     def await_ghost(self) -> str:
         return until(lambda: self.ghost, "ghost text is shown")

@@ -127,6 +127,7 @@ local function toggle()
 end
 
 local function cancel()
+  require('infill.install').cancel()
   for id, client in pairs(running) do
     running[id] = nil
     client:cancel_request(id)
@@ -148,7 +149,6 @@ local subcommands = {
   pull = function(client, _, words)
     M.pull(client, words[1] or 'qwen2.5-coder-0.5b')
   end,
-  cancel = cancel,
   toggle = toggle,
 }
 
@@ -162,6 +162,10 @@ function M.run(args)
   end
   if name == 'status' then
     return require('infill.status').show()
+  elseif name == 'install' then
+    return require('infill.install').run(require('infill').start_again or function() end)
+  elseif name == 'cancel' then
+    return cancel()
   end
   local run = subcommands[name]
   if not run then
@@ -178,7 +182,7 @@ end
 ---@return string[]
 function M.names()
   local names = vim.tbl_keys(subcommands)
-  names[#names + 1] = 'status'
+  vim.list_extend(names, { 'cancel', 'install', 'status' })
   table.sort(names)
   return names
 end

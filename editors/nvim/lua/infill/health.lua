@@ -21,7 +21,7 @@ end
 local function check_server(cmd)
   if vim.fn.executable(cmd[1]) == 0 then
     vim.health.error(("'%s' cannot be run"):format(cmd[1]), {
-      'Install it: pipx install infill-ls',
+      'Install it: :Infill install',
       "Or say where it is: require('infill').setup({ cmd = { '/path/to/infill-ls', 'serve' } })",
     })
     return
@@ -31,7 +31,7 @@ local function check_server(cmd)
     vim.health.ok(vim.trim(done.stdout) .. ' (' .. vim.fn.exepath(cmd[1]) .. ')')
   else
     vim.health.error(("'%s --version' failed: %s"):format(cmd[1], vim.trim(done.stderr or '')), {
-      'See what it says in a terminal, or install it again: pipx install infill-ls',
+      'See what it says in a terminal, or install it again: :Infill install',
     })
   end
 end

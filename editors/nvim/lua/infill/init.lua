@@ -28,7 +28,7 @@ end
 ---@return string?
 function M.not_found(cmd)
   if vim.fn.executable(cmd[1]) == 0 then
-    return ("'%s' cannot be run; install infill-ls (pipx install infill-ls), or say where it is: "):format(cmd[1])
+    return ("'%s' cannot be run; run :Infill install, or say where it is: "):format(cmd[1])
       .. "require('infill').setup({ cmd = { '/path/to/infill-ls', 'serve' } })"
   end
 end
@@ -45,6 +45,14 @@ function M.setup(options)
   local resolved, problems = require('infill.options').resolve(options)
   for _, problem in ipairs(problems) do
     M.notify('setup(): ' .. problem)
+  end
+  local is_default = vim.deep_equal(resolved.cmd, require('infill.options').defaults.cmd)
+  local own = is_default and M.not_found(resolved.cmd) and require('infill.install').program()
+  if own then
+    resolved.cmd = { own, 'serve' }
+  end
+  M.start_again = function()
+    M.setup(options)
   end
   local missing = M.not_found(resolved.cmd)
   if missing then

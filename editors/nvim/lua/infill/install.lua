@@ -1,0 +1,127 @@
+--- `:Infill install`: puts the server into an environment of the plugin's own, from the checkout that the plugin is in.
+
+local M = {}
+
+local PYTHONS = { 'python3.13', 'python3.12', 'python3.11', 'python3' }
+local IS_NEW_ENOUGH = 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))'
+--- Variables that would lead pip or Python to another environment; an empty one counts as unset.
+local ELSEWHERE = { PIP_TARGET = '', PIP_PREFIX = '', PIP_ROOT = '', PIP_USER = '', PYTHONPATH = '', VIRTUAL_ENV = '' }
+
+local CANCELLED = 'it was cancelled'
+
+--- The program that runs now; nil when nothing is being installed.
+---@type vim.SystemObj?
+local running = nil
+
+local function notify(message, level)
+  require('infill').notify(message, level)
+end
+
+local function environment()
+  return vim.fs.joinpath(vim.fn.stdpath('data'), 'infill-ls')
+end
+
+--- The server that was installed here; nil if there is none.
+---@return string?
+function M.program()
+  local file = vim.fs.joinpath(environment(), 'bin', 'infill-ls')
+  return vim.uv.fs_stat(vim.fs.joinpath(environment(), 'complete')) and vim.fn.executable(file) == 1 and file or nil
+end
+
+--- The checkout that this file is in.
+---@return string?
+local function checkout()
+  local here = debug.getinfo(1, 'S').source:sub(2)
+  local root = vim.fs.root(here, 'pyproject.toml')
+  return root and vim.uv.fs_stat(vim.fs.joinpath(root, 'lsp_server')) and root or nil
+end
+
+---@return string?
+local function find_python()
+  return vim.iter(PYTHONS):find(function(name)
+    return vim.fn.executable(name) == 1 and vim.system({ name, '-c', IS_NEW_ENOUGH }):wait().code == 0
+  end)
+end
+
+--- Run a program, showing its last line of output; raises what it said last if it fails. Runs in a coroutine.
+---@param words string[]
+local function run(words)
+  local here, last = coroutine.running(), ''
+  local function on_output(_, data)
+    last = data and data:match('([^\r\n]+)%s*$') or last
+    vim.schedule(function()
+      vim.api.nvim_echo({ { 'infill: ' .. last:sub(1, math.max(vim.o.columns - 20, 20)) } }, false, {})
+    end)
+  end
+  local options = { stdout = on_output, stderr = on_output, env = ELSEWHERE, detach = true }
+  running = vim.system(words, options, vim.schedule_wrap(function(done)
+    running = nil
+    assert(coroutine.resume(here, done))
+  end))
+  local done = coroutine.yield() ---@type vim.SystemCompleted
+  if done.signal ~= 0 then
+    error(CANCELLED, 0)
+  elseif done.code ~= 0 then
+    error(('%s failed: %s'):format(vim.fs.basename(words[1]), last), 0)
+  end
+end
+
+--- Whether uv is here and could install it. It chooses the torch for this machine's GPU, or the small one without CUDA.
+---@param python string
+---@param root string
+---@return boolean
+local function with_uv(python, root)
+  if vim.fn.executable('uv') == 0 then
+    return false
+  end
+  local done, problem = pcall(run, { 'uv', 'pip', 'install', '--python', python, '--torch-backend', 'auto', root })
+  if problem == CANCELLED then
+    error(problem, 0)
+  end
+  return done
+end
+
+---@param root string
+---@param base string a Python
+local function install(root, base)
+  local python = vim.fs.joinpath(environment(), 'bin', 'python')
+  vim.fn.delete(environment(), 'rf')
+  run({ base, '-m', 'venv', environment() })
+  if not with_uv(python, root) then
+    run({ python, '-m', 'pip', 'install', '--disable-pip-version-check', '--progress-bar', 'off', root })
+  end
+  vim.fn.writefile({}, vim.fs.joinpath(environment(), 'complete'))
+end
+
+--- Install the server, or install it again, and start it.
+---@param start fun() called once it is there
+function M.run(start)
+  local root, python = checkout(), find_python()
+  if running then
+    return notify('infill-ls is being installed; `:Infill cancel` stops it')
+  elseif not root then
+    return notify('this plugin is not in a checkout of infill-ls, which holds the server; install infill-ls by hand')
+  elseif not python then
+    return notify('infill-ls needs Python 3.11 or newer; install it, then run `:Infill install` again')
+  end
+  notify('installing infill-ls takes some minutes; `:Infill cancel` stops it', vim.log.levels.INFO)
+  coroutine.wrap(function()
+    local done, problem = pcall(install, root, python)
+    if done then
+      notify('infill-ls is installed', vim.log.levels.INFO)
+      start()
+    else
+      vim.fn.delete(environment(), 'rf')
+      notify('infill-ls was not installed: ' .. problem)
+    end
+  end)()
+end
+
+--- Stop an installation that is in progress.
+function M.cancel()
+  if running then
+    vim.uv.kill(-running.pid, 'sigterm') -- with its children
+  end
+end
+
+return M

@@ -1,0 +1,207 @@
+/** The server that the extension installs for itself, from the wheel inside it, in a folder that nothing else uses. */
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import * as fs from 'node:fs';
+import * as path from 'node:path';
+
+const WINDOWS = process.platform === 'win32';
+const PYTHONS = WINDOWS ? ['py', 'python'] : ['python3.13', 'python3.12', 'python3.11', 'python3'];
+const IS_NEW_ENOUGH = 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))';
+/** Variables that would lead pip or Python to another environment. */
+const ELSEWHERE = ['PIP_TARGET', 'PIP_PREFIX', 'PIP_ROOT', 'PIP_USER', 'PYTHONPATH', 'PYTHONHOME', 'VIRTUAL_ENV', 'UV_TARGET', 'UV_PREFIX', 'UV_SYSTEM_PYTHON'];
+/** The window that installs; its process must be alive. */
+const OWNER = 'installing';
+/** Exists once everything is installed. */
+const COMPLETE = 'complete';
+
+/** Stopped by the user, who needs no explanation. */
+export class Cancelled extends Error {}
+
+/** What `install` tells, and asks. */
+export interface Watcher {
+  /** A line of a program's output, or a step. */
+  line(text: string): void;
+  onCancel(stop: () => void): void;
+}
+
+export class OwnServer {
+  private hash: string | undefined;
+
+  /** `storage`: the extension's own folder on this machine. `wheels`: the folder with the one wheel. */
+  constructor(private readonly storage: string, private readonly wheels: string) {}
+
+  /** The installed program: that of this extension, otherwise of an earlier one; undefined if there is none. */
+  program(): string | undefined {
+    const installed = this.folders().filter((folder) => fs.existsSync(path.join(folder, COMPLETE)));
+    const folder = installed.find((one) => one === this.folder()) ?? installed[0];
+    return folder === undefined ? undefined : programIn(folder);
+  }
+
+  /** Whether `program` belongs to an earlier extension. */
+  isOutdated(): boolean {
+    const program = this.program();
+    return program !== undefined && program !== programIn(this.folder());
+  }
+
+  /** Removes what earlier extensions installed. A program that still runs keeps its folder until the next time. */
+  tidy(): void {
+    for (const folder of this.folders().filter((one) => one !== this.folder())) {
+      fs.rmSync(folder, { recursive: true, force: true });
+    }
+  }
+
+  /** Installs the wheel. Throws `Cancelled`, or an error that says what to do. */
+  async install(watcher: Watcher): Promise<void> {
+    const folder = this.folder();
+    claim(folder);
+    const runs = new Runs(watcher);
+    try {
+      await this.installInto(folder, runs, watcher);
+      fs.writeFileSync(path.join(folder, COMPLETE), '');
+      fs.rmSync(path.join(folder, OWNER));
+    } catch (error) {
+      fs.rmSync(folder, { recursive: true, force: true });
+      throw runs.cancelled ? new Cancelled() : error;
+    }
+  }
+
+  private async installInto(folder: string, runs: Runs, watcher: Watcher): Promise<void> {
+    const environment = path.join(folder, 'env');
+    const python = path.join(environment, WINDOWS ? 'Scripts/python.exe' : 'bin/python');
+    watcher.line('making a Python environment');
+    let uv = (await works('uv', ['--version'])) ? 'uv' : undefined;
+    const base = uv === undefined ? await findPython() : undefined;
+    if (uv !== undefined) {
+      await runs.run(uv, ['venv', '--python', '>=3.11,<3.15', environment]);
+    } else if (base !== undefined) {
+      await runs.run(base, ['-m', 'venv', environment]);
+      uv = await runs.run(python, ['-m', 'pip', 'install', '--disable-pip-version-check', 'uv']).then(
+        () => path.join(path.dirname(python), WINDOWS ? 'uv.exe' : 'uv'), () => undefined);
+    } else {
+      throw new Error('infill-ls needs Python 3.11 or newer, or uv. Install one of them, then press Install It again.');
+    }
+    if (uv !== undefined && (await this.withUv(uv, python, runs))) {
+      return;
+    }
+    watcher.line('installing with pip');
+    await runs.run(python, ['-m', 'ensurepip']).catch(() => undefined); // an environment of uv's has none
+    await runs.run(python, ['-m', 'pip', 'install', '--disable-pip-version-check', '--progress-bar', 'off', this.wheel()]);
+  }
+
+  /** Whether uv could install it. It chooses the torch for this machine's GPU, or the small one without CUDA. */
+  private async withUv(uv: string, python: string, runs: Runs): Promise<boolean> {
+    const words = ['pip', 'install', '--python', python, '--torch-backend', 'auto', this.wheel()];
+    return runs.run(uv, words).then(() => true, (error: unknown) => {
+      if (runs.cancelled) {
+        throw error;
+      }
+      return false;
+    });
+  }
+
+  private folder(): string {
+    this.hash ??= createHash('sha256').update(fs.readFileSync(this.wheel())).digest('hex').slice(0, 12);
+    return path.join(this.storage, `server-${this.hash}`);
+  }
+
+  private folders(): string[] {
+    const names = fs.existsSync(this.storage) ? fs.readdirSync(this.storage) : [];
+    return names.filter((name) => name.startsWith('server-')).map((name) => path.join(this.storage, name));
+  }
+
+  private wheel(): string {
+    const name = fs.readdirSync(this.wheels).find((one) => one.endsWith('.whl'));
+    if (name === undefined) {
+      throw new Error(`the extension holds no server in ${this.wheels}; install the extension again`);
+    }
+    return path.join(this.wheels, name);
+  }
+}
+
+function programIn(folder: string): string {
+  return path.join(folder, 'env', WINDOWS ? 'Scripts/infill-ls.exe' : 'bin/infill-ls');
+}
+
+/** Makes `folder`, anew after an installation that was interrupted. Throws if another window installs into it. */
+function claim(folder: string): void {
+  const owner = path.join(folder, OWNER);
+  const pid = Number(fs.existsSync(owner) ? fs.readFileSync(owner, 'utf8') : 0);
+  if (pid > 0 && pid !== process.pid && isAlive(pid)) {
+    throw new Error('Another window is installing infill-ls. Wait for it, then restart infill-ls here.');
+  }
+  fs.rmSync(folder, { recursive: true, force: true });
+  fs.mkdirSync(folder, { recursive: true });
+  fs.writeFileSync(owner, String(process.pid));
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}
+
+async function works(program: string, words: string[]): Promise<boolean> {
+  return new Promise((resolve) => execFile(program, words, { env: ownEnvironment(), timeout: 20_000 }, (error) => resolve(error === null)));
+}
+
+async function findPython(): Promise<string | undefined> {
+  for (const python of PYTHONS) {
+    if (await works(python, ['-c', IS_NEW_ENOUGH])) {
+      return python;
+    }
+  }
+  return undefined;
+}
+
+function ownEnvironment(): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !ELSEWHERE.includes(name)));
+}
+
+/** Programs run one after the other, each of which can be stopped with all of its children. */
+class Runs {
+  cancelled = false;
+  private child: ChildProcess | undefined;
+
+  constructor(private readonly watcher: Watcher) {
+    watcher.onCancel(() => {
+      this.cancelled = true;
+      this.stop();
+    });
+  }
+
+  /** Throws what the program said last if it fails. */
+  async run(program: string, words: string[]): Promise<void> {
+    if (this.cancelled) {
+      throw new Cancelled();
+    }
+    const child = (this.child = spawn(program, words, { env: ownEnvironment(), detached: !WINDOWS, stdio: ['ignore', 'pipe', 'pipe'] }));
+    let last = '';
+    const onOutput = (data: Buffer): void => {
+      for (const line of data.toString('utf8').split(/[\r\n]+/).filter((one) => one.trim() !== '')) {
+        last = line.trim();
+        this.watcher.line(last);
+      }
+    };
+    child.stdout.on('data', onOutput);
+    child.stderr.on('data', onOutput);
+    await new Promise<void>((resolve, reject) => {
+      child.on('error', reject);
+      child.on('close', (code) => (code === 0 ? resolve() : reject(new Error(`${path.basename(program)} failed: ${last}`))));
+    });
+  }
+
+  private stop(): void {
+    const pid = this.child?.pid;
+    if (pid === undefined || this.child?.exitCode !== null) {
+      return;
+    }
+    if (WINDOWS) {
+      execFile('taskkill', ['/pid', String(pid), '/t', '/f'], () => undefined);
+    } else {
+      process.kill(-pid, 'SIGTERM');
+    }
+  }
+}

@@ -1,0 +1,109 @@
+"""From an empty home to ghost text in real VS Code: the extension installs the server that it holds.
+
+Not beside the other tests of VS Code: this one needs the package index, and they have no network.
+"""
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import psutil
+import pytest
+from playwright.sync_api import BrowserContext, sync_playwright
+
+from tests.editors.conftest import not_tested
+from tests.editors.places import share_package_index, until
+from tests.editors.vscode.browser import browser_in
+from tests.editors.vscode.code_server import SERVER, CodeServer, why_missing
+from tests.editors.vscode.window import Window
+
+BASKET = """\
+class Basket:
+    def __init__(self):
+        self.items = []
+
+    def add(self, item):
+        if item not in self
+            self.items.append(item)
+"""
+INSTALLING_S = 900
+TOAST = ".notifications-toasts .notification-list-item"
+BUTTON = f"{TOAST} .monaco-button"
+pytestmark = pytest.mark.timeout(3 * INSTALLING_S)
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Path]:
+    if reason := why_missing():
+        not_tested(reason)
+    with TemporaryDirectory(prefix="ili-", dir="/tmp", ignore_cleanup_errors=True) as name:
+        home = Path(name)
+        (home / "run").mkdir(mode=0o700)
+        (home / "project").mkdir()
+        share_package_index(home)
+        yield home
+        for process in psutil.process_iter(["cmdline"]):
+            if any(name in word for word in process.info["cmdline"] or []):
+                process.send_signal(signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def browser(home: Path) -> Iterator[BrowserContext]:
+    with sync_playwright() as playwright:
+        context = browser_in(playwright, home, None)
+        yield context
+        context.close()
+
+
+def started(home: Path, browser: BrowserContext, code_server: CodeServer) -> Window:
+    address = code_server.start()
+    window = Window(browser, address, home / "project")
+    window.page.set_default_timeout(1_000 * INSTALLING_S)
+    return window
+
+
+def installed(home: Path) -> list[Path]:
+    """The folders of servers that the extension has installed, whole."""
+    folders = (home / "user" / "User" / "globalStorage" / "infill-ls.infill").glob("server-*")
+    return [folder for folder in folders if (folder / "complete").exists()]
+
+
+def await_server(window: Window) -> None:
+    window.page.wait_for_selector('[id="infill-ls.infill.infill.status"] .codicon-sparkle')
+
+
+@pytest.mark.skipif(os.name == "nt", reason="VS Code's server is tested on Linux")
+def test_a_button_installs_the_server_and_it_fills(home: Path, browser: BrowserContext) -> None:
+    code_server = CodeServer(home, has_server=False)
+    code_server.install()
+    window = started(home, browser, code_server)
+    window.page.click(f'{BUTTON}:has-text("Install It")')
+    window.page.click(f'{BUTTON}:has-text("Cancel")')
+    until(lambda: not list((home / "user").rglob("server-*")), "nothing is left of a cancelled installation")
+
+    window.run("Infill: Restart")
+    window.page.click(f'{BUTTON}:has-text("Install It")')
+    await_server(window)
+    window.open("basket.py", BASKET)
+    window.go_to(6, 28)
+    window.type(".")
+    ghost = window.await_ghost()
+    window.press("Tab")
+    assert window.saved() == BASKET.replace("not in self", f"not in self.{ghost}")
+    [new] = installed(home)
+    window.close()
+    code_server.stop()
+
+    earlier = new.with_name("server-000000000000")
+    (earlier / "env" / "bin").mkdir(parents=True)
+    (earlier / "env" / "bin" / "infill-ls").symlink_to(SERVER)
+    (earlier / "complete").touch()
+    shutil.rmtree(new)
+    window = started(home, browser, code_server)
+    until(lambda: installed(home) == [new], "the earlier server is replaced", INSTALLING_S)
+    await_server(window)
+    assert not (home / ".local").exists()
+    code_server.stop()
