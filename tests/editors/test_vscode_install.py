@@ -5,8 +5,8 @@ Not beside the other tests of VS Code: this one needs the package index, and the
 
 import os
 import shutil
-import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -47,7 +47,8 @@ def home() -> Iterator[Path]:
         yield home
         for process in psutil.process_iter(["cmdline"]):
             if any(name in word for word in process.info["cmdline"] or []):
-                process.send_signal(signal.SIGKILL)
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
 
 
 @pytest.fixture(scope="module")
