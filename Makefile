@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 MLX_VENV := .venv-mlx
 VLLM_VENV := .venv-vllm
 
-.PHONY: demo test test-e2e test-engine test-worker test-units test-bench test-ci test-real test-editors test-mlx test-served storm dry-run-26b two-layers-26b check format pictures vsix clean
+.PHONY: demo test test-e2e test-engine test-worker test-units test-bench test-ci test-real test-editors test-mlx test-served storm dry-run-26b two-layers-26b check format pictures vsix release-check clean
 
 # Waiting threads sleep instead of spinning: the worker, the tests and an editor share the cores.
 export OMP_WAIT_POLICY := PASSIVE
@@ -109,6 +109,12 @@ $(VSIX): $(VSCODE)/node_modules/.ready $(VENV)/.ready $(shell find lsp_server in
 $(VSCODE)/node_modules/.ready: $(VSCODE)/package-lock.json
 	cd $(VSCODE) && npm ci --silent
 	touch $@
+
+# All that a release publishes, built into dist/: the wheel in an empty environment and the extension in a real VS Code
+# both fill a hole.
+release-check: $(VENV)/.ready
+	tests/editors/vscode/install.sh .editors/vscode && $(MAKE) vsix
+	$(BIN)/python -m tests.release_check
 
 check: $(VENV)/.ready
 	$(BIN)/ruff check .

@@ -119,7 +119,8 @@ def _offer(
 ) -> CodeAction | Command:
     """The argument's `tell` shows the user the outcome of a command, since editors ignore the reply."""
     answered = [] if action.diagnostic is None else [params.context.diagnostics[action.diagnostic]]
-    offered = CodeAction(action.title, kind=lsp_kind(action), diagnostics=answered or None)
+    tags = [types.CodeActionTag.LlmGenerated] if session.features.llm_tag else None
+    offered = CodeAction(action.title, kind=lsp_kind(action), diagnostics=answered or None, tags=tags)
     range_ = range_of(snapshot.lines, action.start, action.end, session.features.encoding)
     argument = {"uri": snapshot.uri, "version": snapshot.version, "range": range_, "tell": True}
     more = {"strength": action.requested, "instruction": action.instruction}

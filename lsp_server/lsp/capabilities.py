@@ -37,6 +37,8 @@ class ClientFeatures:
     versioned_edits: bool = False
     lazy_code_actions: bool = False
     code_action_literals: bool = False
+    llm_tag: bool = False
+    """The client marks code actions that a language model writes."""
     apply_edit: bool = False
     progress: bool = False
     is_neovim: bool = False
@@ -64,11 +66,13 @@ def client_features(capabilities: Any, client: Any = None) -> ClientFeatures:
     resolved = _at(capabilities, *action, "resolveSupport", "properties")
     resolves = isinstance(resolved, list) and "edit" in resolved
     literals = _at(capabilities, *action, "codeActionLiteralSupport") is not None
+    tags = _at(capabilities, *action, "tagSupport", "valueSet")
     return ClientFeatures(
         encoding=_encoding(_at(capabilities, "general", "positionEncodings")),
         versioned_edits=_at(capabilities, "workspace", "workspaceEdit", "documentChanges") is True,
         lazy_code_actions=literals and resolves and _at(capabilities, *action, "dataSupport") is True,
         code_action_literals=literals,
+        llm_tag=isinstance(tags, list) and types.CodeActionTag.LlmGenerated.value in tags,
         apply_edit=_at(capabilities, "workspace", "applyEdit") is True,
         progress=_at(capabilities, "window", "workDoneProgress") is True,
         is_neovim=_at(client, "name") == "Neovim",

@@ -92,6 +92,16 @@ async def test_what_can_be_filled_here_is_offered(editor: Editor, text: str, at:
     assert all(action.edit is action.command is None for action in actions), "the model has not been asked"
 
 
+async def test_actions_say_that_a_model_writes_them(start_editor: StartEditor) -> None:
+    llm = types.CodeActionTag.LlmGenerated
+    for known, tags in (([llm], (llm,)), ([], None)):
+        can = capabilities()
+        can.text_document.code_action.tag_support = types.CodeActionTagOptions(value_set=known)
+        editor = await start_editor(can)
+        (action,) = await editor.actions(editor.open(THREE), here(Position(3, 0)))
+        assert (action.tags and tuple(action.tags)) == tags
+
+
 async def test_only_the_kinds_that_were_asked_for_are_offered(editor: Editor) -> None:
     uri = editor.open(THREE)
     for only in (["refactor"], [FILL], FILL_FILE, ["quickfix", "refactor"], [""]):

