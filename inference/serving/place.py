@@ -157,7 +157,10 @@ def lead(path: Path, to: Path) -> None:
     """Makes `path` a link to a socket beside it. Raises OSError."""
     new = path.with_suffix(".new")
     new.unlink(missing_ok=True)
-    new.symlink_to(to.name)
+    try:
+        new.symlink_to(to.name)
+    except OSError:  # Windows, unless its user may make links: this leads there until that worker ends
+        new.hardlink_to(path.with_name(to.name))
     new.replace(path)
 
 

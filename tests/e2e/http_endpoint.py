@@ -4,11 +4,21 @@ import asyncio
 import sys
 from pathlib import Path
 
+import httpx2
+
 from tests.e2e.editor import environment
 from tests.workers import PATIENCE_S
 
 SETTINGS = {"INFILL_LS_DEADLINE_MS_AUTOMATIC": "60000", "INFILL_LS_DEADLINE_MS_INVOKED": "60000"}
 """For a busy machine."""
+
+
+async def loaded(http: httpx2.AsyncClient, **headers: str) -> httpx2.Response:
+    """What `/health` says once the model is loaded."""
+    async with asyncio.timeout(PATIENCE_S):
+        while (reply := await http.get("/health", headers=headers)).status_code == 503:
+            await asyncio.sleep(0.1)
+        return reply
 
 
 class HttpEndpoint:

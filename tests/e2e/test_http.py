@@ -19,7 +19,7 @@ from lsp_server.worker import WorkerClient
 from lsp_server.worker.survey import survey
 from tests.e2e.conftest import PATIENT, StartEditor
 from tests.e2e.editor import capabilities, environment
-from tests.e2e.http_endpoint import HttpEndpoint
+from tests.e2e.http_endpoint import HttpEndpoint, loaded
 from tests.e2e.relay import Relay, relay_to
 from tests.inference.models.test_gguf import FIM
 from tests.workers import PATIENCE_S
@@ -193,7 +193,7 @@ async def test_an_editor_and_the_endpoint_share_a_worker(start_editor: StartEdit
     editor = await start_editor(capabilities(), {**PATIENT, "model": str(FIM), "device": "cpu"})
     endpoint = await HttpEndpoint.start(runtime_folder, *FLAGS)
     async with httpx2.AsyncClient(base_url=endpoint.url, timeout=PATIENCE_S) as http:
-        assert (await http.get("/health")).json() == {"status": "ok"}
+        assert (await loaded(http)).json() == {"status": "ok"}
         await editor.complete(editor.open("x = "), Position(0, 4))
         workers = [each.status for each in (await survey("tests")).running if each.status.model == str(FIM)]
         assert len(workers) == 1
@@ -267,7 +267,7 @@ async def test_an_allowed_page_may_read_the_answers(runtime_folder: Path) -> Non
     async with httpx2.AsyncClient(base_url=endpoint.url, timeout=PATIENCE_S) as http:
         asks = {"Origin": origin, "Access-Control-Request-Method": "POST"}
         assert (await http.request("OPTIONS", "/infill", headers=asks)).status_code == 200
-        reply = await http.get("/health", headers={"Origin": origin})
+        reply = await loaded(http, Origin=origin)
         assert reply.headers["access-control-allow-origin"] == origin
         assert (await http.get("/health", headers={"Origin": "https://page.example"})).status_code == 403
     await endpoint.stop()
@@ -280,7 +280,7 @@ async def test_a_token_must_be_sent_once_it_is_set(runtime_folder: Path) -> None
         for given in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "s3cret"}):
             assert (await http.get("/health", headers=given)).status_code == 401
         headers = {"Authorization": "Bearer s3cret", "Host": "gpu.example"}
-        assert (await http.get("/health", headers=headers)).status_code == 200
+        assert (await loaded(http, **headers)).status_code == 200
     assert "s3cret" not in await endpoint.stop()
 
 

@@ -1,0 +1,73 @@
+"""What other systems do differently, as far as Linux can play them, and a list of every such place."""
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from inference.messages import Done
+from tests.e2e.editor import environment
+from tests.e2e.raw_client import RawClient
+from tests.workers import PATIENCE_S, StartWorker, fill, is_idle
+
+ROOT = Path(__file__).parents[1]
+_ASKS_FOR_THE_SYSTEM = re.compile(
+    r"os\.name|sys\.platform|hasattr\(os,|getattr\((os|subprocess|signal|socket),"
+    r"|(except |suppress\()NotImplementedError|# Windows"
+)
+MODULE = "tests.as_on_windows"
+
+
+def test_each_place_that_depends_on_the_system_is_listed() -> None:
+    files = [file for package in ("inference", "lsp_server") for file in (ROOT / package).rglob("*.py")]
+    found = {str(file.relative_to(ROOT)) for file in files if _ASKS_FOR_THE_SYSTEM.search(file.read_text("utf-8"))}
+    section = (ROOT / "CONTRIBUTING.md").read_text("utf-8").split("## What depends on the system")[1].split("\n## ")[0]
+    assert found == set(re.findall(r"`((?:inference|lsp_server)/[\w/]+\.py)`", section))
+
+
+async def test_a_worker_serves_over_tcp_and_ends_on_a_signal(start_worker: StartWorker) -> None:
+    worker = start_worker("--transport", "tcp", module=MODULE, AS_ON_WINDOWS="inference.worker")
+    client = await worker.connect()
+    client.send(fill("r"))
+    assert isinstance(await client.final("r"), Done)
+    await client.becomes(is_idle)
+    assert worker.paths.socket.is_file(), "it holds a port and a token"
+    client.close()
+    worker.popen.send_signal(signal.SIGTERM)
+    assert await worker.exit_status() == 0
+
+
+async def test_a_server_finds_a_worker_over_tcp(tmp_path: Path) -> None:
+    given = {**environment(tmp_path), "AS_ON_WINDOWS": "lsp_server.cli"}
+    words = [sys.executable, "-m", MODULE, "serve", "--tcp", "0", "--model", "embedded"]
+    process = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE, env=given)
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            url = (await process.stdout.readline()).decode().split()[-1]
+        client = await RawClient.join(url, {"deadlineMs": {"automatic": 60_000, "invoked": 60_000}, "idleSeconds": 1})
+        client.open("file:///c%3A/Users/me/a.py", "def add(a, b):\r\n    return \r\n")
+        client.complete(1, "file:///c%3A/Users/me/a.py", 1, 11, invoked=True)
+        assert "result" in await client.reply(1)
+        await client.vanish()
+    finally:
+        process.kill()  # as Windows ends a process
+        await process.wait()
+
+
+@pytest.mark.parametrize("may_link", [True, False])
+def test_a_socket_leads_to_another_also_without_links(tmp_path: Path, may_link: bool) -> None:
+    (tmp_path / "named.sock").write_text('{"port": 1, "token": ""}')
+    code = (
+        "import os, sys\nfrom pathlib import Path\nfrom inference.serving.place import lead\n"
+        "from tests.as_on_windows import refuse\n"
+        f"os.symlink = os.symlink if {may_link} else refuse\n"
+        "lead(Path(sys.argv[1]) / 'auto.sock', Path(sys.argv[1]) / 'named.sock')"
+    )
+    subprocess.run([sys.executable, "-c", code, tmp_path], check=True, cwd=ROOT, env=os.environ)
+    assert (tmp_path / "auto.sock").read_text() == (tmp_path / "named.sock").read_text()
+    assert (tmp_path / "auto.sock").is_symlink() is may_link
