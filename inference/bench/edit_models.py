@@ -25,7 +25,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from inference.bench.next_edit import DEADLINES, offset_of, position_of
+from inference.bench.next_edit import DEADLINES
 from inference.bench.server_editor import ScriptedEditor, UnexpectedAnswer
 from inference.models import edit_prompts
 from inference.models.catalogue import EMBEDDED
@@ -176,75 +176,45 @@ class RecordedModel:
             server.shutdown()
 
 
-class Player:
-    """Plays a scenario in a language server, like a user who takes every offer."""
+def play(editor: ScriptedEditor, scenario: Scenario, cursor: int) -> str:
+    """Plays a scenario like a user who takes every offer; the text once none comes."""
+    uri = _begun(editor, scenario, cursor)
+    text = scenario.text
+    for _ in range(_MOST_OFFERS):
+        offer = editor.next_edit(uri, text, cursor)
+        if offer is None:
+            break
+        text = editor.take(uri, text, offer)
+        cursor = offer.start + len(offer.text)
+    editor.close_all()
+    return text
 
-    def __init__(self, editor: ScriptedEditor) -> None:
-        self._editor = editor
-        self._open: dict[str, tuple[int, str]] = {}
 
-    def play(self, scenario: Scenario, cursor: int) -> str:
-        """The text once no offer comes."""
-        uri = self._begun(scenario, cursor)
-        text = scenario.text
-        for _ in range(_MOST_OFFERS):
-            place = {"textDocument": {"uri": uri}, "position": position_of(text, cursor)}
-            found = self._editor.ask("textDocument/copilotInlineEdit", place)["edits"]
-            if not found:
-                break
-            start, end = (offset_of(text, found[0]["range"][side]) for side in ("start", "end"))
-            text = text[:start] + found[0]["text"] + text[end:]
-            cursor = start + len(found[0]["text"])
-            self._become(uri, text, found[0]["range"], found[0]["text"])
-            words = {name: found[0]["command"][name] for name in ("command", "arguments")}
-            self._editor.ask("workspace/executeCommand", words)
-        for each in tuple(self._open):
-            self._editor.tell("textDocument/didClose", {"textDocument": {"uri": each}})
-            del self._open[each]
-        return text
-
-    def _begun(self, scenario: Scenario, cursor: int) -> str:
-        """The URI of the scenario's file, with its history behind it; other files' changes are made in those."""
-        uri, text = f"{_ROOT}/{scenario.path}", scenario.text
-        here = list[tuple[int, str, str]]()
-        beside = list[Change]()
-        for change in reversed(scenario.history):
-            old = change.old.removesuffix("\n")
-            new = change.new.removesuffix("\n")
-            if new and new in text:
-                places = (match.start() for match in re.finditer(re.escape(new), text))
-                start = min(places, key=lambda at: abs(at - cursor))
-                here.insert(0, (start, old, new))
-                text = text[:start] + old + text[start + len(new) :]
-            else:
-                beside.insert(0, change)
-        for number, change in enumerate(beside):
-            other = f"file:///history{number}/{change.path}"
-            self._opened(other, scenario.language, change.old)
-            self._edit(other, 0, change.old, change.new)
-        self._opened(uri, scenario.language, text)
-        for each in here:
-            self._edit(uri, *each)
-        if scenario.is_modified and not scenario.history:  # by an edit that left nothing
-            self._edit(uri, 0, "", " ")
-            self._edit(uri, 0, " ", "")
-        return uri
-
-    def _opened(self, uri: str, language: str, text: str) -> None:
-        document = {"uri": uri, "languageId": language, "version": 1, "text": text}
-        self._editor.tell("textDocument/didOpen", {"textDocument": document})
-        self._open[uri] = (1, text)
-
-    def _edit(self, uri: str, start: int, old: str, new: str) -> None:
-        text = self._open[uri][1]
-        places = {"start": position_of(text, start), "end": position_of(text, start + len(old))}
-        self._become(uri, text[:start] + new + text[start + len(old) :], places, new)
-
-    def _become(self, uri: str, text: str, places: dict[str, Any], new: str) -> None:
-        version = self._open[uri][0] + 1
-        self._open[uri] = (version, text)
-        change = {"textDocument": {"uri": uri, "version": version}, "contentChanges": [{"range": places, "text": new}]}
-        self._editor.tell("textDocument/didChange", change)
+def _begun(editor: ScriptedEditor, scenario: Scenario, cursor: int) -> str:
+    """The URI of the scenario's file, with its history behind it; other files' changes are made in those."""
+    uri, text = f"{_ROOT}/{scenario.path}", scenario.text
+    here = list[tuple[int, str, str]]()
+    beside = list[Change]()
+    for change in reversed(scenario.history):
+        old = change.old.removesuffix("\n")
+        new = change.new.removesuffix("\n")
+        if new and new in text:
+            places = (match.start() for match in re.finditer(re.escape(new), text))
+            start = min(places, key=lambda at: abs(at - cursor))
+            here.insert(0, (start, old, new))
+            text = text[:start] + old + text[start + len(new) :]
+        else:
+            beside.insert(0, change)
+    for number, change in enumerate(beside):
+        other = f"file:///history{number}/{change.path}"
+        editor.open(change.old, other, scenario.language)
+        editor.replace(other, change.old, 0, len(change.old), change.new)
+    editor.open(text, uri, scenario.language)
+    for start, old, new in here:
+        text = editor.replace(uri, text, start, start + len(old), new)
+    if scenario.is_modified and not scenario.history:  # by an edit that left nothing
+        editor.replace(uri, editor.replace(uri, text, 0, 0, " "), 0, 1, "")
+    return uri
 
 
 def delta_chrf(before: str, after: str, wanted: str) -> float:
@@ -321,7 +291,7 @@ def _played(
             for cursor in scenario.cursors:
                 if model is not None:
                     model.left = list(recorded.get(scenario.name, []))
-                found.setdefault(scenario.name, []).append(Player(editor).play(scenario, cursor))
+                found.setdefault(scenario.name, []).append(play(editor, scenario, cursor))
             print(f"{_score(scenario, found[scenario.name]):.3f} {scenario.name}", file=sys.stderr, flush=True)
     return found
 

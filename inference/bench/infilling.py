@@ -2,17 +2,17 @@
 
 The tasks are in the HumanEval-Infilling format. White space at the ends of a fill does not count; edit similarity is 1
 - Levenshtein distance / the longer length. It prints one JSON object as its last line.
+
+With `--by`, transformers or llama.cpp's server fills instead, greedily, after the model's own prompt cut at the hole.
 """
 
 import argparse
 import json
 import sys
 import time
-from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx2
 import msgspec
@@ -20,86 +20,95 @@ from rich.console import Console
 from rich.progress import track
 
 from inference.bench import infilling_tasks
-from inference.bench.infilling_tasks import Filler, InfillingTask, MeasuredFill, TaskError, TaskResult, judged
+from inference.bench.infilling_tasks import InfillingTask, TaskError, TaskResult, llama_fill
 from inference.engine import Engine, RequestError
-from inference.engine.canvas.plan import Planner
 from inference.messages import Candidate, Done, Hole, HoleKind, InfillRequest, Text
 from inference.models.family import ModelError
+from inference.models.fim_tokens import TABLE
 
-AUTO = "auto"
-ORACLE = "oracle"
-Task = TypeVar("Task")
+_LINE_TOKENS = 64
+_LINES_TOKENS = 128
+_TIMEOUT_S = 600
+
+Filler = Callable[[InfillingTask], TaskResult]
+"""Fills one task's hole."""
 
 
-@dataclass(frozen=True)
-class SolveOptions:
-    """How to fill. `length` is AUTO, ORACLE or a number of tokens; `steps` None takes the checkpoint's own number.
+def by_engine(engine: Engine, *, steps: int | None = None, seed: int = 0, quick: bool = False) -> Filler:
+    """Fills with a loaded model. `steps` None takes the checkpoint's own number; `quick`: as for ghost text.
 
-    `quick`: as for an automatic suggestion. `typed`: that many characters before the hole are typed first, with an
-    automatic suggestion at each.
+    The filler raises RequestError for a hole that does not fit on a canvas of this checkpoint.
     """
 
-    length: str | int = AUTO
-    steps: int | None = None
-    seed: int = 0
-    quick: bool = False
-    typed: int = 0
-
-
-class Solver:
-    """Fills tasks, one at a time, with one loaded model."""
-
-    def __init__(self, engine: Engine, options: SolveOptions) -> None:
-        self._engine = engine
-        self._options = options
-
-    def using(self, options: SolveOptions) -> "Solver":
-        """A solver with the same model and other options."""
-        return Solver(self._engine, options)
-
-    def fill(self, task: InfillingTask) -> MeasuredFill:
-        """Fills one task's hole. Raises RequestError if it does not fit on a canvas of this checkpoint."""
-        true = self._true_tokens(task)
-        length = self._options.length
-        tokens = length if isinstance(length, int) else true if length == ORACLE else 0  # 0: the engine chooses
-        hole = Hole(_kind(task), max(1, tokens), tokens, single_line=task.single_line)
-        for missing in range(min(self._options.typed, len(task.parts.before)), 0, -1):
-            deque(self._engine.infill(_request(task, hole, replace(self._options, quick=True), missing)), maxlen=0)
+    def fill(task: InfillingTask) -> TaskResult:
+        hole = Hole(HoleKind.LINE if task.single_line else HoleKind.BODY, single_line=task.single_line)
+        segments = (Text(task.parts.before), hole, Text(task.parts.after))
+        request = InfillRequest(task.task_id, segments, language="python", max_steps=steps, seed=seed, quick=quick)
         began = time.perf_counter()
-        request = _request(task, hole, self._options)
-        events = [event for event in self._engine.infill(request) if isinstance(event, Candidate | Done)]
-        ms = (time.perf_counter() - began) * 1000
-        found = events[0]
-        done = events[-1]
-        assert isinstance(done, Done)
-        filled = ("", 0, 0) if isinstance(found, Done) else (found.texts[0], found.steps, found.tokens)
-        return MeasuredFill(filled[0], filled[1], done.stats.steps, filled[2], true, ms)
+        best: Candidate | None = None
+        passes = 0
+        for event in engine.infill(request):
+            if isinstance(event, Candidate):
+                best = best or event
+            elif isinstance(event, Done):
+                passes = event.stats.steps
+        if best is None:
+            return TaskResult.of(task, "", began, passes=passes)
+        return TaskResult.of(task, best.texts[0], began, steps=best.steps, passes=passes, tokens=best.tokens)
 
-    def _true_tokens(self, task: InfillingTask) -> int:
-        """The number of open rows for the canonical solution, including the text that healing moved into the hole."""
-        loaded = self._engine.loaded
-        request = _request(task, Hole(_kind(task), single_line=task.single_line))
-        planner = Planner(loaded.vocabulary, loaded.properties, request)
-        slots = planner.plan(planner.group_from(0), []).layout.holes[0]
-        parts = task.parts
-        before = parts.before.encode()
-        healed = before[len(before) - slots.skip :].decode()
-        return max(1, len(loaded.vocabulary.encode(healed + parts.solution)) - len(slots.forced))
+    return fill
 
 
-def _kind(task: InfillingTask) -> HoleKind:
-    return HoleKind.LINE if task.single_line else HoleKind.BODY
+def by_transformers(file: Path, dtype: str | None) -> Filler:
+    """Fills with Qwen2.5-Coder from a GGUF file, as `generate` runs it. Raises OSError or ValueError."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    kind = getattr(torch, dtype or "float32")
+    model: Any = AutoModelForCausalLM.from_pretrained(str(file.parent), gguf_file=file.name, dtype=kind)
+    model.eval()
+    tokenizer: Any = AutoTokenizer.from_pretrained(str(file.parent), gguf_file=file.name)
+    known = TABLE["qwen2.5-coder"]
+    prefix, suffix, middle = tokenizer.convert_tokens_to_ids([known.prefix, known.suffix, known.middle])
+    ends = tokenizer.convert_tokens_to_ids(list(known.controls))
+
+    def fill(task: InfillingTask) -> TaskResult:
+        began = time.perf_counter()
+        before, after = (tokenizer.encode(text) for text in (task.parts.before, task.parts.after))
+        ids = torch.tensor([[prefix, *before, suffix, *after, middle]])
+        with torch.inference_mode():
+            written = model.generate(
+                ids,
+                attention_mask=torch.ones_like(ids),
+                max_new_tokens=_most_tokens(task),
+                do_sample=False,
+                repetition_penalty=1.0,  # the published generation_config has 1.1
+                eos_token_id=ends,
+                pad_token_id=ends[0],
+                **({"stop_strings": ["\n"], "tokenizer": tokenizer} if task.single_line else {}),
+            )
+        return _shown(task, str(tokenizer.decode(written[0, ids.shape[1] :], skip_special_tokens=True)), began)
+
+    return fill
 
 
-def _request(
-    task: InfillingTask, hole: Hole, options: SolveOptions = SolveOptions(), missing: int = 0
-) -> InfillRequest:
-    """The request, before the last `missing` characters in front of the hole are typed."""
-    before = task.parts.before
-    segments = (Text(before[: len(before) - missing]), hole, Text(task.parts.after))
-    return InfillRequest(
-        task.task_id, segments, language="python", max_steps=options.steps, seed=options.seed, quick=options.quick
-    )
+def by_llama_server(url: str) -> Filler:
+    """Fills with llama.cpp's `/infill`, which chooses the prompt itself. The filler raises httpx2.HTTPError."""
+
+    def fill(task: InfillingTask) -> TaskResult:
+        began = time.perf_counter()
+        return _shown(task, str(llama_fill(url.rstrip("/"), task, _most_tokens(task), _TIMEOUT_S)["content"]), began)
+
+    return fill
+
+
+def _shown(task: InfillingTask, text: str, began: float) -> TaskResult:
+    """A fill of one line ends at its first line break."""
+    return TaskResult.of(task, text.partition("\n")[0] if task.single_line else text, began)
+
+
+def _most_tokens(task: InfillingTask) -> int:
+    return _LINE_TOKENS if task.single_line else _LINES_TOKENS
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -107,102 +116,67 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = argument_parser().parse_args(argv)
     try:
         tasks = infilling_tasks.sample(infilling_tasks.read(args.data, args.limit), args.sample, args.seed)
-        options = SolveOptions(args.length, args.steps, args.seed, quick=args.quick, typed=args.typed)
-        results = run(tasks, _peer(args) if args.by else Solver(load_engine(args), options), args)
+        results = _filled(tasks, _filler(args), args.predictions)
     except (TaskError, ModelError, RequestError, OSError, ValueError, httpx2.HTTPError) as error:
         print(f"infill-ls: {error}", file=sys.stderr)
         return 2
-    _show(args, infilling_tasks.summary(tasks, results))
-    return 0
-
-
-def _peer(args: argparse.Namespace) -> Filler:
-    """Who fills in our place. Raises OSError or ValueError if transformers cannot load the model."""
-    from inference.bench.infilling_peers import LlamaServer, Transformers
-
-    return Transformers(Path(args.model), args.dtype) if args.by == "transformers" else LlamaServer(args.by)
-
-
-def load_engine(args: argparse.Namespace) -> Engine:
-    """The command line's model, ready to fill. Raises ModelError."""
-    from inference.models import registry
-
-    engine = Engine(registry.load(args.model, device=args.device, dtype=args.dtype))
-    engine.warm_up()  # otherwise the first task's time would include one-time setup
-    return engine
-
-
-def run(tasks: Sequence[InfillingTask], solver: Filler, args: argparse.Namespace) -> list[TaskResult]:
-    """The results of all tasks. Writes each to the file of predictions when it is done."""
-    results = []
-    for task in with_progress(tasks):
-        results.append(judged(task, solver.fill(task)))
-        if args.predictions:
-            with args.predictions.open("ab" if len(results) > 1 else "wb") as file:
-                file.write(msgspec.json.encode(results[-1]) + b"\n")
-    return results
-
-
-def with_progress(tasks: Sequence[Task]) -> Iterable[Task]:
-    """Yields the tasks, with progress on standard error."""
-    return track(tasks, "tasks", console=Console(stderr=True), transient=True)
-
-
-def _show(args: argparse.Namespace, summary: dict[str, Any]) -> None:
-    names = ("model", "by", "length", "steps", "typed")
-    about = {"data": args.data.name, **{name: getattr(args, name) for name in names}}
+    summary = infilling_tasks.summary(tasks, results)
     if not args.json:
-        kinds = summary["kinds"] | {"all": summary}
-        for kind, figures in kinds.items():
+        for kind, figures in (summary["kinds"] | {"all": summary}).items():
             print(
                 f"{kind}: {figures['tasks']} tasks, exact {figures['exact']:.1%}, edit similarity "
                 f"{figures['edit_similarity']:.3f}, {figures['mean_steps']:.1f} steps, "
                 f"{figures['p50_passes']:.0f} passes (median), "
                 f"{figures['mean_ms']:.0f} ms (median {figures['p50_ms']:.0f})"
             )
+    about = {"data": args.data.name, "model": args.model, "by": args.by, "steps": args.steps}
     print(json.dumps(about | summary))
+    return 0
 
 
-def length(value: str) -> str | int:
-    """The value of --length. Raises argparse.ArgumentTypeError."""
-    if value in (AUTO, ORACLE):
-        return value
-    return positive(value)
+def _filler(args: argparse.Namespace) -> Filler:
+    """Who fills. Raises ModelError, or OSError or ValueError if transformers cannot load the model."""
+    if args.by == "transformers":
+        return by_transformers(Path(args.model), args.dtype)
+    if args.by:
+        return by_llama_server(args.by)
+    from inference.models import registry
+
+    engine = Engine(registry.load(args.model, device=args.device, dtype=args.dtype))
+    engine.warm_up()  # otherwise the first task's time would include one-time setup
+    return by_engine(engine, steps=args.steps, seed=args.seed, quick=args.quick)
 
 
-def positive(value: str) -> int:
+def _filled(tasks: Sequence[InfillingTask], fill: Filler, predictions: Path | None) -> list[TaskResult]:
+    """The results of all tasks. Writes each to the file of predictions when it is done."""
+    results: list[TaskResult] = []
+    for task in track(tasks, "tasks", console=Console(stderr=True), transient=True):
+        results.append(fill(task))
+        if predictions:
+            with predictions.open("ab" if len(results) > 1 else "wb") as file:
+                file.write(msgspec.json.encode(results[-1]) + b"\n")
+    return results
+
+
+def _positive(value: str) -> int:
     """A number of 1 or more. Raises argparse.ArgumentTypeError."""
     if not value.isdecimal() or int(value) < 1:
         raise argparse.ArgumentTypeError(f"'{value}' is not a number of 1 or more")
     return int(value)
 
 
-def add_task_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
-    """Adds the flags for the tasks, model and seed. `several`: `--model` may be repeated."""
-    parser.add_argument("--data", type=Path, required=True, metavar="FILE.jsonl[.gz]", help="the tasks")
-    parser.add_argument("--limit", type=positive, metavar="N", help="measure only the first N tasks")
-    if several:
-        parser.add_argument("--model", action="append", default=[], metavar="ID_OR_FOLDER", help="embedded")
-    else:
-        parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER", help="the model (default: embedded)")
-    parser.add_argument("--device", metavar="NAME", help="where to compute (default: the best device found)")
-    parser.add_argument("--dtype", metavar="NAME", help="what to compute in (default: the best found)")
-    parser.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="the seed of the sample and the sampler (default: 0)"
-    )
-
-
 def argument_parser() -> argparse.ArgumentParser:
     """The benchmark's flags."""
     parser = argparse.ArgumentParser(prog="infill-ls bench infilling", description=__doc__)
-    add_task_arguments(parser)
-    parser.add_argument("--length", type=length, default=AUTO, metavar="auto|oracle|N", help="tokens in a hole")
-    parser.add_argument("--sample", type=positive, metavar="N", help="measure only N tasks, chosen by the seed")
-    parser.add_argument("--steps", type=positive, metavar="N", help="take at most N denoising steps")
+    parser.add_argument("--data", type=Path, required=True, metavar="FILE.jsonl[.gz]", help="the tasks")
+    parser.add_argument("--limit", type=_positive, metavar="N", help="measure only the first N tasks")
+    parser.add_argument("--sample", type=_positive, metavar="N", help="measure only N tasks, chosen by the seed")
+    parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER", help="the model (default: embedded)")
+    parser.add_argument("--device", metavar="NAME", help="where to compute (default: the best device found)")
+    parser.add_argument("--dtype", metavar="NAME", help="what to compute in (default: the best found)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the sample and the sampler (default: 0)")
+    parser.add_argument("--steps", type=_positive, metavar="N", help="take at most N denoising steps")
     parser.add_argument("--quick", action="store_true", help="as for a suggestion that nobody asked for")
-    parser.add_argument(
-        "--typed", type=positive, default=0, metavar="N", help="type N characters before the hole first"
-    )
     parser.add_argument("--by", metavar="transformers|URL", help="who fills instead; a URL: llama.cpp's server")
     parser.add_argument("--json", action="store_true", help="print the JSON object only")
     parser.add_argument("--predictions", type=Path, metavar="FILE", help="write every fill, one JSON object a line")

@@ -1,4 +1,4 @@
-"""Reads, writes and scores tasks in the HumanEval-Infilling format: one JSON object per line, plain or gzipped.
+"""Reads and scores tasks in the HumanEval-Infilling format: one JSON object per line, plain or gzipped.
 
 Knows texts, not models. Line breaks at either end of a solution are layout and are pinned: a hole of one line cannot
 write them. White space at both ends of a fill does not count.
@@ -7,10 +7,11 @@ write them. White space at both ends of a fill does not count.
 import gzip
 import random
 import statistics
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import httpx2
 import msgspec
@@ -34,12 +35,6 @@ class InfillingTask(msgspec.Struct, frozen=True):
     def kind(self) -> str:
         """The part of the id before its first slash: `line`, `body`, `SingleLineInfilling`, …"""
         return self.task_id.partition("/")[0]
-
-    @property
-    def file(self) -> str:
-        """Its source file; the task's own name if the id has no line number."""
-        name = self.task_id.partition("/")[2]
-        return name.rpartition(":")[0] or name
 
     @property
     def single_line(self) -> bool:
@@ -102,13 +97,6 @@ def sample(tasks: Sequence[InfillingTask], count: int | None, seed: int) -> list
     return [tasks[number] for number in sorted(chosen)]
 
 
-def write(file: Path, tasks: Iterable[msgspec.Struct]) -> None:
-    """Writes tasks or other cases, gzipped if the name ends in `.gz`. The same ones give the same bytes."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    data = b"".join(msgspec.json.encode(task) + b"\n" for task in tasks)
-    file.write_bytes(gzip.compress(data, mtime=0) if file.suffix == ".gz" else data)
-
-
 def llama_fill(
     server: str, task: InfillingTask, most_tokens: int, timeout_s: float, *, typed: int = 0, **more: bool
 ) -> dict[str, Any]:
@@ -133,25 +121,6 @@ def _task(file: Path, number: int, line: bytes) -> InfillingTask:
         raise TaskError(f"{file}, line {number}: not a task: {error}") from error
 
 
-@dataclass(frozen=True)
-class MeasuredFill:
-    """A fill and its cost: `steps` of the chosen canvas, all `passes` of the decoder, `true_tokens` of the solution."""
-
-    text: str
-    steps: int
-    passes: int
-    tokens: int
-    true_tokens: int
-    ms: float
-
-
-class Filler(Protocol):
-    """Fills tasks."""
-
-    def fill(self, task: InfillingTask) -> MeasuredFill:
-        """Fills one task's hole."""
-
-
 class TaskResult(msgspec.Struct, frozen=True):
     """The fill of one task and its scores. `completion` goes between prompt and suffix, as in HumanEval-Infilling.
 
@@ -159,23 +128,23 @@ class TaskResult(msgspec.Struct, frozen=True):
     """
 
     task_id: str
+    text: str
     completion: str
     exact: bool
     edit_similarity: float
-    steps: int
-    passes: int
-    tokens: int
-    true_tokens: int
     ms: float
+    steps: int = 0
+    passes: int = 0
+    tokens: int = 0
 
-
-def judged(task: InfillingTask, fill: MeasuredFill) -> TaskResult:
-    """The result of a task with this fill."""
-    text = fill.text
-    solution = task.parts.solution
-    scores = exact(text, solution), round(edit_similarity(text, solution), 4)
-    counted = fill.steps, fill.passes, fill.tokens, fill.true_tokens
-    return TaskResult(task.task_id, task.parts.completion(text), *scores, *counted, round(fill.ms, 2))
+    @classmethod
+    def of(cls, task: InfillingTask, text: str, began: float, **counted: int) -> "TaskResult":
+        """The result of a task with this fill, begun at `began` of `time.perf_counter`."""
+        solution = task.parts.solution
+        ms = round((time.perf_counter() - began) * 1000, 2)
+        similarity = round(edit_similarity(text, solution), 4)
+        completion = task.parts.completion(text)
+        return cls(task.task_id, text, completion, exact(text, solution), similarity, ms=ms, **counted)
 
 
 def exact(fill: str, solution: str) -> bool:
@@ -219,7 +188,6 @@ def figures(results: Sequence[TaskResult]) -> dict[str, Any]:
         "mean_steps": statistics.fmean(result.steps for result in results),
         "p50_passes": statistics.median(result.passes for result in results),
         "mean_tokens": statistics.fmean(result.tokens for result in results),
-        "mean_true_tokens": statistics.fmean(result.true_tokens for result in results),
         "mean_ms": statistics.fmean(result.ms for result in results),
         "p50_ms": statistics.median(result.ms for result in results),
     }

@@ -2,26 +2,28 @@
 
 Each case is played like a user who knows what the author did: make the first change, accept an exact offer, and ask for
 the next one. A wrong offer ends the case. In a quiet case any offer is needless. It prints one JSON object as its last
-line. Times are in milliseconds, and with the server they include its pause.
+line. Times are in milliseconds, and include the server's pause.
+
+A file of cases is JSON lines, gzipped if its name ends in .gz. Lines are numbered from 0 and have their line ends.
 """
 
 import argparse
+import gzip
 import json
+import re
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
-from inference.bench import next_edit_cases
-from inference.bench.next_edit_cases import CaseResult, EditCase, changes, is_exact
+import msgspec
+
 from inference.bench.server_editor import PATIENCE_S, ScriptedEditor, UnexpectedAnswer
-from inference.engine import Engine
-from inference.messages import Edit, Hunk, NextEditRequest, NextEdits
 from inference.models.catalogue import EMBEDDED
 from inference.models.family import common_ends
 
@@ -31,144 +33,151 @@ DEADLINES = {"automatic": 40_000, "invoked": 40_000}
 """A slow machine must give the same offers."""
 _REPORT_HALF = Path(__file__).parents[2] / "tests" / "data" / "next_edit" / "report.jsonl.gz"
 """In a checkout."""
+_TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
-@dataclass(frozen=True)
-class State:
-    """A case in progress: the text before the first change, and the current one. `cursor` is an offset."""
+class LineChange(msgspec.Struct, frozen=True):
+    """Whole lines of a file, from line `line` on: `old` there becomes `new`. One of the two may be empty."""
 
-    case: EditCase
-    before: str
+    line: int
+    old: str
+    new: str
+
+
+class EditCase(msgspec.Struct, frozen=True):
+    """A case: in `text` the user makes the first of `changes`, at their lines in it, and the others should follow.
+
+    With one change it is quiet: nothing should follow. Without any, the cursor rests at line `cursor`.
+    """
+
+    name: str
+    package: str
+    language: str
+    path: str
+    kind: str
     text: str
-    cursor: int
+    changes: tuple[LineChange, ...]
+    cursor: int = 0
 
     @property
-    def hunks(self) -> tuple[Hunk, ...]:
-        """The changes so far, by lines of the current text."""
-        found, shift = [], 0
-        for change in changes(self.before, self.text):
-            found.append(Hunk(change.line + shift, change.old, change.new))
-            shift += change.new.count("\n") - change.old.count("\n")
-        return tuple(found)
+    def is_quiet(self) -> bool:
+        """Whether nothing should be offered."""
+        return len(self.changes) < 2
+
+    @property
+    def edited(self) -> str:
+        """The text with the first change made."""
+        return apply(self.text, self.changes[:1])
+
+    @property
+    def finished(self) -> str:
+        """The text with all changes made."""
+        return apply(self.text, self.changes)
 
 
-Offers = Callable[[State, bool], Edit | None]
-"""The next offer for a text, or None. The second argument: whether the last offer led to this text."""
+def apply(text: str, changes: Sequence[LineChange]) -> str:
+    """`text` with `changes` made. Raises ValueError if a change's old lines are not there."""
+    lines = text.splitlines(keepends=True)
+    for change in sorted(changes, key=lambda one: one.line, reverse=True):
+        end = change.line + change.old.count("\n")
+        if "".join(lines[change.line : end]) != change.old:
+            raise ValueError(f"line {change.line + 1} differs from the text to change")
+        lines[change.line : end] = change.new.splitlines(keepends=True)
+    return "".join(lines)
 
 
-class ServerOffers:
-    """`Offers` of the product: a language server over stdio, asked as an editor asks it."""
-
-    def __init__(self, editor: ScriptedEditor) -> None:
-        self._editor = editor
-        self._number = 0
-        self._version = 0
-        self._uri = self._text = ""
-        self._case: EditCase | None = None
-        self._command: dict[str, Any] | None = None
-
-    def __call__(self, state: State, accepted: bool) -> Edit | None:
-        if state.case is not self._case:
-            self._open(state.case)
-        self._change(state.text)
-        if accepted and self._command:
-            words = {"command": self._command["command"], "arguments": self._command["arguments"]}
-            self._editor.ask("workspace/executeCommand", words)
-        document = {"uri": self._uri, "version": self._version}
-        params = {"textDocument": document, "position": position_of(state.text, state.cursor)}
-        found = self._editor.ask("textDocument/copilotInlineEdit", {**params, "context": {"triggerKind": 2}})["edits"]
-        self._command = found[0]["command"] if found else None
-        if not found:
-            return None
-        start, end = (offset_of(state.text, found[0]["range"][side]) for side in ("start", "end"))
-        return Edit(start, end, found[0]["text"])
-
-    def _open(self, case: EditCase) -> None:
-        """Opens a case's file in its state before the first change."""
-        if self._case:
-            self._editor.tell("textDocument/didClose", {"textDocument": {"uri": self._uri}})
-        self._case = case
-        self._number = self._number + 1
-        self._version = 1
-        self._text = case.text
-        self._uri = f"file:///project/{self._number}/{case.path}"
-        document = {"uri": self._uri, "languageId": case.language, "version": 1, "text": case.text}
-        self._editor.tell("textDocument/didOpen", {"textDocument": document})
-
-    def _change(self, text: str) -> None:
-        """Tells the server about the change, as one minimal edit."""
-        old = self._text
-        if old == text:
-            return
-        first, same = common_ends(old, text)
-        self._version += 1
-        places = {"start": position_of(old, first), "end": position_of(old, len(old) - same)}
-        document = {"uri": self._uri, "version": self._version}
-        change = {"range": places, "text": text[first : len(text) - same]}
-        self._editor.tell("textDocument/didChange", {"textDocument": document, "contentChanges": [change]})
-        self._text = text
+def read(file: Path) -> Iterator[EditCase]:
+    """The cases of a file, in order. Raises OSError or msgspec.ValidationError."""
+    decoder = msgspec.json.Decoder(EditCase)
+    with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as lines:
+        yield from map(decoder.decode, lines)
 
 
-def model_offers(engine: Engine) -> Offers:
-    """The model alone: the worker's engine in this process, without the server's syntax."""
+@dataclass
+class CaseResult:
+    """The result of one case: its offers in order, each exact or not."""
 
-    def ask(state: State, _accepted: bool) -> Edit | None:
-        case = state.case
-        request = NextEditRequest("next", state.text, state.hunks, case.language, case.path, state.cursor)
-        answer = next(event for event in engine.next_edits(request) if isinstance(event, NextEdits))
-        return answer.edits[0] if answer.edits else None
+    case: EditCase
+    offers: list[bool] = field(default_factory=list)
+    first_ms: float | None = None
+    """From the edit to the first offer; None if none came."""
+    asked_ms: list[float] = field(default_factory=list)
 
-    return ask
-
-
-def position_of(text: str, offset: int) -> dict[str, Any]:
-    """The protocol's position of an offset."""
-    line = text.count("\n", 0, offset)
-    start = text.rfind("\n", 0, offset) + 1
-    return {"line": line, "character": len(text[start:offset].encode("utf-16-le")) // 2}
+    @property
+    def needed(self) -> int:
+        """How many places the author changed afterwards."""
+        return max(0, len(self.case.changes) - 1)
 
 
-def offset_of(text: str, position: dict[str, int]) -> int:
-    """The offset of the protocol's position."""
-    lines = text.split("\n")
-    before = sum(len(line) + 1 for line in lines[: position["line"]])
-    inside = lines[position["line"]].encode("utf-16-le")[: 2 * position["character"]]
-    return before + len(inside.decode("utf-16-le"))
+def is_exact(before: str, after: str, finished: str) -> bool:
+    """Whether an offer gives its lines their final text, token by token, and undoes nothing else."""
+    first, end = _changed_lines(before, after)
+    lines = after.splitlines(keepends=True)
+    start, stop = (len(_TOKEN.findall("".join(lines[:number]))) for number in (first, end))
+    tokens = _TOKEN.findall(after)
+    wanted = _TOKEN.findall(finished)
+    left = SequenceMatcher(None, tokens, wanted, autojunk=False).get_opcodes()
+    touched = (i < stop and j > start if i < j else start < i < stop for tag, i, j, _, _ in left if tag != "equal")
+    return not any(touched) and _distance(after, finished) < _distance(before, finished)
+
+
+def _changed_lines(before: str, after: str) -> tuple[int, int]:
+    """The first line of `after` that is not in `before`, and the line after the last one."""
+    old = before.splitlines(keepends=True)
+    new = after.splitlines(keepends=True)
+    first, same = common_ends(old, new)
+    return first, len(new) - same
+
+
+def _distance(one: str, other: str) -> int:
+    """How many tokens of two texts have no partner."""
+    a = _TOKEN.findall(one)
+    b = _TOKEN.findall(other)
+    same = sum(block.size for block in SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks())
+    return len(a) + len(b) - 2 * same
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Plays and prints; returns the exit status."""
     args = argument_parser().parse_args(argv)
+    options: dict[str, Any] = {"statistics": "off", "deadlineMs": DEADLINES, "model": args.model or EMBEDDED}
     try:
-        cases = _chosen(list(next_edit_cases.read(args.cases or _REPORT_HALF)), args.limit)
-        with _offers(args.ask, args.model, args.dtype) as offers:
-            results = [_told(number, play(offers, case)) for number, case in enumerate(cases, 1)]
+        cases = _chosen(list(read(args.cases or _REPORT_HALF)), args.limit)
+        with tempfile.TemporaryDirectory(prefix="ils-") as folder, ScriptedEditor(Path(folder), options) as editor:
+            if args.model:
+                editor.wait_until_ready(5 * PATIENCE_S)
+            results = [_told(number, play(editor, case, number)) for number, case in enumerate(cases, 1)]
     except (UnexpectedAnswer, OSError, ValueError) as error:
         print(f"infill-ls: {error}", file=sys.stderr)
         return 1
-    found = {"asked": args.ask, "model": args.model, **figures(results)}
-    print(json.dumps(found))
+    print(json.dumps({"model": args.model, **figures(results)}))
     return 0
 
 
-def play(offers: Offers, case: EditCase) -> CaseResult:
+def play(editor: ScriptedEditor, case: EditCase, number: int) -> CaseResult:
     """Plays one case."""
-    result = CaseResult(case, case.edited)
+    result = CaseResult(case)
+    uri = f"file:///project/{number}/{case.path}"
+    text, edited = case.text, case.edited
+    editor.open(text, uri, case.language)
+    if edited != text:
+        first, same = common_ends(text, edited)
+        text = editor.replace(uri, text, first, len(text) - same, edited[first : len(edited) - same])
     cursor, began = _end_of_edit(case), time.monotonic()
-    for number in range(len(case.changes) + _MORE_OFFERS):
+    for _ in range(len(case.changes) + _MORE_OFFERS):
         asked = time.monotonic()
-        edit = offers(State(case, case.text, result.text, cursor), number > 0)
+        offer = editor.next_edit(uri, text, cursor)
         result.asked_ms.append((time.monotonic() - asked) * 1000)
-        if edit is None:
+        if offer is None:
             break
         if result.first_ms is None:
             result.first_ms = (time.monotonic() - began) * 1000
-        after = result.text[: edit.start] + edit.text + result.text[edit.end :]
-        result.offers.append(is_exact(result.text, after, case.finished))
+        result.offers.append(is_exact(text, offer.applied(text), case.finished))
         if case.is_quiet or not result.offers[-1]:
             break
-        result.text = after
-        cursor = edit.start + len(edit.text)
+        text = editor.take(uri, text, offer)
+        cursor = offer.start + len(offer.text)
+    editor.close_all()
     return result
 
 
@@ -209,21 +218,6 @@ def _end_of_edit(case: EditCase) -> int:
     return len("".join(lines[: case.changes[0].line])) + max(0, len(case.changes[0].new) - 1)
 
 
-@contextmanager
-def _offers(ask: str, model: str | None, dtype: str | None) -> Iterator[Offers]:
-    if ask == "server":
-        options: dict[str, Any] = {"statistics": "off", "deadlineMs": DEADLINES, "model": model or EMBEDDED}
-        with tempfile.TemporaryDirectory(prefix="ils-") as folder, ScriptedEditor(Path(folder), options) as editor:
-            if model:
-                editor.wait_until_ready(5 * PATIENCE_S)
-            yield ServerOffers(editor)
-    else:
-        from inference.models import registry
-
-        engine = Engine(registry.load(model or EMBEDDED, dtype=dtype))
-        yield model_offers(engine)
-
-
 def _told(number: int, result: CaseResult) -> CaseResult:
     """Reports the result of a case on the error stream."""
     marks = "".join("+" if one else "-" for one in result.offers) or "."
@@ -234,9 +228,7 @@ def _told(number: int, result: CaseResult) -> CaseResult:
 def argument_parser() -> argparse.ArgumentParser:
     """The benchmark's flags."""
     parser = argparse.ArgumentParser(prog="infill-ls bench next-edit", description=__doc__)
-    parser.add_argument("--ask", choices=("server", "model"), default="server", help="whom (default: %(default)s)")
     parser.add_argument("--model", metavar="NAME", help="the checkpoint; without one the server uses syntax alone")
-    parser.add_argument("--dtype", metavar="NAME", help="what to compute in, without the server")
     parser.add_argument("--cases", type=Path, metavar="FILE", help="cases (default: the report half of the checkout)")
     parser.add_argument("--limit", type=int, metavar="N", help="only the first N that need edits, and N quiet ones")
     return parser

@@ -1,6 +1,6 @@
-"""A stand-in for an editor: types into one document of a real server process, in raw JSON over stdio.
+"""A stand-in for an editor: types into documents of a real server process, in raw JSON over stdio.
 
-Knows the protocol's messages as JSON, and nothing of the server's code. Positions are in UTF-16; the text is ASCII.
+Knows the protocol's messages as JSON, and nothing of the server's code. Positions are in UTF-16.
 """
 
 import json
@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, Queue
 from typing import IO, Any
@@ -30,8 +31,22 @@ def server_environment(runtime: Path) -> dict[str, str]:
     return {**os.environ, "INFILL_LS_RUNTIME_DIR": str(runtime)}
 
 
+@dataclass(frozen=True)
+class Offered:
+    """A next edit as the server offers it: `text` for [start, end). `accept` is the command that tells of accepting."""
+
+    start: int
+    end: int
+    text: str
+    accept: dict[str, Any]
+
+    def applied(self, text: str) -> str:
+        """The document's text with it."""
+        return text[: self.start] + self.text + text[self.end :]
+
+
 class ScriptedEditor:
-    """One server process with one open document. Use it in a `with` statement; leaving it ends the process."""
+    """One server process. Use it in a `with` statement; leaving it ends the process."""
 
     def __init__(self, runtime: Path, options: Mapping[str, Any], folders: Sequence[str] = ()) -> None:
         """`options` are its settings and `folders` the URIs of its workspace folders."""
@@ -39,7 +54,8 @@ class ScriptedEditor:
         command = [*SERVER, "serve", "--stdio"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         self._replies: Queue[dict[str, Any]] = Queue()
-        self._last_id = self._version = 0
+        self._last_id = 0
+        self._versions: dict[str, int] = {}
         assert self._process.stdout is not None
         threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True).start()
         opened = [{"uri": uri, "name": uri} for uri in folders] or None
@@ -56,19 +72,49 @@ class ScriptedEditor:
         except subprocess.TimeoutExpired:
             self._process.kill()
 
-    def open(self, text: str) -> None:
-        """Opens the document."""
-        self._version = 1
-        document = {"uri": URI, "languageId": "python", "version": 1, "text": text}
+    def open(self, text: str, uri: str = URI, language: str = "python") -> None:
+        """Opens a document."""
+        self._versions[uri] = 1
+        document = {"uri": uri, "languageId": language, "version": 1, "text": text}
         self.tell("textDocument/didOpen", {"textDocument": document})
+
+    def close_all(self) -> None:
+        """Closes all documents."""
+        while self._versions:
+            self.tell("textDocument/didClose", {"textDocument": {"uri": self._versions.popitem()[0]}})
 
     def type(self, line: int, character: int, text: str) -> None:
         """Inserts `text` at a position."""
-        self._version += 1
         position = {"line": line, "character": character}
-        document = {"uri": URI, "version": self._version}
-        change = {"range": {"start": position, "end": position}, "text": text}
-        self.tell("textDocument/didChange", {"textDocument": document, "contentChanges": [change]})
+        self._change(URI, {"start": position, "end": position}, text)
+
+    def replace(self, uri: str, text: str, start: int, end: int, new: str) -> str:
+        """Replaces [start, end) of a document's `text`, and returns what it is then."""
+        self._change(uri, {"start": position_of(text, start), "end": position_of(text, end)}, new)
+        return text[:start] + new + text[end:]
+
+    def next_edit(self, uri: str, text: str, cursor: int) -> Offered | None:
+        """The next edit that the server offers at the cursor of a document's `text`."""
+        document = {"uri": uri, "version": self._versions[uri]}
+        params = {"textDocument": document, "position": position_of(text, cursor), "context": {"triggerKind": 2}}
+        found = self.ask("textDocument/copilotInlineEdit", params)["edits"]
+        if not found:
+            return None
+        start, end = (offset_of(text, found[0]["range"][side]) for side in ("start", "end"))
+        return Offered(start, end, found[0]["text"], found[0]["command"])
+
+    def take(self, uri: str, text: str, offer: Offered) -> str:
+        """Accepts a next edit of a document's `text`, and returns what it is then."""
+        after = self.replace(uri, text, offer.start, offer.end, offer.text)
+        self.ask("workspace/executeCommand", {name: offer.accept[name] for name in ("command", "arguments")})
+        return after
+
+    def _change(self, uri: str, places: dict[str, Any], text: str) -> None:
+        self._versions[uri] += 1
+        document = {"uri": uri, "version": self._versions[uri]}
+        self.tell(
+            "textDocument/didChange", {"textDocument": document, "contentChanges": [{"range": places, "text": text}]}
+        )
 
     def complete(self, line: int, character: int) -> str:
         """The text that the first inline completion shows after the cursor, as for an automatic trigger; "": none.
@@ -135,3 +181,17 @@ class ScriptedEditor:
             message = json.loads(stream.read(int(header.partition(b":")[2])))
             if "method" not in message:
                 self._replies.put(message)
+
+
+def position_of(text: str, offset: int) -> dict[str, Any]:
+    """The protocol's position of an offset."""
+    start = text.rfind("\n", 0, offset) + 1
+    return {"line": text.count("\n", 0, offset), "character": len(text[start:offset].encode("utf-16-le")) // 2}
+
+
+def offset_of(text: str, position: dict[str, int]) -> int:
+    """The offset of the protocol's position."""
+    lines = text.split("\n")
+    before = sum(len(line) + 1 for line in lines[: position["line"]])
+    inside = lines[position["line"]].encode("utf-16-le")[: 2 * position["character"]]
+    return before + len(inside.decode("utf-16-le"))

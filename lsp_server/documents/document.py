@@ -13,8 +13,7 @@ from tree_sitter import Tree
 
 from lsp_server.documents.change import Change, difference
 from lsp_server.documents.positions import Encoding, LineIndex
-from lsp_server.syntax.limit import Limit
-from lsp_server.syntax.parsing import MAX_PARSE_S, edit_tree, parse
+from lsp_server.syntax.parsing import MAX_PARSE_S, Limit, edit_tree, parse
 from lsp_server.syntax.source import well_formed
 
 QUICK_PARSE_S = 0.02

@@ -15,8 +15,7 @@ from lsp_server.documents.positions import LineIndex
 from lsp_server.fill.drafts import DraftReader, HoleDraft
 from lsp_server.fill.feature import Asked
 from lsp_server.fill.pipeline import Budget, FillResult
-from lsp_server.inline.anchor import Anchor
-from lsp_server.inline.suggestion import Cursor, GhostText, Suggestion
+from lsp_server.inline.suggestion import Anchor, Cursor, GhostText, Suggestion
 
 ReadDraft = Callable[[str], list[HoleDraft]]
 """The hole of a draft, or the rest of a partly typed one, as the current text would show it; may be empty."""

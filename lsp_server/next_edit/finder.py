@@ -10,14 +10,11 @@ from lsp_server.carve import Span
 from lsp_server.documents.change import difference
 from lsp_server.fill.fitting.breakage import errors_of, errors_with
 from lsp_server.fill.fitting.unseen import brings_unseen
-from lsp_server.next_edit.additions import after_additions
+from lsp_server.next_edit.additions import after_additions, after_fields
 from lsp_server.next_edit.elsewhere import ChangedDocument, edits_after
-from lsp_server.next_edit.field_types import after_field_types
-from lsp_server.next_edit.fields import after_fields
-from lsp_server.next_edit.halves import after_halves
 from lsp_server.next_edit.names import MOST_OCCURRENCES, Names
 from lsp_server.next_edit.recent import Comparison
-from lsp_server.next_edit.renames import Compared, NextEdit, after_renames, renamed_words
+from lsp_server.next_edit.renames import Compared, NextEdit, after_halves, after_renames, renamed_words
 from lsp_server.next_edit.repeats import after_repeats
 from lsp_server.next_edit.signatures import after_signatures
 from lsp_server.syntax.lines import line_end, line_start
@@ -118,7 +115,7 @@ def offerable(now: Source, edits: Iterable[NextEdit]) -> list[NextEdit]:
 def _found(compared: Compared, stop: Callable[[], bool]) -> Iterator[NextEdit]:
     found = list(after_halves(compared))
     yield from found
-    for find in (after_renames, after_signatures, after_additions, after_fields, after_field_types, after_repeats):
+    for find in (after_renames, after_signatures, after_additions, after_fields, after_repeats):
         if not stop() and not found:
             yield from find(compared)
 

@@ -17,7 +17,7 @@ from lsp_server.fill.host import Host
 from lsp_server.next_edit.finder import offerable
 from lsp_server.next_edit.recent import LINE
 from lsp_server.next_edit.renames import NextEdit
-from lsp_server.next_edit.rewriting import Recent, offers
+from lsp_server.next_edit.rewriting import Recent, offers, trimmed
 from lsp_server.next_edit.service import Situation
 from lsp_server.syntax.source import well_formed
 from lsp_server.worker import WorkerClient, WorkerFailure
@@ -102,7 +102,7 @@ async def ask(
         f"next-{next(_ids)}", well_formed(snapshot.text), hunks, snapshot.language_id, name, deadline_ms=deadline_ms
     )
     found = await client.ask(request)
-    edits = [NextEdit(edit.start, edit.end, edit.text, WHY) for edit in found.edits]
+    edits = [trimmed(edit, request.text, WHY) for edit in found.edits]
     return await asyncio.to_thread(offerable, snapshot, edits)
 
 

@@ -114,6 +114,12 @@ def _tokens(text: str) -> list[str]:
     return re.findall(r"\w+|[^\w\s]", text)
 
 
+def trimmed(edit: Edit, text: str, why: str) -> NextEdit:
+    """An edit of `text` without what it leaves as it is at its ends, in whole words."""
+    unit = _trimmed(edit.start, text[edit.start : edit.end], edit.text)
+    return NextEdit(unit.start, unit.end, unit.text, why)
+
+
 def _trimmed(start: int, old: str, new: str) -> _Unit:
     """The change without what both texts share at their ends, in whole words."""
     most = min(len(old), len(new))
@@ -176,11 +182,6 @@ def _share_construct(now: Source, one: _Unit, other: _Unit) -> bool:
     )
     both = view.node_over(min(one.start, start), end)
     return both is not None and both.parent is not None and both.type not in view.table.blocks
-
-
-def _code_end(text: str, unit: _Unit) -> int:
-    """Where what a unit changes ends; for an insertion, the code before it."""
-    return unit.end if unit.start < unit.end else end_of_text_before(text, unit.end)
 
 
 def _joined(text: str, group: _Group) -> NextEdit:

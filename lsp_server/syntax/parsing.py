@@ -1,15 +1,35 @@
-"""Parses a text with tree-sitter, whole or after an edit."""
+"""Parses a text with tree-sitter, whole or after an edit, and ends a parse that takes too long.
+
+tree-sitter needs minutes for some texts, such as long ones full of errors. After an open bracket it tries to make sense
+of everything that follows: 30 ms for half of 5,000 lines. So while the user types a line of a long text, we soon give
+up, parse the text as if the brackets opened on the cursor's line were closed there, and remove our additions from the
+tree: they stay as tokens without any width.
+"""
 
 import re
+import time
+from collections.abc import Callable
 from itertools import islice
+from time import perf_counter
 
-from tree_sitter import Tree
+from tree_sitter import Language, Parser, Tree
 
 from lsp_server.syntax.byte_offsets import byte_and_point, encode
-from lsp_server.syntax.languages import LanguageTable, grammar_of, table_of
-from lsp_server.syntax.limit import Limit, parse_unless
-from lsp_server.syntax.mending import parse_mended
+from lsp_server.syntax.languages import CLOSERS, LanguageTable, grammar_of, table_of
+from lsp_server.syntax.lines import line_end, line_start
+from lsp_server.syntax.scanning import open_quote, unclosed, unopened
 
+_MAX_SLOW_STEPS = 16
+_MAX_SLOW_STEPS_MENDED = 60
+_SLOW_BYTES = 600
+"""tree-sitter advances less than this between two of its questions if it does not reuse the old tree."""
+
+_MAX_MS = 12.0
+"""The limit for a mended text: the cost of a sound text of some thousand lines without an old tree."""
+
+_MAX_LINE_CHARACTERS = 4000
+_BEFORE_A_NAME = "+-*/%=&|<>!?:.,^~@"
+_CHUNK_BYTES = 16384
 MAX_PARSED_CHARACTERS = 2_000_000
 """A longer text gets no tree, because its first parse would block typing for a good part of a second."""
 
@@ -20,13 +40,115 @@ MAX_PARSE_S = 2.0
 """In processor time: a text that takes longer gets no tree. The longest one takes half of that if it is sound."""
 
 
+def parse_mended(language: Language, table: LanguageTable, text: str, old_tree: Tree, edited: int) -> Tree | None:
+    """The tree of `text`, as if the code before `edited` were closed; None if that is slow or breaks something."""
+    data = encode(text)
+    tree = parse_unless(_after_slow_steps(_MAX_SLOW_STEPS), language, data, old_tree)
+    if tree is not None:
+        return tree
+    added = missing_before(text, edited, table)
+    if not added:
+        return None
+    at = len(encode(text[:edited]))
+    line = data.count(b"\n", 0, at)
+    start = (line, at - data.rfind(b"\n", 0, at) - 1)
+    end = (line, start[1] + len(added))
+    mended = old_tree.copy()
+    mended.edit(at, at, at + len(added), start, start, end)
+    data = data[:at] + added.encode() + data[at:]
+    was_broken = old_tree.root_node.has_error
+    tree = parse_unless(_after_slow_steps(_MAX_SLOW_STEPS_MENDED), language, data, mended)
+    if tree is None and was_broken:  # nothing of it can be reused until it has been mended once
+        tree = parse_unless(_after_a_while(), language, data, mended)
+    if tree is None or (tree.root_node.has_error and not was_broken):  # a line below may close the bracket
+        return None
+    tree.edit(at, at + len(added), at, start, end, start)
+    return tree
+
+
+def missing_before(text: str, offset: int, table: LanguageTable) -> str:
+    """The closers that the expression before `offset` lacks on its line: a quote or a name, and brackets."""
+    start = line_start(text, offset)
+    end = line_end(text, offset)
+    if end - start > _MAX_LINE_CHARACTERS:
+        return ""
+    before = text[start:offset].rstrip()
+    quote = open_quote(before, table)
+    ending = before[quote] if quote >= 0 else table.name if before and before[-1] in _BEFORE_A_NAME else ""
+    still_open = [bracket for _, bracket in unclosed(before[:quote] if quote >= 0 else before, table)]
+    missing = still_open[len(unopened(text[offset:end], table)) :]
+    return ending + "".join(CLOSERS[bracket] for bracket in reversed(missing))
+
+
+def _after_slow_steps(count: int) -> Callable[[int], bool]:
+    last = slow = 0
+
+    def give_up(offset: int) -> bool:
+        nonlocal last, slow
+        slow += offset - last < _SLOW_BYTES
+        last = offset
+        return slow > count
+
+    return give_up
+
+
+def _after_a_while() -> Callable[[int], bool]:
+    until = perf_counter() + _MAX_MS / 1000
+    return lambda offset: perf_counter() > until
+
+
+class Limit:
+    """When to give up (`reached`): after `cpu_s` of processor time since the first question, or once told to."""
+
+    def __init__(self, cpu_s: float) -> None:
+        self.reached = False
+        self._cpu_s = cpu_s
+        self._began_s: float | None = None
+        self._now_s = 0.0
+
+    @property
+    def spent_s(self) -> float:
+        """The processor time between the first question and the last."""
+        return 0.0 if self._began_s is None else self._now_s - self._began_s
+
+    def stop(self) -> None:
+        """Gives up at the next opportunity."""
+        self.reached = True
+
+    def is_reached(self) -> bool:
+        """Whether to give up now. A tree-sitter parser asks every few hundred operations."""
+        self._now_s = time.thread_time()
+        if self._began_s is None:
+            self._began_s = self._now_s
+        self.reached = self.reached or self.spent_s >= self._cpu_s
+        return self.reached
+
+
+def parse_unless(give_up: Callable[[int], bool], language: Language, data: bytes, old_tree: Tree | None) -> Tree | None:
+    """The tree of `data`, or None if `give_up` said so, given the bytes parsed. Other threads run meanwhile."""
+
+    def read(byte: int, _: object) -> bytes:
+        return data[byte : byte + _CHUNK_BYTES]
+
+    def progress(byte: int, _: bool) -> bool:
+        return give_up(byte)
+
+    parser = Parser(language)
+    try:
+        if old_tree is None:
+            return parser.parse(read, progress_callback=progress)
+        return parser.parse(read, old_tree, progress_callback=progress)
+    except ValueError:  # raised for a stopped parse
+        return None
+
+
 def parse(
     language_id: str, text: str, old_tree: Tree | None = None, edited: int | None = None, limit: Limit | None = None
 ) -> Tree | None:
     """The tree of `text`; None without a grammar, beyond the limits, or if parsing it would crash.
 
     `old_tree` makes it fast: that of an earlier text, after `edit_tree` for each edit since. `edited`, the end of the
-    last edit, keeps a long text fast that this edit broke: see `mending`.
+    last edit, keeps a long text fast that this edit broke: see above.
     """
     language = grammar_of(language_id)
     if language is None or len(text) > MAX_PARSED_CHARACTERS or _is_harmful(table_of(language_id), text):

@@ -12,7 +12,7 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Source(Protocol):
-    """An immutable text to carve. `tree` is the parse of `text` (see `mending`), or None. `uri` has the extension."""
+    """An immutable text to carve. `tree` is the parse of `text` (see `parsing`), or None. `uri` has the extension."""
 
     @property
     def uri(self) -> str: ...

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest_asyncio
 
-from lsp_server.inline.document_state import GRACE_S
+from lsp_server.inline.service import GRACE_S
 from tests.e2e.conftest import PATIENT, StartRaw
 from tests.e2e.raw_client import RawClient
 from tests.e2e.typist import Typist

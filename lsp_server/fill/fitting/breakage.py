@@ -1,19 +1,55 @@
 """Counts the errors that fills add to a tree, by an incremental parse. Without time for one, breakage is unknown."""
 
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from tree_sitter import Tree
 
 from lsp_server.carve import Span
 from lsp_server.carve.brackets import OpenBracket
 from lsp_server.carve.segments import splice
-from lsp_server.fill.fitting.patience import Patience
 from lsp_server.syntax.languages import CLOSERS, LanguageTable, table_of
-from lsp_server.syntax.parsing import edit_tree, parse
+from lsp_server.syntax.parsing import Limit, edit_tree, parse
 from lsp_server.syntax.scanning import brackets_of, unclosed, unopened
 from lsp_server.syntax.source import Source
 
+MAX_PARSE_S = 0.25
+"""Processor time for one parse; in a sound file of 5,000 lines it takes a few milliseconds."""
 _WINDOW_CHARACTERS = 4000
+
+
+@dataclass
+class Patience:
+    """Two deadlines (by `time.monotonic`): one for parsing, one for fitting further holes. `stop` ends both."""
+
+    parse_until_s: float = float("inf")
+    until_s: float = float("inf")
+    _stopped: bool = False
+    _parse: Limit = field(default_factory=lambda: Limit(MAX_PARSE_S))
+
+    @classmethod
+    def of(cls, left_s: float) -> "Patience":
+        """Patience for `left_s` from now; parses get half of it."""
+        now_s = time.monotonic()
+        return cls(now_s + left_s / 2, now_s + left_s)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether to stop fitting more holes."""
+        return self._stopped or time.monotonic() >= self.until_s
+
+    def stop(self) -> None:
+        """The result is no longer wanted."""
+        self._stopped = True
+        self._parse.stop()
+
+    def for_parse(self) -> Limit | None:
+        """The time limit of the next parse; None: do not parse."""
+        if self._stopped or time.monotonic() >= self.parse_until_s:
+            return None
+        self._parse = Limit(MAX_PARSE_S)
+        return self._parse
 
 
 def cut_at_foreign_closer(fill: str, brackets: Sequence[OpenBracket], table: LanguageTable) -> str:

@@ -2,31 +2,176 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
+from itertools import takewhile
 
 from inference.messages import HoleKind
 from lsp_server.carve import Span
-from lsp_server.fill.fitting.around import Around, look_around
-from lsp_server.fill.fitting.breakage import cut_at_foreign_closer, least_broken
-from lsp_server.fill.fitting.overlap import (
-    cut_comment_before_code,
-    cut_repeated_line_end,
-    cut_repeated_lines,
-    drop_repeated_line_start,
-    repeats_line_above,
-)
-from lsp_server.fill.fitting.patience import Patience
+from lsp_server.carve.brackets import OpenBracket, in_expression, open_brackets
+from lsp_server.fill.fitting.breakage import Patience, cut_at_foreign_closer, least_broken, open_in_text
 from lsp_server.fill.fitting.unseen import brings_unseen
-from lsp_server.syntax.lines import eol_at, indent_step, indentation, is_blank, is_deeper, plain_line_ends
-from lsp_server.syntax.scanning import pair_end
+from lsp_server.syntax.languages import CLOSERS, LanguageTable, table_of
+from lsp_server.syntax.lines import (
+    eol_at,
+    indent_step,
+    indentation,
+    is_blank,
+    is_deeper,
+    is_word,
+    line_end,
+    line_start,
+    plain_line_ends,
+    previous_line,
+)
+from lsp_server.syntax.scanning import comment_at_end, pair_end
 from lsp_server.syntax.source import Source
-from lsp_server.syntax.strings_and_comments import StringOrComment
+from lsp_server.syntax.strings_and_comments import StringOrComment, string_or_comment_at
 from lsp_server.syntax.view import View
 
+_MIN_LINES = 2
+"""This many lines equal to the lines below count as repetition even if the fill has more lines after them."""
+_AFTER_CHARACTERS = 4000
+_LINE_CHARACTERS = 4000
+"""Read at most this much of the hole's line on either side: a file may be a single line."""
 _BROKEN = "\ufffd"
 """A decoder writes this for bytes that form no character."""
 _LEADING_BLANK_LINES = re.compile(r"(?:[ \t]*\n)+[ \t]*")
+
+
+@dataclass(frozen=True)
+class Around:
+    """The text around a hole: `before` and `after` are the rest of its line, `below` the next non-blank lines."""
+
+    span: Span
+    table: LanguageTable
+    starts_with: str
+    above: str
+    before: str
+    after: str
+    below: tuple[str, ...]
+    brackets: tuple[OpenBracket, ...]
+    literal: StringOrComment | None
+
+    @property
+    def at_line_start(self) -> bool:
+        """Whether only indentation precedes the fill on its first line."""
+        return is_blank(self.before) or "\n" in self.starts_with
+
+    @property
+    def indent(self) -> str:
+        """The indentation of the line on which the fill itself begins."""
+        typed = self.starts_with.rpartition("\n")[2]
+        return indentation(typed if "\n" in self.starts_with else self.before + typed, 0)
+
+
+def look_around(source: Source, span: Span, view: View | None) -> Around:
+    """The surroundings of `span` in `source`, whose view is `view`."""
+    text, table = source.text, table_of(source.language_id)
+    end = line_end(text, span.end)
+    below = plain_line_ends(text[end : end + _AFTER_CHARACTERS]).split("\n")[1:]
+    return Around(
+        span=span,
+        table=table,
+        starts_with=plain_line_ends(span.starts_with),
+        above=previous_line(text, span.start) or "",
+        before=text[max(line_start(text, span.start), span.start - _LINE_CHARACTERS) : span.start],
+        after=text[span.end : min(end, span.end + _LINE_CHARACTERS)],
+        below=tuple(filter(None, (line.rstrip() for line in below))),
+        brackets=tuple(open_brackets(view, span.start) if view else open_in_text(text, span.start, span.end, table)),
+        literal=string_or_comment_at(view, span.start) if view else None,
+    )
+
+
+_LeastBroken = Callable[..., str]
+"""Of an `Around` and some fills, the fill that leaves the fewest errors."""
+
+
+def drop_repeated_line_start(around: Around, fill: str) -> str:
+    """`fill` without a repeat of the start of its line: `x = ` before `x = 1` leaves `1`.
+
+    Cuts nothing after an opening bracket, and no start without a letter, which may be data.
+    """
+    start = around.before.lstrip()
+    bare = start.rstrip()
+    if around.starts_with or not _has_letter(start) or bare[-1] in CLOSERS:
+        return fill
+    rest = fill.lstrip(" \t")
+    follows = rest[len(start) : len(start) + 1]
+    goes_on = start == bare and (follows == "=" or (is_word(start[-1]) and is_word(follows)))
+    if not rest.startswith(start) or goes_on:
+        return fill
+    rest = rest[len(start) :]
+    return rest.lstrip(" \t") if start != bare else rest
+
+
+def repeats_line_above(around: Around, fill: str) -> bool:
+    """Whether a statement merely repeats the line above; inside brackets that may be data."""
+    first = fill.removeprefix(around.starts_with).partition("\n")[0] if around.at_line_start else ""
+    return _has_letter(first) and not in_expression(around.brackets) and first.strip() == around.above.strip()
+
+
+def cut_repeated_line_end(around: Around, fill: str, least_broken: _LeastBroken) -> str:
+    """`fill` without an ending that repeats what follows. Where a quote may match, the parse decides."""
+    cuts = _line_end_cuts(around, fill.rstrip())
+    if around.literal:  # prose has no pairs, but the full stop or quote may be intended
+        return next((cut for cut in cuts if _has_letter(fill[len(cut) :])), fill)
+    safe = next((cut for cut in cuts if not _splits_quotes(around, cut, fill)), None)
+    inside = fill.find(around.after.strip()) if not cuts else -1  # everything that follows, and more
+    doubtful = [fill[: pair_end(fill, inside, around.table)]] if inside > 0 else cuts[:1]
+    return least_broken(around, fill, *doubtful) if safe is None else safe
+
+
+def cut_comment_before_code(around: Around, fill: str) -> str:
+    """`fill` without a comment that would swallow the rest of the line."""
+    at = -1 if is_blank(around.after) else comment_at_end(fill.rstrip(), around.table)
+    return fill if at < 0 else fill[:at].rstrip()
+
+
+def _line_end_cuts(around: Around, fill: str) -> list[str]:
+    """`fill` minus each ending that matches the start of the rest of the line, but with its own closing brackets;
+    shortest first.
+    """
+    cuts = []
+    for after in (around.after, around.after.lstrip()):
+        for length in range(min(len(fill), len(after)), 0, -1):
+            if fill.endswith(after[:length]) and not is_blank(after[:length]):
+                kept, rest = fill[:-length], after[length : length + 1]
+                splits_word = is_word(kept[-1:]) and is_word(after[0])
+                if not (splits_word or (is_word(after[length - 1]) and is_word(rest))):
+                    cuts.append(fill[: pair_end(fill, len(kept), around.table)])
+    return sorted((cut for cut in cuts if cut != fill), key=len)
+
+
+def _splits_quotes(around: Around, kept: str, fill: str) -> bool:
+    """Whether the cut may remove the partner of a quote in the fill."""
+    repeated = fill.rstrip()[len(kept) :]
+    return any(repeated.count(quote) % 2 for quote in around.table.quotes)
+
+
+def cut_repeated_lines(around: Around, fill: str) -> str:
+    """`fill` up to where it starts repeating the lines below the hole."""
+    lines = fill.split("\n")
+    if not is_blank(around.after):
+        return fill
+    for index in range(0 if around.at_line_start else 1, len(lines)):
+        kept = "\n".join(lines[:index])
+        if _repeats_below(around, index, lines) and pair_end(fill, len(kept), around.table) == len(kept):
+            return kept
+    return fill
+
+
+def _repeats_below(around: Around, index: int, lines: list[str]) -> bool:
+    """Whether the fill's lines from `index` on equal the first lines below, or start with several of them."""
+    first = around.before + lines[0] if index == 0 else lines[index]
+    rest = [line.rstrip() for line in (first, *lines[index + 1 :]) if not is_blank(line)]
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(rest, around.below, strict=False)))
+    return _has_letter("".join(rest[:same])) and (same == len(rest) or same >= _MIN_LINES)
+
+
+def _has_letter(text: str) -> bool:
+    return any(map(str.isalpha, text))
 
 
 class Drop(StrEnum):

@@ -8,12 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.bench import infilling, infilling_tasks
-from inference.bench.infilling import SolveOptions, Solver
 from inference.bench.infilling_tasks import InfillingTask, TaskError
-from inference.engine import Engine
-from inference.engine.infilling import Infilling
-from inference.engine.middle.infilling import MiddleInfilling
-from inference.messages import InfillRequest, Text
 from tests.inference.models import random_masked
 
 HELD_OUT = Path(__file__).parents[2] / "data" / "held_out.jsonl.gz"
@@ -23,11 +18,6 @@ ADD = InfillingTask(
     suffix="    return total\n",
     canonical_solution="    total = a + b\n",
 )
-
-
-@pytest.fixture(scope="module")
-def engine(embedded: Engine) -> Engine:
-    return embedded
 
 
 def test_final_line_break_is_pinned() -> None:
@@ -69,24 +59,10 @@ def test_a_broken_file_is_named_with_its_line(tmp_path: Path) -> None:
         infilling_tasks.read(tmp_path / "none.jsonl")
 
 
-def test_the_true_length_is_counted_as_the_planner_tokenizes(engine: Engine) -> None:
-    """At the true length, the canonical solution is one of the fills the canvas can hold."""
-    vocabulary = engine.loaded.vocabulary
-    room = engine.loaded.properties.canvas_tokens - 16
-    solver, counted = Solver(engine, SolveOptions(length="oracle", steps=4)), 0
-    for task in infilling_tasks.read(HELD_OUT, 12):
-        parts, fill = task.parts, solver.fill(task)
-        assert fill.tokens in (0, min(fill.true_tokens, room)), "nothing where it repeats itself"
-        counted += fill.tokens > 0
-        whole = vocabulary.encode(parts.before + parts.solution)
-        assert abs(len(whole) - len(vocabulary.encode(parts.before)) + 1 - fill.true_tokens) <= 2
-    assert counted >= 6
-
-
 def test_bidirectional_model_is_measured_on_canvases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     random_masked.save_open_dcoder(tmp_path)
     given = ["--data", str(HELD_OUT), "--limit", "1", "--model", str(tmp_path)]
-    assert infilling.main([*given, "--length", "oracle", "--steps", "1", "--json"]) == 0
+    assert infilling.main([*given, "--steps", "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["tasks"] == 1
 
 
@@ -94,27 +70,6 @@ def test_a_sample_is_picked_by_a_seed() -> None:
     tasks = infilling_tasks.read(HELD_OUT)
     three = infilling_tasks.sample(tasks, 3, 5)
     assert three == infilling_tasks.sample(tasks, 3, 5) != infilling_tasks.sample(tasks, 3, 6)
-
-
-class AskedEngine(Engine):
-    """Records the requests."""
-
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine.loaded)
-        self.asked: list[InfillRequest] = []
-
-    def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Infilling | MiddleInfilling:
-        self.asked.append(request)
-        return super().infill(request, deadline=deadline)
-
-
-def test_what_is_typed_first_is_asked_at_each_character(middle: Engine) -> None:
-    engine = AskedEngine(middle)
-    typed = Solver(engine, SolveOptions(typed=3)).fill(ADD)
-    before = [request.segments[0] for request in engine.asked]
-    assert before == [Text(ADD.prompt[: len(ADD.prompt) - missing]) for missing in (3, 2, 1, 0)]
-    assert [request.quick for request in engine.asked] == [True, True, True, False]
-    assert typed.text == Solver(middle, SolveOptions()).fill(ADD).text
 
 
 def test_command_writes_predictions_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

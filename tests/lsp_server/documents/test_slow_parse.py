@@ -2,8 +2,7 @@
 
 from lsp_server.documents.document import Document, Edit
 from lsp_server.documents.positions import Encoding
-from lsp_server.syntax.limit import Limit
-from lsp_server.syntax.parsing import parse
+from lsp_server.syntax.parsing import Limit, parse
 
 SLOW = "x = ???\n" * 20_000
 

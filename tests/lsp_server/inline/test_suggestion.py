@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from inference.messages import HoleKind
 from lsp_server.carve import Span
 from lsp_server.documents.change import Change
-from lsp_server.inline.anchor import Anchor
-from lsp_server.inline.suggestion import Cursor, Suggestion
+from lsp_server.inline.suggestion import Anchor, Cursor, Suggestion
 from tests.lsp_server.inline.typing_user import TypingUser, suggestion
 
 

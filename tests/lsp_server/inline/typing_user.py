@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from inference.messages import HoleKind
 from lsp_server.carve import Span
 from lsp_server.documents.change import Change
-from lsp_server.inline.anchor import Anchor
 from lsp_server.inline.history import SuggestionHistory
-from lsp_server.inline.suggestion import Cursor, Suggestion
+from lsp_server.inline.suggestion import Anchor, Cursor, Suggestion
 
 CURSOR = "‸"
 

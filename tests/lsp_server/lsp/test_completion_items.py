@@ -3,8 +3,7 @@
 from inference.messages import HoleKind
 from lsp_server.carve import Span
 from lsp_server.documents.document import Document
-from lsp_server.inline.anchor import Anchor
-from lsp_server.inline.suggestion import Cursor, Suggestion
+from lsp_server.inline.suggestion import Anchor, Cursor, Suggestion
 from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.lsp.completion_items import list_item
 

@@ -4,8 +4,7 @@ import pytest
 
 from lsp_server import carve
 from lsp_server.syntax.languages import table_of
-from lsp_server.syntax.mending import missing_before
-from lsp_server.syntax.parsing import parse
+from lsp_server.syntax.parsing import missing_before, parse
 from tests.lsp_server.long_files import TEMPLATES, TYPED, LongFile, long_file, typing
 
 BY_LANGUAGE = pytest.mark.parametrize("language_id", TEMPLATES)

@@ -11,7 +11,7 @@ from inference.messages import Done, Edit, Hunk, NextEditRequest, NextEdits, Out
 
 TEXT = "def area(width):\n    return width * 2\n\n\nprint(area(1))\nprint(hight)\n"
 CHANGED = Hunk(1, "    return hight * 2\n", "    return width * 2\n")
-RENAMED = Edit(TEXT.index("hight"), TEXT.index("hight") + 5, "width")
+RENAMED = (TEXT.index("print(hight)"), len(TEXT), "print(width)\n")
 
 
 def answered(engine: Engine, request: NextEditRequest, deadline: float | None = None) -> tuple[Sequence[Edit], Done]:
@@ -21,10 +21,10 @@ def answered(engine: Engine, request: NextEditRequest, deadline: float | None = 
     return edits.edits, done
 
 
-def test_an_edit_is_of_whole_words(middle: Engine) -> None:
+def test_an_edit_is_of_whole_lines(middle: Engine) -> None:
     edits, done = answered(middle, NextEditRequest("n", TEXT, (CHANGED,)))
     assert done.outcome is Outcome.COMPLETE
-    assert [(edit.start, edit.end, edit.text) for edit in edits] == [(RENAMED.start, RENAMED.end, "width")]
+    assert [(edit.start, edit.end, edit.text) for edit in edits] == [RENAMED]
 
 
 def test_nothing_is_offered_below_the_margin(middle: Engine) -> None:
