@@ -10,7 +10,7 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -112,28 +112,6 @@ def random_network(shape: str, device: str | None, dtype: str | None) -> Measure
     return MeasuredNetwork(f"random-{shape}", recorded.fastest(model), Properties())
 
 
-def left_to_right(prefixes: PrefixCache, prefix_ids: Sequence[int], count: int) -> Iterator[int]:
-    """The likeliest next token, `count` times; each `next` is one forward pass, the first also encodes the prefix.
-
-    The encoder is causal and lm_head is tied, so a DiffusionGemma can also write like this. It is the honest baseline
-    for the canvas: same weights, same prefix, no view of the text behind. Closing it frees its memory.
-
-    Raises ValueError without a prefix.
-    """
-    network, (*known, last) = prefixes.network, prefix_ids
-    prefix = prefixes.acquire(known)
-    try:
-        for _ in prefix.encode(known, seal=False):
-            pass
-        for _ in range(count):
-            hidden = network.encode(torch.tensor([[last]], device=network.device), prefix)
-            prefix.commit([last])
-            last = int(network.logits(hidden[0, -1]).argmax())
-            yield last
-    finally:
-        prefix.release()
-
-
 def milliseconds(work: Callable[[], object], device: torch.device, repeats: int = 5) -> float:
     """The median time of `work` after a warm-up, including its queued work on the device."""
     work()
@@ -207,7 +185,6 @@ def measure(bench: "LatencyBench", lengths: Sequence[int] = _PREFIXES, *, quiet:
     result: dict[str, Any] = _about(bench)
     sections: dict[str, Callable[[], Any]] = {
         "against_generate": lambda: against_generate(bench, usual),
-        "against_left_to_right": lambda: against_left_to_right(bench, usual),
         "prefixes": lambda: prefixes(bench, sorted({min(longest, length) for length in lengths})),
         "floor": lambda: _floor(bench, usual),
     }
@@ -303,22 +280,6 @@ def against_generate(bench: LatencyBench, prefix: int) -> dict[str, Any]:
     warm.close()
     ratios = {name.replace("_ms", "_times_faster"): theirs / ms for name, ms in rows.items()}
     return {"prefix_tokens": prefix, "hole_tokens": LINE_TOKENS, "steps": STEPS, "generate_ms": theirs} | rows | ratios
-
-
-def against_left_to_right(bench: LatencyBench, prefix: int) -> list[dict[str, Any]]:
-    """Holes of several sizes, prefix warm on both sides: one canvas against one token after the other."""
-    ids = bench.ids(prefix)
-    cache = bench.cache()
-    found = []
-    context = bench.encoded(cache, ids)
-    for hole in (8, 32, 64, 128):
-        one_by_one = bench.ms(lambda: list(left_to_right(cache, ids, hole)), 3)  # noqa: B023
-        canvas = bench.ms(partial(bench.denoise, context, hole, SUFFIX_TOKENS), 3)
-        times = {"canvas_ms": canvas, "left_to_right_ms": one_by_one, "times_faster": one_by_one / canvas}
-        speeds = {"canvas_tokens_per_s": hole / canvas * 1000, "left_to_right_tokens_per_s": hole / one_by_one * 1000}
-        found.append({"hole_tokens": hole, "steps": STEPS, **times, **speeds})
-    context.close()
-    return found
 
 
 def prefixes(bench: LatencyBench, lengths: Sequence[int]) -> list[dict[str, Any]]:

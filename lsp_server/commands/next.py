@@ -29,9 +29,10 @@ from lsp_server.documents.positions import Encoding, LineIndex
 from lsp_server.documents.reading import BadInput, read_named_file, read_standard_input
 from lsp_server.documents.writing import replace_text
 from lsp_server.next_edit import model
+from lsp_server.next_edit.elsewhere import Situation
 from lsp_server.next_edit.finder import MOST_OFFERS, HalfRenameError, nearest, next_edits, renames_left
 from lsp_server.next_edit.renames import NextEdit
-from lsp_server.next_edit.service import Propose, Situation, nobody
+from lsp_server.next_edit.service import Propose, nobody
 from lsp_server.settings.launch import edit_model_options, worker_options
 from lsp_server.settings.resolver import Configuration
 from lsp_server.syntax.languages import language_of

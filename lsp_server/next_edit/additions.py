@@ -1,4 +1,4 @@
-"""Finds what is missing after a line or a field was added beside similar ones: the same beside its neighbour elsewhere."""
+"""Finds what is missing after a line or a field was added: the same beside its neighbour elsewhere."""
 
 import re
 from collections.abc import Iterator, Sequence

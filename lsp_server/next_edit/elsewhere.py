@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 from lsp_server.context.imports import Import, candidate_paths, imported_names
+from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import local_path
 from lsp_server.fill.fitting.breakage import errors_of
 from lsp_server.next_edit.names import Names, Role
@@ -34,6 +35,19 @@ class ChangedDocument:
     text: str
     earlier: Sequence[str]
     beside: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Situation:
+    """A document, its texts before the recent edits, newest first, and the cursor.
+
+    `others` are other documents with recent edits, the last changed first.
+    """
+
+    snapshot: Snapshot
+    earlier: Sequence[str]
+    cursor: int
+    others: Sequence[ChangedDocument] = ()
 
 
 @dataclass(frozen=True)

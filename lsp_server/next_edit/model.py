@@ -14,11 +14,11 @@ from inference.models.catalogue import EMBEDDED
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import path_of
 from lsp_server.fill.host import Host
+from lsp_server.next_edit.elsewhere import Situation
 from lsp_server.next_edit.finder import offerable
 from lsp_server.next_edit.recent import LINE
 from lsp_server.next_edit.renames import NextEdit
-from lsp_server.next_edit.rewriting import Recent, offers, trimmed
-from lsp_server.next_edit.service import Situation
+from lsp_server.next_edit.rewriting import offers, trimmed
 from lsp_server.syntax.source import well_formed
 from lsp_server.worker import WorkerClient, WorkerFailure
 from lsp_server.worker.state import ClientState
@@ -64,10 +64,9 @@ async def rewritten(
     request = await asyncio.to_thread(_rewrite_request, situation, name_of, deadline_ms)
     snapshot = situation.snapshot
     found = await client.ask(request)
-    recent = Recent(situation.earlier, bool(situation.others), situation.cursor)
     for edit in found.edits:
         if 0 <= edit.start <= edit.end <= len(snapshot.text):
-            return await asyncio.to_thread(offers, snapshot, edit, recent)
+            return await asyncio.to_thread(offers, situation, edit)
     return ()
 
 

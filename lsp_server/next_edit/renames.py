@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from tree_sitter import Node
@@ -29,7 +29,7 @@ class NextEdit:
     start: int
     end: int
     text: str
-    why: str
+    why: str = field(default="", compare=False)
 
     def after(self, change: Change) -> "NextEdit | None":
         """The same edit after a change; None if that touched its place."""

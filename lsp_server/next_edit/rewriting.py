@@ -17,6 +17,7 @@ from inference.messages import Edit, HoleKind
 from lsp_server.carve import Span
 from lsp_server.fill.fitting.breakage import errors_of, errors_with
 from lsp_server.fill.fitting.unseen import brings_unseen
+from lsp_server.next_edit.elsewhere import Situation
 from lsp_server.next_edit.recent import LINE, Comparison
 from lsp_server.next_edit.renames import NextEdit
 from lsp_server.syntax.lines import end_of_text_before, is_blank, is_word, line_end, line_start
@@ -37,23 +38,15 @@ _ASYNC = frozenset({"async", "await"})
 _OPENERS = {"{": "}", "(": ")", "[": "]"}
 
 
-@dataclass(frozen=True)
-class Recent:
-    """The texts before the document's recent edits, newest first; whether others were edited; and the cursor."""
-
-    earlier: Sequence[str]
-    is_beside: bool
-    cursor: int
-
-
-def offers(now: Source, rewrite: Edit, recent: Recent) -> list[NextEdit]:
+def offers(situation: Situation, rewrite: Edit) -> list[NextEdit]:
     """The edits worth offering of a rewrite of whole lines, nearest to the cursor first."""
+    now: Source = situation.snapshot
+    cursor = situation.cursor
     old = now.text[rewrite.start : rewrite.end]
-    cursor = recent.cursor
     units = list(_units(old, rewrite.text, rewrite.start))
     if now.tree is None or not units or len(units) > _MOST_EDITS or brings_unseen(rewrite.text, now.text):
         return []
-    judge = _Judge(now, recent)
+    judge = _Judge(now, situation)
     found = [group for group in _groups(now, old, rewrite.text, units, judge) if judge.is_wanted(group)]
     edits = [_joined(now.text, group) for group in found]
     return sorted(edits, key=lambda edit: max(edit.start - cursor, cursor - edit.end, 0))
@@ -198,7 +191,7 @@ class _Judge:
     """What the user has, did and does: decides which edits they may want."""
 
     now: Source
-    recent: Recent
+    recent: Situation
 
     def breaks(self, group: _Group) -> bool:
         """Whether the edits add syntax errors. In a text that has some, another one may be far from its cause."""
@@ -216,7 +209,7 @@ class _Judge:
         if self._errors(group) < self._errors(()):
             return True
         if not self.recent.earlier:
-            return self.recent.is_beside or self._completes(edit, removed)
+            return bool(self.recent.others) or self._completes(edit, removed)
         return not self._undoes(edit) and not self._deletes_new(group)
 
     def _errors(self, group: _Group) -> int:

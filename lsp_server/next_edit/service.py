@@ -16,7 +16,7 @@ from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.tracking import TextRange, smallest
 from lsp_server.fill.feature import Feature, Shown, Taken
-from lsp_server.next_edit.elsewhere import ChangedDocument
+from lsp_server.next_edit.elsewhere import ChangedDocument, Situation
 from lsp_server.next_edit.finder import edits_after_others, nearest, next_edits
 from lsp_server.next_edit.recent import RecentEdits
 from lsp_server.next_edit.renames import NextEdit
@@ -29,19 +29,6 @@ _MOST_OFFERED = 16
 _MOST_BESIDE = 4
 
 TakeSnapshot = Callable[[], Awaitable[Snapshot | None]]
-
-
-@dataclass(frozen=True)
-class Situation:
-    """A document, its texts before the recent edits, newest first, and the cursor.
-
-    `others` are other documents with recent edits, the last changed first.
-    """
-
-    snapshot: Snapshot
-    earlier: Sequence[str]
-    cursor: int
-    others: Sequence[ChangedDocument] = ()
 
 
 Propose = Callable[[Situation], Awaitable[Sequence[NextEdit]]]
@@ -97,7 +84,7 @@ class _State:
     known: list[NextEdit] | None = None
     proposed: Sequence[NextEdit] = ()
     offers: dict[str, Offer] = field(default_factory=dict)
-    dismissed: list[Change] = field(default_factory=list)
+    dismissed: list[NextEdit] = field(default_factory=list)
     taken: list[_Taken] = field(default_factory=list)
     is_quiet: bool = False
     """Whether the user has just undone an accepted edit, and so wants none now."""
@@ -143,14 +130,14 @@ class NextEditService(Feature):
             each.known = None
         text = self._documents[uri].text
         offer = next((each for each in state.offers.values() if each.result == hash(text)), None)
-        left = (edit.after(offer.change) for edit in state.proposed if offer and edit != offer.edit)
-        state.proposed = [edit for edit in left if edit is not None]
+        state.proposed = [edit for edit in state.proposed if offer and edit != offer.edit]
         if offer is not None:
+            state.proposed = _moved(state.proposed, [offer.change])
             state.recent.close()
         state.recent.changed(changes)
         state.changed_s = 0.0 if offer else time.monotonic()
         state.last = changes[-1] if changes else state.last
-        state.dismissed = [moved for each in state.dismissed if (moved := _moved(each, changes)) is not None]
+        state.dismissed = _moved(state.dismissed, changes)
         self._follow_taken(state, changes, text)
         if offer is not None:
             place = TextRange(offer.change.start, offer.change.start + len(offer.edit.text))
@@ -162,7 +149,8 @@ class NextEditService(Feature):
         undone = [each for each in moved if each.is_undone(text)]
         state.taken = [each for each in moved if each.place is not None and each not in undone]
         state.is_quiet = bool(undone)
-        rejected = [Change(each.place.start, each.removed, each.text) for each in undone if each.place]
+        places = [(each.place.start, each) for each in undone if each.place]
+        rejected = [NextEdit(start, start + len(each.removed), each.text) for start, each in places]
         state.dismissed = [*state.dismissed, *rejected][-_MOST_DISMISSED:]
 
     def closed(self, uri: str) -> None:
@@ -210,7 +198,7 @@ class NextEditService(Feature):
                 state.known = found
         if stop.is_set():
             return []
-        return [edit for edit in state.known or () if not any(_same(each, edit) for each in state.dismissed)]
+        return [edit for edit in state.known or () if edit not in state.dismissed]
 
     def look_ahead(self, snapshot: Snapshot, cursor: int) -> None:
         """Asks the model in the background, so that a later quick question finds its edits."""
@@ -272,7 +260,7 @@ class NextEditService(Feature):
         if offer is None or document is None:
             return
         state = self._states[uri]
-        state.dismissed = [*state.dismissed, offer.change][-_MOST_DISMISSED:]
+        state.dismissed = [*state.dismissed, offer.edit][-_MOST_DISMISSED:]
         self._tell_shown(uri, offer)
         self._listener.rejected(uri, offer.id)
 
@@ -299,19 +287,11 @@ def _offer(state: _State, edit: NextEdit, text: str) -> Offer:
     return known
 
 
-def _same(change: Change, edit: NextEdit) -> bool:
-    return (change.start, change.end, change.added) == (edit.start, edit.end, edit.text)
-
-
-def _moved(place: Change, changes: Sequence[Change]) -> Change | None:
-    """A place after the changes; None if one of them touched it."""
-    start, end = place.start, place.end
+def _moved(edits: Sequence[NextEdit], changes: Sequence[Change]) -> list[NextEdit]:
+    """The edits after the changes, without those that one of them touched."""
     for change in changes:
-        if change.start < end and start < change.end:
-            return None
-        shift = change.shift if change.end <= start else 0
-        start, end = start + shift, end + shift
-    return Change(start, place.removed, place.added)
+        edits = [moved for each in edits if (moved := each.after(change)) is not None]
+    return list(edits)
 
 
 def _is_half_deleted(last: Change | None, text: str, cursor: int) -> bool:

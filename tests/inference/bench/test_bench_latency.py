@@ -5,10 +5,6 @@ import json
 import pytest
 
 from inference.bench import latency
-from inference.engine import Engine
-from tests.inference.loaded import causal_logits, gemma
-
-PREFIX = "import os\n\n\ndef size(path):\n    return"
 
 
 def test_it_measures_every_section(capsys: pytest.CaptureFixture[str]) -> None:
@@ -16,7 +12,6 @@ def test_it_measures_every_section(capsys: pytest.CaptureFixture[str]) -> None:
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     line = result["against_generate"]
     assert line["same_canvas_cold_times_faster"] == round_like(line["generate_ms"] / line["same_canvas_cold_ms"])
-    assert [row["hole_tokens"] for row in result["against_left_to_right"]] == [8, 32, 64, 128]
     assert [row["prefix_tokens"] for row in result["prefixes"]] == [64, 256]
     floor = result["floor"]
     assert floor["times_floor"] == round_like(floor["ms_per_step"] / floor["floor_ms"])
@@ -26,15 +21,6 @@ def test_it_measures_every_section(capsys: pytest.CaptureFixture[str]) -> None:
 def round_like(value: float) -> object:
     """Ratios are rounded after they are taken, so they agree to three digits with those of rounded figures."""
     return pytest.approx(value, rel=5e-3)
-
-
-def test_each_token_is_the_likeliest_after_those_before_it(embedded: Engine, released: Engine) -> None:
-    """Writing from left to right gives the predictions of one whole causal pass."""
-    for engine in (embedded, released):
-        ids = engine.loaded.vocabulary.encode(PREFIX)
-        written = list(latency.left_to_right(gemma(engine).prefixes, ids, 12))
-        predicted = causal_logits(gemma(engine).network, [*ids, *written]).argmax(-1).tolist()
-        assert predicted[len(ids) - 1 : -1] == written
 
 
 def test_the_released_shape_needs_a_gpu_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:

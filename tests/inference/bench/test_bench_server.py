@@ -21,8 +21,6 @@ def test_each_kind_of_keystroke_is_measured() -> None:
     for section in result["sections"].values():
         assert 0 < section["p50_ms"] <= section["p95_ms"] <= section["p99_ms"]
         assert section["own_p95_ms"] == pytest.approx(section["p95_ms"] - floor["p95_ms"], abs=0.002)
-    within = all(result["sections"][name]["own_p95_ms"] <= result["target_ms"] for name in ("remembered", "asked"))
-    assert result["within_target"] is within
 
 
 @pytest.mark.parametrize("wrong", ["0", "-5", "many", "1e3"])

@@ -7,14 +7,16 @@ import pytest
 
 from inference.messages import Edit
 from lsp_server.documents.document import Document
-from lsp_server.next_edit.rewriting import Recent, offers
+from lsp_server.next_edit.elsewhere import ChangedDocument, Situation
+from lsp_server.next_edit.rewriting import offers
 
 
 def edits(language: str, marked: str, new: str, *earlier: str, is_beside: bool = False) -> list[tuple[str, str]]:
     """What the offers replace, and by what, in order of the text. Together they make `new`, or none does."""
     cursor, text = marked.index("|"), marked.replace("|", "", 1)
     snapshot = Document("file:///project/a", language, 1, text).snapshot()
-    found = offers(snapshot, Edit(0, len(text), new), Recent(earlier, is_beside, cursor))
+    others = [ChangedDocument("file:///project/b", language, "x", ["y"])] if is_beside else []
+    found = offers(Situation(snapshot, earlier, cursor, others), Edit(0, len(text), new))
     assert [abs(edit.start - cursor) for edit in found[:1]] <= [abs(edit.start - cursor) for edit in found[-1:]]
     found.sort(key=lambda edit: edit.start)
     after = text
