@@ -1,8 +1,8 @@
 """`infill-ls bench next-edit`: after an author's edit, are the author's next edits offered, and nothing else?
 
 Each case is played like a user who knows what the author did: make the first change, accept an exact offer, and ask for
-the next one. A wrong offer ends the case. In a quiet case any offer is needless. It prints one JSON object as its last
-line. Times are in milliseconds, and include the server's pause.
+the next one. A wrong offer ends the case. In a quiet case any offer is a false one. It prints one JSON object as its
+last line. Times are in milliseconds, and include the server's pause.
 
 A file of cases is JSON lines, gzipped if its name ends in .gz. Lines are numbered from 0 and have their line ends.
 """
@@ -182,7 +182,7 @@ def play(editor: ScriptedEditor, case: EditCase, number: int) -> CaseResult:
 
 
 def figures(results: Sequence[CaseResult]) -> dict[str, Any]:
-    """Shares are 0 to 1. `exact` is of all offers in cases that need edits, `places` the share of needed places."""
+    """Shares are 0 to 1: `precision` of all offers in cases that need edits, `recall` of the needed places."""
     edits = [one for one in results if not one.case.is_quiet]
     quiet = [one for one in results if one.case.is_quiet]
     offered = sum(len(one.offers) for one in edits)
@@ -194,11 +194,10 @@ def figures(results: Sequence[CaseResult]) -> dict[str, Any]:
         "cases": len(edits),
         "needed_places": needed,
         "offers": offered,
-        "offers_per_needed_place": offered / needed if needed else 0.0,
-        "exact": exact / offered if offered else 0.0,
-        "exact_per_needed_place": exact / needed if needed else 0.0,
+        "precision": exact / offered if offered else 0.0,
+        "recall": exact / needed if needed else 0.0,
         "quiet_cases": len(quiet),
-        "needless": sum(bool(one.offers) for one in quiet) / len(quiet) if quiet else 0.0,
+        "false_offers": sum(bool(one.offers) for one in quiet) / len(quiet) if quiet else 0.0,
         "first_offer_p50_ms": statistics.median(firsts) if firsts else None,
         "answer_p50_ms": statistics.median(asked) if asked else None,
     }

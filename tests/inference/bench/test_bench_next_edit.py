@@ -13,5 +13,5 @@ def test_a_case_that_needs_edits_and_a_quiet_one_are_played(capsys: pytest.Captu
     found = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert (found["cases"], found["quiet_cases"]) == (1, 1)
     assert found["needed_places"] >= 1
-    assert 0 <= found["exact"] <= 1
-    assert found["needless"] in (0, 1)
+    assert 0 <= found["precision"] <= 1
+    assert found["false_offers"] in (0, 1)
