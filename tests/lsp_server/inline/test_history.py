@@ -37,37 +37,6 @@ def test_elsewhere_the_same_text_is_another_suggestion() -> None:
     assert user.shown() == ["x = \ny = [foo]\n"]
 
 
-def test_what_is_shown_and_typed_over_is_rejected() -> None:
-    user = TypingUser.at(HERE, suggestion(HERE, "foo", "one"))
-    user.shown()
-    for character in "bar":
-        user.type(character)
-    user.change(4, 7, "")
-    user.type("f")
-    user.delete()
-    user.history.add([suggestion(HERE, "foo", "two")])
-    assert user.shown() == []
-
-
-def test_a_slip_of_a_key_rejects_nothing() -> None:
-    user = TypingUser.at(HERE, suggestion(HERE, "foo", "one"))
-    user.shown()
-    for character in "ba":
-        user.type(character)
-    user.delete()
-    user.delete()
-    assert user.shown() == ["x = [foo]\n"]
-
-
-def test_what_was_never_shown_cannot_be_typed_over() -> None:
-    user = TypingUser.at(HERE, suggestion(HERE, "foo", "one"))
-    for character in "bar":
-        user.type(character)
-    for _ in "bar":
-        user.delete()
-    assert user.shown() == ["x = [foo]\n"]
-
-
 def test_undone_suggestion_stays_away() -> None:
     user = TypingUser.at(HERE, suggestion(HERE, "foo", "one"))
     user.shown()

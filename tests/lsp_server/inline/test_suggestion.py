@@ -1,5 +1,7 @@
 """A suggestion under editing: shown while it still continues the typed text, and never with a different result."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,62 +12,47 @@ from lsp_server.documents.change import Change
 from lsp_server.inline.suggestion import Anchor, Cursor, Suggestion
 from tests.lsp_server.inline.typing_user import TypingUser, suggestion
 
-
-def test_other_text_hides_it_until_deleted() -> None:
-    user = TypingUser.at("x = ‸\n", suggestion("x = ‸\n", "foo"))
-    user.type("g")
-    assert user.shown() == []
-    user.delete()
-    assert user.shown() == ["x = [foo]\n"]
-
-
-def test_what_is_deleted_in_front_of_it_becomes_part_of_it() -> None:
-    user = TypingUser.at("value = ‸\n", suggestion("value = ‸\n", "foo"))
-    user.delete(2)
-    assert user.shown() == ["value [= foo]\n"]
-    user.type("= f")
-    assert user.shown() == ["value = f[oo]\n"]
-
-
-def test_a_begun_word_is_replaced() -> None:
-    user = TypingUser.at("pri‸\n", suggestion("pri‸\n", "print(x)", replaces=("pri", "")))
-    user.delete(2)
-    assert user.shown() == ["p[rint(x)]\n"]
-    user.type("r")
-    assert user.shown() == ["pr[int(x)]\n"]
-
-
-def test_brackets_that_the_editor_closes_are_part_of_it() -> None:
-    user = TypingUser.at("x = ‸\n", suggestion("x = ‸\n", "foo(bar[0])"))
-    user.type("foo")
-    user.type("(", closed=")")
-    assert user.shown() == ["x = foo([bar[0])]\n"]
-    user.type("bar")
-    user.type("[", closed="]")
-    user.type("0")
-    assert user.shown() == ["x = foo(bar[0[])]\n"]
-    user.cursor += 1  # typed over the bracket that the editor closed
-    assert user.shown() == ["x = foo(bar[0][)]\n"]
-
-
-def test_quotes_that_the_editor_closes_are_part_of_it() -> None:
-    user = TypingUser.at("x = ‸\n", suggestion("x = ‸\n", "f('a')"))
-    user.type("f(", closed=")")
-    user.type("'", closed="'")
-    assert user.shown() == ["x = f('[a')]\n"]
+STORIES = {
+    "other text hides it until that is deleted": ("x = ‸\n", "foo", "g", [], "⌫", ["x = [foo]\n"]),
+    "what is deleted in front becomes part of it": (
+        *("value = ‸\n", "foo", "⌫⌫", ["value [= foo]\n"]),
+        *("= f", ["value = f[oo]\n"]),
+    ),
+    "brackets that the editor closes are part of it": (
+        *("x = ‸\n", "foo(bar[0])", "foo", "(¦)", ["x = foo([bar[0])]\n"]),
+        *("bar", "[¦]", "0", ["x = foo(bar[0[])]\n"]),
+    ),
+    "so are quotes": ("x = ‸\n", "f('a')", "f(¦)", "'¦'", ["x = f('[a')]\n"]),
+    "a bracket that nobody opened is no part of it": ("x = ‸\n", "foo", "f¦)", []),
+    "a line break alone goes on": ("def f():‸\n", "\n    return 1", "\n", ["def f():\n[    return 1]\n"]),
+    "another indentation hides it": ("def f():‸\n", "\n    return 1", "\n\t", []),
+    "a deeper one, too": ("def f():‸\n", "\n    return 1", "\n        ", []),
+    "it moves with what comes above": ("x = ‸\n", "a", (0, 0, "import foo\n"), ["import foo\nx = [a]\n"]),
+    "a longer name in front makes it stale": ("x = ‸\n", "a", (0, 0, "ma"), []),
+    "it is gone once much has changed elsewhere": ("x = ‸\n", "a", (0, 0, "# a comment\n" * 30), []),
+    "it is gone when what follows it is deleted": ("f(‸)\n", "a", (2, 3, ""), []),
+    "a change in front makes it stale until undone": (
+        *("x: int = ‸\n", "foo", (3, 6, "str"), [], "f", []),
+        *((3, 6, "int"), ["x: int = f[oo]\n"]),
+    ),
+    "what is typed over a stale one rejects nothing": (
+        *("x = ‸\n", "foo", ["x = [foo]\n"], (0, 1, "yy"), "bars", "⌫⌫⌫⌫"),
+        *((0, 2, "x"), ["x = [foo]\n"]),
+    ),
+    "deleting in front does not revive it": ("x = 1 + ‸\n", "foo", (4, 5, "2"), "⌫⌫⌫⌫", "2 + ", []),
+    "what is shown and typed over is rejected": (
+        *("x = ‸\n", "foo", ["x = [foo]\n"], "b", "a", "r", (4, 7, "")),
+        *("f", "⌫", []),
+    ),
+    "a slip of a key rejects nothing": ("x = ‸\n", "foo", ["x = [foo]\n"], "b", "a", "⌫", "⌫", ["x = [foo]\n"]),
+    "what was never shown cannot be typed over": ("x = ‸\n", "foo", "b", "a", "r", "⌫", "⌫", "⌫", ["x = [foo]\n"]),
+}
 
 
-def test_a_bracket_that_nobody_opened_is_no_part_of_it() -> None:
-    user = TypingUser.at("x = ‸\n", suggestion("x = ‸\n", "foo"))
-    user.type("f", closed=")")
-    assert user.shown() == []
-
-
-def test_enter_and_indentation_can_be_typed_through() -> None:
-    user = TypingUser.at("def f():‸\n", suggestion("def f():‸\n", "\n    return 1"))
-    user.type("\n    ")
-    (shown,) = user.history.find(user.text, Cursor(user.cursor), invoked=False)
-    assert (shown[1].start, shown[1].end, shown[1].text) == (9, 13, "    return 1"), "what is replaced is on one line"
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+def test_what_is_shown_while_the_text_changes(story: tuple[Any, ...]) -> None:
+    here, text, *steps = story
+    TypingUser.at(here, suggestion(here, text)).play(*steps)
 
 
 @pytest.mark.parametrize("outer", ["", "    "])
@@ -74,67 +61,34 @@ def test_enter_between_two_braces_keeps_it(outer: str) -> None:
     here = f"{outer}f() {{‸}}\n"
     user = TypingUser.at(here, suggestion(here, f"\n{outer}    a()\n{outer}"))
     assert user.shown()
-    user.type(f"\n{outer}    ", closed=f"\n{outer}")
-    assert user.shown() == [f"{outer}f() {{\n{outer}    [a()]\n{outer}}}\n"]
-    user.type("a")
-    assert user.shown() == [f"{outer}f() {{\n{outer}    a[()]\n{outer}}}\n"]
+    user.play(f"\n{outer}    ¦\n{outer}", [f"{outer}f() {{\n{outer}    [a()]\n{outer}}}\n"])
+    user.play("a", [f"{outer}f() {{\n{outer}    a[()]\n{outer}}}\n"])
 
 
-@pytest.mark.parametrize("typed", ["\n", "\n\t", "\n        "])
-def test_another_indentation_than_the_suggested_one_hides_it(typed: str) -> None:
-    user = TypingUser.at("def f():‸\n", suggestion("def f():‸\n", "\n    return 1"))
-    user.type(typed)
-    assert user.shown() == ([] if typed != "\n" else ["def f():\n[    return 1]\n"])
+def test_a_begun_word_is_replaced() -> None:
+    user = TypingUser.at("pri‸\n", suggestion("pri‸\n", "print(x)", replaces=("pri", "")))
+    user.play("⌫⌫", ["p[rint(x)]\n"], "r", ["pr[int(x)]\n"])
 
 
-@pytest.mark.parametrize(
-    ("here", "change", "shown"),
-    [
-        pytest.param("x = ‸\n", (0, 0, "import foo\n"), ["import foo\nx = [a]\n"], id="it moves with what comes above"),
-        pytest.param("x = ‸\n", (0, 0, "ma"), [], id="a longer name in front makes it stale"),
-        pytest.param("x = ‸\n", (0, 0, "# a comment\n" * 30), [], id="it is gone once much has changed elsewhere"),
-        pytest.param("f(‸)\n", (2, 3, ""), [], id="it is gone when what follows it is deleted"),
-    ],
-)
-def test_change_elsewhere(here: str, change: tuple[int, int, str], shown: list[str]) -> None:
-    user = TypingUser.at(here, suggestion(here, "a"))
-    user.change(*change)
-    assert user.shown() == shown
+def test_a_closed_bracket_can_be_typed_over() -> None:
+    user = TypingUser.at("x = ‸\n", suggestion("x = ‸\n", "foo(bar[0])"))
+    user.play("foo", "(¦)", "bar", "[¦]", "0")
+    user.cursor += 1
+    user.play(["x = foo(bar[0][)]\n"])
 
 
-def test_change_in_front_makes_it_stale_until_undone() -> None:
-    user = TypingUser.at("x: int = ‸\n", suggestion("x: int = ‸\n", "foo"))
-    user.change(3, 6, "str")
-    assert user.shown() == []
-    user.type("f")
-    assert user.shown() == []
-    user.change(3, 6, "int")
-    assert user.shown() == ["x: int = f[oo]\n"]
-
-
-def test_what_is_typed_over_a_stale_one_rejects_nothing() -> None:
-    user = TypingUser.at("x = ‸\n", suggestion("x = ‸\n", "foo"))
-    user.shown()
-    user.change(0, 1, "yy")
-    user.type("bars")
-    user.delete(4)
-    user.change(0, 2, "x")
-    assert user.shown() == ["x = [foo]\n"]
-
-
-def test_deleting_in_front_does_not_revive_it() -> None:
-    user = TypingUser.at("x = 1 + ‸\n", suggestion("x = 1 + ‸\n", "foo"))
-    user.change(4, 5, "2")
-    user.delete(4)
-    user.type("2 + ")
-    assert user.shown() == []
-
-
-def test_in_the_middle_of_what_was_typed_of_it_nothing_is_shown() -> None:
+def test_in_the_middle_of_what_was_typed_nothing_is_shown() -> None:
     user = TypingUser.at("x = ‸\n", suggestion("x = ‸\n", "foo(bar)"))
-    user.type("foo")
+    user.play("foo")
     user.cursor -= 1
-    assert user.shown() == []
+    user.play([])
+
+
+def test_what_is_replaced_is_on_one_line() -> None:
+    user = TypingUser.at("def f():‸\n", suggestion("def f():‸\n", "\n    return 1"))
+    user.type("\n    ")
+    (shown,) = user.history.find(user.text, Cursor(user.cursor), invoked=False)
+    assert (shown[1].start, shown[1].end, shown[1].text) == (9, 13, "    return 1")
 
 
 def test_suggestion_extends_the_selected_item() -> None:

@@ -58,6 +58,20 @@ class TypingUser:
     def delete(self, count: int = 1) -> None:
         self.change(self.cursor - count, self.cursor, "")
 
+    def play(self, *steps: str | tuple[int, int, str] | list[str]) -> None:
+        """A string is typed: `⌫` deletes, and the editor closes by itself what follows `¦`. Three values are another
+        change, and a list is what must be shown then.
+        """
+        for step in steps:
+            if isinstance(step, list):
+                assert self.shown() == step
+            elif isinstance(step, tuple):
+                self.change(*step)
+            elif step.strip("⌫"):
+                self.type(*step.split("¦"))
+            else:
+                self.delete(len(step))
+
     def shown(self, *, invoked: bool = False, floor: float = 0.0) -> list[str]:
         """What each suggestion at the cursor would make of the text, with what is left of it marked: `a[bc]`."""
         found = self.history.find(self.text, Cursor(self.cursor), invoked=invoked, floor=floor)
