@@ -8,7 +8,7 @@ import pytest
 from inference.messages import Edit
 from lsp_server.documents.document import Document
 from lsp_server.next_edit.elsewhere import ChangedDocument, Situation
-from lsp_server.next_edit.rewriting import offers
+from lsp_server.next_edit.rewriting import offers, trimmed
 
 
 def edits(language: str, marked: str, new: str, *earlier: str, is_beside: bool = False) -> list[tuple[str, str]]:
@@ -137,3 +137,12 @@ def test_without_edits_complete_code_stays(new: tuple[str, str]) -> None:
     changed = HANDLER.replace(*new).replace("|", "")
     assert edits("python", HANDLER, changed) == []
     assert len(edits("python", HANDLER, changed, is_beside=True)) == 1
+
+
+@pytest.mark.parametrize(
+    ("new", "wanted"), [("print(width)\n", (6, 11, "width")), ("print(hight, 2)\n", (11, 11, ", 2"))]
+)
+def test_of_a_changed_line_whole_words_are_replaced(new: str, wanted: tuple[int, int, str]) -> None:
+    text = "print(hight)\n"
+    edit = trimmed(Edit(0, len(text), new), text, "a test")
+    assert (edit.start, edit.end, edit.text) == wanted
