@@ -27,7 +27,6 @@ log = logging.getLogger(__name__)
 _ids = itertools.count(1)
 _MOST_EDITS = 6
 """How far back the model looks."""
-WHY = "the model expects it after your last edits"
 
 
 async def propose(host: Host, situation: Situation) -> Sequence[NextEdit]:
@@ -101,7 +100,7 @@ async def ask(
         f"next-{next(_ids)}", well_formed(snapshot.text), hunks, snapshot.language_id, name, deadline_ms=deadline_ms
     )
     found = await client.ask(request)
-    edits = [trimmed(edit, request.text, WHY) for edit in found.edits]
+    edits = [trimmed(edit.start, request.text[edit.start : edit.end], edit.text) for edit in found.edits]
     return await asyncio.to_thread(offerable, snapshot, edits)
 
 

@@ -24,7 +24,7 @@ from lsp_server.syntax.lines import end_of_text_before, is_blank, is_word, line_
 from lsp_server.syntax.source import Source
 from lsp_server.syntax.view import View
 
-WHY = "the edit model expects it after your last edits"
+WHY = "the model expects it after your last edits"
 _MOST_EDITS = 40
 """A rewrite with more is another text."""
 _ALIKE = 0.5
@@ -52,20 +52,11 @@ def offers(situation: Situation, rewrite: Edit) -> list[NextEdit]:
     return sorted(edits, key=lambda edit: max(edit.start - cursor, cursor - edit.end, 0))
 
 
-@dataclass(frozen=True)
-class _Unit:
-    """One of the smallest edits: `text` for [start, end). Most start and end between words."""
-
-    start: int
-    end: int
-    text: str
+_Group = tuple[NextEdit, ...]
+"""Some of the smallest edits, which need each other, in order. Most start and end between words."""
 
 
-_Group = tuple[_Unit, ...]
-"""Edits that need each other, in order."""
-
-
-def _units(old: str, new: str, offset: int) -> Iterator[_Unit]:
+def _units(old: str, new: str, offset: int) -> Iterator[NextEdit]:
     """The differences, in order; all together turn `old` into `new`. `offset` is where `old` starts."""
     before, after = LINE.findall(old), LINE.findall(new)
     starts = [offset]
@@ -76,7 +67,7 @@ def _units(old: str, new: str, offset: int) -> Iterator[_Unit]:
             continue
         whole = ("".join(before[i:j]), "".join(after[k:m]))
         for start, one, other in _runs(before[i:j], after[k:m]) if j - i == m - k else [(0, *whole)]:
-            yield _trimmed(starts[i] + start, one, other)
+            yield trimmed(starts[i] + start, one, other)
 
 
 def _runs(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[int, str, str]]:
@@ -107,13 +98,7 @@ def _tokens(text: str) -> list[str]:
     return re.findall(r"\w+|[^\w\s]", text)
 
 
-def trimmed(edit: Edit, text: str, why: str) -> NextEdit:
-    """An edit of `text` without what it leaves as it is at its ends, in whole words."""
-    unit = _trimmed(edit.start, text[edit.start : edit.end], edit.text)
-    return NextEdit(unit.start, unit.end, unit.text, why)
-
-
-def _trimmed(start: int, old: str, new: str) -> _Unit:
+def trimmed(start: int, old: str, new: str) -> NextEdit:
     """The change without what both texts share at their ends, in whole words."""
     most = min(len(old), len(new))
     first = next((n for n in range(most) if old[n] != new[n]), most)
@@ -124,10 +109,10 @@ def _trimmed(start: int, old: str, new: str) -> _Unit:
     while last and is_word(old[len(old) - last]) and any(end and is_word(end[-1]) for end in ends):
         last -= 1
         ends = (old[first : len(old) - last], new[first : len(new) - last])
-    return _Unit(start + first, start + first + len(ends[0]), ends[1])
+    return NextEdit(start + first, start + first + len(ends[0]), ends[1], WHY)
 
 
-def _groups(now: Source, old: str, new: str, units: Sequence[_Unit], judge: "_Judge") -> list[_Group]:
+def _groups(now: Source, old: str, new: str, units: Sequence[NextEdit], judge: "_Judge") -> list[_Group]:
     """The units, joined where they need each other: in one construct, by a name, or for the syntax."""
     groups: list[_Group] = [(unit,) for unit in units]
     for at in range(len(units) - 1, 0, -1):
@@ -141,14 +126,14 @@ def _groups(now: Source, old: str, new: str, units: Sequence[_Unit], judge: "_Ju
     return [group for group in groups if not judge.breaks(group)]
 
 
-def _with_joined(groups: Sequence[_Group], one: _Unit, other: _Unit) -> list[_Group]:
+def _with_joined(groups: Sequence[_Group], one: NextEdit, other: NextEdit) -> list[_Group]:
     """The groups with one instead of those of two units, and of all between them: an offer is one range."""
     numbers = [n for n, group in enumerate(groups) if one in group or other in group]
     first, last = min(numbers), max(numbers)
     return [*groups[:first], tuple(unit for group in groups[first : last + 1] for unit in group), *groups[last + 1 :]]
 
 
-def _need_each_other(now: Source, old: str, new: str, one: _Unit, other: _Unit) -> bool:
+def _need_each_other(now: Source, old: str, new: str, one: NextEdit, other: NextEdit) -> bool:
     gone = [now.text[unit.start : unit.end] for unit in (one, other)]
     lines = [set(_lines(text)) for text in (*gone, one.text, other.text)]
     if lines[0] & lines[3] or lines[1] & lines[2]:  # a line moves
@@ -165,7 +150,7 @@ def _need_each_other(now: Source, old: str, new: str, one: _Unit, other: _Unit) 
     return (all(both) and both[0] != both[1]) or _share_construct(now, one, other)
 
 
-def _share_construct(now: Source, one: _Unit, other: _Unit) -> bool:
+def _share_construct(now: Source, one: NextEdit, other: NextEdit) -> bool:
     """Whether two edits are in one statement, or in a definition's head and body."""
     view = View.of(now)
     if view is None:

@@ -144,5 +144,5 @@ def test_without_edits_complete_code_stays(new: tuple[str, str]) -> None:
 )
 def test_of_a_changed_line_whole_words_are_replaced(new: str, wanted: tuple[int, int, str]) -> None:
     text = "print(hight)\n"
-    edit = trimmed(Edit(0, len(text), new), text, "a test")
+    edit = trimmed(0, text, new)
     assert (edit.start, edit.end, edit.text) == wanted
