@@ -19,6 +19,7 @@ from inference.models.checkpoint_files import MAX_SIZE
 from inference.models.family import ModelError
 from inference.models.gguf import header, stated
 from inference.models.gguf.file import GgufFile
+from inference.models.gguf.tokenizer import tokenizer_in
 from inference.models.properties import ENTROPY_BOUND, NoiseKind, Properties
 
 _EMBEDDED_FOLDER = Path(__file__).resolve().parent.parent / "embedded"
@@ -58,7 +59,7 @@ class Checkpoint:
     def tokenizer(self) -> Tokenizer:
         """Reads it. Raises ModelError if it is unreadable or of a kind whose tokens have no bytes."""
         if self.gguf:
-            return self.checked(stated.tokenizer(self.gguf), self.gguf.path)
+            return self.checked(tokenizer_in(self.gguf), self.gguf.path)
         file = self.folder / "tokenizer.json"
         try:
             content = checkpoint_files.read(file, checkpoint_files.TOKENIZER_LIMIT_BYTES)
@@ -128,8 +129,7 @@ def find(model: str, families: Mapping[str, DefaultProperties]) -> Checkpoint:
     if kind not in families:
         known = " or ".join(f"'{name}'" for name in families)
         raise ModelError(
-            f"{model}: a '{kind}' model cannot fill holes; a diffusion checkpoint is needed "
-            f"(model_type {known} in its config.json)"
+            f"{model}: a '{kind}' model cannot fill holes; one that can has the model_type {known} in its config.json"
         )
     if not (folder / "tokenizer.json").exists() and not (folder / "merges.txt").exists():
         raise ModelError(f"{model}: tokenizer.json is missing from {folder}; download the checkpoint again")

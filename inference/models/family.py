@@ -109,6 +109,12 @@ class MiddleFamily(Family, Protocol):
 
     end_ids: frozenset[int]
     """The tokens that end a fill: end of text or turn, and all prompt tokens. No fill contains one."""
+    begin_ids: tuple[int, ...]
+    """The tokens that every prompt begins with."""
+    suffix_first: bool
+    """Whether its prompt for a hole shows the suffix before the prefix: then what changes at another place comes first,
+    and while text is typed the prompt grows at its end.
+    """
 
     def middle_prompt(self, prefix: str, suffix: str, *, path: str = "", files: Sequence[Snippet] = ()) -> list[int]:
         """The tokens after which the model writes the text between `prefix` and `suffix`.

@@ -2,8 +2,9 @@
 
 Qwen2.5-Coder: its README and arXiv 2409.12186. StarCoder2: arXiv 2402.19173, section 5. CodeGemma:
 ai.google.dev/gemma/docs/codegemma/prompt-structure. DeepSeek-Coder: its README. Codestral: mistral-common's
-`encode_fim`, suffix first. Granite: its model cards; from Granite 4 on with bars. Code does not contain these texts, so
-a text that does is cut there: it would end the prompt.
+`encode_fim`, suffix first. Granite: its model cards; from Granite 4 on with bars. Seed-Coder: arXiv 2506.03524, suffix
+first. Mellum: its model card, suffix first. CodeLlama: `CodeLlamaTokenizer` of transformers. Code does not contain
+these texts, so a text that does is cut there: it would end the prompt.
 """
 
 import re
@@ -19,7 +20,8 @@ _LONGEST_PATH = 200
 class FimTokens:
     """A family's prompt for a hole. `ends` are the tokens after a fill, besides those of the prompt.
 
-    `repository` begins a prompt with other files and `file` each file in it; empty: it has none.
+    `repository` begins a prompt with other files and `file` each file in it; empty: it has none. Without a `repository`,
+    `file` names the file with the hole even if there are no others.
     """
 
     prefix: str
@@ -31,6 +33,8 @@ class FimTokens:
     file: str = ""
     names_file_inside: bool = False
     """Whether the name of the file with the hole follows the prefix token instead of preceding it."""
+    space: str = ""
+    """What stands between the prefix token and the prefix."""
 
     @property
     def controls(self) -> tuple[str, ...]:
@@ -45,19 +49,19 @@ class FimTokens:
 
     def parts(self, prefix: str, suffix: str, path: str, context: Sequence[Snippet]) -> Iterator[tuple[bool, str]]:
         """The same in parts: either a control token, True, or text, whatever that spells."""
-        if self.is_suffix_first:
-            yield from ((True, self.suffix), (False, suffix), (True, self.prefix), (False, prefix), (True, self.middle))
-            return
-        name = f"{self._name(path)}\n" if path else ""
-        if self.repository and context:
-            yield from ((True, self.repository), (False, "project\n"))
+        name = ""
+        if self.file and (context or (path and not self.repository)):
+            name = f"{self._name(path)}\n" if path else ""
+            yield from ((True, self.repository), (False, "project\n")) if self.repository else ()
             for each in context:
                 yield from ((True, self.file), (False, f"{self._name(each.path)}\n{each.text.rstrip()}\n"))
             yield from ((True, self.file), (False, "" if self.names_file_inside else name))
-        else:
-            name = ""
-        yield from ((True, self.prefix), (False, (name if self.names_file_inside else "") + prefix))
-        yield from ((True, self.suffix), (False, suffix), (True, self.middle))
+        inside = self.space + (name if self.names_file_inside else "") + prefix
+        around = [((True, self.prefix), (False, inside)), ((True, self.suffix), (False, suffix))]
+        for part in reversed(around) if self.is_suffix_first else around:
+            yield from part
+        if self.middle:
+            yield True, self.middle
 
     def _name(self, path: str) -> str:
         """The end of a path, made safe for a prompt."""
@@ -92,6 +96,17 @@ TABLE = {
         ends=("<｜end▁of▁sentence｜>", "<｜begin▁of▁sentence｜>", "<|EOT|>"),
     ),
     "codestral": FimTokens("[PREFIX]", "[SUFFIX]", "", ends=("[MIDDLE]", "</s>"), is_suffix_first=True),
+    "seed-coder": FimTokens(
+        "<[fim-prefix]>",
+        "<[fim-suffix]>",
+        "<[fim-middle]>",
+        ends=("<[end▁of▁sentence]>", "<[begin▁of▁sentence]>", "<[PAD▁TOKEN]>", "<[SEP▁TOKEN]>"),
+        is_suffix_first=True,
+    ),
+    "mellum": FimTokens(
+        *_ANGLES, ends=("<|endoftext|>", "<fim_pad>", "<reponame>"), is_suffix_first=True, file="<filename>"
+    ),
+    "codellama": FimTokens("▁<PRE>", "▁<SUF>", "▁<MID>", ends=("▁<EOT>", "</s>", "<s>"), space=" "),
     "granite": FimTokens(*_ANGLES, ends=("<|endoftext|>", "<|end_of_text|>", "<fim_pad>", "<filename>", "<reponame>")),
 }
 _GRANITE_4 = FimTokens(*_BARS, ends=("<|end_of_text|>", "<|fim_pad|>", "<|filename|>", "<|reponame|>"))
@@ -103,6 +118,9 @@ _NAMES = {
     "codegemma": re.compile(r"codegemma(?!.*-it\b)"),
     "deepseek-coder": re.compile(r"deepseek[-_.]?coder"),
     "codestral": re.compile(r"codestral(?!.*mamba)"),
+    "seed-coder": re.compile(r"seed[-_.]?coder(?!.*(instruct|reasoning))"),
+    "mellum": re.compile(r"mellum"),
+    "codellama": re.compile(r"code[-_.]?llama(?!.*(34b|python))"),
     "granite": re.compile(r"granite[-_. ]?([4-9](?![0-9]*b)|3[._]?3|.*code)"),
 }
 
@@ -123,5 +141,5 @@ def of_vocabulary(tokens: Collection[str]) -> FimTokens | None:
     known = [each for each in TABLE.values() if {each.prefix, each.suffix, each.middle or each.suffix} <= set(tokens)]
     if not known:
         return None
-    whole = [each for each in known if each.repository and {each.repository, each.file} <= set(tokens)]
+    whole = [each for each in known if each.file and {each.repository or each.file, each.file} <= set(tokens)]
     return whole[0] if whole else replace(known[0], repository="", file="")

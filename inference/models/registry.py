@@ -44,6 +44,8 @@ _FAMILIES: Mapping[str, FamilyModule] = {
     "qwen2": masked,
     "Dream": masked,
     "a2d-qwen2": masked,
+    "llama": fim,
+    "qwen3": fim,
 }
 """By the `model_type` in config.json."""
 _CAUSAL = {"qwen2": fim}

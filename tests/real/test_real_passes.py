@@ -7,7 +7,7 @@ import torch
 
 from inference.models import registry
 from inference.models.fim.adapter import FillInMiddle
-from inference.models.qwen2 import qwen2_config, weight_shapes
+from inference.models.llama import llama_config, weight_shapes
 from inference.models.shards import opened
 from tests.inference.models.fim.checkpoints import greedy, stock_logits
 from tests.real.conftest import MODEL
@@ -29,7 +29,7 @@ def stock() -> torch.nn.Module:
     from transformers import Qwen2Config, Qwen2ForCausalLM
 
     found = registry.find(MODEL)
-    weights, shapes = opened(found), weight_shapes(qwen2_config(found))
+    weights, shapes = opened(found), weight_shapes(llama_config(found))
     keys = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
     more = ("num_key_value_heads", "rms_norm_eps", "max_position_embeddings")
     rope = {"rope_theta": found.config["rope_theta"], "rope_type": "default"}

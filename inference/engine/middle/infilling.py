@@ -21,7 +21,7 @@ from inference.engine.errors import RequestError
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.middle import question
 from inference.engine.middle.decode import Beam, Beams, Decoder, End, Lookup
-from inference.engine.middle.prompt import REACHES, PromptBuilder, Reach
+from inference.engine.middle.prompt import SHORTEST, PromptBuilder, Reach
 from inference.engine.work import Work
 from inference.messages import MAX_CANDIDATES, Candidate, Done, Draft, Hole, InfillRequest, Outcome
 from inference.models.family import MiddleContext, MiddleFamily, common_start
@@ -252,12 +252,12 @@ class MiddleInfilling(Work[MiddleEvent]):
         Returns the text as far as it is given, the tokens of the hole's current text if it is reworked, and what was
         written there before.
         """
-        for reach in dict.fromkeys((self._reach(number), REACHES[-1])):
+        for reach in dict.fromkeys((self._reach(number), SHORTEST)):
             beam, text = self._begin(number, reach)
             ids = [*beam.prompt.ids, *beam.ids]
             before = self._family.written_behind(beam.prompt.ids)
             context = stack.enter_context(closing(self._family.open(ids)))
-            share, short = (None, len(ids)) if reach is REACHES[-1] else (_SHARE, self._prompts.short_tokens)
+            share, short = (None, len(ids)) if reach is SHORTEST else (_SHARE, self._prompts.short_tokens)
             if (yield from self._encode(context, ids, share=share, short_tokens=short)):
                 break
             stack.pop_all().close()
@@ -266,7 +266,7 @@ class MiddleInfilling(Work[MiddleEvent]):
     def _reach(self, number: int) -> Reach:
         """The most that can be read in time, as far as the model's speed is known; else what is read the soonest."""
         unread: dict[Reach, int] = {}
-        for reach in REACHES:
+        for reach in self._prompts.reaches:
             begun = self._begin(number, reach)[0]
             ids = [*begun.prompt.ids, *begun.ids]
             if self._request.quick and not unread and not self._can_read(len(ids)):

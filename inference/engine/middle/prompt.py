@@ -39,10 +39,13 @@ class Reach:
     suffix: float = 1.0
 
 
-REACHES = (Reach(), Reach(suffix=1 / 4), Reach(suffix=1 / 16), Reach(1 / 8, 1 / 8))
+SHORTEST = Reach(1 / 8, 1 / 8)
+_REACHES = (Reach(), Reach(suffix=1 / 4), Reach(suffix=1 / 16), SHORTEST)
 """The most first. Where the deadline leaves no time to read it all, text behind the hole goes before text in front of
 it: the latter comes first in the prompt and is often known, the former is read again at each new place.
 """
+_SUFFIX_FIRST_REACHES = (Reach(), Reach(1 / 2, 1 / 2), Reach(1 / 4, 1 / 4), SHORTEST)
+"""Where the suffix comes first, nothing is known at a new place."""
 
 
 @dataclass(frozen=True)
@@ -134,9 +137,10 @@ class PromptBuilder:
         self._request = request
         self.chats = bool(request.instruction) and family.chat_prompt("") is not None
         """Whether to ask in a chat turn: there is an instruction, and the model has learnt to chat."""
+        self.reaches = _SUFFIX_FIRST_REACHES if family.suffix_first else _REACHES
         self._files = _fitting(request.context, context_tokens(model, family))
 
-    def of(self, parts: TextAndHoles, fills: Sequence[str], number: int, reach: Reach = REACHES[0]) -> HolePrompt:
+    def of(self, parts: TextAndHoles, fills: Sequence[str], number: int, reach: Reach = _REACHES[0]) -> HolePrompt:
         """Hole `number` between the `fills` of all others. Raises RequestError if no prompt is short enough."""
         hole = parts.holes[number]
         before = "".join(text + fill for text, fill in zip(parts.texts[:number], fills, strict=False))
@@ -155,11 +159,15 @@ class PromptBuilder:
     def short_tokens(self) -> int:
         """About how many tokens the shortest prompt has."""
         properties = self._model.properties
-        least = REACHES[-1]
-        return int(properties.max_prefix_tokens * least.prefix + properties.suffix_tokens * least.suffix)
+        return int(properties.max_prefix_tokens * SHORTEST.prefix + properties.suffix_tokens * SHORTEST.suffix)
 
     def ahead(self, parts: TextAndHoles, number: int) -> list[int]:
-        """The prompt of a hole further on with the same start: holes elsewhere will begin with most of its tokens."""
+        """The prompt of a hole further on with the same start: holes elsewhere will begin with most of its tokens.
+
+        Where the suffix comes first, those a little further on do, in front of the same suffix.
+        """
+        if self._family.suffix_first:
+            return list(self.of(parts, [""] * len(parts.holes), number).ids)
         before = "".join(parts.texts[: number + 1])
         after = "".join(parts.texts[number + 1 :])
         most = self._model.properties.max_prefix_tokens * CHARACTERS_PER_TOKEN

@@ -73,7 +73,7 @@ class EditRewriting(Work[_Event]):
         known = {mark: id_ for mark in prompt.controls if (id_ := vocabulary.id_of(mark)) is not None}
         parts = re.split("|".join(map(re.escape, known)), prompt.text) if known else [prompt.text]
         marks = [known[mark] for mark in re.findall("|".join(map(re.escape, known)), prompt.text)] if known else []
-        ids = vocabulary.encode(parts[0])
+        ids = [*cast("MiddleFamily", self._model.family).begin_ids, *vocabulary.encode(parts[0])]
         for mark, part in zip(marks, parts[1:], strict=True):
             ids += [mark, *vocabulary.encode(part)]
         return ids

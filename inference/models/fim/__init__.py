@@ -9,7 +9,7 @@ from typing import Any
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import Family, ModelError, OnProgress
 from inference.models.properties import Properties
-from inference.models.qwen2 import check_weights, qwen2_config, weight_shapes
+from inference.models.llama import check_weights, llama_config, weight_shapes
 
 MAX_PREFIX_TOKENS, SUFFIX_TOKENS = 1024, 256
 """Every token of both is read before the first one is written, on a laptop some 250 a second. The prefix stays known
@@ -26,12 +26,12 @@ def default_properties(_place: Path, _config: dict[str, Any]) -> Properties:
 
 def check(found: Checkpoint) -> None:
     """Raises ModelError if config or headers of the weights make no sense, or do not fit. Reads no weights."""
-    if (context := qwen2_config(found).max_position_embeddings) < _LEAST_CONTEXT:
+    if (context := llama_config(found).max_position_embeddings) < _LEAST_CONTEXT:
         raise ModelError(
             f"{found.name}: its context of {context} tokens is too short to fill holes, which takes {_LEAST_CONTEXT}; "
             "give another model"
         )
-    check_weights(found, weight_shapes(qwen2_config(found)), found.shapes())
+    check_weights(found, weight_shapes(llama_config(found)), found.shapes())
 
 
 def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:

@@ -55,11 +55,14 @@ class FillInMiddle:
             )
         self._tokens = tokens
         self._special = special
-        stated = (found.config.get("eos_token_id"), found.properties.eos_token_id)
+        ends = found.config.get("eos_token_id")
+        stated = (*(ends if isinstance(ends, list) else [ends]), found.properties.eos_token_id)
         self.end_ids = frozenset(special[name] for name in tokens.controls if name in special) | {
             id_ for id_ in stated if isinstance(id_, int)
         }
         self._chats = _TURN in special and special.get(_END_OF_TURN) in stated
+        self.begin_ids = tuple(token_files.begin_ids(found, tokenizer))
+        self.suffix_first = tokens.is_suffix_first
         self._encoded: dict[str, list[int]] = {}
         self._ahead: list[int] = []
         self.token_ms = self.prompt_token_ms = 0.0
@@ -111,7 +114,7 @@ class FillInMiddle:
         return self.known_tokens(ids) < len(ids) - 1
 
     def middle_prompt(self, prefix: str, suffix: str, *, path: str = "", files: Sequence[Snippet] = ()) -> list[int]:
-        return self._ids(self._tokens.parts(prefix, suffix, path, files))
+        return [*self.begin_ids, *self._ids(self._tokens.parts(prefix, suffix, path, files))]
 
     def chat_prompt(self, message: str, answer: str = "") -> list[int] | None:
         """See `MiddleFamily`. Models trained to chat end their answers with the end of a turn.
@@ -131,7 +134,7 @@ class FillInMiddle:
     def _ids(self, parts: Iterable[tuple[bool, str]]) -> list[int]:
         found: list[int] = []
         for is_control, text in parts:
-            found += [self._special[text]] * bool(text) if is_control else self._text_ids(text)
+            found += [self._special[text]] if is_control else self._text_ids(text)
         return found
 
     def _text_ids(self, text: str) -> list[int]:

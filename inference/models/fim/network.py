@@ -1,4 +1,4 @@
-"""Qwen2's layers, causal, over growing keys and values: written for passes of few rows on a CPU.
+"""Llama's layers, causal, over growing keys and values: written for passes of few rows on a CPU.
 
 Queries, keys and values are one product, and so are the two sides of the MLP; positions rotate pairs of neighbours, for
 which the rows of these weights are ordered (`paired`); heads that share keys are rows of one head. Sums are float32.
@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from inference.models.fim.matrices import Dynamic, Matrix, Packed, Plain
 from inference.models.fim.rows import PrefixRows
-from inference.models.qwen2 import Qwen2Config
+from inference.models.llama import LlamaConfig
 from inference.models.shards import StoredRows
 
 Embedding = Plain | Packed | StoredRows
@@ -29,7 +29,8 @@ class FastLayer:
 
     norm: Tensor  # (d,)
     queries_keys_values: Matrix  # ((H + 2 G) * D, d)
-    bias: Tensor  # ((H + 2 G) * D,)
+    bias: Tensor | None  # ((H + 2 G) * D,)
+    head_norms: tuple[Tensor, Tensor] | None  # (D,) of queries and of keys
     out: Matrix  # (d, H * D)
     mlp_norm: Tensor  # (d,)
     gate_up: Matrix
@@ -40,8 +41,15 @@ class Network:
     """The stack of layers between the embedding and the logits."""
 
     def __init__(
-        self, config: Qwen2Config, layers: Sequence[FastLayer], embedding: Embedding, norm: Tensor, head: Matrix
+        self,
+        config: LlamaConfig,
+        layers: Sequence[FastLayer],
+        embedding: Embedding,
+        norm: Tensor,
+        head: Matrix,
+        frequencies: Tensor,
     ) -> None:
+        """`frequencies` (D / 2,): the angle between neighbouring positions of each pair."""
         self.config = config
         self.layers = layers
         self.embedding = embedding
@@ -49,12 +57,13 @@ class Network:
         self.head = head
         self.device = norm.device
         self._is_exact = isinstance(head, Plain) and head.weight.dtype == torch.float32
+        self._frequencies = frequencies
         self._turns = torch.empty(0, config.head_size // 2, dtype=torch.complex64, device=self.device)
 
     def empty_rows(self, capacity: int, count: int = 1) -> PrefixRows:
         """Room for this many tokens of `count` sequences; on a CPU in 16 bits, as in llama.cpp, unless exact."""
         config = self.config
-        shape = (config.num_hidden_layers, 2, count, config.num_key_value_heads, capacity, config.head_size)
+        shape = (config.num_hidden_layers, 2, count, config.key_heads, capacity, config.head_size)
         on_cpu = torch.float32 if self._is_exact else torch.float16
         return PrefixRows(torch.empty(shape, device=self.device, dtype=on_cpu if self.on_cpu else torch.bfloat16))
 
@@ -95,9 +104,13 @@ class Network:
     ) -> tuple[Tensor, Tensor, Tensor]:
         """(B * n, d) -> queries (B, n, H, D), and keys and values (B, G, T, D) including those of these rows."""
         heads = self.config.num_attention_heads
-        keys = self.config.num_key_value_heads
-        made = layer.queries_keys_values(normed, layer.bias).view(*size, heads + 2 * keys, -1)
-        pairs = torch.view_as_complex(made[:, :, : heads + keys].view(*size, heads + keys, -1, 2))
+        keys = self.config.key_heads
+        made = layer.queries_keys_values(normed, layer.bias).float().view(*size, heads + 2 * keys, -1)
+        both = made[:, :, : heads + keys]
+        if layer.head_norms is not None:
+            each = zip(both.split([heads, keys], 2), layer.head_norms, strict=True)
+            both = torch.cat([functional.rms_norm(part, norm.shape, norm, self.config.rms_norm_eps) for part, norm in each], 2)
+        pairs = torch.view_as_complex(both.view(*size, heads + keys, -1, 2))
         turned = torch.view_as_real(pairs * turns).flatten(-2)  # (B, n, H + G, D)
         return turned[:, :, :heads], *rows.append(number, turned[:, :, heads:], made[:, :, heads + keys :])
 
@@ -105,7 +118,7 @@ class Network:
         self, queries: Tensor, seen: tuple[Tensor, Tensor], mask: Tensor | None, size: tuple[int, int]
     ) -> Tensor:
         """Queries (B, n, H, D) -> (B * n, H * D)."""
-        (count, width), keys, head_size = size, self.config.num_key_value_heads, self.config.head_size
+        (count, width), keys, head_size = size, self.config.key_heads, self.config.head_size
         sharing = self.config.num_attention_heads // keys
         stacked = queries.view(count, width, keys, sharing, head_size).permute(0, 2, 3, 1, 4)
         stacked = stacked.reshape(count, keys, sharing * width, head_size).to(self._attention_dtype)
@@ -120,16 +133,14 @@ class Network:
         if width == 1:
             return None
         hidden = torch.full((width, width), -torch.inf, device=self.device, dtype=self._attention_dtype).triu(1)
-        sharing = self.config.num_attention_heads // self.config.num_key_value_heads
+        sharing = self.config.num_attention_heads // self.config.key_heads
         return torch.cat([hidden.new_zeros(width, start), hidden], 1).repeat(sharing, 1)
 
     def _turns_of(self, start: int, end: int) -> Tensor:
         """(n, 1, D / 2) complex: the factors for the pairs of queries and keys at these positions."""
         if end > len(self._turns):
-            size = self.config.head_size
             most = 1 << max(8, (end - 1).bit_length())
-            powers = torch.arange(0, size, 2, device=self.device, dtype=torch.float32) / size
-            angles = torch.arange(most, device=self.device, dtype=torch.float32)[:, None] / self.config.theta**powers
+            angles = torch.arange(most, device=self.device, dtype=torch.float32)[:, None] * self._frequencies
             self._turns = torch.polar(torch.ones_like(angles), angles)
         return self._turns[start:end, None]
 

@@ -12,7 +12,7 @@ from inference.models.family import ModelError, OnProgress
 from inference.models.fim import formats, matrices
 from inference.models.fim.matrices import Dynamic, Matrix, Packed, Plain, WeightOnly, packed_rows
 from inference.models.fim.network import Embedding, FastLayer, Network, paired
-from inference.models.qwen2 import qwen2_config, weight_shapes
+from inference.models.llama import ROPE_FACTORS, llama_config, weight_shapes
 from inference.models.shards import GgufWeights, opened
 
 _EMBEDDING = "model.embed_tokens.weight"
@@ -37,11 +37,13 @@ class WeightReader:
 
     def __init__(self, found: Checkpoint, device: torch.device, precision: Precision, *, dynamic: bool) -> None:
         """`dynamic`: whether 8 bits are multiplied by `Dynamic`. Raises ModelError."""
-        self._config = qwen2_config(found)
+        self._config = llama_config(found)
         self._weights = opened(found)
         self._shapes = weight_shapes(self._config)
         self._device = device
         self._precision = precision
+        self._is_paired = found.gguf is not None and found.model_type == "llama"
+        """Whether the file has the rows of queries and keys in the order that `paired` makes."""
         self._is_packed = precision.name == EIGHT_BIT
         is_unpacked = self._is_packed and not dynamic
         self._unpacking = matrices.Unpacking(precision.dtype, formats.speed().few) if is_unpacked else None
@@ -57,7 +59,11 @@ class WeightReader:
         head = self._stored(_HEAD if _HEAD in self._weights.shapes else _EMBEDDING)
         embedding = self._embedding(head)
         norm = self._tensor("model.norm.weight")
-        return Network(self._config, layers, embedding, norm, self._multiplied(head, fine=True))
+        frequencies = torch.tensor(self._config.frequencies, device=self._device)
+        if ROPE_FACTORS in self._weights.shapes:
+            frequencies /= self._tensor(ROPE_FACTORS)
+        self._require_finite(ROPE_FACTORS, frequencies)
+        return Network(self._config, layers, embedding, norm, self._multiplied(head, fine=True), frequencies)
 
     def _embedding(self, head: Plain | Packed) -> Embedding:
         """`Dynamic` hides the rows of the head, so those of a GGUF file stay there. Others take memory twice."""
@@ -71,16 +77,21 @@ class WeightReader:
             return self._tensor(prefix + name)
 
         def fused(kind: str) -> Tensor:
-            turned = [paired(read(f"self_attn.{one}_proj.{kind}"), self._config.head_size) for one in "qk"]
+            turned = [ordered(read(f"self_attn.{one}_proj.{kind}")) for one in "qk"]
             return torch.cat([*turned, read(f"self_attn.v_proj.{kind}")])
 
+        def ordered(weight: Tensor) -> Tensor:
+            return weight if self._is_paired else paired(weight, self._config.head_size)
+
         heads = fused("weight")
+        norms = [ordered(read(f"self_attn.{one}_norm.weight")) for one in "qk" if self._config.has_head_norms]
         return FastLayer(
             norm=read("input_layernorm.weight"),
             queries_keys_values=self._multiplied(
                 self._made((heads.shape[0], heads.shape[1]), iter([(0, heads)]), prefix + "self_attn"), fine=True
             ),
-            bias=fused("bias"),
+            bias=fused("bias") if self._config.has_bias else None,
+            head_norms=(norms[0], norms[1]) if norms else None,
             out=self._multiplied(self._stored(prefix + "self_attn.o_proj.weight")),
             mlp_norm=read("post_attention_layernorm.weight"),
             gate_up=self._multiplied(self._stored(prefix + "mlp.gate_proj.weight", prefix + "mlp.up_proj.weight")),

@@ -3,6 +3,7 @@
 import struct
 from dataclasses import dataclass
 from io import FileIO
+from math import isfinite
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -102,6 +103,18 @@ class GgufFile:
         if format_ in "fd?":
             raise ModelError(f"{self.path}: {key} is no list of whole numbers; {AGAIN}")
         return struct.unpack(f"<{found.count}{format_}", self.bytes_at(found.begin, found.end))
+
+    def floats(self, key: str) -> tuple[float, ...]:
+        """An array of finite numbers; empty if there is none. Raises ModelError."""
+        if key not in self.arrays:
+            return ()
+        found = self.arrays[key]
+        if (format_ := SCALARS.get(found.type_, "?")) not in "fd":
+            raise ModelError(f"{self.path}: {key} is no list of numbers; {AGAIN}")
+        values = struct.unpack(f"<{found.count}{format_}", self.bytes_at(found.begin, found.end))
+        if not all(map(isfinite, values)):
+            raise ModelError(f"{self.path}: {key} holds NaN or infinity; {AGAIN}")
+        return values
 
     def bytes_at(self, begin: int, end: int) -> bytes:
         """These bytes of the file. Raises ModelError if they no longer exist."""

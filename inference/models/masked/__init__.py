@@ -10,7 +10,7 @@ from inference.models.checkpoint import Checkpoint
 from inference.models.family import Family, ModelError, OnProgress
 from inference.models.masked import token_files
 from inference.models.properties import NoiseKind, Properties, SamplerSettings
-from inference.models.qwen2 import check_weights, qwen2_config, weight_shapes
+from inference.models.llama import check_weights, llama_config, weight_shapes
 
 IN_PLACE = ("A2DQwen2LMHeadModel",)
 """Architectures whose row i predicts position i, and not i + 1 like the left-to-right models they were made from."""
@@ -55,7 +55,7 @@ def _sampler(*, in_place: bool, resizes: bool) -> SamplerSettings:
 
 def check(found: Checkpoint) -> None:
     """Raises ModelError if config.json and the headers of the weights do not fit each other."""
-    config = qwen2_config(found)
+    config = llama_config(found)
     if found.properties.corruption != NoiseKind.MASK:
         raise ModelError(f"{found.folder / 'infill.json'}: corruption: a masked-diffusion checkpoint needs 'mask'")
     check_weights(found, weight_shapes(config), found.shapes())

@@ -90,7 +90,7 @@ def sources(known: Sequence[int], wanted: Sequence[int], *, neighbours: int = _N
 def empty_rows(network: Qwen2, batch: int, count: int) -> KeptRows:
     """Rows that must all be computed."""
     config = network.config
-    shape = (batch, config.num_key_value_heads, count, config.head_size)
+    shape = (batch, config.key_heads, count, config.head_size)
     layers = range(config.num_hidden_layers)
     made = [torch.zeros(shape, dtype=network.dtype, device=network.device) for _ in (*layers, *layers)]
     return KeptRows(made[: len(layers)], made[len(layers) :])

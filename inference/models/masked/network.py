@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from inference.models.qwen2 import Qwen2Config
+from inference.models.llama import LlamaConfig
 
 _MANY_ROWS = 64
 """From so many rows on, the time of a pass grows with them."""
@@ -26,11 +26,11 @@ class KeyValues(Protocol):
 
 
 class _Attention(nn.Module):
-    def __init__(self, config: Qwen2Config) -> None:
+    def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
         self.head_size = config.head_size
         width = config.num_attention_heads * self.head_size
-        keys = config.num_key_value_heads * self.head_size
+        keys = config.key_heads * self.head_size
         self.q_proj = nn.Linear(config.hidden_size, width)
         self.k_proj = nn.Linear(config.hidden_size, keys)
         self.v_proj = nn.Linear(config.hidden_size, keys)
@@ -50,7 +50,7 @@ class _Attention(nn.Module):
 
 
 class _Mlp(nn.Module):
-    def __init__(self, config: Qwen2Config) -> None:
+    def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
         self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
         self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
@@ -63,7 +63,7 @@ class _Mlp(nn.Module):
 class QwenLayer(nn.Module):
     """One layer."""
 
-    def __init__(self, config: Qwen2Config) -> None:
+    def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
         self.input_layernorm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.self_attn = _Attention(config)
@@ -81,7 +81,7 @@ class QwenLayer(nn.Module):
 class Qwen2(nn.Module):
     """The stack of layers between the embedding and the logits."""
 
-    def __init__(self, config: Qwen2Config) -> None:
+    def __init__(self, config: LlamaConfig) -> None:
         super().__init__()
         self.config = config
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
@@ -124,9 +124,7 @@ class Qwen2(nn.Module):
 
     def turn(self, positions: Tensor) -> tuple[Tensor, Tensor]:
         """The cosines and sines (B or 1, 1, A, h) that rotate queries and keys."""
-        size = self.config.head_size
-        powers = torch.arange(0, size, 2, device=positions.device, dtype=torch.float32) / size
-        angles = positions.float().unsqueeze(-1) / self.config.theta**powers
+        angles = positions.float().unsqueeze(-1) * torch.tensor(self.config.frequencies, device=positions.device)
         angles = torch.cat([angles, angles], -1).unsqueeze(-3)
         return angles.cos().to(self.dtype), angles.sin().to(self.dtype)
 

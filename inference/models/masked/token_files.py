@@ -16,7 +16,7 @@ from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.checkpoint_files import read_json_if_any
 from inference.models.family import ModelError
-from inference.models.gguf.stated import qwen2_tokenizer
+from inference.models.gguf.tokenizer import byte_level, without_first_space
 
 _MASKS = ("<M>", "<|mask|>", "<mask>", "[MASK]")
 _EXPAND = "<|expand|>"
@@ -60,7 +60,19 @@ def tokenizer(found: Checkpoint) -> Tokenizer:
         made = found.checked(_from_words(found.folder), found.folder / "vocab.json")
     added = made.get_added_tokens_decoder().values()
     made.add_special_tokens([AddedToken(token.content, special=True, normalized=False) for token in added])
-    return made
+    return without_first_space(made) if "ByteFallback" in repr(made.decoder) else made
+
+
+def begin_ids(found: Checkpoint, tokenizer: Tokenizer) -> list[int]:
+    """The tokens that a prompt begins with. Raises ModelError if a file that states them cannot be read."""
+    stated = {} if found.gguf else read_json_if_any(found.folder / "tokenizer_config.json")
+    if stated.get("add_bos_token") is False:
+        return []
+    text = tokenizer.encode("a", add_special_tokens=False).ids
+    whole = tokenizer.encode("a").ids
+    begun = whole[: next((at for at in range(len(whole)) if whole[at : at + len(text)] == text), 0)]
+    begin = named_tokens(found.folder, found.config).bos if stated.get("add_bos_token") else None
+    return begun or ([] if begin is None else [begin])
 
 
 def _from_words(folder: Path) -> Tokenizer:
@@ -68,7 +80,7 @@ def _from_words(folder: Path) -> Tokenizer:
         vocabulary = checkpoint_files.read_json(folder / "vocab.json", checkpoint_files.TOKENIZER_LIMIT_BYTES)
         merges = checkpoint_files.read(folder / "merges.txt", checkpoint_files.TOKENIZER_LIMIT_BYTES).decode()
         pairs = [tuple(line.split(" ")) for line in merges.splitlines() if line and not line.startswith("#version")]
-        made = qwen2_tokenizer(vocabulary, pairs)
+        made = byte_level(vocabulary, pairs)
     except ModelError:
         raise
     except Exception as error:  # the library raises bare Exception for every problem of a file

@@ -12,7 +12,7 @@ from inference.models.checkpoint import Checkpoint
 from inference.models.devices import EIGHT_BIT, FOUR_BIT, Precision, quantiser
 from inference.models.family import ModelError, OnProgress
 from inference.models.masked.network import Qwen2
-from inference.models.qwen2 import qwen2_config, weight_shapes
+from inference.models.llama import llama_config, weight_shapes
 from inference.models.shards import opened
 
 _EMBEDDING = "model.embed_tokens.weight"
@@ -48,7 +48,7 @@ def weight_bytes(found: Checkpoint, precision: Precision) -> float:
 
 def read(found: Checkpoint, device: torch.device, precision: Precision, progress: OnProgress) -> Qwen2:
     """The network of a checkpoint, on its device. Raises ModelError if its weights contradict its description."""
-    config = qwen2_config(found)
+    config = llama_config(found)
     shards = opened(found)
     shapes = weight_shapes(config)
     with torch.device("meta"):

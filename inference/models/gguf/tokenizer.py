@@ -1,0 +1,122 @@
+"""The tokenizer in a GGUF file: byte-level BPE with the model's own way to split text, or SentencePiece's BPE."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+
+from inference.models import fim_tokens
+from inference.models.family import ModelError
+from inference.models.gguf.file import AGAIN, GgufFile
+
+_KEY = "tokenizer.ggml"
+_WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+"
+_BLANKS = r"\s*[\r\n]+|\s+(?!\S)|\s+"
+_GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+_QWEN2 = (rf"{_WORDS}|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_BLANKS}",)
+_LLAMA3 = (rf"{_WORDS}|\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{_BLANKS}",)
+_STARCODER = (r"\p{N}", _GPT2)
+_SPLITS = {
+    "qwen2": _QWEN2,
+    "llama-bpe": _LLAMA3,
+    "llama3": _LLAMA3,
+    "llama-v3": _LLAMA3,
+    "seed-coder": (rf"{_WORDS}|\p{{N}}| ?[^\s\p{{L}}\p{{N}}\r\n]+|{_BLANKS}",),
+    "deepseek-coder": ("[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[一-龥ࠀ-一가-퟿]+", r"\p{N}"),
+    "gpt-2": (_GPT2,),
+    "smollm": _STARCODER,
+    "starcoder": _STARCODER,
+    "refact": _STARCODER,
+}
+"""Where text is cut before its parts become tokens, one pattern after the other, by llama.cpp's name for it."""
+_BEGIN_BY_THEMSELVES = (*(name for name, split in _SPLITS.items() if split is _LLAMA3), "llama")
+"""Prompts of these begin with a token for that, unless the file says otherwise."""
+_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 2, 3, 4
+_SPACE = "\u2581"
+_BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
+
+
+def tokenizer_in(file: GgufFile) -> Tokenizer:
+    """The tokenizer of a file. Its control tokens are special, as are all that fill the middle. Raises ModelError."""
+    kind, split = (str(file.metadata.get(f"{_KEY}.{key}", ""))[:40] for key in ("model", "pre"))
+    if kind != "llama" and (kind != "gpt2" or split not in _SPLITS):
+        known = ", ".join(map(repr, _SPLITS))
+        raise ModelError(
+            f"{file.path}: its tokenizer ({kind!r}, {split!r}) is not known; 'llama' is, and 'gpt2' with {known}"
+        )
+    tokens = file.strings(f"{_KEY}.tokens")
+    types = file.numbers(f"{_KEY}.token_type")
+    vocabulary = {token: number for number, token in enumerate(tokens)}
+    if not tokens or len(vocabulary) < len(tokens) or len(types) != len(tokens):
+        raise ModelError(f"{file.path}: its vocabulary is empty, has a token twice or lacks types; {AGAIN}")
+    family = fim_tokens.of_vocabulary(vocabulary)
+    special = {token for token, type_ in zip(tokens, types, strict=True) if type_ == _CONTROL}
+    special |= vocabulary.keys() & (family.controls if family else ())  # which some files call text
+    own = {token for token, type_ in zip(tokens, types, strict=True) if type_ == _USER_DEFINED} - special
+    try:
+        made = _sentencepiece(file, vocabulary, types, special) if kind == "llama" else _bpe(file, vocabulary, split)
+        _begin(made, file, tokens, by_itself=(split if kind == "gpt2" else kind) in _BEGIN_BY_THEMSELVES)
+    except ModelError:
+        raise
+    except Exception as error:  # the library raises bare Exception for every problem
+        raise ModelError(f"{file.path}: its tokens and merges make no tokenizer: {error}; {AGAIN}") from error
+    for names, is_special in ((special, True), (own, False)):
+        added = [AddedToken(token, special=is_special, normalized=False) for token in sorted(names, key=vocabulary.get)]
+        made.add_special_tokens(added) if is_special else made.add_tokens(added)
+    return made
+
+
+def byte_level(vocabulary: Mapping[str, int], merges: Sequence[tuple[str, ...]], split: str = "qwen2") -> Tokenizer:
+    """Byte-level BPE, without a normaliser, so that no byte changes. Raises Exception if they do not fit."""
+    patterns = _SPLITS[split]
+    whole_words = patterns is _LLAMA3
+    made = Tokenizer(models.BPE(vocab=vocabulary, merges=merges, ignore_merges=whole_words))  # type: ignore[arg-type]
+    parts: list[pre_tokenizers.PreTokenizer] = [pre_tokenizers.Split(Regex(one), "isolated") for one in patterns]
+    made.pre_tokenizer = pre_tokenizers.Sequence([*parts, pre_tokenizers.ByteLevel(False, use_regex=False)])
+    made.decoder = decoders.ByteLevel()
+    return made
+
+
+def without_first_space(made: Tokenizer) -> Tokenizer:
+    """SentencePiece's puts a space in front of each text and takes it out again; now text stays as it is."""
+    made.normalizer = normalizers.Replace(" ", _SPACE)
+    made.pre_tokenizer = None  # type: ignore[assignment]
+    made.decoder = decoders.Sequence([decoders.Replace(_SPACE, " "), decoders.ByteFallback(), decoders.Fuse()])
+    return made
+
+
+def _bpe(file: GgufFile, vocabulary: Mapping[str, int], split: str) -> Tokenizer:
+    merges = [tuple(line.split(" ")) for line in file.strings(f"{_KEY}.merges")]
+    if any(len(pair) != 2 for pair in merges):
+        raise ModelError(f"{file.path}: its merges are no pairs of tokens; {AGAIN}")
+    return byte_level(vocabulary, merges, split)
+
+
+def _sentencepiece(
+    file: GgufFile, vocabulary: Mapping[str, int], types: Sequence[int], special: Collection[str]
+) -> Tokenizer:
+    """BPE with byte fallback, whose pieces have scores in place of merges."""
+    scores = file.floats(f"{_KEY}.scores")
+    if len(scores) != len(vocabulary) or not vocabulary.keys() >= {*_BYTES}:
+        raise ModelError(f"{file.path}: its vocabulary lacks scores, or tokens for single bytes; {AGAIN}")
+    pieces = [token for token, number in vocabulary.items() if types[number] == _NORMAL and token not in special]
+    text = {token: scores[vocabulary[token]] for token in pieces}
+    found = sorted(_pairs(text), key=lambda pair: (-text["".join(pair)], vocabulary[pair[0]], vocabulary[pair[1]]))
+    unknown = next((token for token, number in vocabulary.items() if types[number] == _UNKNOWN), None)
+    made = models.BPE(vocab=vocabulary, merges=found, unk_token=unknown, fuse_unk=True, byte_fallback=True)  # type: ignore[arg-type]
+    return without_first_space(Tokenizer(made))
+
+
+def _pairs(text: Mapping[str, float]) -> Iterator[tuple[str, str]]:
+    """Every pair of pieces that is a piece itself."""
+    for token in text:
+        cuts = ((token[:at], token[at:]) for at in range(1, len(token)))
+        yield from (pair for pair in cuts if pair[0] in text and pair[1] in text)
+
+
+def _begin(made: Tokenizer, file: GgufFile, tokens: Sequence[str], *, by_itself: bool) -> None:
+    """A prompt's first token, where it has one: encoding "with special tokens" adds it."""
+    made.post_processor = processors.ByteLevel(trim_offsets=False)
+    number = file.metadata.get(f"{_KEY}.bos_token_id")
+    if isinstance(number, int) and 0 <= number < len(tokens) and file.metadata.get(f"{_KEY}.add_bos_token", by_itself):
+        name = tokens[number]
+        made.post_processor = processors.TemplateProcessing(single=[name, "$A"], special_tokens=[(name, number)])

@@ -1,0 +1,204 @@
+"""Checks the config.json of a Llama-shaped model and the headers of its weights, before reading any weight.
+
+Llama, Qwen2 and Qwen3 have the same layers under the same names: Qwen2 adds a bias to queries, keys and values, and
+Qwen3 a norm to queries and keys.
+"""
+
+import math
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from inference.models import checkpoint_files
+from inference.models.checkpoint import Checkpoint
+from inference.models.checkpoint_files import Heads, Layers, Vocabulary
+from inference.models.family import ModelError
+from inference.models.properties import NotNegative
+
+Size = Annotated[int, Meta(ge=2, le=1 << 20)]
+Theta = Annotated[float, Meta(ge=1.0, le=1e12)]
+"""Several times any published model's."""
+_Factor = Annotated[float, Meta(gt=0, le=1e6)]
+
+ROPE_FACTORS = "rope_freqs.weight"
+"""What a GGUF file divides the frequencies by: Llama 3's scaling, computed when the file was made."""
+_UNBIASED = ("llama", "qwen3")
+_NORMED = ("qwen3",)
+
+
+class _Rope(msgspec.Struct):
+    """How positions are stretched. `type` is the older name of `rope_type`."""
+
+    rope_theta: Theta | None = None
+    rope_type: str | None = None
+    type: str | None = None
+    factor: _Factor = 1.0
+    low_freq_factor: _Factor = 1.0
+    high_freq_factor: _Factor = 4.0
+    original_max_position_embeddings: Annotated[int, Meta(ge=1, le=1 << 24)] = 8192
+    partial_rotary_factor: float = 1.0
+
+    @property
+    def kind(self) -> str:
+        return self.rope_type or self.type or "default"
+
+
+class LlamaConfig(msgspec.Struct, frozen=True):
+    """The part of config.json that describes the network."""
+
+    vocab_size: Vocabulary
+    hidden_size: Size
+    intermediate_size: Size
+    num_hidden_layers: Layers
+    num_attention_heads: Heads
+    num_key_value_heads: Heads | None = None
+    model_type: str = "qwen2"
+    rms_norm_eps: NotNegative = 1e-6
+    tie_word_embeddings: bool = False
+    hidden_act: str = "silu"
+    use_sliding_window: bool = False
+    attention_bias: bool = False
+    mlp_bias: bool = False
+    head_dim: Heads | None = None
+    rope_theta: Theta | None = None
+    partial_rotary_factor: float = 1.0
+    rope_parameters: _Rope | None = None
+    rope_scaling: _Rope | None = None
+    max_position_embeddings: Annotated[int, Meta(ge=1, le=1 << 24)] = 4096
+
+    @property
+    def head_size(self) -> int:
+        """h, of queries, keys and values alike."""
+        return self.head_dim or self.hidden_size // self.num_attention_heads
+
+    @property
+    def key_heads(self) -> int:
+        """How many heads have keys and values of their own."""
+        return self.num_key_value_heads or self.num_attention_heads
+
+    @property
+    def has_bias(self) -> bool:
+        """Whether queries, keys and values have one."""
+        return self.model_type not in _UNBIASED
+
+    @property
+    def has_head_norms(self) -> bool:
+        """Whether each head's queries and keys are normalised."""
+        return self.model_type in _NORMED
+
+    @property
+    def rope(self) -> _Rope:
+        """How positions are stretched, wherever the file says so."""
+        stated = (self.rope_scaling, self.rope_parameters)
+        return next((each for each in stated if each and each.kind != "default"), _Rope())
+
+    @property
+    def frequencies(self) -> list[float]:
+        """The angle between neighbouring positions of each pair of a head's numbers, (h / 2,)."""
+        stated = self.rope_parameters.rope_theta if self.rope_parameters else None
+        theta = stated or self.rope_theta or 10_000.0
+        size, rope = self.head_size, self.rope
+        plain = [theta ** (-pair / size) for pair in range(0, size, 2)]
+        if rope.kind == "linear":
+            return [each / rope.factor for each in plain]
+        return [_stretched(each, rope) for each in plain] if rope.kind == "llama3" else plain
+
+
+def _stretched(frequency: float, rope: _Rope) -> float:
+    """Llama 3's: slow turns are slowed down by the factor, fast ones stay, and those between change smoothly."""
+    turns = rope.original_max_position_embeddings * frequency / (2 * math.pi)
+    share = (turns - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor)
+    share = min(1.0, max(0.0, share))
+    return share * frequency + (1 - share) * frequency / rope.factor
+
+
+def llama_config(checkpoint: Checkpoint) -> LlamaConfig:
+    """The network that a checkpoint describes. Raises ModelError if it makes no sense or is of another shape."""
+    file = checkpoint.source
+    found = checkpoint_files.converted(file, checkpoint.config, LlamaConfig)
+    if found.num_attention_heads % found.key_heads:
+        raise ModelError(
+            f"{file}: num_key_value_heads: {found.key_heads} does not divide num_attention_heads, "
+            f"{found.num_attention_heads}"
+        )
+    if found.head_dim is None and found.hidden_size % found.num_attention_heads:
+        raise ModelError(f"{file}: hidden_size: {found.num_attention_heads} heads do not divide {found.hidden_size}")
+    if found.head_size % 2:
+        raise ModelError(f"{file}: head_dim: {found.head_size} is odd; positions are turned into pairs of numbers")
+    if found.hidden_act != "silu":
+        raise ModelError(f"{file}: hidden_act: {found.hidden_act[:40]!r} is not supported, only 'silu' is")
+    if found.use_sliding_window:
+        raise ModelError(
+            f"{file}: use_sliding_window: windows are not supported; every row must see every row before it"
+        )
+    if (found.attention_bias and not found.has_bias) or found.mlp_bias:
+        raise ModelError(f"{file}: attention_bias, mlp_bias: a '{found.model_type}' with biases is not supported")
+    _check_rope(checkpoint, found)
+    return found
+
+
+def _check_rope(checkpoint: Checkpoint, found: LlamaConfig) -> None:
+    """Raises ModelError."""
+    file = checkpoint.source
+    rope = found.rope
+    if rope.kind not in ("default", "linear", "llama3"):
+        raise ModelError(
+            f"{file}: rope_scaling: {rope.kind[:40]!r} is not supported, only plain, 'linear' and 'llama3' positions are"
+        )
+    if rope.kind == "llama3" and rope.low_freq_factor >= rope.high_freq_factor:
+        raise ModelError(f"{file}: rope_scaling: low_freq_factor must be less than high_freq_factor")
+    shares = [each.partial_rotary_factor for each in (found.rope_scaling, found.rope_parameters) if each]
+    turned = checkpoint.config.get("rotary_size", found.head_size)  # which a GGUF file states
+    if turned != found.head_size or any(share != 1.0 for share in (found.partial_rotary_factor, *shares)):
+        raise ModelError(f"{file}: positions turn only a part of each head, which is not supported")
+
+
+def weight_shapes(config: LlamaConfig) -> dict[str, tuple[int, ...]]:
+    """The shape of each weight by its name in the files.
+
+    `lm_head.weight` may be missing if it is tied, and `ROPE_FACTORS` always.
+    """
+    wide = config.hidden_size
+    inner = config.intermediate_size
+    queries = config.num_attention_heads * config.head_size
+    keys = config.key_heads * config.head_size
+    layer: dict[str, tuple[int, ...]] = {
+        "input_layernorm.weight": (wide,),
+        "post_attention_layernorm.weight": (wide,),
+        "mlp.gate_proj.weight": (inner, wide),
+        "mlp.up_proj.weight": (inner, wide),
+        "mlp.down_proj.weight": (wide, inner),
+        "self_attn.o_proj.weight": (wide, queries),
+    }
+    for name, rows in (("q", queries), ("k", keys), ("v", keys)):
+        layer[f"self_attn.{name}_proj.weight"] = rows, wide
+        if config.has_bias:
+            layer[f"self_attn.{name}_proj.bias"] = (rows,)
+        if config.has_head_norms and name != "v":
+            layer[f"self_attn.{name}_norm.weight"] = (config.head_size,)
+    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (config.vocab_size, wide)}
+    for number in range(config.num_hidden_layers):
+        shapes |= {f"model.layers.{number}.{name}": shape for name, shape in layer.items()}
+    shapes |= {"model.norm.weight": (wide,), "lm_head.weight": (config.vocab_size, wide)}
+    return shapes | {ROPE_FACTORS: (config.head_size // 2,)}
+
+
+def check_weights(found: Checkpoint, wanted: dict[str, tuple[int, ...]], stored: dict[str, tuple[int, ...]]) -> None:
+    """Raises ModelError unless the files hold the weights that their description needs."""
+    tied = bool(found.config.get("tie_word_embeddings"))
+    for name, shape in wanted.items():
+        if name not in stored:
+            if (tied and name == "lm_head.weight") or name == ROPE_FACTORS:
+                continue
+            raise ModelError(f"{found.name}: the weight {name} is missing; download the checkpoint again")
+        if stored[name] != shape:
+            raise ModelError(
+                f"{found.source} describes {name} as {list(shape)}, but it is {list(stored[name])}; "
+                "download the checkpoint again"
+            )
+    if unknown := [name for name in stored if name not in wanted and not name.endswith("rotary_emb.inv_freq")]:
+        raise ModelError(
+            f"{found.name}: {len(unknown)} of its weights (such as {min(unknown)[:100]}) are no part of a "
+            f"'{found.model_type}' model of this shape; {found.source.name} does not describe it"
+        )
