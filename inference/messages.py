@@ -42,6 +42,9 @@ PartnerKind = Literal[
     "codegemma",
     "deepseek-coder",
     "codestral",
+    "seed-coder",
+    "mellum",
+    "codellama",
     "granite",
 ]
 """How to ask an autoregressive server to fill a hole.

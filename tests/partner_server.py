@@ -20,11 +20,13 @@ from tests.http_server import HttpRequest, HttpServer, chunk, listening, respons
 
 KINDS = ("fim", "suffix", "infill", "chat")
 """What a server can be asked, with `PartnerServer.kinds`; `/v1/models` it always has."""
-_FAMILIES = (  # prefix, suffix, middle, and whether the suffix stands first
-    ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", False),
-    ("<fim_prefix>", "<fim_suffix>", "<fim_middle>", False),
-    ("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>", False),
-    ("[SUFFIX]", "[PREFIX]", "", True),
+_FAMILIES = (  # prefix, suffix, middle
+    ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"),
+    ("<fim_prefix>", "<fim_suffix>", "<fim_middle>"),
+    ("<[fim-prefix]>", "<[fim-suffix]>", "<[fim-middle]>"),
+    ("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"),
+    ("▁<PRE> ", "▁<SUF>", "▁<MID>"),
+    ("[PREFIX]", "[SUFFIX]", ""),
 )
 _SURE = 0.9
 """How likely it says that each token is."""
@@ -158,14 +160,15 @@ def _read(path: str, body: dict[str, Any], headers: dict[str, str]) -> Asked | N
 
 def _around(prompt: str) -> tuple[str, str]:
     """Prefix and suffix of a prompt with fill-in-the-middle tokens; all of it and nothing where it has none."""
-    for before, after, middle, is_suffix_first in _FAMILIES:
-        if is_suffix_first and prompt.startswith(before):
-            suffix, _, prefix = prompt.removeprefix(before).partition(after)
-            return prefix, suffix
-        if not is_suffix_first and before in prompt and middle in prompt:
-            prefix, _, rest = prompt.partition(before)[2].partition(after)
-            suffix, _, written = rest.partition(middle)
-            return prefix + written, suffix
+    for before, after, middle in _FAMILIES:
+        if before not in prompt or middle not in prompt:
+            continue
+        asked, _, written = prompt.partition(middle) if middle else (prompt, "", "")
+        if asked.index(after) < asked.index(before):
+            suffix, _, prefix = asked.partition(after)[2].partition(before)
+        else:
+            prefix, _, suffix = asked.partition(before)[2].partition(after)
+        return prefix + written, suffix
     return prompt, ""
 
 

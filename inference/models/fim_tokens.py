@@ -20,8 +20,8 @@ _LONGEST_PATH = 200
 class FimTokens:
     """A family's prompt for a hole. `ends` are the tokens after a fill, besides those of the prompt.
 
-    `repository` begins a prompt with other files and `file` each file in it; empty: it has none. Without a `repository`,
-    `file` names the file with the hole even if there are no others.
+    `repository` begins a prompt with other files and `file` each file in it; empty: it has none. Without a
+    `repository`, `file` names the file with the hole even if there are no others.
     """
 
     prefix: str

@@ -5,7 +5,7 @@ Qwen3 a norm to queries and keys.
 """
 
 import math
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -144,7 +144,7 @@ def _check_rope(checkpoint: Checkpoint, found: LlamaConfig) -> None:
     rope = found.rope
     if rope.kind not in ("default", "linear", "llama3"):
         raise ModelError(
-            f"{file}: rope_scaling: {rope.kind[:40]!r} is not supported, only plain, 'linear' and 'llama3' positions are"
+            f"{file}: rope_scaling: {rope.kind[:40]!r} is not supported; only plain, 'linear' and 'llama3' are"
         )
     if rope.kind == "llama3" and rope.low_freq_factor >= rope.high_freq_factor:
         raise ModelError(f"{file}: rope_scaling: low_freq_factor must be less than high_freq_factor")

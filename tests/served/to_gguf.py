@@ -12,7 +12,11 @@ import gguf
 import numpy as np
 from safetensors.torch import load_file
 
-_NAMES = {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight"}
+_NAMES = {
+    "model.embed_tokens.weight": "token_embd.weight",
+    "model.norm.weight": "output_norm.weight",
+    "lm_head.weight": "output.weight",
+}
 _PARTS = {
     "input_layernorm": "attn_norm",
     "post_attention_layernorm": "ffn_norm",
@@ -28,19 +32,54 @@ _PARTS = {
 
 def main(folder: Path, file: Path) -> None:
     """In float32, so that it computes what the folder's weights do."""
-    writer = gguf.GGUFWriter(file, "qwen2")
-    _shape(writer, json.loads((folder / "config.json").read_text("utf-8")))
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    kind = config["model_type"]
+    writer = gguf.GGUFWriter(file, kind)
+    _shape(writer, config)
     _tokenizer(writer, folder)
     for name, weight in load_file(folder / "model.safetensors").items():
-        writer.add_tensor(_named(name), weight.float().numpy().astype(np.float32))
+        values = weight.float().numpy().astype(np.float32)
+        if kind == "llama" and name.endswith(("q_proj.weight", "k_proj.weight")):
+            values = _neighbours(values, config)
+        writer.add_tensor(_named(name), values)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
 
 
+def _neighbours(values: np.ndarray, config: dict[str, int]) -> np.ndarray:
+    """As llama.cpp's converter: the two numbers that a position turns together become neighbours."""
+    size = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+    heads = values.reshape(-1, 2, size // 2, values.shape[1])
+    return np.ascontiguousarray(heads.swapaxes(1, 2).reshape(values.shape))
+
+
+def _factors(rope: dict[str, float], size: int) -> np.ndarray:
+    """Llama 3's scaling, as llama.cpp's converter computes it."""
+    low = rope["original_max_position_embeddings"] / rope["low_freq_factor"]
+    high = rope["original_max_position_embeddings"] / rope["high_freq_factor"]
+    factors = []
+    for pair in range(0, size, 2):
+        wave = 2 * np.pi * rope["rope_theta"] ** (pair / size)
+        smooth = (rope["original_max_position_embeddings"] / wave - rope["low_freq_factor"]) / (
+            rope["high_freq_factor"] - rope["low_freq_factor"]
+        )
+        between = 1 / ((1 - smooth) / rope["factor"] + smooth)
+        factors.append(1.0 if wave < high else rope["factor"] if wave > low else between)
+    return np.array(factors, np.float32)
+
+
 def _shape(writer: gguf.GGUFWriter, config: dict[str, object]) -> None:
     rope = config["rope_parameters"]
+    if rope["rope_type"] == "linear":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+        writer.add_rope_scaling_factor(rope["factor"])
+    if rope["rope_type"] == "llama3":
+        size = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+        writer.add_tensor("rope_freqs.weight", _factors(rope, size))
+    if config.get("head_dim"):
+        writer.add_key_length(config["head_dim"])
     writer.add_name("infill-ls fim")
     writer.add_block_count(config["num_hidden_layers"])
     writer.add_context_length(config["max_position_embeddings"])

@@ -8,8 +8,8 @@ from typing import Any
 
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import Family, ModelError, OnProgress
-from inference.models.properties import Properties
 from inference.models.llama import check_weights, llama_config, weight_shapes
+from inference.models.properties import Properties
 
 MAX_PREFIX_TOKENS, SUFFIX_TOKENS = 1024, 256
 """Every token of both is read before the first one is written, on a laptop some 250 a second. The prefix stays known

@@ -108,8 +108,9 @@ class Network:
         made = layer.queries_keys_values(normed, layer.bias).float().view(*size, heads + 2 * keys, -1)
         both = made[:, :, : heads + keys]
         if layer.head_norms is not None:
-            each = zip(both.split([heads, keys], 2), layer.head_norms, strict=True)
-            both = torch.cat([functional.rms_norm(part, norm.shape, norm, self.config.rms_norm_eps) for part, norm in each], 2)
+            each = zip((both[:, :, :heads], both[:, :, heads:]), layer.head_norms, strict=True)
+            normed_heads = [functional.rms_norm(one, norm.shape, norm, self.config.rms_norm_eps) for one, norm in each]
+            both = torch.cat(normed_heads, 2)
         pairs = torch.view_as_complex(both.view(*size, heads + keys, -1, 2))
         turned = torch.view_as_real(pairs * turns).flatten(-2)  # (B, n, H + G, D)
         return turned[:, :, :heads], *rows.append(number, turned[:, :, heads:], made[:, :, heads + keys :])

@@ -28,8 +28,8 @@ _PARTS = {
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
-"""The hub's names in a layer, by ggml's. In a file of the architecture `llama` the rows of queries and keys have another
-order than on the hub: the numbers that a position turns together are neighbours.
+"""The hub's names in a layer, by ggml's. In a file of the architecture `llama` the rows of queries and keys have
+another order than on the hub: the numbers that a position turns together are neighbours.
 """
 _OF_LAYER = re.compile(r"blk\.(0|[1-9]\d{0,4})\.(\w+)\.(weight|bias)")
 
@@ -72,7 +72,10 @@ def config(file: GgufFile) -> dict[str, Any]:
     scaling = file.metadata.get(f"{kind}.rope.scaling.type", "none")
     if scaling == "none":
         return found
-    return {**found, "rope_scaling": {"rope_type": scaling, "factor": _number(file, f"{kind}.rope.scaling.factor", 1.0)}}
+    return {
+        **found,
+        "rope_scaling": {"rope_type": scaling, "factor": _number(file, f"{kind}.rope.scaling.factor", 1.0)},
+    }
 
 
 def stored_tensors(file: GgufFile) -> dict[str, GgufTensor]:

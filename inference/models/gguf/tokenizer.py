@@ -60,7 +60,8 @@ def tokenizer_in(file: GgufFile) -> Tokenizer:
     except Exception as error:  # the library raises bare Exception for every problem
         raise ModelError(f"{file.path}: its tokens and merges make no tokenizer: {error}; {AGAIN}") from error
     for names, is_special in ((special, True), (own, False)):
-        added = [AddedToken(token, special=is_special, normalized=False) for token in sorted(names, key=vocabulary.get)]
+        ordered = sorted(names, key=vocabulary.__getitem__)
+        added = [AddedToken(token, special=is_special, normalized=False) for token in ordered]
         made.add_special_tokens(added) if is_special else made.add_tokens(added)
     return made
 
@@ -79,7 +80,7 @@ def byte_level(vocabulary: Mapping[str, int], merges: Sequence[tuple[str, ...]],
 def without_first_space(made: Tokenizer) -> Tokenizer:
     """SentencePiece's puts a space in front of each text and takes it out again; now text stays as it is."""
     made.normalizer = normalizers.Replace(" ", _SPACE)
-    made.pre_tokenizer = None  # type: ignore[assignment]
+    made.pre_tokenizer = None
     made.decoder = decoders.Sequence([decoders.Replace(_SPACE, " "), decoders.ByteFallback(), decoders.Fuse()])
     return made
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import Family, ModelError, OnProgress
+from inference.models.llama import check_weights, llama_config, weight_shapes
 from inference.models.masked import token_files
 from inference.models.properties import NoiseKind, Properties, SamplerSettings
-from inference.models.llama import check_weights, llama_config, weight_shapes
 
 IN_PLACE = ("A2DQwen2LMHeadModel",)
 """Architectures whose row i predicts position i, and not i + 1 like the left-to-right models they were made from."""

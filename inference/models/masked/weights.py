@@ -11,8 +11,8 @@ from inference.models import devices
 from inference.models.checkpoint import Checkpoint
 from inference.models.devices import EIGHT_BIT, FOUR_BIT, Precision, quantiser
 from inference.models.family import ModelError, OnProgress
-from inference.models.masked.network import Qwen2
 from inference.models.llama import llama_config, weight_shapes
+from inference.models.masked.network import Qwen2
 from inference.models.shards import opened
 
 _EMBEDDING = "model.embed_tokens.weight"

@@ -29,6 +29,7 @@ from tests.inference.models.fim.checkpoints import (
     stock,
     stock_logits,
 )
+from tests.served.to_gguf import main as as_gguf
 
 BEFORE = "import os\n\n\ndef sizes(folder):\n    found = []\n    for name in os.listdir(folder):\n        "
 AFTER = "\n    return found\n"
@@ -55,6 +56,59 @@ def test_every_row_is_what_transformers_says(tmp_path: Path) -> None:
             rows = [writing.feed_rows(torch.tensor([ids[5:12]])), writing.feed_rows(torch.tensor([ids[12:]]))]
             wanted = stock_logits(stock(folder), ids)[4:]
             torch.testing.assert_close(torch.cat(rows, 1)[0], wanted, atol=2e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "rope",
+    [
+        {"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}, "tie_word_embeddings": True},
+        {"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0}, "head_dim": 24},
+        {"rope_parameters": checkpoints.LLAMA3},
+    ],
+    ids=["plain", "linear", "llama3"],
+)
+def test_llamas_are_what_transformers_says(tmp_path: Path, rope: dict[str, object]) -> None:
+    folder = checkpoints.llama(tmp_path / "folder", **rope)
+    same_as_stock(folder)
+    as_gguf(folder, tmp_path / "llama.gguf")
+    one, other = loaded(folder), loaded(tmp_path / "llama.gguf")
+    ids = one.middle_prompt(BEFORE, AFTER)
+    assert other.middle_prompt(BEFORE, AFTER) == ids
+    found, wanted = (each.open([]).log_probabilities([ids])[0] for each in (other, one))
+    torch.testing.assert_close(found, wanted, atol=2e-4, rtol=1e-4)
+    loaded(tmp_path / "llama.gguf", "bfloat16").open([]).log_probabilities([ids])
+
+
+def test_qwen3_is_what_transformers_says(tmp_path: Path) -> None:
+    same_as_stock(checkpoints.qwen3(tmp_path))
+
+
+def same_as_stock(folder: Path) -> None:
+    family = loaded(folder)
+    ids = family.middle_prompt(BEFORE, AFTER)
+    with read(family, ids[:5]) as context:
+        rows = context.continuation(1, len(ids)).feed_rows(torch.tensor([ids[5:]]))[0]
+    torch.testing.assert_close(rows, stock_logits(stock(folder), ids)[4:], atol=2e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"attention_bias": True}, "with biases is not supported"),
+        ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0}}, "'yarn' is not supported"),
+        ({"rope_parameters": checkpoints.LLAMA3 | {"low_freq_factor": 4.0}}, "low_freq_factor must be less"),
+        ({"rope_parameters": {"rope_type": "linear", "factor": 0}}, "factor"),
+        ({"partial_rotary_factor": 0.5}, "only a part of each head"),
+        ({"num_key_value_heads": 3}, "does not divide"),
+        ({"head_dim": 32}, "describes model.layers.0.self_attn"),
+        ({"num_hidden_layers": 4}, "the weight model.layers.3.* is missing"),
+    ],
+)
+def test_a_llama_that_makes_no_sense_is_refused(tmp_path: Path, config: dict[str, object], words: str) -> None:
+    file = checkpoints.llama(tmp_path) / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | config))
+    with pytest.raises(ModelError, match=words):
+        registry.find(str(tmp_path))
 
 
 def test_log_probabilities_are_those_of_one_causal_pass(family: FillInMiddle) -> None:

@@ -16,6 +16,9 @@ PROMPTS = {
     "codegemma": "<|fim_prefix|>{p}<|fim_suffix|>{s}<|fim_middle|>",
     "deepseek-coder": "<｜fim▁begin｜>{p}<｜fim▁hole｜>{s}<｜fim▁end｜>",
     "codestral": "[SUFFIX]{s}[PREFIX]{p}",
+    "seed-coder": "<[fim-suffix]>{s}<[fim-prefix]>{p}<[fim-middle]>",
+    "mellum": "<filename>mean.py\n<fim_suffix>{s}<fim_prefix>{p}<fim_middle>",
+    "codellama": "▁<PRE> {p}▁<SUF>{s}▁<MID>",
     "granite": "<fim_prefix>{p}<fim_suffix>{s}<fim_middle>",
 }
 
@@ -44,6 +47,10 @@ async def test_family_tokens_are_sent_and_never_filled(kind: str) -> None:
         ("deepseek-ai/DeepSeek-Coder-V2-Lite-Base", "deepseek-coder"),
         ("mistralai/Codestral-22B-v0.1", "codestral"),
         ("ibm-granite/granite-8b-code-base-4k", "granite"),
+        ("ByteDance-Seed/Seed-Coder-8B-Base", "seed-coder"),
+        ("JetBrains/Mellum-4b-base", "mellum"),
+        ("codellama/CodeLlama-7b-hf", "codellama"),
+        ("codellama:34b", None),
         ("google/gemma-4-27b-it", None),
         ("", None),
     ],
