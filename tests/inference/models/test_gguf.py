@@ -1,6 +1,8 @@
 """GGUF files: the contents of a real one, and one clear error for a hostile one, before memory is reserved."""
 
+import itertools
 import json
+import math
 import random
 import struct
 import subprocess
@@ -13,15 +15,17 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, pre_tokenizers
 from transformers import AutoTokenizer
 
+from inference.engine.canvas.vocabulary import Vocabulary
 from inference.models import checkpoint, registry, shards
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import ModelError
 from inference.models.gguf import header, stated
 from inference.models.gguf.file import TYPES
 from inference.models.gguf.tokenizer import tokenizer_in
+from inference.models.masked import token_files
 from inference.models.properties import Properties
 from tests.served.to_gguf import main as write_gguf
 
@@ -297,3 +301,135 @@ def test_unknown_tokenizer_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "a.gguf").write_bytes(whole(keys=QWEN + key("tokenizer.ggml.model", 8, packed("bert")), key_count=2))
     with pytest.raises(ModelError, match="'bert'"):
         tokenizer_in(header.read(tmp_path / "a.gguf"))
+
+
+def write_vocabulary(file: Path, model: str, pre: str, tokens: list[str], **more: object) -> Path:
+    """A file of the architecture llama with a tokenizer and little else. `more`: its lists, by their names."""
+    writer = gguf.GGUFWriter(file, "llama")
+    for name in ("block_count", "context_length", "embedding_length", "feed_forward_length", "head_count"):
+        getattr(writer, f"add_{name}")(256)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_tokenizer_model(model)
+    writer.add_tokenizer_pre(pre)
+    writer.add_token_list(tokens)
+    writer.add_bos_token_id(1)
+    for key, value in more.items():
+        getattr(writer, f"add_{key}")(value)
+    writer.add_tensor("token_embd.weight", np.zeros((len(tokens), 256), np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return file
+
+
+BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
+INFILL = ["▁<PRE>", "▁<SUF>", "▁<MID>", "▁<EOT>"]
+
+
+@pytest.fixture(scope="module")
+def sentencepiece(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """CodeLlama's kind: pieces that a trainer found in this file, with falling scores, and its tokens to infill."""
+    from tokenizers import models, trainers
+
+    trained = Tokenizer(models.BPE())
+    words = (Path(__file__).read_text() + "\n".join(TEXTS[:5])).replace(" ", "▁")
+    trained.train_from_iterator([words], trainers.BpeTrainer(vocab_size=900, show_progress=False))
+    pieces = [token for token, _ in sorted(trained.get_vocab().items(), key=lambda item: item[1])]
+    joined = [token for token in pieces if len(token) > 1]
+    tokens = ["<unk>", "<s>", "</s>", *BYTES, *joined, *(token for token in pieces if len(token) == 1), *INFILL]
+    types = [2, 3, 3, *(6 for _ in BYTES), *(1 for _ in pieces), *(1 for _ in INFILL)]
+    scores = [0.0] * 259 + [-float(rank) for rank in range(len(pieces))] + [-1000.0] * 4
+    file = tmp_path_factory.mktemp("pieces") / "pieces.gguf"
+    return write_vocabulary(file, "llama", "default", tokens, token_types=types, token_scores=scores)
+
+
+def joined(text: str, scores: dict[str, float]) -> list[str]:
+    """As SentencePiece does: joins the neighbours that make the piece of the highest score, the first of equals."""
+    parts = list(text.replace(" ", "▁"))
+    while True:
+        both = [(scores.get(one + other, -math.inf), -at) for at, (one, other) in enumerate(itertools.pairwise(parts))]
+        best, at = max(both, default=(-math.inf, 0))
+        if best == -math.inf:
+            known = ([part] if part in scores else [f"<0x{byte:02X}>" for byte in part.encode()] for part in parts)
+            return [piece for each in known for piece in each]
+        parts[-at : 2 - at] = ["".join(parts[-at : 2 - at])]
+
+
+def test_pieces_are_joined_by_their_scores(sentencepiece: Path) -> None:
+    file = header.read(sentencepiece)
+    types = file.numbers("tokenizer.ggml.token_type")
+    pieces = zip(file.strings("tokenizer.ggml.tokens"), file.floats("tokenizer.ggml.scores"), types, strict=True)
+    scores = {token: score for token, score, type_ in pieces if type_ == 1 and token not in INFILL}
+    made = tokenizer_in(file)
+    for text in (Path(__file__).read_text()[:3000], *TEXTS[:5]):
+        assert made.encode(text, add_special_tokens=False).tokens == joined(text, scores)
+
+
+def test_pieces_keep_every_byte_and_text_stays_text(sentencepiece: Path) -> None:
+    vocabulary = Vocabulary(tokenizer_in(header.read(sentencepiece)))
+    for text in (Path(__file__).read_text(), *TEXTS, " <PRE> x <MID>", "▁▁ ▁"):
+        ids = vocabulary.encode(text)
+        assert vocabulary.bytes_of(ids) == text.encode()
+        assert not {*ids} & {*vocabulary.special_ids}
+    assert {vocabulary.id_of(name) for name in ("<s>", *INFILL)} <= {*vocabulary.special_ids}
+
+
+def test_prompts_begin_with_a_token_where_the_file_says_so(sentencepiece: Path, tmp_path: Path) -> None:
+    for file, wanted in ((sentencepiece, [1]), (without_begin(sentencepiece, tmp_path / "other.gguf"), [])):
+        found = checkpoint.find(str(file), {"llama": lambda _folder, _config: Properties()})
+        assert token_files.begin_ids(found, found.tokenizer()) == wanted
+
+
+def without_begin(file: Path, other: Path) -> Path:
+    found = header.read(file)
+    lists = {"token_types": list(found.numbers("tokenizer.ggml.token_type"))}
+    scores = list(found.floats("tokenizer.ggml.scores"))
+    tokens = found.strings("tokenizer.ggml.tokens")
+    return write_vocabulary(other, "llama", "default", tokens, **lists, token_scores=scores, add_bos_token=False)
+
+
+def bpe(file: Path, pre: str) -> Tokenizer:
+    stated = json.loads((FIM / "tokenizer.json").read_text())
+    tokens = [token for token, _ in sorted(stated["model"]["vocab"].items(), key=lambda item: item[1])]
+    merges = [" ".join(pair) for pair in stated["model"]["merges"]]
+    write_vocabulary(file, "gpt2", pre, tokens, token_types=[1] * len(tokens), token_merges=merges)
+    return tokenizer_in(header.read(file))
+
+
+@pytest.mark.parametrize("pre", ["smollm", "starcoder", "gpt-2"])
+def test_text_is_split_as_the_library_does(pre: str, tmp_path: Path) -> None:
+    ours, theirs = bpe(tmp_path / "ours.gguf", pre), bpe(tmp_path / "theirs.gguf", pre)
+    digits = [] if pre == "gpt-2" else [pre_tokenizers.Digits(individual_digits=True)]
+    theirs.pre_tokenizer = pre_tokenizers.Sequence([*digits, pre_tokenizers.ByteLevel(add_prefix_space=False)])
+    same_tokens(ours, theirs, TEXTS[:5])
+
+
+@pytest.mark.parametrize(
+    ("pre", "parts"),
+    [
+        ("qwen2", ["x", "1", "2", " +=\n\n", "  ", " y"]),
+        ("llama-bpe", ["x", "123", "4", " +=\n\n", "  ", " y"]),
+        ("seed-coder", ["x", "1", "2", "3", "4", " +=", "\n\n", "  ", " y"]),
+        ("deepseek-coder", ["x", "1", "2", "3", "4", " +=", "\n", "\n", "  ", " y", " ()", "\r", "日本", "é"]),
+    ],
+)
+def test_each_way_to_split_text(pre: str, parts: list[str], tmp_path: Path) -> None:
+    made = bpe(tmp_path / "a.gguf", pre)
+    text = "".join(parts)
+    assert made.pre_tokenizer is not None
+    assert [text[begin:end] for _, (begin, end) in made.pre_tokenizer.pre_tokenize_str(text)] == parts
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"token_types": [1] * 9}, "lacks scores, or tokens for single bytes"),
+        ({"token_types": [1] * 9, "token_scores": [float("nan")] * 9}, "NaN or infinity"),
+        ({"token_types": [1] * 8}, "lacks types"),
+    ],
+)
+def test_a_broken_vocabulary_is_a_clear_error(more: dict[str, object], words: str, tmp_path: Path) -> None:
+    file = write_vocabulary(tmp_path / "a.gguf", "llama", "default", list("abcdefghi"), **more)
+    with pytest.raises(ModelError, match=words):
+        tokenizer_in(header.read(file))

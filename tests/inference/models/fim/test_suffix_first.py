@@ -1,0 +1,77 @@
+"""A model whose prompt shows the suffix first: what is read again at a new place, and what stays known."""
+
+from pathlib import Path
+
+import pytest
+
+from inference.engine import Engine
+from inference.engine.canvas.plan import text_and_holes
+from inference.engine.middle.prompt import PromptBuilder
+from inference.messages import Snippet
+from inference.models.fim.adapter import FillInMiddle
+from inference.models.fim_tokens import TABLE
+from tests.inference.engine.filling import AFTER, BEFORE, fill, line, request
+from tests.inference.models.fim.checkpoints import changed, loaded
+
+
+def renamed(folder: Path, kind: str) -> FillInMiddle:
+    """The tests' checkpoint with the control tokens of another family."""
+    theirs = TABLE[kind]
+    names = {"prefix": theirs.prefix, "suffix": theirs.suffix, "middle": theirs.middle, "pad": theirs.file or "<pad>"}
+    file = changed(folder) / "tokenizer.json"
+    text = file.read_text()
+    for name, token in names.items():
+        text = text.replace(f"<|fim_{name}|>", token)
+    file.write_text(text)
+    return loaded(folder)
+
+
+@pytest.fixture(scope="module")
+def family(tmp_path_factory: pytest.TempPathFactory) -> FillInMiddle:
+    return renamed(tmp_path_factory.mktemp("seed"), "seed-coder")
+
+
+def ids(engine: Engine, before: str, after: str = AFTER, *, ahead: bool = False) -> list[int]:
+    one = request(before, line(), after)
+    builder = PromptBuilder(engine.loaded, engine.loaded.family, one)  # type: ignore[arg-type]
+    parts = text_and_holes(one)
+    return builder.ahead(parts, 0) if ahead else list(builder.of(parts, ("",), 0).ids)
+
+
+def test_the_suffix_comes_first(family: FillInMiddle) -> None:
+    shown = family.tokenizer.decode(family.middle_prompt("a", "b", path="c.py"), skip_special_tokens=False)
+    assert shown == "<[fim-suffix]>b<[fim-prefix]>a<[fim-middle]>"
+
+
+def test_the_next_line_reads_only_what_was_typed(family: FillInMiddle) -> None:
+    engine = Engine(family)
+    fill(engine, BEFORE, line(), AFTER)
+    new = ids(engine, BEFORE + "name = 1\n        ")
+    assert len(new) - family.known_tokens(new) < 12
+
+
+def test_what_is_read_ahead_is_the_place_itself(family: FillInMiddle) -> None:
+    engine = Engine(family)
+    other = AFTER.replace("names", "sizes")
+    family.read_later(ids(engine, BEFORE, other, ahead=True))
+    while family.prepare():
+        pass
+    new = ids(engine, BEFORE + "x = 2\n        ", other)
+    assert len(new) - family.known_tokens(new) < 12
+
+
+def test_shorter_prompts_show_less_of_both_sides(family: FillInMiddle) -> None:
+    engine = Engine(family)
+    one = request("value = 1\n" * 900, line(), "other = 2\n" * 900)
+    builder = PromptBuilder(engine.loaded, family, one)
+    sizes = [len(builder.of(text_and_holes(one), ("",), 0, reach).ids) for reach in builder.reaches]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] > 1.8 * sizes[1] > 3 * sizes[2]
+
+
+def test_mellum_names_the_files(tmp_path: Path) -> None:
+    family = renamed(tmp_path, "mellum")
+    files = [Snippet("lib/b.py", "x = 1\n")]
+    shown = family.tokenizer.decode(family.middle_prompt("p", "s", path="a.py", files=files), skip_special_tokens=False)
+    assert shown == "<filename>lib/b.py\nx = 1\n<filename>a.py\n<fim_suffix>s<fim_prefix>p<fim_middle>"
+    assert Engine(family).context_tokens > 0
