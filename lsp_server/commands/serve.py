@@ -141,7 +141,8 @@ def _serve_http(args: argparse.Namespace) -> int:
         return _refuse(str(error))
     except OSError as error:
         return _refuse(f"cannot listen at {wanted}: {os.strerror(error.errno or 0)}; choose another port or host")
-    hosts = {} if args.allow_remote else {"localhost", "127.0.0.1", "::1", bound.host, wanted.host}
+    ours = {"localhost", "127.0.0.1", "::1", bound.host, wanted.host}
+    hosts = () if args.allow_remote and found else ours  # a token keeps out whoever gives this machine another name
     asyncio.run(_endpoint(settings, listening, token=found, hosts=hosts, origins=args.allow_origin))
     return 0
 

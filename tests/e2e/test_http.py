@@ -256,6 +256,13 @@ async def test_a_web_page_is_refused(http: httpx2.AsyncClient, header: str, valu
     assert reply.status_code == 403 and reply.json()["error"]["message"]
 
 
+async def test_without_a_token_no_other_name_is_answered(runtime_folder: Path) -> None:
+    endpoint = await HttpEndpoint.start(runtime_folder, "--model", "embedded", "--allow-remote")
+    async with httpx2.AsyncClient(base_url=endpoint.url, timeout=PATIENCE_S) as http:
+        assert (await http.get("/health", headers={"Host": "page.example"})).status_code == 403
+    await endpoint.stop()
+
+
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1:1", "[::1]:8012", "LOCALHOST"])
 async def test_this_machines_names_are_its_own(http: httpx2.AsyncClient, host: str) -> None:
     assert (await http.get("/health", headers={"Host": host})).status_code == 200

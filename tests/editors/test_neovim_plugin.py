@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.editors.conftest import StartNeovim, assert_only_holes_changed
@@ -143,6 +144,13 @@ def test_bad_options_are_reported_and_the_rest_used(start_neovim: StartNeovim, p
     assert len(problems) == 3
     assert all(any(words in problem for problem in problems) for words in wanted)
     neovim.attached()
+
+
+def test_the_server_runs_in_the_projects_folder(start_neovim: StartNeovim, project: Path, plugin_init: Path) -> None:
+    (project / "infill-ls.toml").touch()
+    neovim = start_neovim(LINE, plugin_init).attached()
+    children = psutil.Process(neovim.lua("return vim.fn.getpid()")).children()
+    assert [child.cwd() for child in children if child.cmdline()[-1] == "serve"] == [str(project.resolve())]
 
 
 def test_missing_server_is_reported_also_by_checkhealth(start_neovim: StartNeovim, project: Path) -> None:

@@ -8,7 +8,10 @@ local function config_of(options)
   -- Neovim waits 0.2 s for the next key before it asks; there is no need to wait again.
   local init_options = vim.tbl_extend('keep', options.settings, { debounceMs = 0 })
   return {
-    cmd = options.cmd,
+    cmd = function(dispatchers, config) -- relative paths in the settings refer to the project
+      local where = { cwd = config.root_dir, env = config.cmd_env, detached = config.detached }
+      return vim.lsp.rpc.start(options.cmd, dispatchers, where)
+    end,
     filetypes = options.filetypes,
     init_options = init_options,
     capabilities = { experimental = { infillDrafts = options.drafts, infillNextEdits = options.next_edits } },

@@ -72,9 +72,8 @@ function M.check()
     return
   end
   local config = vim.lsp.config[require('infill').name]
-  local cmd = config and config.cmd
   check_suggestions()
-  check_server(type(cmd) == 'table' and cmd or { 'infill-ls' })
+  check_server(require('infill').cmd or { 'infill-ls' })
   if vim.lsp.is_enabled(require('infill').name) then
     vim.health.ok('Enabled for ' .. (config.filetypes and table.concat(config.filetypes, ', ') or 'every file'))
     check_clients()

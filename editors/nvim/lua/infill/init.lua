@@ -59,6 +59,7 @@ function M.setup(options)
     M.notify(missing, vim.log.levels.ERROR)
     return
   end
+  M.cmd = resolved.cmd
   require('infill.attach').start(resolved)
 end
 
