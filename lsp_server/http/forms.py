@@ -18,6 +18,7 @@ from lsp_server.syntax.source import well_formed
 
 MOST_TOKENS = 1_024
 """The longest text, whatever a request asks for."""
+_SPACE = "▁"
 _NEW_LINES = ("\n", "\r\n")
 _Stop = Annotated[str, Meta(max_length=256)]
 _NO_STATS = Stats()
@@ -196,12 +197,13 @@ def taken_apart(prompt: str) -> Place | None:
         first, second = tokens.prefix, tokens.suffix
         if tokens.is_suffix_first:
             first, second = second, first
-        head, begins, rest = prompt.partition(first)
-        one, turns, other = rest.partition(second)
-        other, ends, given = other.rpartition(tokens.middle) if tokens.middle else (other, "no token", "")
+        head, begins, rest = prompt.partition(first.removeprefix(_SPACE))
+        one, turns, other = _parted(rest, second)
+        other, ends, given = _parted(other, tokens.middle, last=True) if tokens.middle else (other, "no token", "")
         if not (begins and turns and ends):
             continue
         before, after = (other, one) if tokens.is_suffix_first else (one, other)
+        before = before.removeprefix(tokens.space)
         files = head.split(tokens.file)[1:] if tokens.file else []
         snippets = [Snippet(name, text) for name, _, text in (file.partition("\n") for file in files)]
         path = snippets.pop().path if snippets else ""
@@ -209,6 +211,13 @@ def taken_apart(prompt: str) -> Place | None:
             path, _, before = before.partition("\n")
         return Place(before + given, after, path, tuple(snippets))
     return None
+
+
+def _parted(text: str, token: str, *, last: bool = False) -> tuple[str, str, str]:
+    """The text around a token. A space in front of it, which some vocabularies count to it, may be written as such."""
+    name = token.removeprefix(_SPACE)
+    left, found, right = text.rpartition(name) if last else text.partition(name)
+    return (left[:-1] if name != token and left.endswith((" ", _SPACE)) else left), found, right
 
 
 def request_for(form: Form, settings: Settings, *, drafts: bool) -> InfillRequest:

@@ -18,6 +18,10 @@ def test_a_familys_prompt_is_taken_apart(family: str) -> None:
     assert taken_apart(TABLE[family].prompt(BEFORE, AFTER, "", ())) == Place(BEFORE, AFTER)
 
 
+def test_zeds_spelling_of_code_llamas_tokens_is_known() -> None:
+    assert taken_apart(f"<PRE> {BEFORE} <SUF>{AFTER} <MID>") == Place(BEFORE, AFTER)
+
+
 @pytest.mark.parametrize("family", [name for name, tokens in TABLE.items() if tokens.repository])
 def test_a_prompt_with_files_is_taken_apart(family: str) -> None:
     found = taken_apart(TABLE[family].prompt(BEFORE, AFTER, "src/add.py", OTHERS))
