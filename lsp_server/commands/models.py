@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import json
-import subprocess
 import sys
 from contextlib import suppress
 from typing import Any
@@ -17,7 +16,7 @@ from inference.remote import address
 from lsp_server.commands import forward, output
 from lsp_server.commands.arguments import settings_of
 from lsp_server.diagnosis.models import next_step, setting_of
-from lsp_server.diagnosis.probe import probe
+from lsp_server.diagnosis.probe import probed_catalogue
 from lsp_server.diagnosis.workers import size
 from lsp_server.settings.launch import worker_options
 from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions
@@ -53,15 +52,14 @@ def run(args: argparse.Namespace) -> int:
         return _tell_of_server(model, as_json=args.json)
     try:
         with output.doing(as_json=args.json) as tell:
-            found = probe(WorkerOptions(device=args.device), tell)
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
-        return _fail(f"this machine could not be examined: {error}; run: infill-ls doctor")
-    if not found["catalogue"]:
-        return _fail(found["device_problem"] or found.get("torch_problem", "torch is missing; run: infill-ls doctor"))
+            catalogue = asyncio.run(probed_catalogue(args.device, tell))
+    except (OSError, ValueError) as error:
+        say(f"this machine could not be examined: {error}; run: infill-ls doctor", "infill-ls models")
+        return 1
     if args.json:
-        print(json.dumps(found["catalogue"]))
+        print(json.dumps(catalogue))
     else:
-        _show(found["catalogue"])
+        _show(catalogue)
     return 0
 
 
@@ -134,8 +132,3 @@ def _cells(model: dict[str, Any], sources: list[str]) -> tuple[str, ...]:
         if model["percent"]
         else "not published",
     )
-
-
-def _fail(why: str) -> int:
-    say(why, "infill-ls models")
-    return 1

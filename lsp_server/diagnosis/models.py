@@ -1,18 +1,25 @@
 """Describes the available models, from the findings of `inference.serving.probe`, and how an editor gets one."""
 
-import asyncio
 import json
 import math
+import os
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
+
+import platformdirs
 
 from inference.models import catalogue, discovery
 from inference.models.catalogue import EMBEDDED
 from inference.models.extras import shown
 from lsp_server.diagnosis.workers import size
-from lsp_server.worker.processes import child_command
+from lsp_server.worker.paths import APP, FOLDER_VARIABLE
+from lsp_server.worker.processes import run_child
 
+TOLD = "told-of-models"
+"""Exists once a user has been told about models."""
 _MOST_FOUND = 2
 _LARGEST_BYTES = {"cpu": 1.3e9}
 """A larger file belongs to a model that is too slow for a processor."""
@@ -66,6 +73,18 @@ def downloads_of_others() -> list[dict[str, Any]]:
     return [{**asdict(one), "fills": one.fills} for one in discovery.found()]
 
 
+def is_first_time() -> bool:
+    """Whether to tell this user about models; True once, unless that cannot be recorded."""
+    chosen = os.environ.get(FOLDER_VARIABLE)
+    folder = Path(chosen).expanduser() if chosen else platformdirs.user_cache_path(APP, appauthor=False)
+    if (folder / TOLD).exists():
+        return False
+    with suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / TOLD).touch()
+    return True
+
+
 def next_step(catalogue: dict[str, Any]) -> str:
     """The user's steps to get the best model and to use it, or to use one that is here."""
     model = best_of(catalogue)
@@ -75,10 +94,6 @@ def next_step(catalogue: dict[str, Any]) -> str:
     costs = f" ({size(model['download_bytes'])}, licence: {model['licence']})" if not model["is_here"] else ""
     others = or_use(catalogue["found"], catalogue["machine"]["device"])
     return f"run: {', then '.join(map(shown, model['steps']))}{costs}; then {use}{others}"
-
-
-_MODULE = "inference.models.pull"
-_LONGEST_LINE = 1 << 16
 
 
 class NotPulled(Exception):
@@ -93,25 +108,15 @@ async def pull(model: str, report: Callable[[str, int], None]) -> None:
     if entry.licence.lower() not in catalogue.FREE:
         why = f"the licence of {entry.name} ({entry.licence}) is to be read and accepted"
         raise NotPulled(f"{why}: run in a terminal: infill-ls models pull {entry.name}")
-    pipe = asyncio.subprocess.PIPE
-    nothing = asyncio.subprocess.DEVNULL
-    words = child_command(_MODULE, entry.name, "--json")
-    process = await asyncio.create_subprocess_exec(*words, stdin=nothing, stdout=pipe, stderr=pipe, limit=_LONGEST_LINE)
-    assert process.stdout and process.stderr
-    try:
-        errors = asyncio.create_task(process.stderr.read())
-        async for line in process.stdout:
-            if (told := _progress(line)) is not None:
-                report(*told)
-        if await process.wait():
-            said = (await errors).decode(errors="replace").strip().partition(": ")[2]
-            raise NotPulled(
-                said[:1000] or f"the download of {entry.name} failed; run: infill-ls models pull {entry.name}"
-            )
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+
+    def on_line(line: bytes) -> None:
+        if (told := _progress(line)) is not None:
+            report(*told)
+
+    status, errors = await run_child(on_line, "inference.models.pull", entry.name, "--json")
+    if status:
+        said = errors.partition(": ")[2]
+        raise NotPulled(said[:1000] or f"the download of {entry.name} failed; run: infill-ls models pull {entry.name}")
 
 
 def _progress(line: bytes) -> tuple[str, int] | None:

@@ -1,9 +1,7 @@
 """Runs a process that may import torch to examine this machine and its models. Loads no model."""
 
+import asyncio
 import json
-import subprocess
-import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from shutil import which
@@ -19,7 +17,7 @@ from lsp_server.diagnosis.check import Check, Grade
 from lsp_server.diagnosis.models import best_of, next_step
 from lsp_server.diagnosis.workers import size
 from lsp_server.worker.options import problem_of, resolved
-from lsp_server.worker.processes import child_command
+from lsp_server.worker.processes import run_child
 
 PROBE_S = 120.0
 """How long the probe may take; it imports torch, which takes long from a cold disk."""
@@ -34,8 +32,8 @@ def probed(options: WorkerOptions, tell: Tell) -> Iterator[Check]:
         yield Check.told("model", Grade.FAIL, unusable)
         return
     try:
-        found = probe(options, tell)
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        found = asyncio.run(probe(options, tell))
+    except (OSError, ValueError) as error:
         yield Check("engine", Grade.FAIL, f"it cannot be asked: {error}", REINSTALL)
         return
     if problem := found.get("torch_problem"):
@@ -48,55 +46,40 @@ def probed(options: WorkerOptions, tell: Tell) -> Iterator[Check]:
         yield best_here(found["catalogue"], options)
 
 
-def probe(options: WorkerOptions, tell: Tell) -> dict[str, Any]:
-    """The JSON that `inference.serving.probe` prints last; `tell` hears what it says before, and "" in the end. Raises
-    OSError, ValueError or subprocess.SubprocessError.
+async def probe(options: WorkerOptions, tell: Tell = lambda _: None) -> dict[str, Any]:
+    """The JSON that `inference.serving.probe` prints last; `tell` hears what it does, at the end "". Raises OSError,
+    or ValueError, which says why there is none.
     """
-    words = probe_words(options)
-    last = ""
-    with (
-        tempfile.TemporaryFile("w+", errors="replace") as errors,
-        subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
-    ):
-        limit = threading.Timer(PROBE_S, process.kill)
-        limit.start()
-        assert process.stdout
-        try:
-            for last in process.stdout:
-                if doing := _doing(last):
-                    tell(doing)
-            status = process.wait()
-            if not limit.is_alive():
-                raise ValueError(f"no answer in {PROBE_S:.0f} s")
-        finally:  # also if the user interrupts us
-            limit.cancel()
-            process.kill()
-            tell("")
-        errors.seek(0)
-        return read_probe(status, last, errors.read())
-
-
-def _doing(line: str) -> str:
-    """What a line of the probe says that it is doing; "" for its result."""
-    with suppress(ValueError, AttributeError):
-        return str(json.loads(line).get("doing", ""))
-    return ""
-
-
-def probe_words(options: WorkerOptions) -> list[str]:
-    """The command that examines this machine."""
-    words = child_command("inference.serving.probe", "--model", resolved(options).model)
+    words = ["--model", resolved(options).model]
     words += ["--device", options.device] if options.device else []
     words += ["--dtype", options.dtype] if options.dtype else []
-    return words
+    told: list[dict[str, Any]] = []
+
+    def take(line: bytes) -> None:
+        with suppress(ValueError, AttributeError):  # a library may print, too
+            told.append(json.loads(line))
+            tell(str(told[-1].get("doing", "")))
+
+    try:
+        async with asyncio.timeout(PROBE_S):
+            status, errors = await run_child(take, "inference.serving.probe", *words)
+    except TimeoutError:
+        raise ValueError(f"no answer in {PROBE_S:.0f} s") from None
+    finally:
+        tell("")
+    if status or not told:
+        raise ValueError((errors.splitlines() or ["no output"])[-1])
+    return told[-1]
 
 
-def read_probe(status: int | None, output: str, errors: str) -> dict[str, Any]:
-    """That command's result. Raises ValueError if it has failed."""
-    if status or not output.strip():
-        raise ValueError((errors.strip().splitlines() or ["no output"])[-1])
-    found: dict[str, Any] = json.loads(output.strip().splitlines()[-1])
-    return found
+async def probed_catalogue(device: str | None, tell: Tell = lambda _: None) -> dict[str, Any]:
+    """The models of the catalogue, and how each runs on this machine. Raises OSError or ValueError, which says why it
+    could not be examined.
+    """
+    found = await probe(WorkerOptions(device=device), tell)
+    if not found["catalogue"]:
+        raise ValueError(found["device_problem"] or found.get("torch_problem", "torch is missing"))
+    return dict(found["catalogue"])
 
 
 def _device(found: dict[str, Any], options: WorkerOptions) -> Check:

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from inference.messages import Hole, InfillRequest, Status, Text, WorkerState
 from inference.remote import address, token
@@ -23,15 +22,6 @@ _WAYS = {
 _FAMILY = "/v1/completions with the tokens of {}"
 
 
-@dataclass(frozen=True)
-class _Found:
-    """What a worker says of its server, and a partner's fill of the example hole, with the time it took."""
-
-    status: Status
-    fill: str = ""
-    ms: float = 0.0
-
-
 def examine_server(options: WorkerOptions) -> Iterator[Check]:
     """Examines the server of `options`. Takes as long as the server, at most a minute."""
     name, of = ("partner", "partner ") if options.partner else ("server", "")
@@ -44,7 +34,7 @@ def examine_server(options: WorkerOptions) -> Iterator[Check]:
     source = token.source(role=role) if options.sends_token else ""
     yield Check(f"{name} token", Grade.OK, f"from {source}" if source else "none")
     try:
-        found = asyncio.run(_ask(options))
+        status, fills = asyncio.run(_ask(options))
     except WorkerFailure as failure:
         yield Check.told(name, Grade.FAIL, str(failure))
         return
@@ -52,38 +42,38 @@ def examine_server(options: WorkerOptions) -> Iterator[Check]:
         problem = f"{at.url} has not answered for {_LIMIT_MS / 1000:.0f} s; check that it is running"
         yield Check.told(name, Grade.FAIL, problem)
         return
-    kind = found.status.partner
+    kind = status.partner
     how = f", asked by {_WAYS.get(kind, _FAMILY.format(kind))}" if options.partner else ""
-    yield Check(name, Grade.OK, f"{found.status.device} answers and serves {found.status.model}{how}")
-    if options.partner:
-        yield _fill(found)
+    yield Check(name, Grade.OK, f"{status.device} answers and serves {status.model}{how}")
+    if fills:
+        yield fills
 
 
-async def _ask(options: WorkerOptions) -> _Found:
-    """Asks the server's worker; ends one that did not run before. Raises WorkerFailure and TimeoutError."""
+async def _ask(options: WorkerOptions) -> tuple[Status, Check | None]:
+    """What the worker says of its server, and whether a partner fills the example hole. Ends a worker that did not run
+    before. Raises WorkerFailure and TimeoutError.
+    """
     deadline = Deadline(_LIMIT_MS)
     async with WorkerClient(options, name="doctor") as worker:
         ran = await worker.status() is not None
         try:
             await worker.load(deadline)
             status = worker.last_status or Status(WorkerState.READY)
-            if not options.partner:
-                return _Found(status)
-            began = time.monotonic()
-            answer = await worker.ask(InfillRequest("doctor", _EXAMPLE, "python", "mean.py"), deadline=deadline)
-            fill = answer.candidates[0].texts[0] if answer.candidates else ""
-            return _Found(status, fill, (time.monotonic() - began) * 1000)
+            return status, await _fill(worker, deadline) if options.partner else None
         finally:
             if not ran:
                 await worker.shut_down()
 
 
-def _fill(found: _Found) -> Check:
+async def _fill(worker: WorkerClient, deadline: Deadline) -> Check:
     """The partner's fill of the example hole."""
-    if not found.fill:
+    began = time.monotonic()
+    answer = await worker.ask(InfillRequest("doctor", _EXAMPLE, "python", "mean.py"), deadline=deadline)
+    ms = (time.monotonic() - began) * 1000
+    if not answer.candidates or not answer.candidates[0].texts[0]:
         advice = "check that the model knows code, or set partner.kind to ask it in another way"
         return Check("partner fills", Grade.WARN, "nothing for a function without its result", advice)
-    return Check("partner fills", Grade.OK, f"`return {found.fill}` in {found.ms:.0f} ms")
+    return Check("partner fills", Grade.OK, f"`return {answer.candidates[0].texts[0]}` in {ms:.0f} ms")
 
 
 def _way(at: address.Address) -> tuple[Grade, str, str]:

@@ -6,13 +6,13 @@ from typing import Any
 
 from inference.models.catalogue import AUTO
 from lsp_server.diagnosis.file_report import why_no_hole
-from lsp_server.diagnosis.model_offer import MachineLook
+from lsp_server.diagnosis.models import offer
+from lsp_server.diagnosis.probe import probed_catalogue
 from lsp_server.session import Session
 from lsp_server.syntax.languages import grammar_of
-from lsp_server.worker import WorkerOptions
+from lsp_server.worker import WorkerFailure
 
 MODEL_OFFER = "infill/modelOffer"
-_machine = MachineLook()
 
 
 def status(session: Session, params: Any) -> Awaitable[dict[str, Any]]:
@@ -64,10 +64,15 @@ def _of_position(session: Session, uri: str, position: Any) -> dict[str, Any]:
     return {"noHole": why_no_hole(snapshot, offset, session.settings_of(uri).marker)}
 
 
-async def model_offer(session: Session, params: Any) -> dict[str, Any]:
-    """A better model for this machine, for an editor to tell a new user once; `refresh` checks the machine again."""
-    if (chosen := session.configuration.settings.model) != AUTO:
-        return {"offer": None, "problem": "", "model": chosen}
-    refresh = isinstance(params, dict) and params.get("refresh") is True
-    found = await _machine.look(WorkerOptions(device=session.settings.device), refresh=refresh)
-    return {**found._asdict(), "model": None}
+async def model_offer(session: Session, _: Any) -> dict[str, Any]:
+    """What an editor tells a new user once: a better model for this machine, if the embedded one must do."""
+    chosen = session.settings.model
+    answer: dict[str, Any] = {"offer": None, "problem": "", "model": None if chosen == AUTO else chosen}
+    if chosen == AUTO:
+        try:
+            await session.worker.loaded()
+            if session.worker.makes_do:
+                answer["offer"] = offer(await probed_catalogue(session.settings.device))
+        except (WorkerFailure, OSError, ValueError) as error:
+            answer["problem"] = str(error)
+    return answer

@@ -12,8 +12,7 @@ from pygls.lsp.server import LanguageServer
 
 from inference.messages import Snippet, Status
 from lsp_server.context.provider import ASKED_MS, ContextSource
-from lsp_server.diagnosis.model_offer import is_first_time
-from lsp_server.diagnosis.models import downloads_of_others, or_use
+from lsp_server.diagnosis.models import downloads_of_others, is_first_time, or_use
 from lsp_server.documents.document import Document, ParseJob, Snapshot
 from lsp_server.documents.notebooks import Notebooks
 from lsp_server.documents.uris import path_of
