@@ -6,19 +6,39 @@ A bad or unknown key becomes a problem, and everything else is used. A layer's a
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from enum import Enum, auto
+from functools import reduce
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
-from lsp_server.settings.schema import ONLY_LESS, STARTUP, USER_ONLY, Settings
+from lsp_server.settings.schema import OFF, ONLY_LESS, STARTUP, USER_ONLY, Settings
 
-_FIELDS = {field.name: field for field in msgspec.structs.fields(Settings)}
-_REMOVED = frozenset({"texts", "startWorker", "refine", "refineBelow", "maxMs", "automatic"})
-"""Keys of earlier versions, some of them in groups."""
-_SWITCHED_OFF = frozenset({"disabled_languages", "disabled_globs"})
-_OFF = "off"
 _WHERE = "from here: set it in your editor's start options or the environment"
+_TRUST = "trustWorkspace"
+
+
+class Key(NamedTuple):
+    """One setting: the field that holds it, behind that of its group if it is in one, its type and its default."""
+
+    fields: tuple[str, ...]
+    kind: Any
+    default: Any
+
+
+def _keys(group: Struct, prefix: str = "", fields: tuple[str, ...] = ()) -> Iterator[tuple[str, Key]]:
+    for field in msgspec.structs.fields(group):
+        value = getattr(group, field.name)
+        path = (*fields, field.name)
+        if isinstance(value, Struct):
+            yield from _keys(value, f"{prefix}{field.encode_name}.", path)
+        else:
+            yield prefix + field.encode_name, Key(path, field.type, value)
+
+
+KEYS = dict(_keys(Settings()))
+"""Every setting by its name, behind that of its group: `marker`, `deadlineMs.automatic`."""
+_GROUPS = {name.partition(".")[0] for name in KEYS if "." in name}
 
 
 class Origin(Enum):
@@ -45,28 +65,32 @@ class Layer(NamedTuple):
 def resolve(layers: Sequence[Layer], started: Settings | None = None) -> tuple[Settings, list[str]]:
     """The merged settings of all layers, and one line for each unusable key. Those of the start stay as `started`."""
     problems: list[str] = []
-    found = [(layer, _read_layer(layer, problems)) for layer in layers]
+    found = [(layer, _read(layer, problems)) for layer in layers]
     users = [values for layer, values in found if layer.origin is Origin.USER]
-    trusts = next((values["trust_workspace"] for values in reversed(users) if "trust_workspace" in values), False)
-    refused = [dict(_refused(layer.origin, values, trusts=trusts, started=started)) for layer, values in found]
-    merged: dict[str, Any] = {}
+    trusts = next((values[_TRUST] for values in reversed(users) if _TRUST in values), False)
+    allowed = [
+        {key: _why_barred(layer.origin, key, value, trusts=trusts, started=started) for key, value in values.items()}
+        for layer, values in found
+    ]
+    merged = {name: key.default for name, key in KEYS.items()}
     for at, (layer, values) in enumerate(found):
-        later = zip(found[at + 1 :], refused[at + 1 :], strict=True)
-        overruled = {name for (_, others), theirs in later for name in others.keys() - theirs.keys()}
-        for name, why in refused[at].items():
-            fixed = started if name in STARTUP else None
-            now = getattr(fixed or _build(Settings(), merged), name)
-            if _differs(values[name], now) and name not in overruled:
-                problems.append(f"{layer.source}: {_FIELDS[name].encode_name} {why}")
-        allowed = {name: value for name, value in values.items() if name not in refused[at]}
-        if layer.origin is not Origin.USER:
-            allowed, more = without_more(allowed, _build(Settings(), merged))
-            problems += [f"{layer.source}: {why}" for name, why in more if name not in overruled]
-        _merge(merged, allowed, adds=layer.origin is Origin.WORKSPACE)
-    settings: Settings = _build(Settings(), merged)
-    if started is not None:
-        settings = msgspec.structs.replace(settings, **{name: getattr(started, name) for name in STARTUP})
-    return settings, problems
+        overruled = {name for later in allowed[at + 1 :] for name, why in later.items() if not why}
+        told: dict[str, str] = {}
+        for name, value in values.items():
+            now = _of(started, name) if started and _is_startup(name) else merged[name]
+            if why := allowed[at][name]:
+                group = name.partition(".")[0]
+                told |= {group: f"{group} {why}"} if value != now and name not in overruled else {}
+            elif layer.origin is not Origin.USER and KEYS[name].fields in ONLY_LESS and _is_more(value, merged[name]):
+                raised = isinstance(value, float | int) and not isinstance(value, bool)
+                why = f"{name} is not {'raised' if raised else 'switched on'} {_WHERE}"
+                told |= {name: why} if name not in overruled else {}
+            else:
+                merged[name] = merged[name] + value if _adds(name, layer.origin) else value
+        problems += [f"{layer.source}: {why}" for why in told.values()]
+    return _built(
+        {name: _of(started, name) if started and _is_startup(name) else merged[name] for name in KEYS}
+    ), problems
 
 
 def nearest(name: str, known: Sequence[str], prefix: str = "") -> str:
@@ -91,75 +115,79 @@ def plain(error: Exception) -> str:
     return str(error).replace("`", "").removesuffix(" - at $")
 
 
-def _refused(
-    origin: Origin, values: Mapping[str, Any], *, trusts: bool, started: Settings | None
-) -> Iterator[tuple[str, str]]:
-    """The fields that a layer may not set, and why."""
-    for name in STARTUP & values.keys():
-        if origin is Origin.EDITOR:
-            yield name, "is read only at start: set it in the start options and restart the server"
-        elif origin is Origin.WORKSPACE and name == "trust_workspace":
-            yield name, "is ignored: only you can trust a workspace, in your editor's start options or the environment"
-        elif origin is Origin.WORKSPACE and name in USER_ONLY and not trusts:
-            yield (
-                name,
-                "is ignored, because a workspace may not choose it: set it in your editor's start options or the "
-                "environment, or allow it with trustWorkspace, INFILL_LS_TRUST_WORKSPACE=1 or --trust-workspace",
-            )
-        elif origin is Origin.WORKSPACE and started is not None and _differs(values[name], getattr(started, name)):
-            yield name, "is read only at start, from the first workspace folder: restart the server"
+def _why_barred(origin: Origin, name: str, value: Any, *, trusts: bool, started: Settings | None) -> str:
+    """Why an author may not set this; empty if they may."""
+    if not _is_startup(name) or origin is Origin.USER:
+        return ""
+    if origin is Origin.EDITOR:
+        return "is read only at start: set it in the start options and restart the server"
+    if name == _TRUST:
+        return "is ignored: only you can trust a workspace, in your editor's start options or the environment"
+    if KEYS[name].fields[0] in USER_ONLY and not trusts:
+        return (
+            "is ignored, because a workspace may not choose it: set it in your editor's start options or the "
+            "environment, or allow it with trustWorkspace, INFILL_LS_TRUST_WORKSPACE=1 or --trust-workspace"
+        )
+    if started is not None and value != _of(started, name):
+        return "is read only at start, from the first workspace folder: restart the server"
+    return ""
 
 
-def _read_layer(layer: Layer, problems: list[str]) -> dict[str, Any]:
+def _read(layer: Layer, problems: list[str]) -> dict[str, Any]:
+    """The usable values of a layer, by the names of `KEYS`."""
     if layer.raw is None:
         return {}
     if not isinstance(layer.raw, Mapping):
         problems.append(f"{layer.source}: settings must be an object, not {_json_name(layer.raw)}; ignored")
         return {}
-    return _read(Settings, layer.raw, layer.source, problems)
-
-
-def _read(schema: type[Struct], raw: Mapping[str, Any], where: str, problems: list[str]) -> dict[str, Any]:
-    """The usable values of `raw` by field name; groups of settings stay dicts."""
-    fields = {field.encode_name: field for field in msgspec.structs.fields(schema)}
+    given: dict[str, Any] = {}
+    for name, value in layer.raw.items():
+        is_group = name in _GROUPS and isinstance(value, Mapping)
+        given |= {f"{name}.{inner}": each for inner, each in value.items()} if is_group else {str(name): value}
     values: dict[str, Any] = {}
-    for key, value in raw.items():
-        if key not in fields:
-            said = f"unknown setting {str(key)[:80]!r}{nearest(str(key), list(fields))}"
-            problems.append(f"{where}: {f'no longer a setting {key!r}' if key in _REMOVED else said}; ignored")
-            continue
-        field = fields[key]
-        default = getattr(Settings(), fields[key].name, None)
-        if isinstance(default, Struct) and isinstance(value, Mapping):
-            values[field.name] = _read(type(default), value, f"{where}: {key}", problems)
-            continue
-        try:
-            values[field.name] = converted(value, field.type)
-        except msgspec.ValidationError as error:
-            problems.append(f"{where}: {key}: {plain(error)}; ignored")
+    for name, value in given.items():
+        if name in _GROUPS:
+            problems.append(f"{layer.source}: {name}: Expected object, got {_json_name(value)}; ignored")
+        elif name not in KEYS:
+            problems.append(f"{layer.source}: unknown setting {name[:80]!r}{nearest(name, list(KEYS))}; ignored")
+        else:
+            try:
+                values[name] = converted(value, KEYS[name].kind)
+            except msgspec.ValidationError as error:
+                problems.append(f"{layer.source}: {name}: {plain(error)}; ignored")
     return values
 
 
-def _merge(values: dict[str, Any], found: dict[str, Any], *, adds: bool) -> None:
-    for name, value in found.items():
-        if name == "secret_globs" or (adds and name in _SWITCHED_OFF):  # a pattern never removes another's
-            values[name] = values.get(name, ()) + value
-        elif isinstance(value, dict):
-            _merge(values.setdefault(name, {}), value, adds=adds)
-        else:
-            values[name] = value
+def _is_startup(name: str) -> bool:
+    return KEYS[name].fields[0] in STARTUP
 
 
-def _build(default: Struct, values: dict[str, Any]) -> Any:
-    groups = {name: _build(getattr(default, name), value) for name, value in values.items() if isinstance(value, dict)}
-    return msgspec.structs.replace(default, **values | groups)
+def _adds(name: str, origin: Origin) -> bool:
+    """Whether a layer's patterns add to those before it: a pattern never removes another's."""
+    is_off = name in ("disabledLanguages", "disabledGlobs")
+    return name == "secretGlobs" or (is_off and origin is Origin.WORKSPACE)
 
 
-def _differs(value: Any, now: Any) -> bool:
-    """Whether a value differs from `now`; for a group, whether any value that it sets does."""
-    if isinstance(value, dict):
-        return any(_differs(inner, getattr(now, name)) for name, inner in value.items())
-    return bool(value != now)
+def _of(settings: Settings, name: str) -> Any:
+    return reduce(getattr, KEYS[name].fields, settings)
+
+
+def _built(values: Mapping[str, Any]) -> Settings:
+    groups: dict[str, dict[str, Any]] = {}
+    alone: dict[str, Any] = {}
+    for name, value in values.items():
+        *group, field = KEYS[name].fields
+        (groups.setdefault(group[0], {}) if group else alone)[field] = value
+    default = Settings()
+    made = {name: msgspec.structs.replace(getattr(default, name), **inner) for name, inner in groups.items()}
+    return msgspec.structs.replace(default, **alone, **made)
+
+
+def _is_more(value: Any, now: Any) -> bool:
+    """Whether a value differs from `now` without switching off; for numbers, whether it is higher."""
+    if isinstance(value, str):
+        return value not in (now, OFF)
+    return bool(value > now)
 
 
 def _folded(name: str) -> str:
@@ -169,39 +197,3 @@ def _folded(name: str) -> str:
 def _json_name(value: object) -> str:
     names: dict[type, str] = {list: "an array", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
     return names.get(type(value), type(value).__name__)
-
-
-def without_more(values: Mapping[str, Any], now: Settings) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """The values of a layer not the user's own that are within `now`, and each other field with a reason."""
-    kept, refused = dict(values), list[tuple[str, str]]()
-    for name, *inner in ONLY_LESS:
-        group = kept
-        of = now
-        field = name
-        key = ""
-        if inner and name in kept:
-            group = dict(kept[name])
-            of = getattr(now, name)
-            field = inner[0]
-            key = f"{_key(now, name)}."
-        if name in kept and field in group and _is_more(group[field], getattr(of, field)):
-            refused.append((name, _why(key + _key(of, field), group.pop(field))))
-            kept |= {name: group} if inner else {}
-    return kept, refused
-
-
-def _is_more(value: Any, now: Any) -> bool:
-    """Whether a value differs from `now` without switching off; for numbers, whether it is higher."""
-    if isinstance(value, str):
-        return value != now and value != _OFF
-    return bool(value > now)
-
-
-def _why(key: str, value: Any) -> str:
-    raised = isinstance(value, float | int) and not isinstance(value, bool)
-    return f"{key} is not {'raised' if raised else 'switched on'} {_WHERE}"
-
-
-def _key(group: Struct, name: str) -> str:
-    """The setting's own name."""
-    return dict(zip(group.__struct_fields__, group.__struct_encode_fields__, strict=True))[name]

@@ -42,8 +42,11 @@ def test_one_bad_key_is_reported_and_the_rest_is_used(raw: dict[str, object]) ->
 
 
 def test_a_misspelt_key_is_answered_with_the_right_one() -> None:
-    _, problems = resolve([Layer("start options", {"max_steps": 4})])
-    assert problems == ["start options: unknown setting 'max_steps' (did you mean 'maxSteps'?); ignored"]
+    _, problems = resolve([Layer("a", {"max_steps": 4, "context": {"enabld": False}})])
+    assert problems == [
+        "a: unknown setting 'max_steps' (did you mean 'maxSteps'?); ignored",
+        "a: unknown setting 'context.enabld' (did you mean 'context.enabled'?); ignored",
+    ]
 
 
 def test_settings_that_are_no_object_are_reported() -> None:
@@ -180,7 +183,6 @@ def test_the_environment_sets_what_the_settings_do(variable: str, text: str, rea
         ("INFILL_LS_MAX_STEPS", "many", "Expected int"),
         ("INFILL_LS_CONFIDENCE_FLOOR", "nan", "Expected float"),
         ("INFILL_LS_COLOUR", "red", "no such setting; ignored"),
-        ("INFILL_LS_START_WORKER", "0", "no longer a setting; ignored"),
         ("INFILL_LS_MARKER", "\udcff", "half a surrogate pair; ignored"),
         ("INFILL_LS_DTYPE", "\udcff", "half a surrogate pair; ignored"),
         ("INFILL_LS_DISABLED_GLOBS", '["*.sql"', "Expecting ',' delimiter"),
@@ -284,14 +286,3 @@ def test_server_flags_apply_to_a_partner_model() -> None:
     args = parser.parse_args(["--model", "partner", "--server-model", "gemma", "--plain-http"])
     chosen, _ = settings_of(args)
     assert (chosen.partner, chosen.server) == (PartnerSettings(model="gemma", plain_http=True), ServerSettings())
-
-
-@pytest.mark.parametrize(
-    ("theirs", "said"),
-    [
-        ({"context": {"maxMs": 80}}, "context: no longer a setting 'maxMs'"),
-        ({"startWorker": False}, "no longer a setting 'startWorker'"),
-    ],
-)
-def test_a_setting_of_an_earlier_version_is_noted(theirs: dict[str, object], said: str) -> None:
-    assert resolve([Layer("mine", theirs)]) == (Settings(), [f"mine: {said}; ignored"])
