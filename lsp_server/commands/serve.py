@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     return asyncio.run(_listen(args, start) if args.tcp or args.ws else _serve_stdio(start))
 
 
-async def _serve_stdio(start: StartConversation[InfillServer]) -> int:
+async def _serve_stdio(start: StartConversation) -> int:
     client, bodies = transports.stdio(start)
     await client.listen(bodies)
     status = client.conversation.exit_status
@@ -97,7 +97,7 @@ async def _serve_stdio(start: StartConversation[InfillServer]) -> int:
     return status
 
 
-async def _listen(args: argparse.Namespace, start: StartConversation[InfillServer]) -> int:
+async def _listen(args: argparse.Namespace, start: StartConversation) -> int:
     wanted: ListenAddress = args.tcp or args.ws
     try:
         bound = wanted.resolved()

@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 from lsprotocol import types
 from msgspec import Meta, Struct
 
-from inference.messages import Candidate, Draft
+from inference.messages import Draft
 from lsp_server.actions.action import STALE, Action, ActionKind, Cancelled, NotDone, holes_of
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill.candidates import current_texts
@@ -96,7 +96,7 @@ async def _performed(
         raise NotDone(STALE)
     uri = snapshot.uri
     encoding = session.features.encoding
-    marker = session.settings_of(snapshot.uri).marker
+    marker = session.settings_of(uri).marker
     ends = (asked.range.start, asked.range.end)
     start, end = sorted(snapshot.lines.offset(at.line, at.character, encoding) for at in ends)
     if kind is ActionKind.REFINE and start == end and (made := session.feature(Refining).fill_at(uri, start)):
@@ -105,10 +105,14 @@ async def _performed(
     holes = await asyncio.to_thread(holes_of, kind, snapshot, marker, start, end)
     action = Action(kind, start, end, holes, asked.strength, asked.instruction)
     session.mark_used(uri)
-    asking = _Asking(session, action, snapshot, budget, token=token)
     try:
-        found = await session.editor.progress.run(
-            action.activity, asking.ask, token=token, may_create=session.features.progress
+        texts, took_ms = await session.editor.progress.run(
+            action.activity,
+            lambda report: _texts(
+                session, action, snapshot, budget, _on_draft(session, action, snapshot, token, report)
+            ),
+            token=token,
+            may_create=session.features.progress,
         )
     except StoppedByUser:
         raise Cancelled from None
@@ -117,85 +121,54 @@ async def _performed(
     if not session.is_current(snapshot):
         raise NotDone(STALE)
     done_id = f"action-{next(_numbers)}"
-    session.broadcast.shown(uri, asking.shown(done_id, found.texts))
+    options = FillOptions(action.strength, action.instruction)
     is_refined = kind is ActionKind.REFINE
-    session.feature(Refining).expect(done_id, snapshot, holes, found.texts, is_refined=is_refined)
-    edit = workspace_edit(snapshot, holes, found.texts, session.features)
-    return Done(edit, action.activity, done_id, left_as_they_are(found.texts, current_texts(snapshot, holes)))
+    sampled = None if is_refined else Asked(snapshot, holes, texts, budget, marker, took_ms=took_ms, options=options)
+    waited_ms = (time.monotonic() - budget.began_s) * 1000
+    session.broadcast.shown(uri, Shown(done_id, "action", waited_ms, sampled))
+    session.feature(Refining).expect(done_id, snapshot, holes, texts, is_refined=is_refined)
+    edit = workspace_edit(snapshot, holes, texts, session.features)
+    return Done(edit, action.activity, done_id, left_as_they_are(texts, current_texts(snapshot, holes)))
 
 
-class _Asking:
-    """One action in progress, and when the model was asked to carry it out."""
+async def _texts(
+    session: Session, action: Action, snapshot: Snapshot, budget: Budget, on_draft: OnDraft | None
+) -> tuple[tuple[str, ...], float]:
+    """The texts for the holes, and how long the model took, in ms. Raises NotDone, WorkerFailure."""
+    is_refined = action.kind is ActionKind.REFINE
+    connection = session.partner_connection if is_refined else session.worker
+    if connection is None:
+        raise NotDone(NO_PARTNER)
+    worker = await connection.loaded(budget.deadline)
+    context = await session.context_for(snapshot, action.holes[0].start, worker.last_status)
+    if context is None:
+        raise NotDone(f"cannot fill: {await session.why_off_now(snapshot.uri)}")
+    sent_s = time.monotonic()
+    found = await action.filled(
+        worker,
+        snapshot,
+        budget.from_now() if is_refined else budget,  # measured by the partner
+        marker=session.settings_of(snapshot.uri).marker,
+        on_draft=on_draft,
+        context=context,
+    )
+    return found.texts, (time.monotonic() - sent_s) * 1000
 
-    def __init__(
-        self,
-        session: Session,
-        action: Action,
-        snapshot: Snapshot,
-        budget: Budget,
-        *,
-        token: types.ProgressToken | None,
-    ) -> None:
-        self._session = session
-        self._action = action
-        self._snapshot = snapshot
-        self._budget = budget
-        self._token = token
-        self._sent_s = budget.began_s
 
-    async def ask(self, report: Report) -> Candidate:
-        """The texts for the holes. Raises NotDone, WorkerFailure."""
-        session = self._session
-        action = self._action
-        budget = self._budget
-        is_refined = action.kind is ActionKind.REFINE
-        connection = session.partner_connection if is_refined else session.worker
-        if connection is None:
-            raise NotDone(NO_PARTNER)
-        worker = await connection.loaded(budget.deadline)
-        context = await session.context_for(self._snapshot, action.holes[0].start, worker.last_status)
-        if context is None:
-            raise NotDone(f"cannot fill: {await session.why_off_now(self._snapshot.uri)}")
-        self._sent_s = time.monotonic()
-        return await action.filled(
-            worker,
-            self._snapshot,
-            budget.from_now() if is_refined else budget,  # measured by the partner
-            marker=session.settings_of(self._snapshot.uri).marker,
-            on_draft=self._on_draft(report),
-            context=context,
-        )
+def _on_draft(
+    session: Session, action: Action, snapshot: Snapshot, token: types.ProgressToken | None, report: Report
+) -> OnDraft | None:
+    """The callback for each draft; None if nobody would see drafts."""
+    features = session.features
+    if token is None and not (features.progress or features.drafts):
+        return None
+    progress = DraftProgress()
+    reader = DraftReader(snapshot, action.holes)
+    drafts = DraftSender(session.editor.notify, kind="action", encoding=features.encoding, token=token)
 
-    def shown(self, answer_id: str, texts: tuple[str, ...]) -> Shown:
-        """What the user sees now."""
-        action = self._action
-        now_s = time.monotonic()
-        asked = Asked(
-            self._snapshot,
-            action.holes,
-            texts,
-            self._budget,
-            self._session.settings_of(self._snapshot.uri).marker,
-            took_ms=(now_s - self._sent_s) * 1000,
-            options=FillOptions(action.strength, action.instruction),
-        )
-        waited_ms = (now_s - self._budget.began_s) * 1000
-        return Shown(answer_id, "action", waited_ms, None if action.kind is ActionKind.REFINE else asked)
+    def on_draft(draft: Draft) -> None:
+        report(*progress.after(draft))
+        if features.drafts:
+            drafts.send(draft, snapshot if session.is_current(snapshot) else None, lambda: reader.read(draft))
 
-    def _on_draft(self, report: Report) -> OnDraft | None:
-        """The callback for each draft; None if nobody would see drafts."""
-        session = self._session
-        snapshot = self._snapshot
-        features = self._session.features
-        if self._token is None and not (features.progress or features.drafts):
-            return None
-        progress = DraftProgress()
-        reader = DraftReader(snapshot, self._action.holes)
-        drafts = DraftSender(session.editor.notify, kind="action", encoding=features.encoding, token=self._token)
-
-        def on_draft(draft: Draft) -> None:
-            report(*progress.after(draft))
-            if features.drafts:
-                drafts.send(draft, snapshot if session.is_current(snapshot) else None, lambda: reader.read(draft))
-
-        return on_draft
+    return on_draft

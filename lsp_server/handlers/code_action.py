@@ -40,18 +40,19 @@ Only = Sequence[types.CodeActionKind | str] | None
 """The kinds a client asks for. Known kinds are lsprotocol enums, which are also strings."""
 
 
-Offered = list[CodeAction | Command]
 _Partner = tuple[str, TextRange | None]
 """The title of the partner's action, and the recent fill at the cursor."""
 
 
-def code_action(session: Session, params: types.CodeActionParams, snapshot: Snapshot) -> Offered | Awaitable[Offered]:
+def code_action(
+    session: Session, params: types.CodeActionParams, snapshot: Snapshot
+) -> list[CodeAction] | Awaitable[list[CodeAction]]:
     if not (_any_wanted(params.context.only) and (session.features.lazy_code_actions or session.features.apply_edit)):
         return []
     return _all_wanted(session, snapshot, params)
 
 
-async def _all_wanted(session: Session, snapshot: Snapshot, params: types.CodeActionParams) -> Offered:
+async def _all_wanted(session: Session, snapshot: Snapshot, params: types.CodeActionParams) -> list[CodeAction]:
     """Looks in a thread, because a long file may have thousands of holes."""
     only = params.context.only
     encoding = session.features.encoding
@@ -65,21 +66,20 @@ async def _all_wanted(session: Session, snapshot: Snapshot, params: types.CodeAc
     return [*offered, *await _next_edit(session, snapshot, place[0], only), *_download(session, params.context)]
 
 
-def _download(session: Session, context: types.CodeActionContext) -> list[CodeAction | Command]:
+def _download(session: Session, context: types.CodeActionContext) -> list[CodeAction]:
     """A button that downloads a real model, for clients without one of their own."""
     unasked = context.trigger_kind == types.CodeActionTriggerKind.Automatic or not _wanted(context.only, DOWNLOAD_KIND)
     if unasked or session.features.plugin or not session.worker.makes_do:
         return []
     worker = session.worker
     command = Command(worker.download, PULL_COMMAND, arguments=[{"model": worker.better}])
-    literals = session.features.code_action_literals
-    return [CodeAction(worker.download, kind=DOWNLOAD_KIND, command=command) if literals else command]
+    return [CodeAction(worker.download, kind=DOWNLOAD_KIND, command=command)]
 
 
 async def _next_edit(session: Session, snapshot: Snapshot, cursor: int, only: Only) -> list[CodeAction]:
     """The next place of an edit, for clients that do not show such places themselves."""
     features = session.features
-    if features.next_edits or not features.code_action_literals or not _wanted(only, NEXT_EDIT_KIND):
+    if features.next_edits or not _wanted(only, NEXT_EDIT_KIND):
         return []
     service = session.feature(NextEditService)
     edit = nearest(await service.known(snapshot, cursor, quick=True), cursor)
@@ -114,9 +114,7 @@ def _available(
     return found + (refinements(snapshot, marker, start, end, *partner) if partner else [])
 
 
-def _offer(
-    session: Session, snapshot: Snapshot, action: Action, params: types.CodeActionParams
-) -> CodeAction | Command:
+def _offer(session: Session, snapshot: Snapshot, action: Action, params: types.CodeActionParams) -> CodeAction:
     """The argument's `tell` shows the user the outcome of a command, since editors ignore the reply."""
     answered = [] if action.diagnostic is None else [params.context.diagnostics[action.diagnostic]]
     tags = [types.CodeActionTag.LlmGenerated] if session.features.llm_tag else None
@@ -127,10 +125,9 @@ def _offer(
     argument |= {name: value for name, value in more.items() if value not in (None, "")}
     if session.features.lazy_code_actions:
         offered.data = {**argument, "kind": action.kind.value}
-        return offered
-    command = Command(action.title, f"{COMMAND_PREFIX}{action.kind.value}", arguments=[argument])
-    offered.command = command
-    return offered if session.features.code_action_literals else command
+    else:
+        offered.command = Command(action.title, f"{COMMAND_PREFIX}{action.kind.value}", arguments=[argument])
+    return offered
 
 
 def _wanted(only: Only, kind: str) -> bool:

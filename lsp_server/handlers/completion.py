@@ -39,30 +39,16 @@ def completion(
 
 
 def options_at_start(session: Session) -> types.CompletionOptions | None:
-    """The completion options in the reply to `initialize`; None if not offered, or registered later."""
-    features = session.features
-    if features.completion.registers or not _is_wanted(features, session.settings):
+    """The completion options in the reply to `initialize`; None if not offered."""
+    if not _is_wanted(session.features, session.settings):
         return None
-    return types.CompletionOptions(list(TRIGGER_CHARACTERS), resolve_provider=True, completion_item=_item_options())
-
-
-def register_completion(session: Session) -> None:
-    """Registers or unregisters completions with the client when that changes. Does not wait for the reply."""
-    if not session.features.completion.registers:
-        return
-    options = types.CompletionRegistrationOptions(
-        trigger_characters=list(TRIGGER_CHARACTERS), resolve_provider=True, completion_item=_item_options()
-    )
-    session.editor.offer_completion(options if _is_wanted(session.features, session.settings) else None)
+    item = types.ServerCompletionItemOptions(label_details_support=True)
+    return types.CompletionOptions(list(TRIGGER_CHARACTERS), resolve_provider=True, completion_item=item)
 
 
 def _is_wanted(features: ClientFeatures, settings: Settings) -> bool:
     """Whether to offer fills as list items: by default only in editors without inline completion."""
     return settings.completion == "always" or (settings.completion == "auto" and not features.inline_completion)
-
-
-def _item_options() -> types.ServerCompletionItemOptions:
-    return types.ServerCompletionItemOptions(label_details_support=True)
 
 
 def _request(session: Session, params: types.CompletionParams, document: Document) -> InlineRequest:
@@ -90,7 +76,7 @@ async def _reply(
 def _listed(session: Session, uri: str, request: InlineRequest, result: InlineResult) -> CompletionList:
     """Always incomplete: each typed character may bring other suggestions."""
     document = session.documents.get(uri)
-    features = session.features
+    encoding = session.features.encoding
     found = enumerate(result.found)
-    items = [list_item(document, request.cursor.offset, number, it, features) for number, it in found if document]
+    items = [list_item(document, request.cursor.offset, number, it, encoding) for number, it in found if document]
     return CompletionList(is_incomplete=True, items=[item for item in items if item is not None])

@@ -5,18 +5,16 @@ import logging
 from collections.abc import Awaitable, Mapping
 from importlib.metadata import version
 from typing import Any
-from uuid import uuid4
 
 from lsprotocol import types
 
 from lsp_server.handlers.completion import options_at_start
 from lsp_server.handlers.execute_command import COMMANDS
-from lsp_server.handlers.settings import ask_for_settings, use_settings
+from lsp_server.handlers.settings import ask_for_settings
 from lsp_server.lsp.capabilities import client_features, server_capabilities
 from lsp_server.lsp.dispatch import InfillProtocol
 from lsp_server.lsp.replies import ReplyError
 from lsp_server.session import Session
-from lsp_server.settings.file import NAME
 
 LIMIT_S = 2.0
 log = logging.getLogger(__name__)
@@ -43,31 +41,20 @@ def _folders(params: Mapping[str, Any]) -> list[str]:
 
 def initialized(session: Session, _: types.InitializedParams) -> Awaitable[None] | None:
     """The client listens now: show problems, ask for its settings, and begin to load the model."""
-    use_settings(session)
+    session.show_problems()
     if session.partner is not None and session.partner.problem:
         session.editor.show_once(session.partner.problem, types.MessageType.Warning)
     session.worker.warm_up()
-    registrations = _registrations(session)
-    return _introduce(session, registrations) if registrations or session.features.configuration else None
+    features = session.features
+    return _introduce(session) if features.registers_configuration or features.configuration else None
 
 
-async def _introduce(session: Session, registrations: list[types.Registration]) -> None:
-    """Subscribes to changes before requesting the settings, so that no change is missed in between."""
-    if registrations:
-        await session.editor.register(registrations)
+async def _introduce(session: Session) -> None:
+    """Subscribes to changes of the settings before asking for them, so that no change is missed in between."""
+    if session.features.registers_configuration:
+        await session.editor.register(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
     if session.features.configuration:
         await ask_for_settings(session)
-
-
-def _registrations(session: Session) -> list[types.Registration]:
-    wanted: list[tuple[str, object]] = []
-    if session.features.registers_watchers:
-        watchers = [types.FileSystemWatcher(glob_pattern=f"**/{NAME}")]
-        options = types.DidChangeWatchedFilesRegistrationOptions(watchers=watchers)
-        wanted.append((types.WORKSPACE_DID_CHANGE_WATCHED_FILES, options))
-    if session.features.registers_configuration:
-        wanted.append((types.WORKSPACE_DID_CHANGE_CONFIGURATION, None))
-    return [types.Registration(str(uuid4()), method, options) for method, options in wanted]
 
 
 async def shutdown(session: Session, protocol: InfillProtocol) -> None:

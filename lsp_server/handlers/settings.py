@@ -1,10 +1,9 @@
-"""Handles changes of the client's settings, which it is asked for, of settings files and of workspace folders."""
+"""Handles changes of the client's settings, which it is asked for, and of workspace folders."""
 
 from collections.abc import Awaitable, Mapping
 
 from lsprotocol import types
 
-from lsp_server.handlers.completion import register_completion
 from lsp_server.session import Session
 
 SECTIONS = ("infill-ls", "infill")
@@ -16,14 +15,8 @@ def did_change_configuration(session: Session, params: types.DidChangeConfigurat
         section = next((section for section in SECTIONS if section in params.settings), None)
         if section is not None:
             session.configuration.take_sent(params.settings[section])
-            use_settings(session)
+            session.show_problems()
     return ask_for_settings(session) if session.features.configuration else None
-
-
-def use_settings(session: Session) -> None:
-    """The settings may have changed: report any problems, and update completion accordingly."""
-    session.show_problems()
-    register_completion(session)
 
 
 async def ask_for_settings(session: Session) -> None:
@@ -38,13 +31,7 @@ async def ask_for_settings(session: Session) -> None:
         raw = next((answer for answer in answers if answer is not None), None)
         if raw is not None or folder is not None:  # without an answer, keep what the client sent unasked
             session.configuration.take_sent(raw, folder)
-    use_settings(session)
-
-
-def did_change_watched_files(session: Session, _: types.DidChangeWatchedFilesParams) -> None:
-    """The only files that we have watched are settings files."""
-    session.refresh_settings()
-    register_completion(session)
+    session.show_problems()
 
 
 def did_change_workspace_folders(
@@ -52,5 +39,5 @@ def did_change_workspace_folders(
 ) -> Awaitable[None] | None:
     event = params.event
     session.configuration.change_folders([it.uri for it in event.added], [it.uri for it in event.removed])
-    use_settings(session)
+    session.show_problems()
     return ask_for_settings(session) if session.features.configuration else None

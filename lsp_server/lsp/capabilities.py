@@ -19,24 +19,12 @@ FILL_KIND = "refactor.rewrite.infill"
 
 
 @dataclass(frozen=True)
-class CompletionFeatures:
-    """What the client's list of completions supports. `registers`: completion can be registered later."""
-
-    preselect: bool = False
-    label_details: bool = False
-    markdown: bool = False
-    as_is: bool = False
-    registers: bool = False
-
-
-@dataclass(frozen=True)
 class ClientFeatures:
     """The client's capabilities that matter to us."""
 
     encoding: Encoding = Encoding.UTF16
     versioned_edits: bool = False
     lazy_code_actions: bool = False
-    code_action_literals: bool = False
     llm_tag: bool = False
     """The client marks code actions that a language model writes."""
     apply_edit: bool = False
@@ -51,10 +39,10 @@ class ClientFeatures:
     drafts: bool = False
     next_edits: bool = False
     inline_completion: bool = False
-    completion: CompletionFeatures = CompletionFeatures()
+    markdown: bool = False
+    """The client shows the documentation of completions as Markdown."""
     configuration: bool = False
     registers_configuration: bool = False
-    registers_watchers: bool = False
 
 
 def client_features(capabilities: Any, client: Any = None) -> ClientFeatures:
@@ -65,13 +53,12 @@ def client_features(capabilities: Any, client: Any = None) -> ClientFeatures:
     configuration = ("workspace", "didChangeConfiguration")
     resolved = _at(capabilities, *action, "resolveSupport", "properties")
     resolves = isinstance(resolved, list) and "edit" in resolved
-    literals = _at(capabilities, *action, "codeActionLiteralSupport") is not None
     tags = _at(capabilities, *action, "tagSupport", "valueSet")
+    formats = _at(capabilities, "textDocument", "completion", "completionItem", "documentationFormat")
     return ClientFeatures(
         encoding=_encoding(_at(capabilities, "general", "positionEncodings")),
         versioned_edits=_at(capabilities, "workspace", "workspaceEdit", "documentChanges") is True,
-        lazy_code_actions=literals and resolves and _at(capabilities, *action, "dataSupport") is True,
-        code_action_literals=literals,
+        lazy_code_actions=resolves and _at(capabilities, *action, "dataSupport") is True,
         llm_tag=isinstance(tags, list) and types.CodeActionTag.LlmGenerated.value in tags,
         apply_edit=_at(capabilities, "workspace", "applyEdit") is True,
         progress=_at(capabilities, "window", "workDoneProgress") is True,
@@ -80,29 +67,16 @@ def client_features(capabilities: Any, client: Any = None) -> ClientFeatures:
         drafts=_at(capabilities, "experimental", "infillDrafts") is True,
         next_edits=_at(capabilities, "experimental", "infillNextEdits") is True,
         inline_completion=_at(capabilities, "textDocument", "inlineCompletion") is not None,
-        completion=_completion_features(_at(capabilities, "textDocument", "completion")),
+        markdown=isinstance(formats, list) and "markdown" in formats,
         configuration=_at(capabilities, "workspace", "configuration") is True,
         registers_configuration=_at(capabilities, *configuration, "dynamicRegistration") is True,
-        registers_watchers=_at(capabilities, "workspace", "didChangeWatchedFiles", "dynamicRegistration") is True,
-    )
-
-
-def _completion_features(completion: Any) -> CompletionFeatures:
-    formats = _at(completion, "completionItem", "documentationFormat")
-    modes = _at(completion, "completionItem", "insertTextModeSupport", "valueSet")
-    return CompletionFeatures(
-        preselect=_at(completion, "completionItem", "preselectSupport") is True,
-        label_details=_at(completion, "completionItem", "labelDetailsSupport") is True,
-        markdown=isinstance(formats, list) and "markdown" in formats,
-        as_is=isinstance(modes, list) and types.InsertTextMode.AsIs.value in modes,
-        registers=_at(completion, "dynamicRegistration") is True,
     )
 
 
 def server_capabilities(
     features: ClientFeatures, commands: Sequence[str] = (), completion: types.CompletionOptions | None = None
 ) -> types.ServerCapabilities:
-    """The server's capabilities. `completion` is None if it offers none, or not yet."""
+    """The server's capabilities. `completion` is None if it offers none."""
     return types.ServerCapabilities(
         position_encoding=features.encoding.value,
         text_document_sync=types.TextDocumentSyncOptions(

@@ -10,7 +10,7 @@ from lsprotocol.types import CompletionItem, InlineCompletionItem
 from lsp_server.documents.document import Document
 from lsp_server.documents.positions import Encoding, LineIndex
 from lsp_server.inline.suggestion import GhostText, Suggestion
-from lsp_server.lsp.capabilities import ACCEPT_COMMAND, ClientFeatures, CompletionFeatures
+from lsp_server.lsp.capabilities import ACCEPT_COMMAND
 from lsp_server.lsp.edits import range_of
 from lsp_server.syntax.languages import table_of
 from lsp_server.syntax.lines import word_before
@@ -36,11 +36,10 @@ def ghost_text(
 
 
 def list_item(
-    document: Document, cursor: int, number: int, found: tuple[Suggestion, GhostText], features: ClientFeatures
+    document: Document, cursor: int, number: int, found: tuple[Suggestion, GhostText], encoding: Encoding
 ) -> CompletionItem | None:
     """The `number`th suggestion, from 0, filtered by the word at the cursor; None if only white space is left."""
     suggestion, shown = found
-    can = features.completion
     start, text = _from_word(document, cursor, shown)
     lines = text.strip().splitlines()
     if not lines:
@@ -48,29 +47,27 @@ def list_item(
     more = f" (+{len(lines) - 1} lines)" if len(lines) > 1 else ""
     return CompletionItem(
         label=_cut(lines[0]),
-        label_details=types.CompletionItemLabelDetails(detail=more or None, description=_LABEL)
-        if can.label_details
-        else None,
-        detail=None if can.label_details else _LABEL + more,
+        label_details=types.CompletionItemLabelDetails(detail=more or None, description=_LABEL),
+        detail=_LABEL + more,
         kind=types.CompletionItemKind.Text,
-        preselect=True if can.preselect and number == 0 else None,
+        preselect=True if number == 0 else None,
         sort_text=f"!{number}",
         filter_text=document.text[start:cursor] or None,
         insert_text_format=types.InsertTextFormat.PlainText,
-        insert_text_mode=types.InsertTextMode.AsIs if can.as_is else None,
-        text_edit=types.TextEdit(range_of(document.lines, start, shown.end, features.encoding), text),
+        insert_text_mode=types.InsertTextMode.AsIs,
+        text_edit=types.TextEdit(range_of(document.lines, start, shown.end, encoding), text),
         command=_accept_command(suggestion, document.uri),
         data={"language": document.language_id},
     )
 
 
-def documented(item: CompletionItem, features: CompletionFeatures) -> CompletionItem:
+def documented(item: CompletionItem, *, markdown: bool) -> CompletionItem:
     """The item with its whole text as documentation; other servers' items come back unchanged."""
     language = _language_of(item.data)
     if not isinstance(item.text_edit, types.TextEdit) or language is None:
         return item
     text = item.text_edit.new_text.strip("\r\n")
-    if features.markdown:
+    if markdown:
         fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
         value = f"{fence}{language}\n{text}\n{fence}"
         item.documentation = types.MarkupContent(types.MarkupKind.Markdown, value)

@@ -12,18 +12,15 @@ from pygls.lsp.server import LanguageServer
 from lsp_server.lsp.progress import ProgressTracker
 
 log = logging.getLogger(__name__)
-COMPLETION_ID = "infill-ls/completion"
 
 
 class EditorConnection:
-    """Shows a message only once if asked to; registers completion only when that changes."""
+    """Shows a message only once if asked to."""
 
     def __init__(self, server: LanguageServer) -> None:
         self.progress = ProgressTracker(server)
         self._server = server
         self._shown: set[str] = set()
-        self._completion: types.CompletionRegistrationOptions | None = None
-        self._registering: asyncio.Task[None] | None = None
         self._configuration_round = 0
 
     def show(self, message: str, kind: types.MessageType) -> None:
@@ -60,27 +57,10 @@ class EditorConnection:
             return None
         return found if this_round == self._configuration_round else None
 
-    async def register(self, registrations: Sequence[types.Registration]) -> None:
-        """Subscribes to changes; a client may refuse."""
+    async def register(self, method: str) -> None:
+        """Subscribes to a notification; a client may refuse."""
+        wanted = types.RegistrationParams([types.Registration(f"infill-ls/{method}", method)])
         try:
-            await self._server.client_register_capability_async(types.RegistrationParams(list(registrations)))
+            await self._server.client_register_capability_async(wanted)
         except Exception as error:
             log.info("the client registers nothing: %s", type(error).__name__)
-
-    def offer_completion(self, options: types.CompletionRegistrationOptions | None) -> None:
-        """Tells the client that completions exist, or (None) no longer do. Does not wait for its answer."""
-        if (options is None) != (self._completion is None):
-            self._completion = options
-            self._registering = asyncio.create_task(self._register_completion(options))
-
-    async def _register_completion(self, options: types.CompletionRegistrationOptions | None) -> None:
-        method = types.TEXT_DOCUMENT_COMPLETION
-        try:
-            if options is not None:
-                params = types.RegistrationParams([types.Registration(COMPLETION_ID, method, options)])
-                await self._server.client_register_capability_async(params)
-            else:
-                gone = types.UnregistrationParams([types.Unregistration(COMPLETION_ID, method)])
-                await self._server.client_unregister_capability_async(gone)
-        except Exception as error:  # then nothing changes
-            log.info("the client registers no completion: %s", type(error).__name__)

@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from io import BufferedIOBase, RawIOBase
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Protocol
 
 log = logging.getLogger(__name__)
 MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -45,6 +45,10 @@ class Conversation(Protocol):
 
     ended: asyncio.Event
 
+    @property
+    def exit_status(self) -> int:
+        """The exit status of a process that serves this client alone."""
+
     def receive(self, body: bytes) -> None:
         """Handles one message from the client before the next is read. Never raises."""
 
@@ -52,8 +56,7 @@ class Conversation(Protocol):
         """The client is gone: stops its requests."""
 
 
-T = TypeVar("T", bound=Conversation)
-StartConversation = Callable[[Write], T]
+StartConversation = Callable[[Write], Conversation]
 """Called for each client that connects."""
 
 
@@ -84,12 +87,12 @@ async def frames(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
             yield await reader.readexactly(length)
 
 
-class Client(Generic[T]):
+class Client:
     """One connected client. Queues its messages, because `send` may have to wait and writing must not."""
 
     def __init__(
         self,
-        start: StartConversation[T],
+        start: StartConversation,
         send: Callable[[bytes], Awaitable[object]],
         abort: Callable[[], object] = lambda: None,
     ) -> None:
@@ -149,7 +152,7 @@ class Client(Generic[T]):
             log.info("a client is gone: %s", type(error).__name__)
 
 
-def stdio(start: StartConversation[T]) -> tuple[Client[T], AsyncIterator[bytes]]:
+def stdio(start: StartConversation) -> tuple[Client, AsyncIterator[bytes]]:
     """The client at the process's own streams, and its messages. Neither stream can block the server."""
     stream = _take_stdout()
     reader = read_in_thread(os.fdopen(os.dup(0), "rb"))
@@ -242,17 +245,14 @@ class Listener:
     def __init__(self) -> None:
         self.stop: Callable[[], None] = lambda: None
         """Closes the door to new clients."""
-        self._clients: dict[asyncio.Task[Any], Client[Any]] = {}
+        self._clients: dict[asyncio.Task[None], Client] = {}
 
-    async def serve(self, client: Client[Any], bodies: AsyncIterator[bytes]) -> None:
-        """Listens to a client until it leaves. Call it in a task."""
-        if current := asyncio.current_task():
-            self._clients[current] = client
-            current.add_done_callback(self._clients.pop)
-        try:
-            await client.listen(bodies)
-        finally:
-            await client.leave()
+    def add(self, client: Client, bodies: AsyncIterator[bytes]) -> asyncio.Task[None]:
+        """Listens to a client until it leaves."""
+        task = asyncio.create_task(self._serve(client, bodies))
+        self._clients[task] = client
+        task.add_done_callback(self._clients.pop)
+        return task
 
     async def close(self) -> None:
         """Stops accepting clients and leaves the current ones; does not wait for a hung one longer than `LEAVE_S`."""
@@ -262,28 +262,27 @@ class Listener:
         if tasks := tuple(self._clients):
             await asyncio.wait(tasks, timeout=LEAVE_S)
 
+    async def _serve(self, client: Client, bodies: AsyncIterator[bytes]) -> None:
+        try:
+            await client.listen(bodies)
+        finally:
+            await client.leave()
 
-async def listen_tcp(address: ListenAddress, start: StartConversation[Any]) -> tuple[Listener, ListenAddress]:
+
+async def listen_tcp(address: ListenAddress, start: StartConversation) -> tuple[Listener, ListenAddress]:
     """Listens; returns the address, with the actual port. Raises OSError."""
     listener = Listener()
-    started = set[asyncio.Task[None]]()
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Not a coroutine, because asyncio writes a traceback to stderr if one is cancelled."""
         writer.transport.set_write_buffer_limits(0)  # so that what is sent has left this process
 
         async def send(body: bytes) -> None:
             writer.write(framed(body))
             await writer.drain()
 
-        try:
-            await listener.serve(Client(start, send, writer.transport.abort), frames(reader))
-        finally:
-            writer.transport.abort()
-
-    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Not a coroutine, because asyncio writes a traceback to stderr if one is cancelled."""
-        started.add(task := asyncio.create_task(serve(reader, writer)))
-        task.add_done_callback(started.discard)
+        serving = listener.add(Client(start, send, writer.transport.abort), frames(reader))
+        serving.add_done_callback(lambda _: writer.transport.abort())
 
     server = await asyncio.start_server(connected, address.host, address.port)
     listener.stop = server.close
@@ -291,7 +290,7 @@ async def listen_tcp(address: ListenAddress, start: StartConversation[Any]) -> t
 
 
 async def listen_websocket(
-    address: ListenAddress, start: StartConversation[Any], origins: Sequence[str]
+    address: ListenAddress, start: StartConversation, origins: Sequence[str]
 ) -> tuple[Listener, ListenAddress]:
     """The same for editors in a browser: one message per text frame; also accepts binary frames.
 
@@ -308,7 +307,7 @@ async def listen_websocket(
 
     async def connected(connection: ServerConnection) -> None:
         client = Client(start, partial(connection.send, text=True), connection.transport.abort)
-        await listener.serve(client, bodies(connection))
+        await listener.add(client, bodies(connection))
 
     allowed = [None, *(Origin(origin) for origin in origins)]
     server = await serve(

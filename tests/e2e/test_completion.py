@@ -1,6 +1,5 @@
 """`textDocument/completion`: the fill at the cursor as a list item, for editors that have no ghost text."""
 
-import asyncio
 import json
 import shutil
 import tempfile
@@ -23,9 +22,6 @@ REQUEST_CANCELLED = -32800
 def without_ghost_text(encodings: list[str] | None = None, **more: object) -> types.ClientCapabilities:
     item = types.ClientCompletionItemOptions(
         documentation_format=[types.MarkupKind.Markdown],
-        preselect_support=True,
-        label_details_support=True,
-        insert_text_mode_support=types.ClientCompletionItemInsertTextModeOptions([types.InsertTextMode.AsIs]),
     )
     can = capabilities(encodings)
     can.text_document.inline_completion = None
@@ -129,25 +125,6 @@ async def test_completions_are_offered_where_wanted(start_editor: StartEditor, e
     always = await start_editor(capabilities(), {**PATIENT, "completion": "always"})
     offered = [each.started.capabilities.completion_provider is not None for each in (editor, helix, always)]
     assert offered == [False, True, True]
-
-
-async def test_a_change_of_mind_is_told_to_clients_that_listen(start_editor: StartEditor) -> None:
-    editor = await start_editor(without_ghost_text(dynamic_registration=True), {**PATIENT, "completion": "never"})
-    told: asyncio.Queue[str] = asyncio.Queue()
-
-    def register(params: types.RegistrationParams) -> None:
-        told.put_nowait(" ".join(["+", *(it.method for it in params.registrations)]))
-
-    def unregister(params: types.UnregistrationParams) -> None:
-        told.put_nowait(" ".join(["-", *(it.method for it in params.unregisterations)]))
-
-    editor.client.feature(types.CLIENT_REGISTER_CAPABILITY)(register)
-    editor.client.feature(types.CLIENT_UNREGISTER_CAPABILITY)(unregister)
-    assert editor.started.capabilities.completion_provider is None
-    for setting, said in (("auto", "+ textDocument/completion"), ("never", "- textDocument/completion")):
-        settings = {"infill": {"completion": setting}}
-        editor.client.workspace_did_change_configuration(types.DidChangeConfigurationParams(settings))
-        assert await told.get() == said
 
 
 async def test_an_item_for_a_text_that_has_changed_since_is_not_shown(start_raw: StartRaw) -> None:

@@ -51,6 +51,7 @@ async def test_a_change_without_settings_makes_the_server_ask_again(start: Start
     editor = await start(a)
     uri = editor.open_in(a)
     assert not await editor.is_off(uri)
+    assert [it.method for it in editor.registered] == [types.WORKSPACE_DID_CHANGE_CONFIGURATION]
     editor.client.set_configuration({"infill-ls": {**SWITCH, "markr": 1}})
     editor.client.workspace_did_change_configuration(types.DidChangeConfigurationParams(settings=None))
     await editor.comes_to(True, lambda: editor.is_off(uri))
@@ -58,24 +59,7 @@ async def test_a_change_without_settings_makes_the_server_ask_again(start: Start
     assert "settings: unknown setting 'markr' (did you mean 'marker'?)" in message
 
 
-async def test_the_server_asks_to_be_told_when_its_files_change(start: Start, tmp_path: Path) -> None:
-    a = folder(tmp_path, "a")
-    editor = await start(a)
-    uri = editor.open_in(a)
-    methods = {types.WORKSPACE_DID_CHANGE_WATCHED_FILES, types.WORKSPACE_DID_CHANGE_CONFIGURATION}
-
-    async def registered() -> set[str]:
-        return {it.method for it in editor.registered}
-
-    await editor.comes_to(methods, registered)
-    file = a / "infill-ls.toml"
-    file.write_text(OFF)
-    event = types.FileEvent(file.as_uri(), types.FileChangeType.Created)
-    editor.client.workspace_did_change_watched_files(types.DidChangeWatchedFilesParams([event]))
-    assert await editor.is_off(uri)
-
-
-async def test_unwatched_settings_are_reread_on_save_and_open(start: Start, tmp_path: Path) -> None:
+async def test_settings_files_are_reread_on_save_and_open(start: Start, tmp_path: Path) -> None:
     a = folder(tmp_path, "a", OFF)
     editor = await start(a, can=capabilities())
     uri = editor.open_in(a)

@@ -35,7 +35,7 @@ def test_the_clients_preference_decides_how_columns_count(offered: Any, chosen: 
 
 
 def test_actions_are_lazy_only_where_edit_and_data_come_back() -> None:
-    whole = {"codeActionLiteralSupport": {}, "dataSupport": True, "resolveSupport": {"properties": ["edit"]}}
+    whole = {"dataSupport": True, "resolveSupport": {"properties": ["edit"]}}
     assert client_features({"textDocument": {"codeAction": whole}}).lazy_code_actions
     for missing in whole:
         partial = {key: value for key, value in whole.items() if key != missing}

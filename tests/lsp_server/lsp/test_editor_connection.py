@@ -11,7 +11,6 @@ from lsp_server.server import InfillServer
 from tests.lsp_server.lsp.kept_output import KeptOutput
 
 ITEMS = [types.ConfigurationItem(section="infill-ls")]
-OPTIONS = types.CompletionRegistrationOptions()
 
 
 class Connected:
@@ -48,13 +47,3 @@ async def test_only_the_newest_request_for_the_settings_gets_an_answer() -> None
     dropped, found = await asyncio.gather(*asking)
     assert dropped is None
     assert list(found) == [{"marker": "new"}]
-
-
-async def test_completion_is_registered_only_when_that_changes() -> None:
-    connected = Connected()
-    for options in (None, OPTIONS, OPTIONS, None):
-        connected.editor.offer_completion(options)
-        if requests := await connected.sent("client/registerCapability"):
-            connected.reply(requests[-1], None)
-    assert len(await connected.sent("client/registerCapability")) == 1
-    assert len(await connected.sent("client/unregisterCapability")) == 1

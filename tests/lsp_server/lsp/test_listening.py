@@ -27,6 +27,8 @@ Reached = Callable[[ListenAddress], Awaitable[asyncio.WriteTransport]]
 class Answering:
     """A conversation that keeps what it receives, calls `answer` with each message, and knows when it was left."""
 
+    exit_status = 0
+
     def __init__(self, write: Write, answer: Callable[[Write], None]) -> None:
         self.ended = asyncio.Event()
         self.left = asyncio.Event()
@@ -82,7 +84,7 @@ async def websocket_client(address: ListenAddress) -> asyncio.WriteTransport:
     return client.transport
 
 
-async def listen(kind: Reached, start: StartConversation[Answering]) -> tuple[Listener, ListenAddress]:
+async def listen(kind: Reached, start: StartConversation) -> tuple[Listener, ListenAddress]:
     return await (listen_tcp(ADDRESS, start) if kind is tcp_client else listen_websocket(ADDRESS, start, []))
 
 
