@@ -34,7 +34,7 @@ async def propose(host: Host, situation: Situation) -> Sequence[NextEdit]:
     snapshot = situation.snapshot
     client = host.edit_model or host.worker.client
     deadline_ms = host.settings_of(snapshot.uri).deadline_ms.invoked
-    if not (host.edit_model or _can_judge(host, situation)) or not await host.may_send(snapshot):
+    if not (host.edit_model or _can_judge(host, situation)) or await host.why_off_now(snapshot.uri):
         return ()
     try:
         if host.edit_model is not None:

@@ -5,6 +5,7 @@ import inspect
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from lsprotocol import types
@@ -14,13 +15,13 @@ from inference.messages import Snippet, Status
 from lsp_server.context.provider import ASKED_MS, ContextSource
 from lsp_server.diagnosis.models import downloads_of_others, is_first_time, or_use
 from lsp_server.documents.document import Document, ParseJob, Snapshot
+from lsp_server.documents.links import names_of
 from lsp_server.documents.notebooks import Notebooks
-from lsp_server.documents.uris import path_of
+from lsp_server.documents.uris import path_as_given, path_of, possible_paths
 from lsp_server.fill.feature import Broadcast, Feature
 from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.lsp.editor_connection import EditorConnection
 from lsp_server.lsp.worker_connection import CLIENT_NAME, STATUS_CHANGED, PartnerConnection, WorkerConnection
-from lsp_server.session.permission import LOST, Permission
 from lsp_server.settings.file_system import FileSystem
 from lsp_server.settings.launch import edit_model_options, partner_options, worker_options
 from lsp_server.settings.resolver import Configuration
@@ -30,7 +31,9 @@ from lsp_server.worker import ClientState, WorkerClient
 from lsp_server.worker.failure import SilentError, StillLoadingError
 
 _F = TypeVar("_F", bound=Feature)
+_LOST = "could not be read; reopen the file to get suggestions"
 _ALL_LOST = "an edit could not be read, nor which file it was in; reopen your files to get suggestions"
+_UNANSWERED = "its file system does not answer, so the target of its path is unknown. Try again once it does."
 
 
 class Session:
@@ -50,9 +53,11 @@ class Session:
         """What to tell all features."""
         self._context = ContextSource()
         self._parsing: dict[ParseJob, asyncio.Task[None]] = {}
-        self.permission = Permission(
-            self.configuration, self.documents, self.notebooks, FileSystem(), self.forget, self.show_problems
-        )
+        self._file_system = FileSystem()
+        self._links: dict[str, tuple[str, ...]] = {}
+        """Where the links on each document's path led when last followed."""
+        self._lost: dict[str, str] = {}
+        """The documents with an unreadable edit, and their languages."""
         self._following: set[asyncio.Task[bool]] = set()
         self._telling: asyncio.Task[None] | None = None
 
@@ -86,14 +91,9 @@ class Session:
         self.worker.use(worker_options(self.settings, sends_token=self.configuration.sends_token))
         if self.settings.partner.url is not None and self.settings.model != PARTNER:
             self.partner = self._connect_partner()
-            self.partner.use(partner_options(self.settings, sends_token=self.sends_partner_token))
+            self.partner.use(partner_options(self.settings, sends_token=self.configuration.sends_partner_token))
         if options_of_edits := edit_model_options(self.settings):
             self.edit_model = WorkerClient(options_of_edits, name=CLIENT_NAME, on_state=self._tell_of_edit_model)
-
-    @property
-    def sends_partner_token(self) -> bool:
-        """Whether the user, and not a workspace, chose the partner's server."""
-        return self.configuration.sends_partner_token
 
     def status_report(self) -> dict[str, Any]:
         """The state of the worker and of the partner."""
@@ -118,11 +118,11 @@ class Session:
         """Keeps a document, unless it may hold secrets. The targets of links on its path are known a moment later."""
         self.forget(uri)
         self.refresh_settings()
-        if not self.permission.is_secret(uri):
+        if not self.configuration.is_secret(self._names_of(uri), self.settings_of(uri)):
             around = self.notebooks.surroundings_of(uri)
             self.documents[uri] = Document(uri, language_id, version, self.text_of(text), around)
             self.broadcast.opened(uri)
-            following = asyncio.create_task(self.permission.follow_links(uri))
+            following = asyncio.create_task(self._follow_links(uri))
             self._following.add(following)
             following.add_done_callback(self._following.discard)
 
@@ -135,7 +135,8 @@ class Session:
         self.broadcast.closed(uri)
         if document := self.documents.pop(uri, None):
             document.stop_parsing()
-        self.permission.forget(uri)
+        self._links.pop(uri, None)
+        self._lost.pop(uri, None)
 
     def close(self) -> None:
         """The client is gone: stops the prefetches and drops all documents, which take by far the most memory."""
@@ -148,7 +149,7 @@ class Session:
     def lose(self, uri: str) -> None:
         """An edit could not be parsed, so our text no longer matches the editor's: the document gets no more fills."""
         if self._lose(uri):
-            self.warn(f"an edit of {path_of(uri).rpartition('/')[2]} {LOST}")
+            self.warn(f"an edit of {path_of(uri).rpartition('/')[2]} {_LOST}")
 
     def lose_all(self) -> None:
         """An edit could not be parsed, nor its document identified: no document gets fills."""
@@ -157,7 +158,7 @@ class Session:
 
     def found_again(self, uri: str, version: int, text: str) -> None:
         """The editor has sent the whole text of a document, which reopens it after a lost edit."""
-        if (language := self.permission.lost.get(uri)) is not None:
+        if (language := self._lost.get(uri)) is not None:
             self.open(uri, language, version, text)
 
     def tell_why(self, failure: StillLoadingError | SilentError) -> None:
@@ -186,23 +187,55 @@ class Session:
     def _lose(self, uri: str) -> bool:
         """Whether the document was open. One that was lost before stays lost."""
         document = self.documents.get(uri)
-        language = document.language_id if document else self.permission.lost.get(uri)
+        language = document.language_id if document else self._lost.get(uri)
         self.forget(uri)
         if language is not None:
-            self.permission.lost[uri] = language
+            self._lost[uri] = language
         return document is not None
 
     def why_off(self, uri: str) -> str | None:
         """Why a document gets no fills; None if it does. Uses what is known of its links and follows none."""
-        return self.permission.why_off(uri)
+        document = self.documents.get(uri)
+        language = document.language_id if document else ""
+        closed = f"an edit of it {_LOST}" if uri in self._lost else "the document is not open"
+        reason = self.configuration.why_off(self._names_of(uri), language, self.settings_of(uri))
+        return reason or (None if document else closed)
 
     async def why_off_now(self, uri: str) -> str | None:
-        """The same, after following its links again: for a text that goes to the model, not for each keystroke."""
-        return await self.permission.why_off_now(uri)
+        """The same, after following its links again and reading changed settings files: for a text that goes to the
+        model, not for each keystroke.
+        """
+        answers = await self._follow_links(uri)
+        return self.why_off(uri) or (None if answers else _UNANSWERED)
 
-    async def may_send(self, snapshot: Snapshot) -> bool:
-        """Whether the model may see a document, after following its links again."""
-        return await self.why_off_now(snapshot.uri) is None
+    async def _follow_links(self, uri: str) -> bool:
+        """Follows the links on a document's path again, and reads changed settings files. Returns whether the targets
+        are known. Forgets a document whose links lead to a secret. For a cell, follows also those of its notebook's
+        cells, whose text it shows.
+        """
+        home = self.notebooks.home_of(uri)
+        given = (path_as_given(each) for each in (home, uri, *self.notebooks.cells_of(home)))
+        paths = tuple(dict.fromkeys(filter(None, given)))
+        others = tuple(path for path in map(Path, self._names_of(uri)) if path.is_absolute())  # of a diff's side
+        question = partial(_looked_at, paths, others, self.configuration)
+        has_changed, links = await self._file_system.ask((paths, others), question) or (False, None)
+        if has_changed:
+            self.show_problems()
+        if links is not None and uri in self.documents:
+            is_first = uri not in self._links
+            self._links[uri] = links
+            names = (
+                self._names_of(uri) if is_first else links
+            )  # by the settings around it, its own name may be a secret's
+            if self.configuration.is_secret(names, self.settings_of(uri)):
+                self.forget(uri)
+                self._links[uri] = links  # until it is closed
+        return links is not None
+
+    def _names_of(self, uri: str) -> tuple[str, ...]:
+        """Every path a document may have, with the known targets of its links; a cell also has its notebook's."""
+        names = dict.fromkeys((self.notebooks.home_of(uri), uri))
+        return (*(path for each in names for path in possible_paths(each)), *self._links.get(uri, ()))
 
     def snapshot(self, uri: str) -> Snapshot | None:
         """The current document, if it is open and may be filled."""
@@ -215,7 +248,7 @@ class Session:
         it. The result of `otherwise` if the document may not be filled, with the reason, or is edited before it is
         parsed ("").
         """
-        if why := self.permission.why_off(uri):
+        if why := self.why_off(uri):
             return otherwise(why)
         document = self.documents[uri]
         found = self.parsed(document) if parsed else document
@@ -247,7 +280,7 @@ class Session:
         """The parts of other files that help a model of this status to fill a hole at `offset`, as far as found within
         `max_ms`. None if the model may not see the document, after following its links again.
         """
-        if await self.permission.why_off_now(snapshot.uri):
+        if await self.why_off_now(snapshot.uri):
             return None
         wanted = self.settings_of(snapshot.uri).context
         opened = [other for uri, other in reversed(self.documents.items()) if uri != snapshot.uri]
@@ -267,3 +300,12 @@ async def _later(
     snapshot = await found
     result = otherwise("") if snapshot is None else handle(snapshot)
     return await result if inspect.isawaitable(result) else result
+
+
+def _looked_at(
+    paths: tuple[Path, ...], others: tuple[Path, ...], configuration: Configuration
+) -> tuple[bool, tuple[str, ...]]:
+    """Whether settings files above any path have changed, and the names that `paths` have by links. In a thread."""
+    names = [names_of(path) for path in paths]
+    has_changed = configuration.refresh([*others, *(name for several in names for name in several)])
+    return has_changed, tuple(name.as_posix() for _, *others in names for name in others)

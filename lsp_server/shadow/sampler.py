@@ -108,7 +108,9 @@ class Sampler(Feature):
 
     def _other(self) -> WorkerClient | None:
         """The client of the other model, of the session's start; None if there is none."""
-        if self._client is None and (options := other_options(self._host.settings, self._host.sends_partner_token)):
+        if self._client is None and (
+            options := other_options(self._host.settings, self._host.configuration.sends_partner_token)
+        ):
             self._client = WorkerClient(options, name=CLIENT_NAME)
         return self._client
 
