@@ -194,7 +194,7 @@ def _show(target: Target, wanted: Pulled) -> None:
 
 def _require_endpoint() -> None:
     if not constants.ENDPOINT.startswith(("http://", "https://")):
-        raise PullError("HF_ENDPOINT is no URL: let it begin with https://, or unset it", by_hand=False)
+        raise PullError("HF_ENDPOINT is not a URL: start it with https://, or unset it", by_hand=False)
 
 
 def _check(target: Target, wanted: Pulled) -> None:

@@ -95,7 +95,7 @@ def parse(url: str, role: ServerRole = MODEL) -> Address:
         host = (parts.hostname or "").rstrip(".")
         port = parts.port
     except ValueError as error:
-        raise AddressError(f"{role.url}: {_shown(url)} is no URL: {error}; write one {_EXAMPLE}") from None
+        raise AddressError(f"{role.url}: {_shown(url)} is not a URL: {error}; write one {_EXAMPLE}") from None
     if parts.scheme not in SCHEMES:
         raise AddressError(f"{role.url}: {_shown(url)} has the scheme {parts.scheme}; it must be http, https or vllm")
     if "@" in parts.netloc:

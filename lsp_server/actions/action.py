@@ -19,7 +19,7 @@ from lsp_server.fill.pipeline import Budget, FillOptions, fill
 from lsp_server.syntax.source import Source
 from lsp_server.worker import OnDraft, WorkerClient
 
-STALE = "the file has changed since the request; ask again"
+STALE = "the file has changed since the request; try again"
 NOTHING_TO_REFINE = "there is nothing to refine here: select some code, or put the cursor in a recent fill"
 CANNOT_APPLY = "this editor does not support workspace/applyEdit"
 STRENGTHS = {"lightly": 0.3, "halfway": 0.6, "freely": 0.9}

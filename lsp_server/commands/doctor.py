@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints every check; exit status 1 if one failed, 2 if the arguments make no sense."""
+    """Prints every check; exit status 1 if one failed, 2 for bad arguments."""
     if args.schema:
         print(json.dumps(json_schema(), indent=2))
         return 0

@@ -141,7 +141,7 @@ def require_allowed(file: Path, configuration: Configuration) -> Path:
     path = Path(os.path.abspath(file))  # noqa: PTH100 - does not follow links
     real = names_of(path)[-1]
     if os.path.realpath(file) != str(real):
-        raise BadInput(f"{file}: '..' behind a link leads elsewhere than its name says; give the path without it")
+        raise BadInput(f"{file}: '..' after a link does not lead where it seems to; give the path without it")
     if reason := configuration.why_unreadable(path, language_of(str(path))):
         raise BadInput(f"{file}: {reason}")
     return real

@@ -28,8 +28,8 @@ _WIDE = 200
 _FOOTNOTE = """\
 Infilling: HumanEval-Infilling, single line, in percent, as published, unless the source says that it is our own.
 pass@1: the tests pass, where the model finds the length of the hole itself or where several are given (in brackets:
-where it is told it). exact: the line is the hidden one. Compare only what counts the same. Sizes of what is no single
-file are computed from the published shapes, and memory is what the weights and the smallest request take, by dtype."""
+where it is told it). exact: the line equals the hidden one. Compare only figures of the same kind. Sizes of models in
+several files are computed from the published shapes. Memory: for the weights and the smallest request, by dtype."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

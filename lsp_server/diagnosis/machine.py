@@ -33,7 +33,7 @@ REMOTE_PACKAGES = ("tokenizers", "httpx2", "pygls", "tree-sitter")
 
 
 def examine(options: WorkerOptions, tell: Tell) -> Iterator[Check]:
-    """Every check of this machine, or of the server that has the model. `tell` hears what takes so long."""
+    """Every check of this machine, or of the server that has the model. `tell` receives what it is doing."""
     paths, remote = paths_of(options), is_remote(options)
     yield Check("python", Grade.OK, f"{platform.python_version()} at {sys.executable}")
     yield from map(_package, REMOTE_PACKAGES if remote else PACKAGES)

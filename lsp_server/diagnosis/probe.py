@@ -27,14 +27,14 @@ _INSTALL_FOUR_BIT = f"install it: {shown(extras.install('4bit'))}"
 
 
 def probed(options: WorkerOptions, tell: Tell) -> Iterator[Check]:
-    """What only torch and the engine can tell. `tell` hears what takes so long."""
+    """What only torch and the engine can tell. `tell` receives what it is doing."""
     if unusable := problem_of(options):
         yield Check.told("model", Grade.FAIL, unusable)
         return
     try:
         found = asyncio.run(probe(options, tell))
     except (OSError, ValueError) as error:
-        yield Check("engine", Grade.FAIL, f"it cannot be asked: {error}", REINSTALL)
+        yield Check("engine", Grade.FAIL, f"it does not start: {error}", REINSTALL)
         return
     if problem := found.get("torch_problem"):
         yield Check("engine", Grade.FAIL, f"torch cannot be imported: {problem}", REINSTALL)
@@ -47,7 +47,7 @@ def probed(options: WorkerOptions, tell: Tell) -> Iterator[Check]:
 
 
 async def probe(options: WorkerOptions, tell: Tell = lambda _: None) -> dict[str, Any]:
-    """The JSON that `inference.serving.probe` prints last; `tell` hears what it does, at the end "". Raises OSError,
+    """The JSON that `inference.serving.probe` prints last; `tell` gets what it does, at the end "". Raises OSError,
     or ValueError, which says why there is none.
     """
     words = ["--model", resolved(options).model]

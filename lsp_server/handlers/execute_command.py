@@ -98,7 +98,7 @@ async def _pull_model(session: Session, params: types.ExecuteCommandParams) -> C
             may_create=session.features.progress,
         )
     except (NotPulled, StoppedByUser) as problem:
-        return command_answer(applied=False, reason=str(problem) or "stopped; ask again to resume where it stopped")
+        return command_answer(applied=False, reason=str(problem) or "stopped; run it again to resume the download")
     return await _restart_worker(session) if session.settings.model == AUTO else command_answer(applied=True)
 
 
@@ -126,7 +126,7 @@ async def _refine_suggestion(session: Session, params: types.ExecuteCommandParam
     except NotRefined as nothing:
         return command_answer(applied=False, reason=str(nothing))
     except WorkerFailure as failure:
-        return command_answer(applied=False, reason=f"the partner cannot be asked: {failure}")
+        return command_answer(applied=False, reason=f"the partner did not answer: {failure}")
     session.editor.notify(REFINED, {"uri": uri, "id": suggestion_id})
     return command_answer(applied=True)
 

@@ -18,7 +18,7 @@ from lsp_server.refine.recent_fills import RecentFills
 
 NO_PARTNER = "no partner is configured; set partner.url to the URL of a server with a larger model"
 GONE = "the suggestion is gone, or other text was typed in its place"
-SUPERSEDED = "the partner was asked again meanwhile"
+SUPERSEDED = "a newer request to the partner replaced this one"
 
 
 class NotRefined(Exception):

@@ -51,7 +51,7 @@ def problem_of(options: WorkerOptions) -> str:
 
 def _server_problem(options: WorkerOptions) -> str:
     if options.partner is not None and not address.is_url(options.model):
-        shown = f"{options.model[:200]!r} is no URL" if options.model else "no URL is set"
+        shown = f"{options.model[:200]!r} is not a URL" if options.model else "no URL is set"
         return f"partner.url: {shown}; give the URL of a server that you run, such as http://localhost:8080"
     role = address.EDITS if options.edits else address.MODEL if options.partner is None else address.PARTNER
     try:

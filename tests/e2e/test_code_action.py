@@ -155,20 +155,14 @@ async def test_client_that_cannot_resolve_gets_commands(start_editor: StartEdito
     bench.type(uri, "x = 1\n" + THREE)
     assert (await bench.command(action.command.command, *(action.command.arguments or ())))["applied"] is False
     shown = [message.message for message in editor.client.messages]
-    assert shown[-1] == "infill-ls: the file has changed since the request; ask again", "nobody reads the answer"
+    assert shown[-1] == "infill-ls: the file has changed since the request; try again", "nobody reads the answer"
 
 
-@pytest.mark.parametrize(("applies", "offered"), [(True, [types.Command]), (False, [])])
-async def test_a_client_without_action_literals_is_given_bare_commands(
-    start_editor: StartEditor, applies: bool, offered: list[type]
-) -> None:
+async def test_client_that_neither_resolves_nor_applies_gets_none(start_editor: StartEditor) -> None:
     can = capabilities(lazy=False)
-    can.text_document.code_action = None  # type: ignore[union-attr]
-    can.workspace.apply_edit = applies  # type: ignore[union-attr]
+    can.workspace.apply_edit = False  # type: ignore[union-attr]
     editor = await start_editor(can)
-    context = types.CodeActionContext(diagnostics=[])
-    params = types.CodeActionParams(types.TextDocumentIdentifier(editor.open(THREE)), here(Position(3, 0)), context)
-    assert [type(it) for it in await editor.client.text_document_code_action_async(params) or ()] == offered
+    assert await editor.actions(editor.open(THREE), here(Position(3, 0))) == []
 
 
 async def test_the_holes_are_filled_together_and_nothing_else_changes(editor: Editor) -> None:

@@ -266,7 +266,7 @@ async def test_restart_rereads_the_token(start_raw: StartRaw, monkeypatch: pytes
         file.write_text("hush-new")
         partner.token = "hush-new"
         user = User(user.client)
-        assert "the partner cannot be asked" in await not_refined(user)
+        assert "the partner did not answer" in await not_refined(user)
         assert await user.client.command("restartWorker") == {"applied": True, "reason": None}
         assert (await user.refined((await user.draft())[1]))["applied"] is True
 

@@ -44,8 +44,8 @@ def test_a_name_or_a_folder_is_no_url(model: str) -> None:
         ("https://", "names no host"),
         ("https://:8000", "names no host"),
         ("https://gpu.example:0", "no port"),
-        ("https://gpu.example:70000", "is no URL"),
-        ("https://[::1", "is no URL"),
+        ("https://gpu.example:70000", "is not a URL"),
+        ("https://[::1", "is not a URL"),
         ("https://gpu.example\r\nHost: other", "a space or a control character"),
     ],
 )

@@ -41,7 +41,7 @@ def test_partner_and_served_model_are_two_workers() -> None:
     [
         (PartnerSettings(), "partner.url: no URL is set"),
         (PartnerSettings(""), "partner.url: no URL is set"),
-        (PartnerSettings("localhost:8080"), "partner.url: 'localhost:8080' is no URL"),
+        (PartnerSettings("localhost:8080"), "partner.url: 'localhost:8080' is not a URL"),
         (PartnerSettings("http://gpu.example"), "set partner.plainHttp or INFILL_LS_PARTNER_PLAIN_HTTP=1$"),
         (PartnerSettings("ftp://gpu.example"), "partner.url: .* has the scheme ftp"),
         (PartnerSettings("https://me:hush@gpu.example"), "INFILL_LS_PARTNER_TOKEN or the file partner-token"),
