@@ -21,7 +21,7 @@ from lsp_server.next_edit.renames import NextEdit
 from lsp_server.next_edit.rewriting import offers, trimmed
 from lsp_server.syntax.source import well_formed
 from lsp_server.worker import WorkerClient, WorkerFailure
-from lsp_server.worker.state import ClientState
+from lsp_server.worker.client import ClientState
 
 log = logging.getLogger(__name__)
 _ids = itertools.count(1)

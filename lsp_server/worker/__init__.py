@@ -1,9 +1,8 @@
 """The client of the resident worker: finds or starts it, asks it, and starts another when it dies. No LSP types."""
 
 from inference.messages import WorkerOptions
-from lsp_server.worker.client import Deadline, OnDraft, WorkerAnswer, WorkerClient
+from lsp_server.worker.client import ClientState, Deadline, OnDraft, WorkerAnswer, WorkerClient
 from lsp_server.worker.failure import WorkerFailure
-from lsp_server.worker.state import ClientState
 
 __all__ = [
     "ClientState",

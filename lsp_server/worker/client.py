@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
+from enum import StrEnum
 from itertools import count
 from typing import Any, NoReturn, Self, TypeVar
 
@@ -39,7 +40,6 @@ from lsp_server.worker.options import resolved
 from lsp_server.worker.paths import WorkerPaths, paths_of
 from lsp_server.worker.processes import is_stopped, pid_of
 from lsp_server.worker.spawn import attach_or_start
-from lsp_server.worker.state import OF_WORKER, Backoff, ClientState
 
 GRACE_S = 2.0
 """After this long, ask a worker with its model for a sign of life."""
@@ -55,6 +55,10 @@ REFUSALS = 3
 """How many ending workers a request may meet before it gives up."""
 MODEL_FAILURES = 4
 """How many failures a model that cannot be loaded counts for: retrying soon would only burden the machine."""
+DELAYS_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
+"""The pauses after one failure in a row, after two, and so on; the last applies to all further ones."""
+PATIENCE_S = 1.0
+"""A request waits out a pause up to this long; during a longer one it fails immediately and says why."""
 _LEFT = "The worker restarted. Try again."
 _HUNG = (
     "The model has been in one step for {:.0f} s and hangs; "
@@ -62,10 +66,26 @@ _HUNG = (
 )
 _TICK_S = 0.5
 _numbers = count(1)
-_HAS_MODEL = (ClientState.READY, ClientState.BUSY)
 _T = TypeVar("_T")
 OnDraft = Callable[[Draft], None]
 log = logging.getLogger(__name__)
+
+
+class ClientState(StrEnum):
+    """`stopped` is not an error: the next request starts a worker. `failed` and `backing_off` have a reason."""
+
+    STOPPED = "stopped"
+    STARTING = "starting"
+    LOADING = "loading"
+    READY = "ready"
+    BUSY = "busy"
+    STOPPING = "stopping"
+    FAILED = "failed"
+    BACKING_OFF = "backing_off"
+    CLOSED = "closed"
+
+
+_HAS_MODEL = (ClientState.READY, ClientState.BUSY)
 
 
 @dataclass(frozen=True)
@@ -160,7 +180,10 @@ class WorkerClient:
         self._on_state = on_state
         self._hung_step_s = hung_step_s
         self._announced: tuple[ClientState, str] = (ClientState.STOPPED, "")
-        self._backoff = Backoff()
+        self._failure: WorkerFailure | None = None
+        """The last one since an answer, of `_failures` in a row; no start before `_not_before_s`."""
+        self._failures = 0
+        self._not_before_s = 0.0
         self._connection: _Connection | None = None
         self._connecting: asyncio.Task[_Connection] | None = None
         self._changed = asyncio.Event()
@@ -178,19 +201,20 @@ class WorkerClient:
         if self._closed:
             return ClientState.CLOSED
         if self._connection is not None:
-            return OF_WORKER[self._connection.status.state] if self._connection.status else ClientState.STARTING
+            status = self._connection.status
+            return ClientState(status.state.value) if status else ClientState.STARTING
         if self._connecting is not None:
             return ClientState.STARTING
-        if not self._backoff.reason:
+        if self._failure is None:
             return ClientState.STOPPED
-        return ClientState.BACKING_OFF if self._backoff.remaining_s else ClientState.FAILED
+        return ClientState.BACKING_OFF if time.monotonic() < self._not_before_s else ClientState.FAILED
 
     @property
     def reason(self) -> str:
         """Why the worker failed, or what it is doing while it loads; otherwise empty."""
         if self._connection is not None:
             return self._connection.status.detail if self._connection.status else ""
-        return self._backoff.reason
+        return str(self._failure or "")
 
     @property
     def pid(self) -> int | None:
@@ -327,7 +351,8 @@ class WorkerClient:
                     raise
                 await connection.closed()  # it was about to end and refused requests; the next one will not
             else:
-                self._backoff.succeeded()
+                self._failure = None
+                self._failures = 0
                 return answer
         raise WorkerFailure(ErrorCode.STOPPED, "The worker keeps ending before it can answer. Try again.")
 
@@ -350,7 +375,8 @@ class WorkerClient:
         if self.state is ClientState.STOPPED and self.paths.socket.exists():  # it gave way to another one
             await self._load()
         elif self.state in (ClientState.FAILED, ClientState.BACKING_OFF):
-            raise WorkerFailure(ErrorCode.MODEL if self._connection else self._backoff.code, self.reason)
+            code = ErrorCode.MODEL if self._connection or self._failure is None else self._failure.code
+            raise WorkerFailure(code, self.reason)
 
     async def _connected(self) -> _Connection:
         """A connection to a worker that accepts requests. Raises WorkerFailure."""
@@ -358,13 +384,28 @@ class WorkerClient:
             if self._closed:
                 raise WorkerFailure(ErrorCode.STOPPED, _LEFT)
             if self._connection is None:
-                await self._backoff.wait_out(self.paths.log)
+                await self._wait_out()
                 return self._connection or await self._connect()
             if not self._connection.is_retiring:
                 return self._connection
             if self.state is ClientState.FAILED:
                 raise WorkerFailure(ErrorCode.MODEL, self.reason)
             await self._connection.closed()
+
+    async def _wait_out(self) -> None:
+        """Waits out a short pause after failures. Raises WorkerFailure instead of a long one."""
+        pause_s = self._not_before_s - time.monotonic()
+        if self._failure is not None and pause_s > PATIENCE_S:
+            problem = f"{self._failure} (next try in {pause_s:.0f} s; log: {self.paths.log})"
+            raise WorkerFailure(self._failure.code, problem)
+        if self._failure is not None and pause_s > 0:
+            await asyncio.sleep(pause_s)
+
+    def _failed(self, failure: WorkerFailure, weight: int = 1) -> None:
+        """Counts a failure `weight` times, and begins the pause after it."""
+        self._failures = min(self._failures + weight, len(DELAYS_S))
+        self._not_before_s = time.monotonic() + DELAYS_S[self._failures - 1]
+        self._failure = failure
 
     async def _connect(self) -> _Connection:
         """Joins the worker or starts it. All callers share one attempt, which continues when they are cancelled."""
@@ -384,7 +425,7 @@ class WorkerClient:
         try:
             return self._adopt(await attach_or_start(self.paths, self.options, self._name))
         except WorkerFailure as failure:
-            self._backoff.failed(str(failure), failure.code)
+            self._failed(failure)
             raise
         finally:
             self._connecting = None
@@ -460,9 +501,9 @@ class WorkerClient:
         connection.askers.clear()
         status = connection.status
         if status is not None and status.state is WorkerState.FAILED:
-            self._backoff.failed(status.detail, ErrorCode.MODEL, MODEL_FAILURES)
+            self._failed(WorkerFailure(ErrorCode.MODEL, status.detail), MODEL_FAILURES)
         elif (status is None or status.state is not WorkerState.STOPPING) and not self._closed:
-            self._backoff.failed(str(failure), failure.code)
+            self._failed(failure)
         if self._connection is connection:
             self._connection = None
         self._announce()

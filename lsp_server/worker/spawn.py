@@ -84,16 +84,13 @@ async def _start(paths: WorkerPaths, options: WorkerOptions, name: str) -> Worke
 
 
 def command(paths: WorkerPaths, options: WorkerOptions) -> list[str]:
-    """The command line of the worker of `options`. Raises WorkerFailure if its model is invalid."""
+    """The command line of the worker of `options`, without the token, which the worker reads itself. Raises
+    WorkerFailure if its model is invalid.
+    """
     if problem := problem_of(options):
         raise WorkerFailure(ErrorCode.MODEL, problem)
     # -P: the current folder may contain its own package named `inference`
-    return [sys.executable, "-P", "-m", "inference.worker", *arguments(paths, options)]
-
-
-def arguments(paths: WorkerPaths, options: WorkerOptions) -> list[str]:
-    """The arguments for the worker of `options`. Not the token: the worker reads that itself."""
-    words = ["--socket", str(paths.socket), "--log", str(paths.log)]
+    words = [sys.executable, "-P", "-m", "inference.worker", "--socket", str(paths.socket), "--log", str(paths.log)]
     for name, value in asdict(resolved(options)).items():
         flag = name.replace("_", "-")
         if isinstance(value, bool):
