@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_server.documents.change import Change
-from lsp_server.documents.document import Document, Edit, Snapshot
+from lsp_server.documents.document import MANY_EDITS, Document, Edit, Snapshot
 from lsp_server.documents.positions import Encoding
 from lsp_server.syntax.parsing import parse
 from lsp_server.syntax.source import well_formed
@@ -48,14 +48,24 @@ def test_a_snapshot_stays_the_same_while_the_document_changes(text: str, changes
     assert kept[0].text == well_formed(text)
 
 
-@given(text=texts, changes=st.lists(edits, max_size=6), encoding=st.sampled_from(Encoding))
-def test_changes_lead_from_old_text_to_new(text: str, changes: list[Edit], encoding: Encoding) -> None:
+@given(
+    text=texts,
+    changes=st.lists(edits, max_size=6),
+    encoding=st.sampled_from(Encoding),
+    more=st.sampled_from([0, MANY_EDITS + 1]),
+)
+def test_changes_lead_from_old_text_to_new(text: str, changes: list[Edit], encoding: Encoding, more: int) -> None:
+    """Many edits in one message count as one change."""
     document = opened(text)
+    document.snapshot()
     before = document.text
-    for change in document.apply(changes, 1, encoding):
+    changed = document.apply([*changes, *[Edit((0, 0), (0, 0), "")] * more], 1, encoding)
+    assert len(changed) == (1 if more else len(changes))
+    for change in changed:
         assert before.startswith(change.removed, change.start)
         before = change.applied(before)
     assert before == document.text
+    assert_parsed_as_if_new(document.snapshot())
 
 
 def test_a_change_of_version_alone_shows_in_the_next_snapshot() -> None:
