@@ -49,8 +49,7 @@ from lsp_server.next_edit.service import NextEditService
 from lsp_server.refine.refining import Refining
 from lsp_server.session import Session
 from lsp_server.shadow.sampler import Sampler
-from lsp_server.usage.ledger import Ledger
-from lsp_server.usage.usage import Usage
+from lsp_server.usage.usage import Ledger, Usage
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,8 @@ from lsp_server.fill.host import Host
 from lsp_server.fill.pipeline import fill
 from lsp_server.settings.launch import partner_options, worker_options
 from lsp_server.settings.schema import PARTNER, Settings
-from lsp_server.usage.ledger import Ledger
 from lsp_server.usage.records import Pair, today
-from lsp_server.usage.usage import language_of
+from lsp_server.usage.usage import Ledger, language_of
 from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions
 from lsp_server.worker.options import is_remote, resolved
 

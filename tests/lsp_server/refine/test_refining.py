@@ -22,8 +22,7 @@ from lsp_server.handlers.documents import did_change
 from lsp_server.inline import InlineRequest, InlineResult, InlineService
 from lsp_server.inline.suggestion import Cursor, Suggestion
 from lsp_server.lsp.capabilities import ClientFeatures
-from lsp_server.refine.recent_fills import RecentFills
-from lsp_server.refine.refining import NotRefined, Refining
+from lsp_server.refine.refining import NotRefined, RecentFills, Refining
 from lsp_server.server import InfillServer
 from lsp_server.session import Session
 from lsp_server.settings.launch import partner_options

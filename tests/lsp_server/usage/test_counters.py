@@ -10,8 +10,8 @@ import pytest
 
 from lsp_server.cli import main
 from lsp_server.usage import store
-from lsp_server.usage.ledger import Ledger
 from lsp_server.usage.records import STATE_VARIABLE, Key, Pair, today, usage_file
+from lsp_server.usage.usage import Ledger
 from tests.workers import until
 
 KEY = Key(today(), "python", "typing", "shown")
