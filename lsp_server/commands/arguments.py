@@ -2,24 +2,13 @@
 
 import argparse
 import os
-from collections.abc import Mapping
 from typing import Any, get_args
 
 from lsp_server.settings.environment import environment_layers
-from lsp_server.settings.layers import Layer, resolve
+from lsp_server.settings.layers import KEYS, Layer, resolve
 from lsp_server.settings.schema import PARTNER, Dtype, Settings
 
 COMMAND_LINE = "command line"
-_NAMES = {
-    "model": "model",
-    "device": "device",
-    "dtype": "dtype",
-    "trust_workspace": "trustWorkspace",
-    "marker": "marker",
-}
-"""The setting of each argument."""
-_SERVER = {"server_model": "model", "server_tokenizer": "tokenizer", "plain_http": "plainHttp"}
-"""The settings of the group `server`, or of `partner` if that is the model."""
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,10 +19,15 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", metavar="NAME", help="cuda, mps, mlx or cpu (default: the best)")
     parser.add_argument("--dtype", choices=get_args(Dtype), help="the number format of the weights")
     server = parser.add_argument_group("if the model is a server's URL")
-    server.add_argument("--server-model", metavar="NAME", help="the server's name for the model")
-    server.add_argument("--server-tokenizer", metavar="FOLDER", help="folder or hub id of its tokenizer")
+    server.add_argument("--server-model", dest="server.model", metavar="NAME", help="the server's name for the model")
+    tokenizer = "folder or hub id of its tokenizer"
+    server.add_argument("--server-tokenizer", dest="server.tokenizer", metavar="FOLDER", help=tokenizer)
     server.add_argument(
-        "--plain-http", action="store_true", default=None, help="send code to another machine unencrypted"
+        "--plain-http",
+        dest="server.plainHttp",
+        action="store_true",
+        default=None,
+        help="send code to another machine unencrypted",
     )
 
 
@@ -49,6 +43,7 @@ def add_trust_argument(parser: argparse.ArgumentParser) -> None:
     """Whether the current checkout may choose what otherwise only the user may."""
     parser.add_argument(
         "--trust-workspace",
+        dest="trustWorkspace",
         action="store_true",
         default=None,
         help="let infill-ls.toml choose the model, the server and the device",
@@ -56,16 +51,14 @@ def add_trust_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def given_settings(args: argparse.Namespace) -> dict[str, Any]:
-    """The settings from the command line, under their own names."""
-    given = _given(args, _NAMES)
-    server = _given(args, _SERVER)
-    group = "partner" if given.get("model") == PARTNER else "server"
-    return {**given, group: server} if server else given
-
-
-def _given(args: argparse.Namespace, names: Mapping[str, str]) -> dict[str, Any]:
-    values = {setting: getattr(args, name, None) for name, setting in names.items()}
-    return {setting: value for setting, value in values.items() if value is not None}
+    """The settings from the command line: the arguments whose destination is a setting's name."""
+    given: dict[str, Any] = {}
+    group = "partner" if getattr(args, "model", None) == PARTNER else "server"
+    for name, value in vars(args).items():
+        if name in KEYS and value is not None:
+            *of_group, setting = name.split(".")
+            (given.setdefault(group, {}) if of_group else given)[setting] = value
+    return given
 
 
 def settings_of(args: argparse.Namespace) -> tuple[Settings, list[str]]:

@@ -5,7 +5,6 @@ import asyncio
 import math
 import os
 import subprocess
-from collections.abc import Callable
 
 from msgspec.structs import replace
 
@@ -74,25 +73,22 @@ def _run_here(options: WorkerOptions) -> int:
 
 async def _start(options: WorkerOptions) -> int:
     with doing(as_json=False) as tell:
-        return await _started(options, tell)
 
+        def on_status(status: Status) -> None:
+            tell(f"loading {status.model} {status.progress:.0%} {status.detail}" if status.state == "loading" else "")
 
-async def _started(options: WorkerOptions, tell: Callable[[str], None]) -> int:
-    def on_status(status: Status) -> None:
-        tell(f"loading {status.model} {status.progress:.0%} {status.detail}" if status.state == "loading" else "")
-
-    async with WorkerClient(options, name=NAME, on_status=on_status) as client:
-        try:
-            await client.load()
-            if client.state not in (ClientState.READY, ClientState.BUSY):
-                raise WorkerFailure(ErrorCode.STOPPED, "The worker has ended")
-        except WorkerFailure as failure:
-            log = client.paths.log
-            if str(log) in str(failure) or not log.is_file():
-                raise
-            raise WorkerFailure(failure.code, f"{failure} (log: {log})") from None
-        print(printable(describe_status(client.last_status)) if client.last_status else "")
-        return 0
+        async with WorkerClient(options, name=NAME, on_status=on_status) as client:
+            try:
+                await client.load()
+                if client.state not in (ClientState.READY, ClientState.BUSY):
+                    raise WorkerFailure(ErrorCode.STOPPED, "The worker has ended")
+            except WorkerFailure as failure:
+                log = client.paths.log
+                if str(log) in str(failure) or not log.is_file():
+                    raise
+                raise WorkerFailure(failure.code, f"{failure} (log: {log})") from None
+            print(printable(describe_status(client.last_status)) if client.last_status else "")
+            return 0
 
 
 async def _stop(options: WorkerOptions) -> int:

@@ -6,7 +6,7 @@ import platform
 import re
 import sys
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 
 import psutil
@@ -14,7 +14,7 @@ import psutil
 from inference.messages import WorkerOptions
 from inference.remote.private import why_not_private
 from lsp_server.diagnosis.check import Check, Grade
-from lsp_server.diagnosis.probe import REINSTALL, Tell, probed
+from lsp_server.diagnosis.probe import Tell, probed
 from lsp_server.diagnosis.server import examine_server
 from lsp_server.diagnosis.workers import describe_status, size
 from lsp_server.usage import store
@@ -28,30 +28,23 @@ ENOUGH_BYTES = 1_000_000_000
 _ERROR = re.compile(r"Error\b|^Fatal|cannot")
 _LOGGED = re.compile(r"\b(ERROR|CRITICAL)\b")
 _TAIL_BYTES = 200_000
-PACKAGES = ("torch", "transformers", "pygls", "tree-sitter")
-REMOTE_PACKAGES = ("tokenizers", "httpx2", "pygls", "tree-sitter")
 
 
 def examine(options: WorkerOptions, tell: Tell) -> Iterator[Check]:
     """Every check of this machine, or of the server that has the model. `tell` receives what it is doing."""
-    paths, remote = paths_of(options), is_remote(options)
+    paths = paths_of(options)
+    yield Check("infill-ls", Grade.OK, version("infill-ls"))
     yield Check("python", Grade.OK, f"{platform.python_version()} at {sys.executable}")
-    yield from map(_package, REMOTE_PACKAGES if remote else PACKAGES)
-    yield from examine_server(options) if remote else probed(options, tell)
-    if not remote:
+    if is_remote(options):
+        yield from examine_server(options)
+    else:
+        yield from probed(options, tell)
         yield _memory()
     yield _worker()
     yield Check("socket", Grade.OK, str(paths.socket))
     yield _folder(paths)
     yield log_of(paths)
     yield statistics()
-
-
-def _package(name: str) -> Check:
-    try:
-        return Check(name, Grade.OK, version(name))
-    except PackageNotFoundError:
-        return Check(name, Grade.FAIL, "missing", REINSTALL)
 
 
 def _memory() -> Check:

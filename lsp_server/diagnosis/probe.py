@@ -37,7 +37,9 @@ def probed(options: WorkerOptions, tell: Tell) -> Iterator[Check]:
         yield Check("engine", Grade.FAIL, f"it does not start: {error}", REINSTALL)
         return
     if problem := found.get("torch_problem"):
-        yield Check("engine", Grade.FAIL, f"torch cannot be imported: {problem}", REINSTALL)
+        yield Check("torch", Grade.FAIL, f"cannot be imported: {problem}", REINSTALL)
+    else:
+        yield Check("torch", Grade.OK, found["torch"])
     yield _device(found, options)
     options = msgspec.structs.replace(options, model=found["model"])
     yield _model(found, options)

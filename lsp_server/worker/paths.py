@@ -9,7 +9,7 @@ from pathlib import Path
 
 import platformdirs
 
-from inference.messages import WorkerOptions, key_of
+from inference.messages import WorkerOptions
 from lsp_server.worker.options import resolved
 
 APP = "infill-ls"
@@ -43,9 +43,7 @@ class WorkerPaths:
 
 def paths_of(options: WorkerOptions) -> WorkerPaths:
     """The files of the worker of `options`, running or not. Creates nothing."""
-    key, folder = resolved(options).key, runtime_folder()
-    socket = folder / f"{key}.sock"
-    return paths_at(socket if _fits(socket) else _short_folder() / f"{key_of(folder, key)}.sock")
+    return paths_at(runtime_folder() / f"{resolved(options).key}.sock")
 
 
 def paths_at(socket: Path) -> WorkerPaths:
@@ -69,11 +67,9 @@ def _systems_folder() -> Path:
 
 
 def socket_folders() -> tuple[Path, ...]:
-    """Every folder that may hold a socket of this user; a chosen folder holds all of its own."""
+    """Every folder that may hold a socket of this user: the chosen one, or all that the system may name."""
     folder = runtime_folder()
-    if os.environ.get(FOLDER_VARIABLE) and _fits(folder / f"{key_of(folder)}.sock"):
-        return (folder,)
-    return tuple(dict.fromkeys((folder, _short_folder())))
+    return (folder,) if os.environ.get(FOLDER_VARIABLE) else tuple(dict.fromkeys((folder, _short_folder())))
 
 
 def log_folder() -> Path:
@@ -83,11 +79,7 @@ def log_folder() -> Path:
     return platformdirs.user_log_path(APP, appauthor=False)
 
 
-def _fits(socket: Path) -> bool:
-    return len(os.fsencode(socket)) <= MAX_SOCKET_PATH_BYTES
-
-
 def _short_folder() -> Path:
-    """A short path to replace one that is too long or missing."""
+    """The folder where the system names none."""
     owner = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
     return Path(tempfile.gettempdir()) / f"{APP}-{owner}"

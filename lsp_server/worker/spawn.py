@@ -16,7 +16,7 @@ from inference.remote.private import why_not_private
 from lsp_server.worker.connect import ForeignListenerError, NotListeningError, WorkerStream, attach, rejoin
 from lsp_server.worker.failure import SilentError, WorkerFailure
 from lsp_server.worker.options import problem_of, resolved
-from lsp_server.worker.paths import WorkerPaths
+from lsp_server.worker.paths import MAX_SOCKET_PATH_BYTES, WorkerPaths
 from lsp_server.worker.processes import is_stopped, pid_of
 
 TRANSPORT_VARIABLE = "INFILL_LS_TRANSPORT"
@@ -128,6 +128,9 @@ _DETACHED: int = getattr(subprocess, "DETACHED_PROCESS", 0) | getattr(subprocess
 
 def require_folders(paths: WorkerPaths) -> None:
     """Creates private folders for sockets and logs. Raises WorkerFailure if there is none for sockets."""
+    if os.name != "nt" and len(os.fsencode(paths.socket)) > MAX_SOCKET_PATH_BYTES:
+        message = f"the path of the folder {paths.folder} is too long; set INFILL_LS_RUNTIME_DIR to a shorter one"
+        raise WorkerFailure(ErrorCode.INTERNAL, message)
     try:
         paths.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:

@@ -15,8 +15,8 @@ from inference.models import catalogue, downloads
 from inference.remote.private import why_not_private
 from lsp_server.worker import WorkerFailure, WorkerOptions
 from lsp_server.worker.options import problem_of, resolved
-from lsp_server.worker.paths import FOLDER_VARIABLE, MAX_SOCKET_PATH_BYTES, paths_of, socket_folders
-from lsp_server.worker.spawn import command
+from lsp_server.worker.paths import FOLDER_VARIABLE, paths_of, socket_folders
+from lsp_server.worker.spawn import command, require_folders
 
 URL = {"model": "http://h:1"}
 ROOT = Path(__file__).parent.parent.parent.parent
@@ -65,13 +65,11 @@ def test_name_ignores_the_current_folder(name: str, tmp_path: Path, monkeypatch:
     assert resolved(WorkerOptions(name)).model == name
 
 
-def test_long_socket_path_goes_to_a_short_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    sockets = set()
-    for name in ("a", "b"):
-        monkeypatch.setenv(FOLDER_VARIABLE, f"/tmp/{name * 150}")
-        sockets.add(paths_of(WorkerOptions()).socket)
-    assert all(len(os.fsencode(socket)) <= MAX_SOCKET_PATH_BYTES for socket in sockets)
-    assert len(sockets) == 2, "different folders keep different workers"
+def test_a_path_that_is_too_long_for_a_socket_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / ("a" * 100)))
+    with pytest.raises(WorkerFailure, match=f"too long; set {FOLDER_VARIABLE}"):
+        require_folders(paths_of(WorkerOptions()))
+    assert not list(tmp_path.iterdir())
 
 
 def test_every_client_of_a_process_looks_in_one_folder() -> None:
@@ -98,11 +96,9 @@ def test_a_folder_must_be_private(tmp_path: Path) -> None:
 
 
 def test_only_a_chosen_folder_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that workers of other work do not show, and those of a path too long for a socket do."""
+    """So that workers of other work do not show."""
     monkeypatch.setenv(FOLDER_VARIABLE, "/tmp/chosen")
     assert socket_folders() == (Path("/tmp/chosen"),)
-    monkeypatch.setenv(FOLDER_VARIABLE, "/tmp/" + "long/" * 30)
-    assert paths_of(WorkerOptions()).folder in socket_folders()
     monkeypatch.delenv(FOLDER_VARIABLE)
     assert paths_of(WorkerOptions()).folder in socket_folders()
 
