@@ -95,12 +95,8 @@ class WorkerOptions(msgspec.Struct, frozen=True):
     def key(self) -> str:
         """The name of the worker of these options. Another version of the code or another checkpoint makes another."""
         chosen = [getattr(self, name) for name in WorkerOptions.__struct_fields__ if name != "idle_s"]
-        return key_of(PROTOCOL_VERSION, *chosen, *_installation())
-
-
-def key_of(*parts: object) -> str:
-    """A short name for these parts, fit for a file."""
-    return hashlib.sha256(repr([str(part) for part in parts]).encode()).hexdigest()[:16]
+        parts = [str(part) for part in (PROTOCOL_VERSION, *chosen, *_installation())]
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
 def _installation() -> list[object]:

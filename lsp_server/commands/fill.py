@@ -101,7 +101,8 @@ def run(args: argparse.Namespace) -> int:
         say(error)
         refused = isinstance(error, WorkerFailure) and error.code in (ErrorCode.MODEL, ErrorCode.BAD_REQUEST)
         return EXIT_BAD_INPUT if refused or isinstance(error, BadInput) else EXIT_FAILED
-    output.show(report, file.file, args)
+    done = f"{report.filled} of {len(report.spans)} filled in {report.ms:.0f} ms"
+    output.show(args, file.file, (file.snapshot.text, report.text), output.as_json(report), done)
     if left := left_as_they_are(report.candidates[0].texts, current_texts(file.snapshot, file.spans)):
         say(left)
     if report.better:

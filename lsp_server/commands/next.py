@@ -5,9 +5,7 @@ Asks the syntax first, then the model, as in an editor; without a model on this 
 
 import argparse
 import asyncio
-import json
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from typing import Any
 from inference.messages import WorkerOptions
 from inference.models import catalogue, downloads
 from inference.models.catalogue import AUTO, EMBEDDED
-from inference.models.printable import printable, say
+from inference.models.printable import say
 from lsp_server.commands import output
 from lsp_server.commands.arguments import (
     add_model_arguments,
@@ -74,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     except BadInput as error:
         say(error)
         return EXIT_BAD_INPUT
-    _show(args, text, edits, result)
+    output.show(args, args.file, (text, result), {"edits": edits, "result": result}, f"{len(edits)} places changed")
     return 0
 
 
@@ -155,14 +153,3 @@ def _json(text: str, edit: NextEdit) -> dict[str, Any]:
     places = (lines.position(at, Encoding.UTF16) for at in (edit.start, edit.end))
     start, end = ({"line": line, "character": character} for line, character in places)
     return {"range": {"start": start, "end": end}, "text": edit.text}
-
-
-def _show(args: argparse.Namespace, text: str, edits: list[dict[str, Any]], result: str) -> None:
-    if args.json:
-        output.write(json.dumps({"edits": edits, "result": result}, ensure_ascii=False) + "\n")
-    elif args.diff:
-        output.write(output.diff(text, result, str(args.file)))
-    elif args.write:
-        print(f"{printable(args.file)}: {len(edits)} places changed", file=sys.stderr)
-    else:
-        output.write(result)

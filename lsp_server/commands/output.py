@@ -142,18 +142,19 @@ def colour(confidence: float) -> str:
     return "bold green" if confidence >= _SURE else "yellow" if confidence >= _LIKELY else "red"
 
 
-def show(report: FillReport, file: Path, args: argparse.Namespace) -> None:
-    """Prints the answer in the requested format; `file` is the user's name for the file."""
+def show(args: argparse.Namespace, file: Path, texts: tuple[str, str], as_json: object, done: str) -> None:
+    """Prints a change of `file`, its text before and after, in the requested shape: as JSON, as a diff, as what was
+    `done` to the file, or as the new text.
+    """
+    old, new = texts
     if args.json:
-        write(json.dumps(as_json(report), ensure_ascii=False) + "\n")
+        write(json.dumps(as_json, ensure_ascii=False) + "\n")
     elif args.diff:
-        write(diff(report.snapshot.text, report.text, str(file)))
+        write(diff(old, new, str(file)))
     elif args.write:
-        print(
-            f"{printable(file)}: {report.filled} of {len(report.spans)} filled in {report.ms:.0f} ms", file=sys.stderr
-        )
+        print(f"{printable(file)}: {done}", file=sys.stderr)
     else:
-        write(report.text)
+        write(new)
 
 
 def write(text: str) -> None:
