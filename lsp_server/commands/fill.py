@@ -173,9 +173,8 @@ def _span_at(snapshot: Snapshot, place: str, file: Path, marker: str) -> carve.S
 async def _fill(file: FileToFill, args: argparse.Namespace) -> output.FillReport:
     """Asks the worker. Raises NothingFound, WorkerFailure."""
     began_s = time.monotonic()
-    with output.progress(file.snapshot, file.spans, args) as shown:
+    with output.progress(file.snapshot, file.spans, args) as (on_status, on_draft):
         options = worker_options(file.settings, sends_token=file.configuration.sends_token)
-        on_status = shown.status if shown else None
         async with WorkerClient(options, name="infill-ls fill", on_status=on_status) as client:
             budget = await _budget_once_loaded(client, file, args)
             asked = replace(budget, candidates=max(budget.candidates, _SPARE_CANDIDATES))
@@ -185,7 +184,7 @@ async def _fill(file: FileToFill, args: argparse.Namespace) -> output.FillReport
                 file.spans,
                 asked,
                 options=FillOptions(seed=args.seed),
-                on_draft=shown.draft if shown else None,
+                on_draft=on_draft,
                 context=await _context(client, file),
                 marker=file.settings.marker,
             )

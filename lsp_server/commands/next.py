@@ -92,8 +92,7 @@ async def _edits_with_model(
         if is_remote(options):
             say("no edits from the model: set nextEdit.model to an edit model, or model to one on this machine")
         return await all_edits(now, old)
-    with output.progress(now, (), args) as shown:
-        on_status = shown.status if shown else None
+    with output.progress(now, (), args) as (on_status, _):
         async with WorkerClient(options, name="infill-ls next", on_status=on_status) as client:
             left = iter(range(_MOST_REWRITES if edit_model else MOST_OFFERS))
 

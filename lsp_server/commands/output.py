@@ -23,6 +23,7 @@ from lsp_server.documents.document import Snapshot
 from lsp_server.documents.positions import Encoding
 from lsp_server.fill.candidates import count_unfilled, current_texts
 from lsp_server.fill.fitting import visible
+from lsp_server.worker import OnDraft
 
 _CONTEXT_LINES = 3
 _LINE_EVERY_S = 2.0
@@ -58,35 +59,27 @@ class FillReport:
         return splice(self.snapshot.text, self.spans, self.candidates[0].texts)
 
 
-class LiveProgress:
-    """Progress on a terminal: first the model's loading, then the holes in their surroundings, step by step."""
-
-    def __init__(self, live: Live, snapshot: Snapshot, spans: tuple[Span, ...]) -> None:
-        self._live = live
-        self._snapshot = snapshot
-        self._spans = spans
-
-    def status(self, status: Status) -> None:
-        """Shows how far the model is loaded."""
-        if status.state is WorkerState.LOADING:
-            self._live.update(
-                Text(f"loading {printable(status.model)} {status.progress:.0%} {printable(status.detail)}", style="dim")
-            )
-
-    def draft(self, draft: Draft) -> None:
-        """Shows the current holes, coloured by confidence."""
-        view = excerpt(self._snapshot, self._spans, draft)
-        self._live.update(Text.assemble((f"step {draft.step}\n", "dim"), view))
-
-
 @contextmanager
-def progress(snapshot: Snapshot, spans: tuple[Span, ...], args: argparse.Namespace) -> Iterator[LiveProgress | None]:
-    """Shows the progress on the terminal, and erases it afterwards; None if nobody watches."""
+def progress(
+    snapshot: Snapshot, spans: tuple[Span, ...], args: argparse.Namespace
+) -> Iterator[tuple[Callable[[Status], None] | None, OnDraft | None]]:
+    """What to call with each status and each draft, to show on a terminal how the model is loaded and then the holes in
+    their surroundings, coloured by confidence; it is erased afterwards. None for both if nobody watches.
+    """
     if not sys.stderr.isatty() or args.json:
-        yield None
+        yield None, None
         return
     with Live(console=Console(stderr=True), transient=True, refresh_per_second=20) as live:
-        yield LiveProgress(live, snapshot, spans)
+
+        def on_status(status: Status) -> None:
+            if status.state is WorkerState.LOADING:
+                words = f"loading {printable(status.model)} {status.progress:.0%} {printable(status.detail)}"
+                live.update(Text(words, style="dim"))
+
+        def on_draft(draft: Draft) -> None:
+            live.update(Text.assemble((f"step {draft.step}\n", "dim"), excerpt(snapshot, spans, draft)))
+
+        yield on_status, on_draft
 
 
 @contextmanager
