@@ -14,10 +14,11 @@ from lsp_server.commands import output
 from lsp_server.commands.arguments import add_model_arguments
 from lsp_server.commands.worker import options_of
 from lsp_server.diagnosis.check import Check, Grade
-from lsp_server.diagnosis.file_report import examine_file, examine_grammars, examine_settings, partner_of
+from lsp_server.diagnosis.file_report import examine_file, examine_grammars, examine_settings
 from lsp_server.diagnosis.machine import examine
 from lsp_server.diagnosis.probe import Tell
 from lsp_server.diagnosis.server import examine_server
+from lsp_server.settings.launch import partner_options
 from lsp_server.settings.schema import json_schema
 
 EXIT_USAGE = 2
@@ -62,8 +63,8 @@ def _examine(args: argparse.Namespace, tell: Tell) -> Iterator[Check]:
     yield from examine(options, tell)
     of_settings, configuration = examine_settings(path)
     settings = configuration.at(path)
-    if not options.partner and (partner := partner_of(configuration, settings)):
-        yield from examine_server(partner)
+    if settings.partner.url and not options.partner:
+        yield from examine_server(partner_options(settings, sends_token=configuration.sends_partner_token))
     yield examine_grammars()
     yield from of_settings
     if args.file:

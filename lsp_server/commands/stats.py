@@ -40,7 +40,9 @@ def run(args: argparse.Namespace) -> int:
     """Prints the numbers, or deletes them. Exit status 1 if the file is unusable, 3 if nothing is recorded."""
     try:
         if args.action:
-            return _forget()
+            deleted = "\n".join(f"Deleted: {printable(file)}" for file in store.forget(usage_file()))
+            print(deleted or f"Nothing is recorded in {printable(usage_file().parent)}.")
+            return 0
         counts, _ = store.read(usage_file(), args.days)
     except (sqlite3.Error, OSError) as error:
         say(store.in_words(usage_file(), error), "infill-ls stats")
@@ -53,15 +55,6 @@ def run(args: argparse.Namespace) -> int:
         print(f"infill-ls counts answers and times, keeps no text, and sends nothing: {printable(usage_file())}")
         print('`infill-ls stats forget` deletes it; the setting statistics = "off" ends it.')
     return 0 if counts else EXIT_NONE
-
-
-def _forget() -> int:
-    deleted = store.forget(usage_file())
-    print(
-        "\n".join(f"Deleted: {printable(file)}" for file in deleted)
-        or f"Nothing is recorded in {printable(usage_file().parent)}."
-    )
-    return 0
 
 
 def _grouped(counts: Mapping[Key, float], name: str) -> list[dict[str, object]]:

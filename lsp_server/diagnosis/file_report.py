@@ -13,13 +13,11 @@ from lsp_server.inline.computation import hole_for
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.settings.environment import PREFIX
 from lsp_server.settings.file import NAME
-from lsp_server.settings.launch import partner_options
 from lsp_server.settings.privacy import is_secret
 from lsp_server.settings.resolver import Configuration, configuration_for, workspace_of
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import TABLES, grammar_of, language_of, table_of
 from lsp_server.syntax.lines import is_word
-from lsp_server.worker import WorkerOptions
 
 
 def examine_settings(path: Path) -> tuple[list[Check], Configuration]:
@@ -30,11 +28,6 @@ def examine_settings(path: Path) -> tuple[list[Check], Configuration]:
     checks = [Check("settings", Grade.OK, f"{found}; what the editor sets is not known here")]
     checks += [Check("settings", Grade.WARN, problem) for problem in configuration.problems]
     return checks, configuration
-
-
-def partner_of(configuration: Configuration, settings: Settings) -> WorkerOptions | None:
-    """The partner; None if there is none."""
-    return partner_options(settings, sends_token=configuration.sends_partner_token) if settings.partner.url else None
 
 
 def examine_grammars() -> Check:

@@ -17,8 +17,6 @@ from lsp_server.diagnosis.check import Check, Grade
 from lsp_server.diagnosis.probe import Tell, probed
 from lsp_server.diagnosis.server import examine_server
 from lsp_server.diagnosis.workers import describe_status, size
-from lsp_server.usage import store
-from lsp_server.usage.records import usage_file
 from lsp_server.worker.options import is_remote
 from lsp_server.worker.paths import WorkerPaths, paths_of
 from lsp_server.worker.survey import survey
@@ -44,7 +42,6 @@ def examine(options: WorkerOptions, tell: Tell) -> Iterator[Check]:
     yield Check("socket", Grade.OK, str(paths.socket))
     yield _folder(paths)
     yield log_of(paths)
-    yield statistics()
 
 
 def _memory() -> Check:
@@ -91,14 +88,6 @@ def log_of(paths: WorkerPaths) -> Check:
         found = f"{paths.log} cannot be written; fills go on without it"
         return Check("log", Grade.WARN, found, f"make {folder} a folder that you can write to")
     return Check("log", Grade.OK, found)
-
-
-def statistics() -> Check:
-    """Whether the file of the user's numbers is usable."""
-    file = usage_file()
-    if trouble := store.trouble_with(file):
-        return Check.told("statistics", Grade.WARN, trouble)
-    return Check("statistics", Grade.OK, str(file) if file.exists() else f"{file} (not there yet)")
 
 
 def _last_line(file: Path, wanted: re.Pattern[str]) -> str:

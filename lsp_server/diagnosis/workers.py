@@ -3,26 +3,25 @@
 import msgspec
 
 from inference.messages import Status
-from lsp_server.worker.survey import RunningWorker, Survey
+from lsp_server.worker.paths import WorkerPaths
+from lsp_server.worker.survey import Survey
 
 _LONG_STEP_S = 5.0
 """Report a longer step: one usually takes milliseconds."""
 
 
 def survey_as_json(found: Survey) -> dict[str, object]:
-    """All workers found, as JSON."""
-    silent = [{"pid": it.pid, "socket": str(it.paths.socket), "log": str(it.paths.log)} for it in found.silent]
-    return {"running": bool(found.running), "workers": [worker_as_json(it) for it in found.running], "silent": silent}
+    """All workers found, as JSON: each one's status and files."""
+    running = [
+        {**msgspec.structs.asdict(worker.status), "release": worker.release, **_files(worker.paths)}
+        for worker in found.running
+    ]
+    silent = [{"pid": worker.pid, **_files(worker.paths)} for worker in found.silent]
+    return {"running": bool(running), "workers": running, "silent": silent}
 
 
-def worker_as_json(worker: RunningWorker) -> dict[str, object]:
-    """One worker as JSON: its status, and its files."""
-    return {
-        **msgspec.structs.asdict(worker.status),
-        "release": worker.release,
-        "socket": str(worker.paths.socket),
-        "log": str(worker.paths.log),
-    }
+def _files(paths: WorkerPaths) -> dict[str, object]:
+    return {"socket": str(paths.socket), "log": str(paths.log)}
 
 
 def describe_status(status: Status) -> str:

@@ -71,19 +71,6 @@ def forget(file: Path) -> list[Path]:
     return found
 
 
-def trouble_with(file: Path) -> str:
-    """Why the file cannot be used, if so, and what to do."""
-    try:
-        if trouble := why_not_private(file.parent, STATE_VARIABLE):
-            return trouble
-        if file.exists() or file.is_symlink():
-            _make(file)
-            read(file, 1)
-    except (OSError, sqlite3.Error) as error:
-        return in_words(file, error)
-    return ""
-
-
 def in_words(file: Path, error: Exception) -> str:
     """What went wrong with the file, and what to do."""
     return f"{file}: {getattr(error, 'strerror', None) or error}; {FORGET}"

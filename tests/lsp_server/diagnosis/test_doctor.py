@@ -12,10 +12,8 @@ import pytest
 from inference.models.catalogue import ENTRIES, known
 from lsp_server.diagnosis.check import Check, Grade
 from lsp_server.diagnosis.file_report import examine_file, examine_grammars, examine_settings
-from lsp_server.diagnosis.machine import log_of, statistics
+from lsp_server.diagnosis.machine import log_of
 from lsp_server.diagnosis.probe import runs
-from lsp_server.usage.records import STATE_VARIABLE, usage_file
-from lsp_server.usage.store import write
 from lsp_server.worker import WorkerOptions
 from lsp_server.worker.paths import WorkerPaths
 from tests.inference.models.random_masked import save_open_dcoder
@@ -79,19 +77,6 @@ def test_a_log_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     found = log_of(WorkerPaths(tmp_path / "a.sock", tmp_path / "state/log/a.log"))
     assert (found.verdict, "without it" in found.found) == (Grade.WARN, True)
     assert log_of(WorkerPaths(tmp_path / "a.sock", tmp_path / "log/a.log")).verdict is Grade.OK
-
-
-def test_a_damaged_statistics_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
-    file = usage_file()
-    assert statistics().verdict is Grade.OK
-    write(file, {}, [])
-    assert statistics() == Check("statistics", Grade.OK, str(file))
-    with file.open("r+b") as raw:
-        raw.seek(0)
-        raw.write(b"\t")
-    assert statistics().verdict is Grade.WARN
-    assert "stats forget" in statistics().advice
 
 
 def test_the_advice_fits_what_is_wrong(project: Path) -> None:

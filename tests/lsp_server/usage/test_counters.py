@@ -55,7 +55,6 @@ async def test_what_is_in_the_way_is_told_once_and_left_alone(file: Path, what: 
     ledger.add(Pair(today(), "python", "one", "two", "nothing", 1.0))
     await until(lambda: told)
     assert str(file) in told[0] and "stats forget" in told[0] and "`statistics`" in told[0]
-    assert store.trouble_with(file)
     assert not elsewhere.exists()
     if what != "folder":
         assert [each for each in store.forget(file) if each == file]
