@@ -70,32 +70,31 @@ def test_patterns_of_secret_files_add_up() -> None:
 WORKSPACE = Origin.WORKSPACE
 
 
-def test_untrusted_workspace_cannot_choose_the_model() -> None:
-    theirs = Layer("infill-ls.toml", {"model": "theirs", "device": "cuda", "maxSteps": 4}, WORKSPACE)
-    settings, problems = resolve([Layer("a", None), theirs])
-    assert (settings.model, settings.device, settings.max_steps) == ("auto", None, 4)
-    assert len(problems) == 2
-    assert all("infill-ls.toml: " in problem and "--trust-workspace" in problem for problem in problems)
-    settings, problems = resolve([Layer("a", {"trustWorkspace": True}), theirs])
-    assert (settings.model, settings.device, problems) == ("theirs", "cuda", [])
-
-
-SERVER = {"model": "https://theirs.example", "server": {"plainHttp": True, "tokenizer": "/theirs"}}
-
-
-def test_untrusted_workspace_cannot_name_a_server() -> None:
-    theirs = Layer("infill-ls.toml", SERVER, WORKSPACE)
-    settings, problems = resolve([Layer("a", None), theirs])
-    assert settings == Settings()
-    assert sorted(problem.split()[1] for problem in problems) == ["model", "server"]
-    mine = Layer("a", {"model": "http://localhost:8000"})
-    for part, value in (("tokenizer", "/theirs"), ("model", "theirs"), ("plainHttp", True)):
-        settings, problems = resolve([mine, Layer("infill-ls.toml", {"server": {part: value}}, WORKSPACE)])
-        assert settings.server == Settings().server
-        (problem,) = problems
-        assert "server is ignored" in problem and "--trust-workspace" in problem
-    trusted, problems = resolve([Layer("a", {"trustWorkspace": True}), theirs])
-    assert (trusted.model, trusted.server.tokenizer, trusted.server.plain_http) == (SERVER["model"], "/theirs", True)
+@pytest.mark.parametrize(
+    ("theirs", "ignored"),
+    [
+        ({"model": "theirs", "device": "cuda", "maxSteps": 4}, ["device", "model"]),
+        (
+            {"model": "https://theirs.example", "server": {"plainHttp": True, "tokenizer": "/theirs"}},
+            ["model", "server"],
+        ),
+        ({"server": {"tokenizer": "/theirs"}}, ["server"]),
+        ({"server": {"model": "theirs"}}, ["server"]),
+        ({"server": {"plainHttp": True}}, ["server"]),
+        ({"partner": {"url": "https://evil.example"}, "model": "partner"}, ["model", "partner"]),
+        ({"trustWorkspace": True, "model": "theirs"}, ["model", "trustWorkspace"]),
+    ],
+)
+def test_only_a_trusted_workspace_chooses_model_and_server(theirs: dict[str, object], ignored: list[str]) -> None:
+    mine = {"model": "http://localhost:8000"}
+    layer = Layer("infill-ls.toml", theirs, WORKSPACE)
+    settings, problems = resolve([Layer("a", mine), layer])
+    assert settings == resolve([Layer("a", {**mine, "maxSteps": theirs.get("maxSteps")})])[0]
+    assert sorted(problem.split()[1] for problem in problems) == ignored
+    assert all(problem.startswith("infill-ls.toml: ") for problem in problems)
+    assert "--trust-workspace" in " ".join(problems)
+    trusted, problems = resolve([Layer("a", {"trustWorkspace": True}), layer])
+    assert trusted == resolve([Layer("a", {**theirs, "trustWorkspace": True})])[0]
     assert problems == []
 
 
@@ -107,11 +106,6 @@ def test_later_change_cannot_name_another_server() -> None:
     assert (settings, len(problems)) == (started, 2)
     same = {**mine, "server": {"tokenizer": "/mine", "plainHttp": False, "model": None}}
     assert resolve([Layer("options", mine), Layer("settings", same, Origin.EDITOR)], started)[1] == []
-
-
-def test_a_workspace_cannot_trust_itself() -> None:
-    settings, problems = resolve([Layer("infill-ls.toml", {"trustWorkspace": True, "model": "theirs"}, WORKSPACE)])
-    assert (settings.model, settings.trust_workspace, len(problems)) == ("auto", False, 2)
 
 
 def test_the_users_last_word_on_trust_counts() -> None:
@@ -258,15 +252,6 @@ def test_a_workspace_may_lower_the_sample_and_repeat_it_later() -> None:
     settings, problems = resolve([half, less])
     assert (settings.shadow.sample, problems) == (0.25, [])
     assert resolve([Layer("theirs", {"statistics": "on"}, Origin.EDITOR)], Settings()) == (Settings(), [])
-
-
-def test_only_the_user_names_a_partner() -> None:
-    theirs = {"partner": {"url": "https://evil.example"}, "model": "partner"}
-    settings, problems = resolve([Layer("theirs", theirs, Origin.WORKSPACE)])
-    assert settings == Settings()
-    assert len(problems) == 2
-    trusted, problems = resolve([Layer("mine", {"trustWorkspace": True}), Layer("theirs", theirs, Origin.WORKSPACE)])
-    assert (trusted.partner.url, trusted.model, problems) == ("https://evil.example", "partner", [])
 
 
 def test_partners_token_is_no_setting() -> None:
