@@ -16,8 +16,8 @@ from lsp_server.commands.worker import options_of
 from lsp_server.diagnosis.check import Check, Grade
 from lsp_server.diagnosis.file_report import examine_file, examine_grammars, examine_settings
 from lsp_server.diagnosis.machine import examine
-from lsp_server.diagnosis.probe import Tell
-from lsp_server.diagnosis.server import examine_server
+from lsp_server.diagnosis.models import Tell
+from lsp_server.diagnosis.worker import examine_worker
 from lsp_server.settings.launch import partner_options
 from lsp_server.settings.schema import json_schema
 
@@ -64,7 +64,7 @@ def _examine(args: argparse.Namespace, tell: Tell) -> Iterator[Check]:
     of_settings, configuration = examine_settings(path)
     settings = configuration.at(path)
     if settings.partner.url and not options.partner:
-        yield from examine_server(partner_options(settings, sends_token=configuration.sends_partner_token))
+        yield from examine_worker(partner_options(settings, sends_token=configuration.sends_partner_token), tell)
     yield examine_grammars()
     yield from of_settings
     if args.file:

@@ -15,8 +15,7 @@ from inference.models.printable import printable, say
 from inference.remote import address
 from lsp_server.commands import forward, output
 from lsp_server.commands.arguments import settings_of
-from lsp_server.diagnosis.models import next_step, setting_of
-from lsp_server.diagnosis.probe import probed_catalogue
+from lsp_server.diagnosis.models import next_step, probed_catalogue, setting_of
 from lsp_server.diagnosis.workers import size
 from lsp_server.settings.launch import worker_options
 from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions

@@ -1,4 +1,4 @@
-"""Checks this machine for the needs of infill-ls, and says what to do. Starts no worker, loads no model."""
+"""Checks this machine for the needs of infill-ls, and says what to do."""
 
 import asyncio
 import os
@@ -14,8 +14,8 @@ import psutil
 from inference.messages import WorkerOptions
 from inference.remote.private import why_not_private
 from lsp_server.diagnosis.check import Check, Grade
-from lsp_server.diagnosis.probe import Tell, probed
-from lsp_server.diagnosis.server import examine_server
+from lsp_server.diagnosis.models import Tell
+from lsp_server.diagnosis.worker import examine_worker
 from lsp_server.diagnosis.workers import describe_status, size
 from lsp_server.worker.options import is_remote
 from lsp_server.worker.paths import WorkerPaths, paths_of
@@ -33,12 +33,10 @@ def examine(options: WorkerOptions, tell: Tell) -> Iterator[Check]:
     paths = paths_of(options)
     yield Check("infill-ls", Grade.OK, version("infill-ls"))
     yield Check("python", Grade.OK, f"{platform.python_version()} at {sys.executable}")
-    if is_remote(options):
-        yield from examine_server(options)
-    else:
-        yield from probed(options, tell)
-        yield _memory()
     yield _worker()
+    yield from examine_worker(options, tell)
+    if not is_remote(options):
+        yield _memory()
     yield Check("socket", Grade.OK, str(paths.socket))
     yield _folder(paths)
     yield log_of(paths)

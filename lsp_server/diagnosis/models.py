@@ -1,5 +1,6 @@
 """Describes the available models, from the findings of `inference.serving.probe`, and how an editor gets one."""
 
+import asyncio
 import json
 import math
 import os
@@ -20,9 +21,41 @@ from lsp_server.worker.processes import run_child
 
 TOLD = "told-of-models"
 """Exists once a user has been told about models."""
+PROBE_S = 120.0
+"""How long the probe may take; it imports torch, which takes long from a cold disk."""
 _MOST_FOUND = 2
 _LARGEST_BYTES = {"cpu": 1.3e9}
 """A larger file belongs to a model that is too slow for a processor."""
+
+
+Tell = Callable[[str], None]
+"""Receives what a command is doing; "" once it has done it."""
+
+
+async def probed_catalogue(device: str | None, tell: Tell = lambda _: None) -> dict[str, Any]:
+    """The models of the catalogue, and how each runs on this machine, from what `inference.serving.probe` prints. Raises
+    OSError, or ValueError, which says why it could not be examined.
+    """
+    told: list[dict[str, Any]] = []
+
+    def take(line: bytes) -> None:
+        with suppress(ValueError, AttributeError):  # a library may print, too
+            told.append(json.loads(line))
+            tell(str(told[-1].get("doing", "")))
+
+    try:
+        async with asyncio.timeout(PROBE_S):
+            words = ["--device", device] if device else []
+            status, errors = await run_child(take, "inference.serving.probe", *words)
+    except TimeoutError:
+        raise ValueError(f"no answer in {PROBE_S:.0f} s") from None
+    finally:
+        tell("")
+    if status or not told:
+        raise ValueError((errors.splitlines() or ["no output"])[-1])
+    if not told[-1]["catalogue"]:
+        raise ValueError(told[-1]["device_problem"] or told[-1].get("torch_problem", "torch is missing"))
+    return dict(told[-1]["catalogue"])
 
 
 def best_of(catalogue: dict[str, Any]) -> dict[str, Any]:

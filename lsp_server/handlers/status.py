@@ -6,8 +6,7 @@ from typing import Any
 
 from inference.models.catalogue import AUTO
 from lsp_server.diagnosis.file_report import why_no_hole
-from lsp_server.diagnosis.models import offer
-from lsp_server.diagnosis.probe import probed_catalogue
+from lsp_server.diagnosis.models import offer, probed_catalogue
 from lsp_server.session import Session
 from lsp_server.syntax.languages import grammar_of
 from lsp_server.worker import WorkerFailure

@@ -1,0 +1,121 @@
+"""Checks a model through its worker: whether it loads or its server answers, where text goes, whose token it gets."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from shutil import which
+
+from inference.messages import Hole, InfillRequest, Status, Text, WorkerState
+from inference.models.catalogue import AUTO, EMBEDDED, FIRST
+from inference.remote import address, token
+from lsp_server.diagnosis.check import Check, Grade
+from lsp_server.diagnosis.models import Tell, downloads_of_others, or_use
+from lsp_server.diagnosis.workers import size
+from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions
+from lsp_server.worker.client import Deadline
+from lsp_server.worker.failure import StillLoadingError
+from lsp_server.worker.options import is_remote, problem_of
+
+_LIMIT_MS = 60_000
+"""The time limit for everything; a partner's server may still have to load its model."""
+_EXAMPLE = (Text("def mean(numbers):\n    return "), Hole(single_line=True), Text("\n\n\nprint(mean([1, 2, 3]))\n"))
+_WAYS = {
+    "suffix": "/v1/completions with a suffix",
+    "infill": "llama.cpp's /infill",
+    "chat": "/v1/chat/completions, which can see a draft",
+}
+_FAMILY = "/v1/completions with the tokens of {}"
+
+
+def examine_worker(options: WorkerOptions, tell: Tell) -> Iterator[Check]:
+    """What the worker of `options` says once it has its model. `tell` receives what it is doing. Takes as long as
+    loading, at most a minute.
+    """
+    remote = is_remote(options)
+    name = "partner" if options.partner else "server" if remote else "model"
+    if unusable := problem_of(options):
+        yield Check.told(name, Grade.FAIL, unusable)
+        return
+    if remote:
+        yield from _destination(options, name)
+    try:
+        status, fills = asyncio.run(_ask(options, tell))
+    except StillLoadingError as slow:
+        yield Check.told(name, Grade.WARN, str(slow))
+    except WorkerFailure as failure:
+        yield Check.told(name, Grade.FAIL, str(failure))
+    except TimeoutError:
+        problem = f"{options.model} has not answered for {_LIMIT_MS / 1000:.0f} s; check that it is running"
+        yield Check.told(name, Grade.FAIL, problem)
+    else:
+        yield from _of_server(options, status, fills, name) if remote else _of_model(options, status)
+
+
+def _destination(options: WorkerOptions, name: str) -> Iterator[Check]:
+    """Where text goes, and whose token goes with it."""
+    at = address.parse(options.model)
+    of, role = ("partner ", address.PARTNER) if options.partner else ("", address.MODEL)
+    yield Check(f"{of}text goes to", *_way(at))
+    source = token.source(role=role) if options.sends_token else ""
+    yield Check(f"{name} token", Grade.OK, f"from {source}" if source else "none")
+
+
+def _of_server(options: WorkerOptions, status: Status, fills: Check | None, name: str) -> Iterator[Check]:
+    how = f", asked by {_WAYS.get(status.partner, _FAMILY.format(status.partner))}" if options.partner else ""
+    yield Check(name, Grade.OK, f"{status.device} answers and serves {status.model}{how}")
+    if fills:
+        yield fills
+
+
+def _of_model(options: WorkerOptions, status: Status) -> Iterator[Check]:
+    """The model on this machine, why it was chosen, and a better one where the embedded one must do."""
+    advice = status.note
+    if options.model == AUTO and status.model == EMBEDDED:
+        better = f"run: infill-ls models pull {status.better or FIRST}"
+        advice = f"{better}{or_use(downloads_of_others(), status.device)}"
+    found = f"{status.model}: {status.choice}" if status.choice else status.model
+    yield Check("model", Grade.WARN if status.note else Grade.OK, found, advice)
+    if status.device == "cpu" and which("nvidia-smi"):
+        yield Check("device", Grade.WARN, "cpu", "there is an NVIDIA driver: install torch's CUDA build to use the GPU")
+    else:
+        yield Check("device", Grade.OK, f"{status.device} {status.dtype}, {size(status.memory_bytes)} of memory")
+
+
+async def _ask(options: WorkerOptions, tell: Tell) -> tuple[Status, Check | None]:
+    """What the worker says, and whether a partner fills the example hole. Ends a worker that did not run before. Raises
+    WorkerFailure and TimeoutError.
+    """
+
+    def on_status(status: Status) -> None:
+        tell(f"loading {status.model} {status.progress:.0%} {status.detail}" if status.state == "loading" else "")
+
+    deadline = Deadline(_LIMIT_MS)
+    async with WorkerClient(options, name="doctor", on_status=on_status) as worker:
+        ran = await worker.status() is not None
+        try:
+            await worker.load(deadline)
+            status = worker.last_status or Status(WorkerState.READY)
+            return status, await _fill(worker, deadline) if options.partner else None
+        finally:
+            tell("")
+            if not ran:
+                await worker.shut_down()
+
+
+async def _fill(worker: WorkerClient, deadline: Deadline) -> Check:
+    """The partner's fill of the example hole."""
+    began = time.monotonic()
+    answer = await worker.ask(InfillRequest("doctor", _EXAMPLE, "python", "mean.py"), deadline=deadline)
+    ms = (time.monotonic() - began) * 1000
+    if not answer.candidates or not answer.candidates[0].texts[0]:
+        advice = "check that the model knows code, or set partner.kind to ask it in another way"
+        return Check("partner fills", Grade.WARN, "nothing for a function without its result", advice)
+    return Check("partner fills", Grade.OK, f"`return {answer.candidates[0].texts[0]}` in {ms:.0f} ms")
+
+
+def _way(at: address.Address) -> tuple[Grade, str, str]:
+    if at.is_encrypted:
+        return Grade.OK, f"{at.url}, encrypted", ""
+    if at.is_here:
+        return Grade.OK, f"{at.url}, on this machine", ""
+    return Grade.WARN, f"{at.url}, unencrypted: anybody on the way can read your code", "use https, or a tunnel"
