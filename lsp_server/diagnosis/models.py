@@ -33,8 +33,8 @@ Tell = Callable[[str], None]
 
 
 async def probed_catalogue(device: str | None, tell: Tell = lambda _: None) -> dict[str, Any]:
-    """The models of the catalogue, and how each runs on this machine, from what `inference.serving.probe` prints. Raises
-    OSError, or ValueError, which says why it could not be examined.
+    """The models of the catalogue, and how each runs on this machine, from `inference.serving.probe`. Raises OSError,
+    or ValueError, which says why it could not be examined.
     """
     told: list[dict[str, Any]] = []
 
