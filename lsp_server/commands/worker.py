@@ -2,11 +2,8 @@
 
 import argparse
 import asyncio
-import math
 import os
 import subprocess
-
-from msgspec.structs import replace
 
 from inference.messages import ErrorCode, Status
 from inference.models.printable import printable, say
@@ -14,7 +11,6 @@ from lsp_server.commands.arguments import add_model_arguments, settings_of
 from lsp_server.commands.output import doing
 from lsp_server.diagnosis.workers import describe_status
 from lsp_server.settings.launch import worker_options
-from lsp_server.settings.schema import LONGEST_IDLE_S
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
 from lsp_server.worker.paths import paths_of
 from lsp_server.worker.spawn import command, require_folders
@@ -25,21 +21,16 @@ NAME = "infill-ls worker"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_model_arguments(parser)
-    parser.add_argument(
-        "--idle-s",
-        type=_seconds,
-        metavar="S",
-        help="seconds without clients after which it ends (default: the setting, otherwise 600)",
-    )
+    idle = "seconds without clients after which it ends (default: the setting, otherwise 600)"
+    parser.add_argument("--idle-s", dest="idleSeconds", type=float, metavar="S", help=idle)
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--foreground", action="store_true", help="run it here until Ctrl-C (the default)")
     how.add_argument("--background", action="store_true", help="start it if none runs and wait for its model")
     how.add_argument("--where", action="store_true", help="print the path of its socket, running or not")
     how.add_argument("--stop", action="store_true", help="let the running worker finish its work and end")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs, starts or stops the worker. Exit status 1 if that failed."""
+    """Runs the worker here until Ctrl-C, or starts or stops it. Exit status 1 if that failed."""
     for problem in settings_of(args)[1]:
         say(problem, NAME)
     options = options_of(args)
@@ -57,9 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 def options_of(args: argparse.Namespace) -> WorkerOptions:
     """The worker that the command line and the environment name."""
-    options = worker_options(settings_of(args)[0])
-    idle_s = getattr(args, "idle_s", None)
-    return options if idle_s is None else replace(options, idle_s=idle_s)
+    return worker_options(settings_of(args)[0])
 
 
 def _run_here(options: WorkerOptions) -> int:
@@ -95,14 +84,3 @@ async def _stop(options: WorkerOptions) -> int:
     async with WorkerClient(options, name=NAME) as client:
         print("stopped" if await client.shut_down() else "no such worker is running")
         return 0
-
-
-def _seconds(text: str) -> float:
-    """A duration that a clock can count to. Raises ArgumentTypeError."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 < value <= LONGEST_IDLE_S:  # neither is true of nan
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds above 0, at most a year")
-    return value
