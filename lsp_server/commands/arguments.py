@@ -53,11 +53,12 @@ def add_trust_argument(parser: argparse.ArgumentParser) -> None:
 def given_settings(args: argparse.Namespace) -> dict[str, Any]:
     """The settings from the command line: the arguments whose destination is a setting's name."""
     given: dict[str, Any] = {}
-    group = "partner" if getattr(args, "model", None) == PARTNER else "server"
     for name, value in vars(args).items():
         if name in KEYS and value is not None:
-            *of_group, setting = name.split(".")
-            (given.setdefault(group, {}) if of_group else given)[setting] = value
+            group, _, setting = name.rpartition(".")
+            if group == "server" and getattr(args, "model", None) == PARTNER:
+                group = "partner"
+            (given.setdefault(group, {}) if group else given)[setting] = value
     return given
 
 

@@ -5,12 +5,11 @@ import asyncio
 import itertools
 import os
 import time
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from inference.messages import MAX_STEPS, ErrorCode, Snippet
+from inference.messages import ErrorCode, Snippet
 from inference.models.catalogue import AUTO, EMBEDDED, FIRST
 from inference.models.printable import say
 from lsp_server import carve
@@ -32,14 +31,13 @@ from lsp_server.fill.pipeline import Budget, FillOptions, fill, left_as_they_are
 from lsp_server.settings.launch import worker_options
 from lsp_server.settings.layers import Layer, resolve
 from lsp_server.settings.resolver import Configuration, configuration_for
-from lsp_server.settings.schema import MOST_CANDIDATES, Settings
+from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import language_of
 from lsp_server.worker import WorkerClient, WorkerFailure
 from lsp_server.worker.failure import StillLoadingError
 
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
-_DAY_MS = 24 * 3600 * 1000
 _SPARE_CANDIDATES = 3
 """Ask for at least this many answers, because some are not fit to insert."""
 _MAKES_DO = "the tiny bundled model filled this, because no pulled model runs here; for a real one run: "
@@ -72,15 +70,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--marker", metavar="TEXT", help="the marker of a hole (default: the setting, otherwise ???)")
     add_shape_arguments(parser)
-    parser.add_argument(
-        "--candidates", type=_number(1, MOST_CANDIDATES), metavar="N", help="how many answers to ask for"
-    )
-    parser.add_argument("--steps", type=_number(1, MAX_STEPS), metavar="N", help="the most denoising steps per canvas")
+    candidates = "how many answers to ask for"
+    parser.add_argument("--candidates", dest="candidates.invoked", type=int, metavar="N", help=candidates)
+    steps = "the most denoising steps per canvas"
+    parser.add_argument("--steps", dest="maxSteps", type=int, metavar="N", help=steps)
     limit = "time limit, including loading the model; then take the best answer so far"
-    parser.add_argument("--deadline-ms", type=_number(1, _DAY_MS), metavar="N", help=limit)
+    parser.add_argument("--deadline-ms", dest="deadlineMs.invoked", type=int, metavar="N", help=limit)
     parser.add_argument(
         "--seed",
-        type=_number(0, 2**63 - 1),
+        type=_seed,
         metavar="N",
         help="the seed of a diffusion model; a causal one takes the likeliest text, whatever the seed",
     )
@@ -201,17 +199,11 @@ async def _fill(file: FileToFill, args: argparse.Namespace) -> output.FillReport
 
 
 async def _budget_once_loaded(client: WorkerClient, file: FileToFill, args: argparse.Namespace) -> Budget:
-    """The settings' budget, overridden by the command line, once there is a model. Only a deadline from the user
-    includes loading it. Raises WorkerFailure.
+    """The settings' budget, once there is a model. Only a deadline from the user includes loading it. Raises
+    WorkerFailure.
     """
     budget = Budget.of(file.settings, invoked=True)
-    budget = replace(
-        budget,
-        candidates=args.candidates or budget.candidates,
-        deadline_ms=args.deadline_ms or budget.deadline_ms,
-        max_steps=args.steps or budget.max_steps,
-    )
-    is_set = args.deadline_ms or budget.deadline_ms != Settings().deadline_ms.invoked
+    is_set = "deadlineMs" in given_settings(args) or budget.deadline_ms != Settings().deadline_ms.invoked
     try:
         await client.load(budget.deadline)
     except StillLoadingError:
@@ -230,14 +222,8 @@ async def _context(client: WorkerClient, file: FileToFill) -> tuple[Snippet, ...
         )
 
 
-def _number(least: int, most: int) -> Callable[[str], int]:
-    """Parses a whole number within limits."""
-
-    def read(text: str) -> int:
-        digits = text.removeprefix("-")
-        value = int(text) if digits.isdecimal() and len(digits) < 20 else None
-        if value is None or not least <= value <= most:
-            raise argparse.ArgumentTypeError(f"'{text[:30]}' is not a whole number from {least} to {most}")
-        return value
-
-    return read
+def _seed(text: str) -> int:
+    """A seed for torch. Raises ArgumentTypeError."""
+    if not (text.isdecimal() and len(text) < 20 and int(text) < 2**63):
+        raise argparse.ArgumentTypeError(f"'{text[:30]}' is not a whole number from 0 to {2**63 - 1}")
+    return int(text)
