@@ -37,7 +37,7 @@ from lsp_server.handlers.inline_edit import (
 )
 from lsp_server.handlers.inline_edit import METHOD as INLINE_EDIT
 from lsp_server.handlers.lifecycle import initialize, initialized, shutdown
-from lsp_server.handlers.status import MODEL_OFFER, model_offer, status
+from lsp_server.handlers.status import MODEL_OFFER, StatusParams, model_offer, status
 from lsp_server.inline.service import InlineService, ListService
 from lsp_server.lsp.completion_items import documented
 from lsp_server.lsp.dispatch import InfillProtocol
@@ -67,7 +67,7 @@ class Method:
     def handle(self, method: str, session: Session, params: Any) -> Any:
         """The reply, or an awaitable of it."""
         if self.params is not None:
-            params = read_raw(f"params for {method}", params, self.params)
+            params = read_raw(f"params for {method}", {} if params is None else params, self.params)
         if self.otherwise is None:
             return self.handler(session, params)
         handle = partial(self.handler, session, params)
@@ -102,7 +102,7 @@ METHODS: dict[str, Method] = {
     INLINE_EDIT: Method(inline_edit, lambda: NONE, InlineEditParams),
     DID_SHOW: Method(did_show_inline_edit, params=ShownParams),
     DID_FOCUS: Method(did_focus, params=FocusParams),
-    STATUS: Method(status),
+    STATUS: Method(status, params=StatusParams),
     MODEL_OFFER: Method(model_offer),
 }
 _CHANGES = {types.TEXT_DOCUMENT_DID_CHANGE, types.NOTEBOOK_DOCUMENT_DID_CHANGE}

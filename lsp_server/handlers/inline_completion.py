@@ -18,6 +18,7 @@ from lsp_server.inline.suggestion import Cursor
 from lsp_server.lsp.completion_items import ghost_text
 from lsp_server.lsp.draft_notifications import DraftSender
 from lsp_server.lsp.edits import offset_of, offsets_of
+from lsp_server.lsp.replies import RawDocument
 from lsp_server.next_edit.service import NextEditService
 from lsp_server.session import Session
 
@@ -82,16 +83,10 @@ def _draft_sender(session: Session, uri: str, token: types.ProgressToken | None)
     return send
 
 
-class TextDocument(Struct, frozen=True):
-    """A document identified by its URI."""
-
-    uri: str
-
-
 class DidRejectParams(Struct, frozen=True, rename="camel"):
     """`id` is the first argument of the item's command."""
 
-    text_document: TextDocument
+    text_document: RawDocument
     id: str
 
 

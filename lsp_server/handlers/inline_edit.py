@@ -9,7 +9,7 @@ from msgspec import Struct
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.lsp.capabilities import ACCEPT_COMMAND
 from lsp_server.lsp.edits import range_of
-from lsp_server.lsp.replies import RawPosition
+from lsp_server.lsp.replies import RawDocument, RawPosition
 from lsp_server.next_edit.service import NextEditService, Offer
 from lsp_server.session import Session
 
@@ -18,18 +18,13 @@ DID_SHOW = "textDocument/didShowInlineEdit"
 DID_FOCUS = "textDocument/didFocus"
 
 
-class _Document(Struct, frozen=True):
-    uri: str
-    version: int | None = None
-
-
 class InlineEditParams(Struct, frozen=True, rename="camel"):
-    text_document: _Document
+    text_document: RawDocument
     position: RawPosition
 
 
 class FocusParams(Struct, frozen=True, rename="camel"):
-    text_document: _Document | None = None
+    text_document: RawDocument | None = None
 
 
 class _Command(Struct, frozen=True):

@@ -30,6 +30,13 @@ class RawPosition(msgspec.Struct, frozen=True):
     character: Annotated[int, msgspec.Meta(ge=0)]
 
 
+class RawDocument(msgspec.Struct, frozen=True):
+    """A document in raw JSON."""
+
+    uri: str
+    version: int | None = None
+
+
 def read_raw(what: str, value: Any, kind: type[Any]) -> Any:
     """Raw JSON as a `kind`. Raises ReplyError, which names the problem with `what`, such as `params for a/method`."""
     try:
