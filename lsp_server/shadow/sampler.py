@@ -19,7 +19,7 @@ from statistics import fmean
 import msgspec
 
 from inference.messages import Status
-from inference.models.catalogue import AUTO, EMBEDDED, names_no_folder
+from inference.models.catalogue import EMBEDDED
 from inference.remote import address
 from lsp_server.fill.feature import Asked, Feature, Shown, Taken
 from lsp_server.fill.host import Host
@@ -29,7 +29,6 @@ from lsp_server.settings.schema import PARTNER, Settings
 from lsp_server.usage.records import Pair, today
 from lsp_server.usage.usage import Ledger, language_of
 from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions
-from lsp_server.worker.options import is_remote, resolved
 
 log = logging.getLogger(__name__)
 CLIENT_NAME = "infill-ls serve (shadow)"
@@ -216,12 +215,8 @@ def other_options(settings: Settings, sends_token: bool) -> WorkerOptions | None
 
 
 def model_name(options: WorkerOptions, status: Status | None = None) -> str:
-    """A model's name in the records: what the `status` of its worker says, or the last part of a folder or address."""
-    if is_remote(options):
-        served = status.model if status and not address.is_url(status.model) else ""
-        name = served or options.server_model or resolved(options).model.partition("://")[2]
-    elif names_no_folder(options.model):
-        name = (status.model if status and options.model == AUTO else "") or options.model
-    else:
-        name = Path(options.model).name or options.model
+    """A model's name in the records, without a path: what the `status` of its worker says, or what names it."""
+    told = status.model if status and not address.is_url(status.model) else ""
+    name = told or options.server_model or options.model
+    name = name.partition("://")[2].partition("/")[0] or Path(name).name
     return "".join(letter if letter.isprintable() else "?" for letter in name)[:_LONGEST_NAME]
