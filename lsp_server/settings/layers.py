@@ -72,15 +72,16 @@ def resolve(layers: Sequence[Layer], started: Settings | None = None) -> tuple[S
         {key: _why_barred(layer.origin, key, value, trusts=trusts, started=started) for key, value in values.items()}
         for layer, values in found
     ]
+    fixed = {name: _of(started, name) for name in KEYS if started and _is_startup(name)}
     merged = {name: key.default for name, key in KEYS.items()}
     for at, (layer, values) in enumerate(found):
         overruled = {name for later in allowed[at + 1 :] for name, why in later.items() if not why}
         told: dict[str, str] = {}
         for name, value in values.items():
-            now = _of(started, name) if started and _is_startup(name) else merged[name]
             if why := allowed[at][name]:
                 group = name.partition(".")[0]
-                told |= {group: f"{group} {why}"} if value != now and name not in overruled else {}
+                differs = value != fixed.get(name, merged[name])
+                told |= {group: f"{group} {why}"} if differs and name not in overruled else {}
             elif layer.origin is not Origin.USER and KEYS[name].fields in ONLY_LESS and _is_more(value, merged[name]):
                 raised = isinstance(value, float | int) and not isinstance(value, bool)
                 why = f"{name} is not {'raised' if raised else 'switched on'} {_WHERE}"
@@ -88,9 +89,7 @@ def resolve(layers: Sequence[Layer], started: Settings | None = None) -> tuple[S
             else:
                 merged[name] = merged[name] + value if _adds(name, layer.origin) else value
         problems += [f"{layer.source}: {why}" for why in told.values()]
-    return _built(
-        {name: _of(started, name) if started and _is_startup(name) else merged[name] for name in KEYS}
-    ), problems
+    return _built(merged | fixed), problems
 
 
 def nearest(name: str, known: Sequence[str], prefix: str = "") -> str:
