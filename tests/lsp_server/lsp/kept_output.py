@@ -1,7 +1,11 @@
-"""Records a server's output, in place of a transport."""
+"""A server without a transport: its output is kept."""
 
 import json
+from collections.abc import Callable
 from typing import Any
+
+from lsp_server.server import InfillServer
+from tests.workers import until
 
 
 class KeptOutput:
@@ -21,3 +25,27 @@ class KeptOutput:
     @property
     def replies(self) -> list[Any]:
         return [message for message in self.messages if "method" not in message]
+
+
+class ServerUnderTest:
+    """An initialized server, to which a test may add handlers, and what the server has sent since."""
+
+    def __init__(self) -> None:
+        self.output = KeptOutput()
+        self.server = InfillServer({}, self.output.write)
+        self.send(id=0, method="initialize", params={"capabilities": {}})
+        self.output.bodies.clear()
+
+    def add(self, method: str, handler: Callable[[Any], Any]) -> None:
+        self.server.protocol.handlers[method] = handler
+
+    def say(self, body: bytes) -> None:
+        self.server.receive(body)
+
+    def send(self, **message: Any) -> None:
+        self.say(json.dumps({"jsonrpc": "2.0", **message}).encode())
+
+    async def told(self, replies: int = 1) -> list[tuple[Any, int | None]]:
+        """The id of each reply, and its error code, once there are so many."""
+        await until(lambda: len(self.output.replies) >= replies)
+        return [(reply["id"], reply.get("error", {}).get("code")) for reply in self.output.replies]

@@ -11,27 +11,11 @@ from lsprotocol import types
 
 from lsp_server.lsp.replies import ReplyError
 from lsp_server.server import InfillServer
-from tests.lsp_server.lsp.kept_output import KeptOutput
+from tests.lsp_server.lsp.kept_output import KeptOutput, ServerUnderTest
 from tests.workers import PATIENCE_S, until
 
 SECRET = "the text of a document"
 PATH = "/home/someone/file.py"
-
-
-class ServerUnderTest:
-    """An initialized server to which a test adds handlers, and what the server has sent since."""
-
-    def __init__(self) -> None:
-        self.output = KeptOutput()
-        self.server = InfillServer({}, self.output.write)
-        self.send(id=0, method="initialize", params={"capabilities": {}})
-        self.output.bodies.clear()
-
-    def add(self, method: str, handler: Callable[[Any], Any]) -> None:
-        self.server.protocol.handlers[method] = handler
-
-    def send(self, **message: Any) -> None:
-        self.server.protocol.receive(json.dumps({"jsonrpc": "2.0", **message}).encode())
 
 
 @pytest.fixture

@@ -1,24 +1,21 @@
 """The server's own messages to its editor: each once, and the newest answer counts."""
 
 import asyncio
-import json
 from typing import Any
 
 from lsprotocol import types
 
 from lsp_server.lsp.editor_connection import EditorConnection
-from lsp_server.server import InfillServer
-from tests.lsp_server.lsp.kept_output import KeptOutput
+from tests.lsp_server.lsp.kept_output import ServerUnderTest
 
 ITEMS = [types.ConfigurationItem(section="infill-ls")]
 
 
-class Connected:
+class Connected(ServerUnderTest):
     """A connection whose editor is played by a test."""
 
     def __init__(self) -> None:
-        self.output = KeptOutput()
-        self.server = InfillServer({}, self.output.write)
+        super().__init__()
         self.editor = EditorConnection(self.server)
 
     async def sent(self, method: str) -> list[Any]:
@@ -27,7 +24,7 @@ class Connected:
         return [message for message in self.output.messages if message["method"] == method]
 
     def reply(self, request: Any, result: Any) -> None:
-        self.server.receive(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}).encode())
+        self.send(id=request["id"], result=result)
 
 
 async def test_a_message_is_shown_once() -> None:

@@ -5,53 +5,34 @@ from typing import Any
 
 import pytest
 
-from lsp_server.server import InfillServer
-from tests.lsp_server.lsp.kept_output import KeptOutput
+from tests.lsp_server.lsp.kept_output import ServerUnderTest
 from tests.workers import until
 
 URI = "file:///p/a.py"
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
 
 
-class Talk:
-    """What an initialized server answers to bytes."""
-
-    def __init__(self) -> None:
-        self.output = KeptOutput()
-        self.server = InfillServer({}, self.output.write)
-        self.say(b'{"id": 0, "method": "initialize", "params": {"capabilities": {}}}')
-        self.output.bodies.clear()
-
-    def say(self, body: bytes) -> None:
-        self.server.receive(body)
-
-    async def told(self, replies: int = 1) -> list[tuple[Any, int | None]]:
-        """The id of each reply, and its error code, once there are so many."""
-        await until(lambda: len(self.output.replies) >= replies)
-        return [(reply["id"], reply.get("error", {}).get("code")) for reply in self.output.replies]
-
-
 @pytest.fixture
-async def talk() -> Talk:
-    return Talk()
+async def talk() -> ServerUnderTest:
+    return ServerUnderTest()
 
 
 @pytest.mark.parametrize("depth", [200, 5_000, 100_000])
-async def test_deep_params_are_answered(talk: Talk, depth: int) -> None:
+async def test_deep_params_are_answered(talk: ServerUnderTest, depth: int) -> None:
     deep = b'[{"]": ' * depth + b"1" + b"}]" * depth
     talk.say(b'{"method": "codeAction/resolve", "params": {"title": "\\"}", "data": %b}, "id": 7}' % deep)
     talk.say(b'[{"id": 8, "method": "no/such", "params": %b}, {"id": 9, "method": "no/such"}]' % deep)
     assert sorted(key for key, _ in await talk.told(3)) == [7, 8, 9]
 
 
-async def test_an_endless_string_in_deep_params_is_read_once(talk: Talk) -> None:
+async def test_an_endless_string_in_deep_params_is_read_once(talk: ServerUnderTest) -> None:
     """Read again from each of its quotes, it would take half an hour."""
     talk.say(b'{"id": 7, "method": "no/such", "params": %b"%b' % (b"[" * 5_000, b'\\"' * 300_000))
     talk.say(b'{"id": 8, "method": "no/such"}')
     assert [key for key, _ in await talk.told(2)] == [None, 8]
 
 
-async def test_an_edit_nested_too_deep_loses_its_document(talk: Talk) -> None:
+async def test_an_edit_nested_too_deep_loses_its_document(talk: ServerUnderTest) -> None:
     uris = (URI, "file:///p/b.py")
     for uri in uris:
         document = {"uri": uri, "languageId": "python", "version": 1, "text": "x = 1\n"}
@@ -63,7 +44,7 @@ async def test_an_edit_nested_too_deep_loses_its_document(talk: Talk) -> None:
 
 @pytest.mark.parametrize("params", [b"[", b'{"contentChanges": tru}', b'{"textDocument": {"uri": "file:///p/'])
 async def test_unreadable_edit_loses_all_documents(params: bytes) -> None:
-    talk, uris = Talk(), (URI, "file:///p/b.py")
+    talk, uris = ServerUnderTest(), (URI, "file:///p/b.py")
 
     def tell(method: str, **params: Any) -> None:
         talk.say(json.dumps({"method": method, "params": params}).encode())
@@ -94,14 +75,14 @@ async def test_unreadable_edit_loses_all_documents(params: bytes) -> None:
 
 
 @pytest.mark.parametrize("number", [b"1e999", b"9" * 400 + b".5", b"NaN", b"9" * 5_000])
-async def test_numbers_that_are_none_are_answered(talk: Talk, number: bytes) -> None:
+async def test_numbers_that_are_none_are_answered(talk: ServerUnderTest, number: bytes) -> None:
     talk.say(b'{"method": "codeAction/resolve", "params": {"title": "x", "data": [%b]}, "id": 2}' % number)
     talk.say(b'{"method": "infill/status", "id": %b}' % number)
     await talk.told(2)
     assert all("error" in reply for reply in talk.output.replies)
 
 
-async def test_a_byte_order_mark_is_no_part_of_the_message(talk: Talk) -> None:
+async def test_a_byte_order_mark_is_no_part_of_the_message(talk: ServerUnderTest) -> None:
     talk.say(b'\xef\xbb\xbf{"id": 1, "method": "infill/status"}')
     assert await talk.told() == [(1, None)]
 
@@ -109,19 +90,19 @@ async def test_a_byte_order_mark_is_no_part_of_the_message(talk: Talk) -> None:
 @pytest.mark.parametrize(
     "body", [b"nonsense", b"}{", b"", b'{"id": 12', b'{"id": 5, "method": "infill/status"} {', b"\xff\xfe{\x00}\x00"]
 )
-async def test_what_is_no_json_is_refused(talk: Talk, body: bytes) -> None:
+async def test_what_is_no_json_is_refused(talk: ServerUnderTest, body: bytes) -> None:
     talk.say(body)
     ((key, code),) = await talk.told()
     assert key is None and code in (PARSE_ERROR, INVALID_REQUEST)
 
 
 @pytest.mark.parametrize("key", [b"1.5", b"-0", b'""', b'"\\ud800"'])
-async def test_an_id_comes_back_as_it_was(talk: Talk, key: bytes) -> None:
+async def test_an_id_comes_back_as_it_was(talk: ServerUnderTest, key: bytes) -> None:
     talk.say(b'{"id": %b, "method": "no/such"}' % key)
     assert await talk.told() == [(json.loads(key), METHOD_NOT_FOUND)]
 
 
 @pytest.mark.parametrize("key", [b"true", b"[1]", b"{}"])
-async def test_what_is_no_id_is_refused_without_one(talk: Talk, key: bytes) -> None:
+async def test_what_is_no_id_is_refused_without_one(talk: ServerUnderTest, key: bytes) -> None:
     talk.say(b'{"id": %b, "method": "infill/status"}' % key)
     assert await talk.told() == [(None, INVALID_REQUEST)]
