@@ -10,7 +10,7 @@ from inference.engine.middle.infilling import MiddleInfilling
 from inference.engine.next_edit.judging import NextEditing
 from inference.engine.next_edit.rewriting import EditRewriting
 from inference.messages import EditKind, Hole, HoleKind, InfillRequest, NextEditRequest, Text
-from inference.models.family import Family, MiddleFamily, Preparer
+from inference.models.family import Family, MiddleFamily
 from inference.models.properties import Properties
 
 
@@ -73,8 +73,7 @@ class Engine:
 
     def prepare(self) -> bool:
         """Does one piece of what later requests can use; returns whether there may be more."""
-        family = self.loaded.family
-        return family.prepare() if isinstance(family, Preparer) else False
+        return self.loaded.family.prepare()
 
     def _fill(self, request: InfillRequest) -> None:
         for _ in self.infill(request):

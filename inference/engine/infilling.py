@@ -23,7 +23,7 @@ from inference.engine.search.length import Effort
 from inference.engine.search.unmask import loop as loop_of
 from inference.engine.work import Work
 from inference.messages import Candidate, Done, Draft, InfillRequest, Outcome
-from inference.models.family import Context, JointFamily, LengthSignal
+from inference.models.family import Context, LengthSignal
 
 InfillEvent = Draft | Candidate | Done
 
@@ -93,11 +93,10 @@ class Infilling(Work[InfillEvent]):
     ) -> Generator[None, None, tuple[Plan, Context]]:
         """Plans a canvas and reads its prefix, which `stack` closes: a short one once reading it all takes too long."""
         family = self._model.family
-        row_s = family.row_s if isinstance(family, JointFamily) else 0.0
         for short in (False, True):
             plan = self._planner.plan(group, earlier, short=short)
             context = stack.enter_context(closing(family.open(plan.prefix_ids)))
-            if (yield from self._encode(context, plan.prefix_ids, row_s=row_s)) or short:
+            if (yield from self._encode(context, plan.prefix_ids, row_s=family.row_s)) or short:
                 break
             stack.close()
         return plan, context

@@ -5,16 +5,15 @@ before it is read or gets memory. Errors name the file.
 """
 
 import json
-import math
 import os
 import stat
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta
+from safetensors import SafetensorError, safe_open
 
 from inference.models.family import ModelError
 
@@ -22,9 +21,6 @@ JSON_LIMIT_BYTES = 4 << 20
 """config.json and similar files have some kilobytes."""
 INDEX_LIMIT_BYTES = 64 << 20
 TOKENIZER_LIMIT_BYTES = 256 << 20
-HEADER_LIMIT_BYTES = 16 << 20
-"""A safetensors header has some hundred bytes for each tensor."""
-MAX_DIMENSIONS = 8
 MAX_SIZE = 1 << 48
 
 INDEX = "model.safetensors.index.json"
@@ -33,26 +29,14 @@ Layers = Annotated[int, Meta(ge=1, le=512)]
 Heads = Annotated[int, Meta(ge=1, le=1024)]
 Vocabulary = Annotated[int, Meta(ge=8, le=1 << 22)]
 """Limits for the sizes in config.json: several times any published model's."""
-_SIZES = {
-    "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "I16": 2, "U16": 2, "F16": 2, "BF16": 2,
-    "I32": 4, "U32": 4, "F32": 4, "I64": 8, "U64": 8, "F64": 8, "C64": 8,
-}  # fmt: skip
-"""Bytes of one element, by the name of its dtype in a header."""
 
 
-@dataclass(frozen=True)
-class StoredTensor:
-    """A tensor's header entry: its shape, and its bytes `[begin, end)` behind the header."""
+class StoredTensor(NamedTuple):
+    """A tensor as the header of its file describes it; `dtype` in the words of safetensors, such as BF16."""
 
+    file: Path
     shape: tuple[int, ...]
-    begin: int
-    end: int
-
-
-class _Entry(msgspec.Struct):
     dtype: str
-    shape: tuple[int, ...]
-    data_offsets: tuple[int, int]
 
 
 def read(file: Path, limit_bytes: int) -> bytes:
@@ -110,19 +94,22 @@ def first_line(error: BaseException) -> str:
 
 
 def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
-    """The tensors of a folder, by name, from the headers of its safetensors. Raises ModelError."""
-    return {name: tensor for name, (_, tensor) in placed_tensors(folder).items()}
+    """The tensors of a folder, by name, from the headers of its safetensors, which that library checks.
 
-
-def placed_tensors(folder: Path) -> dict[str, tuple[Path, StoredTensor]]:
-    """The same, each with its file. Raises ModelError, also if two files have a tensor of one name."""
-    found: dict[str, tuple[Path, StoredTensor]] = {}
+    Raises ModelError, also if two files have a tensor of one name.
+    """
+    found: dict[str, StoredTensor] = {}
     for file in weight_files(folder):
-        for name, tensor in header(file).items():
-            if name in found:
-                also = found[name][0].name
-                raise ModelError(f"{file}: {name[:200]} is in {also} as well; download the checkpoint again")
-            found[name] = file, tensor
+        try:
+            with safe_open(file, "np") as opened:
+                slices = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118 - it is no mapping
+                here = {name: StoredTensor(file, tuple(s.get_shape()), s.get_dtype()) for name, s in slices.items()}
+        except (SafetensorError, OSError) as error:
+            raise ModelError(f"{file} is damaged: {first_line(error)}; download it again") from error
+        for name in here.keys() & found.keys():
+            also = found[name].file.name
+            raise ModelError(f"{file}: {name[:200]} is in {also} as well; download the checkpoint again")
+        found |= here
     return found
 
 
@@ -152,67 +139,3 @@ def _plain_name(folder: Path, name: str) -> str:
 def _require_regular(file: Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise ModelError(f"{file} is no regular file; give a folder with a downloaded checkpoint")
-
-
-def header(file: Path) -> dict[str, StoredTensor]:
-    """The tensors of one safetensors file. Raises ModelError if the header contradicts itself or the file."""
-    size = file.stat().st_size
-    try:
-        with file.open("rb") as stream:
-            length = int.from_bytes(stream.read(8), "little")
-            if size < 8 or length > size - 8:
-                raise ModelError(
-                    f"{file} is cut off: a header of {length} bytes in a file of {size}; download it again"
-                )
-            if length > HEADER_LIMIT_BYTES:
-                raise ModelError(f"{file}: its header has {length} bytes, more than the {HEADER_LIMIT_BYTES} allowed")
-            entries = json.loads(stream.read(length), object_pairs_hook=_without_repeats)
-    except OSError as error:
-        raise ModelError(f"{file} cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise ModelError(f"{file}: its header cannot be read: {error}; download it again") from error
-    if not isinstance(entries, dict):
-        raise ModelError(f"{file}: its header is no JSON object; download it again")
-    entries.pop("__metadata__", None)
-    found = dict(_tensors(file, entries, size - 8 - length))
-    _require_disjoint(file, found)
-    return found
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"{next(name for name in names if names.count(name) > 1)[:200]} occurs twice")
-    return found
-
-
-def _tensors(file: Path, entries: Mapping[str, Any], data_bytes: int) -> Iterator[tuple[str, StoredTensor]]:
-    for name, value in entries.items():
-        try:
-            entry = msgspec.convert(value, _Entry)
-        except msgspec.ValidationError as error:
-            raise ModelError(f"{file}: header of {name[:200]}: {error}") from error
-        begin, end = entry.data_offsets
-        if not 0 <= begin <= end <= data_bytes or _bytes_of(entry) not in (None, end - begin):
-            raise ModelError(
-                f"{file}: header of {name[:200]}: {entry.dtype[:9]} of shape {list(entry.shape)[:MAX_DIMENSIONS]} is "
-                f"not at bytes {begin} to {end} of {data_bytes}; download the checkpoint again"
-            )
-        yield name, StoredTensor(entry.shape, begin, end)
-
-
-def _bytes_of(entry: _Entry) -> int | None:
-    """The size of a tensor in bytes; None if its dtype is not known, -1 if no memory could hold it."""
-    if len(entry.shape) > MAX_DIMENSIONS or not all(0 <= size < MAX_SIZE for size in entry.shape):
-        return -1
-    size = _SIZES.get(entry.dtype)
-    return None if size is None else math.prod(entry.shape) * size
-
-
-def _require_disjoint(file: Path, tensors: Mapping[str, StoredTensor]) -> None:
-    ends = 0
-    for name, tensor in sorted(tensors.items(), key=lambda item: item[1].begin):
-        if tensor.begin < ends:
-            raise ModelError(f"{file}: header of {name[:200]}: its bytes are those of another tensor as well")
-        ends = max(ends, tensor.end)

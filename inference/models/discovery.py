@@ -8,7 +8,6 @@ import os
 import re
 import stat
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,7 +24,6 @@ from inference.models.printable import printable
 _MOST_FILES = 200
 _MOST_ENTRIES = 20_000
 _DEPTH = 5
-_SAVE_EVERY_S = 2.0
 _MANIFEST_LIMIT_BYTES = 1 << 18
 _OLLAMA_MODEL = "application/vnd.ollama.image.model"
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
@@ -61,46 +59,6 @@ class _Header(NamedTuple):
     problem: str
 
 
-class _Headers:
-    """The headers of files, each read once for its path, size and time. Reading 200 of them takes half a minute."""
-
-    def __init__(self) -> None:
-        self._earlier = kept.read(_kept_as(), _Header)
-        self._seen = dict[str, _Header]()
-        self._saved_at_s = time.monotonic()
-
-    def of(self, path: Path) -> _Header:
-        """The header of a file, perhaps from an earlier process. Raises OSError."""
-        about = path.stat()
-        known = self._earlier.get(str(path))
-        if known and known[:2] == (about.st_size, about.st_mtime_ns):
-            self._seen[str(path)] = known
-            return known
-        try:
-            said = _Header(about.st_size, about.st_mtime_ns, *_read(path))
-        except _UnreadableError as error:  # it may be readable next time, without any change to it
-            return _Header(about.st_size, about.st_mtime_ns, "", str(error))
-        self._seen[str(path)] = said
-        if time.monotonic() - self._saved_at_s > _SAVE_EVERY_S:
-            self.save()
-        return said
-
-    def save(self) -> None:
-        """Keeps them for later processes."""
-        if self._seen != self._earlier:
-            kept.save(_kept_as(), self._seen)
-        self._saved_at_s = time.monotonic()
-
-
-class _UnreadableError(Exception):
-    """A file cannot be opened or read. str() says why."""
-
-
-def _kept_as() -> str:
-    """Another release may read more in a header."""
-    return f"headers-{version('infill-ls')}"
-
-
 def found(
     environment: Mapping[str, str] | None = None,
     home: Path | None = None,
@@ -108,16 +66,29 @@ def found(
 ) -> list[FoundModel]:
     """The models on this machine, each file once, largest first. `on_file` hears how many files of how many are done.
 
-    Reads a header again only if its file has changed.
+    Reads a header again only if its file has changed: 200 of them take half a minute.
     """
     files = list(_distinct(environment or os.environ, home or Path.home()))
-    headers = _Headers()
+    kept_as = f"headers-{version('infill-ls')}"  # another release may read more in a header
+    earlier = kept.read(kept_as, _Header)
+    headers = dict[str, _Header]()
     models = []
     for done, (program, name, path) in enumerate(files):
         on_file(done, len(files))
+        place = path.absolute()
         with suppress(OSError):  # deleted meanwhile
-            models.append(_described(program, name, path.absolute(), headers))
-    headers.save()
+            if not str(place).isprintable():
+                said = _Header(place.stat().st_size, 0, "", "its path has control characters; rename it")
+            else:
+                said = _header(place, earlier.get(str(place)))
+            if said.architecture:  # others are read in no time, and perhaps can be next time
+                headers[str(place)] = said
+            told = printable(said.architecture)[:40]
+            models.append(
+                FoundModel(program, printable(name), printable(place), said.bytes_, told, problem=said.problem)
+            )
+    if headers != earlier:
+        kept.save(kept_as, headers)
     return sorted(models, key=lambda one: (not one.fills, -one.bytes_))
 
 
@@ -142,30 +113,23 @@ def _distinct(environment: Mapping[str, str], home: Path) -> Iterator[tuple[str,
             return
 
 
-def _described(program: str, name: str, path: Path, headers: _Headers) -> FoundModel:
-    if not str(path).isprintable():
-        problem = "its path has control characters; rename it"
-        return FoundModel(program, printable(name), printable(str(path)), path.stat().st_size, "", problem)
-    said = headers.of(path)
-    return FoundModel(program, printable(name), str(path), said.bytes_, printable(said.architecture)[:40], said.problem)
-
-
-def _read(path: Path) -> tuple[str, str]:
-    """A file's architecture, and why it is unusable here. Raises _UnreadableError."""
+def _header(path: Path, earlier: _Header | None) -> _Header:
+    """A file's header: the earlier one if the file is the same. Raises OSError."""
     from inference.models.gguf import stated  # it imports tokenizers
 
-    architecture = ""
+    about = path.stat()
+    if earlier and earlier[:2] == (about.st_size, about.st_mtime_ns):
+        return earlier
+    architecture = problem = ""
     try:
         architecture = header.architecture(path)
-        if architecture not in stated.ARCHITECTURES:
-            return architecture, f"architecture {architecture[:40]!a} cannot fill holes here"
-        stated.config(header.read(path))  # 0.3 s for a vocabulary of 150,000 tokens
+        if architecture in stated.ARCHITECTURES:
+            stated.config(header.read(path))  # 0.3 s for a vocabulary of 150,000 tokens
+        else:
+            problem = f"architecture {architecture[:40]!a} cannot fill holes here"
     except ModelError as error:
         problem = printable(str(error).removeprefix(f"{path}").strip(": "))
-        if isinstance(error.__cause__, OSError):
-            raise _UnreadableError(problem) from error
-        return architecture, problem
-    return architecture, ""
+    return _Header(about.st_size, about.st_mtime_ns, architecture, problem)
 
 
 def _files(environment: Mapping[str, str], home: Path) -> Iterator[tuple[str, str, Path]]:

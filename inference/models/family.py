@@ -9,7 +9,7 @@ together, V vocabulary size.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol
 
 from inference.messages import Snippet
 from inference.models.properties import NoiseKind, Properties
@@ -80,22 +80,16 @@ class Family(Protocol):
     def open(self, prefix_ids: Sequence[int]) -> "Context":
         """The prefix that conditions what follows, starting from any part already known. The caller closes it."""
 
-
-@runtime_checkable
-class Preparer(Protocol):
-    """A family or an infiller that can work ahead while nobody waits: it records passes, or reads text in advance."""
-
     def prepare(self) -> bool:
-        """Does one piece of what later requests can use; returns whether there may be more."""
-
-
-@runtime_checkable
-class JointFamily(Protocol):
-    """A family that reads a prefix together with its first canvas, in one pass that nothing can interrupt."""
+        """Does one piece of what later requests can use, while nobody waits; returns whether there may be more."""
+        return False
 
     @property
     def row_s(self) -> float:
-        """The latest time per row of a pass over many rows, in seconds; inf: there was none yet."""
+        """The latest time per row of a pass over many rows, in seconds, of a family that reads a prefix together with
+        its first canvas, which nothing can interrupt; inf: there was none yet. 0: it reads prefixes by themselves.
+        """
+        return 0.0
 
 
 class MiddleFamily(Family, Protocol):
@@ -133,7 +127,7 @@ class MiddleFamily(Family, Protocol):
         """What was last written behind this whole prefix; empty if nothing, or if that is no longer known."""
 
     def read_later(self, ids: Sequence[int]) -> None:
-        """Later prefixes will begin like this one, which `Preparer.prepare` reads; it replaces the last such."""
+        """Later prefixes will begin like this one, which `prepare` reads; it replaces the last such."""
 
     token_ms: float
     """The recent duration of a pass that writes one token; 0: none yet."""

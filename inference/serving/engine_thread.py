@@ -26,7 +26,6 @@ from inference.messages import (
     NextEdits,
     Request,
 )
-from inference.models import auto
 from inference.models.catalogue import AUTO
 from inference.models.family import ModelError, OnProgress
 from inference.serving.faults import failure_of, is_device_lost, release_memory, return_memory
@@ -259,7 +258,9 @@ async def open_engine(load: LoadEngine, arguments: WorkerArguments, service: Wor
         try:
             prepare_process(arguments)
             if arguments.model == AUTO:
-                choice = auto.choose(arguments.device)
+                from inference.models import recommend  # here and not above: it imports torch
+
+                choice = recommend.choose(arguments.device)
                 tell(service.chosen, *choice)
                 chosen = msgspec.structs.replace(arguments, model=choice.model)
                 if (named := arguments.socket_of(choice.model)) and _runs_already(named, arguments.socket):

@@ -45,10 +45,10 @@ def _tell(doing: str) -> None:
 
 def _chosen(model: str, device: str | None) -> tuple[str, str]:
     """The model to examine, and why, if the choice is ours."""
-    from inference.models import auto
+    from inference.models import recommend
 
     try:
-        return auto.choose(device)[:2] if model == AUTO else (model, "")
+        return recommend.choose(device)[:2] if model == AUTO else (model, "")
     except (ModelError, ImportError):  # reported in `device_problem`
         return EMBEDDED, ""
 

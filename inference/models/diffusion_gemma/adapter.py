@@ -11,7 +11,7 @@ from inference.models.checkpoint import Checkpoint
 from inference.models.diffusion_gemma import recorded, weights
 from inference.models.diffusion_gemma.passes import Passes
 from inference.models.diffusion_gemma.prefix_cache import EncodedPrefix, PrefixCache, ScoringCache
-from inference.models.family import LengthSignal, OnProgress, Traits
+from inference.models.family import Family, LengthSignal, OnProgress, Traits
 from inference.models.properties import NoiseKind, Properties
 
 _CACHE_SHARE = 0.25
@@ -34,8 +34,8 @@ def cache_budget(network: Passes, properties: Properties, free_bytes: int, *, on
     )
 
 
-class DiffusionGemma:
-    """A loaded DiffusionGemma (`Family`, `Preparer`). Only its prefix cache changes."""
+class DiffusionGemma(Family):
+    """A loaded DiffusionGemma. Only its prefix cache changes."""
 
     def __init__(
         self, found: Checkpoint, tokenizer: Tokenizer, network: Passes, dtype: str, cache_bytes: int, runs_on: str = ""

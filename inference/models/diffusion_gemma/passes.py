@@ -93,7 +93,7 @@ class Passes(Protocol):
         """
 
     def prepare(self) -> bool:
-        """See `Preparer`."""
+        """See `Family`."""
 
     def logits(self, hidden: Tensor) -> Tensor:
         """(..., d) -> (..., V) in float32, soft-capped as the model was trained."""

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 from inference.messages import Snippet
 from inference.models import devices, fim_tokens
 from inference.models.checkpoint import Checkpoint
-from inference.models.family import LengthSignal, ModelError, OnProgress, Traits
+from inference.models.family import LengthSignal, MiddleFamily, ModelError, OnProgress, Traits
 from inference.models.fim import formats, weights
 from inference.models.fim.context import PromptContext
 from inference.models.fim.matrices import Dynamic, has_dynamic
@@ -33,8 +33,8 @@ _FREE_ROWS = 8
 """As many cost little more than one, where `Dynamic` multiplies them."""
 
 
-class FillInMiddle:
-    """A loaded model (`Family`, `MiddleFamily`, `Preparer`). Only its kept prompts change."""
+class FillInMiddle(MiddleFamily):
+    """A loaded model. Only its kept prompts change."""
 
     def __init__(self, found: Checkpoint, tokenizer: Tokenizer, network: Network, dtype: str) -> None:
         """Raises ModelError if the tokenizer has no tokens for filling the middle."""

@@ -8,15 +8,15 @@ from torch import Tensor
 
 from inference.models import devices
 from inference.models.checkpoint import Checkpoint
-from inference.models.family import Context, LengthSignal, OnProgress, Traits
+from inference.models.family import Context, Family, LengthSignal, OnProgress, Traits
 from inference.models.masked import token_files, weights
 from inference.models.masked.cached_context import CachedContext, CanvasesAlone, Memory
 from inference.models.masked.network import Qwen2
 from inference.models.properties import ENTROPY_BOUND, NoiseKind, Properties
 
 
-class MaskedDiffusion:
-    """A loaded masked-diffusion model (`Family`, `JointFamily`)."""
+class MaskedDiffusion(Family):
+    """A loaded masked-diffusion model."""
 
     def __init__(self, name: str, network: Qwen2, properties: Properties, tokenizer: Tokenizer, dtype: str) -> None:
         """`dtype`: a precision's name."""

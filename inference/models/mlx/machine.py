@@ -3,6 +3,7 @@
 Imports MLX only to ask it.
 """
 
+import re
 from dataclasses import dataclass
 from math import prod
 
@@ -28,6 +29,8 @@ _SCALE_BYTES = 4 / GROUP
 """The overhead per number: its part of its group's scale and bias."""
 _PLAIN_BYTES = 2
 _UNUSED = ("vision", "lm_head")
+_BITS_OF = re.compile(r"\d+")
+"""How many bits a number has, in the name of its dtype: U32, BF16, F8_E4M3."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ def weight_bytes(found: Checkpoint, dtype: str) -> float:
     tensors = checkpoint_files.stored_tensors(found.folder).items()
     used = [(name, tensor) for name, tensor in tensors if not any(part in name for part in _UNUSED)]
     if packing_of(found) is not None:
-        return float(sum(tensor.end - tensor.begin for _, tensor in used))
+        return sum(prod(tensor.shape) * int(_BITS_OF.findall(tensor.dtype)[0]) / 8 for _, tensor in used)
     if dtype != FOUR_BIT:
         return float(sum(prod(tensor.shape) for _, tensor in used) * PRECISIONS[dtype].dtype.itemsize)
     return sum(_four_bit_bytes(name, tensor) for name, tensor in used)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from inference.models.family import LengthSignal, Traits
+from inference.models.family import Family, LengthSignal, Traits
 from inference.models.properties import NoiseKind, Properties, SamplerSettings
 from tests.inference.models.random_model import SPECIAL_TOKENS, byte_tokenizer
 
@@ -13,7 +13,7 @@ MASK_ID = len(SPECIAL_TOKENS) + 256
 _SMOOTHING = 0.01
 
 
-class BigramFamily:
+class BigramFamily(Family):
     name, dtype, device = "bigrams", "float32", torch.device("cpu")
 
     def __init__(self, text: str) -> None:

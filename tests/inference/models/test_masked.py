@@ -116,7 +116,7 @@ BROKEN = {
     "windows": (config(use_sliding_window=True), "windows are not supported"),
     "stretched positions": (config(rope_scaling={"type": "yarn", "factor": 4}), "'yarn' is not supported"),
     "pickles": (lambda folder: (folder / "model.safetensors").rename(folder / "model.bin"), "no .*safetensors"),
-    "cut off": (lambda folder: (folder / "model.safetensors").open("r+b").truncate(900), "cut off"),
+    "cut off": (lambda folder: (folder / "model.safetensors").open("r+b").truncate(900), "is damaged"),
     "no tokenizer": (lambda folder: (folder / "tokenizer.json").unlink(), "tokenizer.json is missing"),
 }
 

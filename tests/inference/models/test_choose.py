@@ -21,7 +21,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def chosen(folder: Path) -> tuple[str, str]:
-    program = "import json; from inference.models import auto; print(json.dumps(auto.choose('cpu')))"
+    program = "import json; from inference.models import recommend; print(json.dumps(recommend.choose('cpu')))"
     environment = {**os.environ, "HF_HOME": str(folder.parent), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment, check=True)
     model, why, better = json.loads(done.stdout)
