@@ -285,7 +285,7 @@ class WorkerState(StrEnum):
 class Welcome(_Message, frozen=True, tag="welcome"):
     """Answer to `Hello`. A `Status` follows immediately, and again each time the worker's state changes.
 
-    `version` is the worker's release, empty if it is not installed as a package; `pid` its process.
+    `version` is the worker's release, `pid` its process.
     """
 
     protocol: int = PROTOCOL_VERSION

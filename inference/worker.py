@@ -19,7 +19,7 @@ from inference.serving import logs, startup
 from inference.serving.connection import ClientConnection
 from inference.serving.engine_thread import open_engine
 from inference.serving.faults import bound_heap
-from inference.serving.infiller import Infiller
+from inference.serving.jobs import Infiller
 from inference.serving.loading import load_engine
 from inference.serving.place import Place, lead
 from inference.serving.startup import WorkerArguments

@@ -9,12 +9,16 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from itertools import count
+from typing import TYPE_CHECKING, cast
 
 from inference.messages import Candidate, Done, Hole, InfillRequest, NextEditRequest, NextEdits
 from inference.serving import startup
 from inference.serving.engine_thread import open_engine
 from inference.serving.place import Place
 from inference.worker import serve
+
+if TYPE_CHECKING:  # it imports torch
+    from inference.engine import Engine
 
 ANSWER = "choose_{}(first, [second, total], default=first)"
 """The fill of every hole, after its required start; the number makes each answer new."""
@@ -49,7 +53,7 @@ class EchoEngine:
 
 if __name__ == "__main__":
     arguments = startup.parse(sys.argv[1:])
-    opener = partial(open_engine, lambda told, _: EchoEngine(told.model))
+    opener = partial(open_engine, lambda told, _: cast("Engine", EchoEngine(told.model)))
     place = Place(arguments.socket, arguments.transport)
     place.take()
     status = asyncio.run(serve(arguments, place, opener))

@@ -107,7 +107,7 @@ class ServedEditModel(ServedInfiller):
 
 
 class Rewriting:
-    """The work on one request (`serving.infiller.Work`): the rewrite, then Done."""
+    """The work on one request (`serving.jobs.Work`): the rewrite, then Done."""
 
     def __init__(self, events: AsyncGenerator[RemoteEvent, None]) -> None:
         self._events = events

@@ -19,7 +19,7 @@ from inference.models.family import ModelError
 from inference.remote import address
 from inference.remote.address import ServerRole
 from inference.remote.http import Client, ServedModel, ServerError
-from inference.serving.infiller import Work
+from inference.serving.jobs import Work
 from inference.serving.startup import WorkerArguments
 
 log = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ RemoteEvent = Draft | Candidate | Done
 
 
 class RemoteWork(ABC):
-    """The work on a request (`serving.infiller.Work`): drafts if requested, candidates, best first, then Done."""
+    """The work on a request (`serving.jobs.Work`): drafts if requested, candidates, best first, then Done."""
 
     def __init__(self, server: "ServedInfiller", request: InfillRequest, deadline: float | None) -> None:
         """`deadline`: seconds of `time.monotonic()`. Raises RequestError."""
@@ -123,7 +123,7 @@ class RemoteWork(ABC):
 
 
 class ServedInfiller(ABC):
-    """A model on a server (`serving.infiller.Infiller`). After a refusal it may be another one: then it looks again."""
+    """A model on a server (`serving.jobs.Infiller`). After a refusal it may be another one: then it looks again."""
 
     model: str
     """Its name, for the user."""

@@ -9,8 +9,7 @@ import msgspec
 
 from inference import messages
 from inference.messages import ClientMessage, Done, ErrorCode, Failed, Request
-from inference.serving.infiller import JobEvent
-from inference.serving.jobs import Job
+from inference.serving.jobs import Job, JobEvent
 from inference.serving.logs import describe, log
 
 if TYPE_CHECKING:  # it makes the connections

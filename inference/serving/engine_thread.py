@@ -8,33 +8,25 @@ here except `EngineThread.run` is called on the event loop.
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future
-from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from inference.messages import (
-    Candidate,
-    Done,
-    Draft,
-    ErrorCode,
-    Failed,
-    InfillRequest,
-    NextEditRequest,
-    NextEdits,
-    Request,
-)
+from inference.messages import Done, ErrorCode, Failed, InfillRequest, NextEditRequest, Request
 from inference.models.catalogue import AUTO
 from inference.models.family import ModelError, OnProgress
 from inference.serving.faults import failure_of, is_device_lost, release_memory, return_memory
-from inference.serving.infiller import JobEvent
+from inference.serving.jobs import JobEvent
 from inference.serving.loading import prepare_process, why_not_loaded
 from inference.serving.logs import describe, log
 from inference.serving.place import is_taken
 from inference.serving.startup import WorkerArguments
 from inference.serving.worker_service import WorkerService
+
+if TYPE_CHECKING:  # it imports torch
+    from inference.engine import Engine
 
 _PAUSE_S = 1.0
 """After this long without a request, prepare for later ones, and return freed memory to the system."""
@@ -43,30 +35,7 @@ _NEXT_PAUSE_S = 0.05
 _QUICK_SHARE = 1 / 8
 """How much of a quick request's time counts: beside one other it gets eight steps of nine."""
 
-Steps = Iterator[Draft | Candidate | NextEdits | Done | None]
-"""The work on a request: an item per step, None for no news, `Done` last. Closing a generator frees its memory."""
-
-
-class Engine(Protocol):
-    """What fills holes in this process: `inference.engine.Engine`, or a benchmark's stand-in. For one thread.
-
-    If it has `model`, `device`, `dtype`, `note`, `context_tokens` or times per token, `Status` shows them.
-    """
-
-    def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Steps:
-        """Starts on a request; each step does at most one forward pass. `deadline` is in `time.monotonic()` seconds.
-
-        Raises RequestError, here or in a step, if the request makes no sense. Steps may have `amend`, as `Work` does.
-        """
-
-    def next_edits(self, request: NextEditRequest, *, deadline: float | None = None) -> Steps:
-        """The same for a request for the places that no longer fit after a change."""
-
-    def prepare(self) -> bool:
-        """Does one piece of what later requests can use; returns whether there may be more."""
-
-
-LoadEngine = Callable[[WorkerArguments, OnProgress], Engine]
+LoadEngine = Callable[[WorkerArguments, OnProgress], "Engine"]
 """Loads an engine; takes seconds to minutes. Raises ModelError if it is unusable."""
 
 
@@ -75,7 +44,7 @@ class DeviceLostError(Exception):
 
 
 class EngineWork:
-    """The work on a request (`infiller.Work`), done in the engine's thread."""
+    """The work on a request (`jobs.Work`), done in the engine's thread."""
 
     def __init__(self, thread: "EngineThread", request: Request, deadline: float | None) -> None:
         self.request = request
@@ -84,7 +53,7 @@ class EngineWork:
         """The engine time it has had, as far as it counts."""
         self.amendments: list[tuple[int, str]] = []
         self.steps: Any = None
-        """`Steps`, once they have begun."""
+        """The engine's work, once it has begun: an event per step, None for no news, `Done` last."""
         self.is_cancelled = False
         self.events: asyncio.Queue[JobEvent] = asyncio.Queue()
         self.ended = asyncio.Event()
@@ -116,7 +85,7 @@ def next_work(works: Sequence[EngineWork]) -> EngineWork | None:
 
 
 class EngineThread:
-    """An engine and its thread (`infiller.Infiller`)."""
+    """An engine and its thread (`jobs.Infiller`)."""
 
     def __init__(self) -> None:
         self._tell = asyncio.get_running_loop().call_soon_threadsafe
@@ -149,7 +118,7 @@ class EngineThread:
     async def close(self) -> None:
         """The thread ends with the process."""
 
-    def run(self, engine: Engine) -> None:
+    def run(self, engine: "Engine") -> None:
         """Steps for ever; a failure ends only its own request. Raises DeviceLostError."""
         self._engine = engine
         try:
@@ -168,7 +137,7 @@ class EngineThread:
             for work in self._works:
                 self._tell(work.ended.set)
 
-    def _wait_for_next(self, engine: Engine) -> EngineWork:
+    def _wait_for_next(self, engine: "Engine") -> EngineWork:
         pause_s: float | None = _PAUSE_S
         while True:
             with self._changed:
@@ -182,7 +151,7 @@ class EngineThread:
                 pause_s = None
                 return_memory()
 
-    def _prepare(self, engine: Engine) -> bool:
+    def _prepare(self, engine: "Engine") -> bool:
         """Whether there may be more to prepare. Raises DeviceLostError."""
         try:
             return engine.prepare()
@@ -191,7 +160,7 @@ class EngineThread:
             log.error("nothing is prepared for later requests: %s", describe(error))
             return False
 
-    def _step(self, work: EngineWork, engine: Engine) -> JobEvent | None:
+    def _step(self, work: EngineWork, engine: "Engine") -> JobEvent | None:
         """The news of a step. Raises DeviceLostError if no further step can succeed."""
         began = self._step_began = time.monotonic()
         try:
@@ -231,15 +200,6 @@ def _check_device(error: Exception) -> None:
         raise DeviceLostError(f"The device failed ({error}); the worker is restarted") from error
 
 
-def _runs_already(named: Path, ours: Path) -> bool:
-    """Whether the model that we chose has a worker, for clients that name it. If not, they will find us."""
-    try:
-        return is_taken(named, ours)
-    except OSError as error:
-        log.warning("clients that name the model get a worker of their own: %s", error)
-        return False
-
-
 async def open_engine(load: LoadEngine, arguments: WorkerArguments, service: WorkerService) -> EngineThread:
     """Loads a model in a new thread, which then runs it. Raises ModelError.
 
@@ -263,7 +223,8 @@ async def open_engine(load: LoadEngine, arguments: WorkerArguments, service: Wor
                 choice = recommend.choose(arguments.device)
                 tell(service.chosen, *choice)
                 chosen = msgspec.structs.replace(arguments, model=choice.model)
-                if (named := arguments.socket_of(choice.model)) and _runs_already(named, arguments.socket):
+                named = arguments.socket_of(choice.model)
+                if named and is_taken(named, arguments.socket):
                     tell(service.give_way, named)
                     return
             engine = load(chosen, on_progress)

@@ -7,7 +7,7 @@ import msgspec
 
 from inference.messages import Done, ErrorCode, Failed, Outcome, Request, Status
 from inference.remote import address
-from inference.serving.infiller import JobEvent
+from inference.serving.jobs import JobEvent
 
 SILENT_REQUESTS = 3
 """Report after this many requests in a row got no reply before their deadline."""

@@ -7,14 +7,13 @@ sockets, clients, threads or HTTP.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
-from inference.messages import Amend, Done, ErrorCode, Failed, Outcome, Request, Stats
+from inference.messages import Amend, Candidate, Done, Draft, ErrorCode, Failed, NextEdits, Outcome, Request, Stats
 from inference.serving.faults import failure_of
-from inference.serving.infiller import Infiller, JobEvent, Work
 from inference.serving.logs import describe, log
 
 MAX_RUNNING = 4
@@ -22,6 +21,33 @@ MAX_RUNNING = 4
 CLOSE_S = 2.0
 """The time limit for ending a request's work, and for closing connections."""
 STOPPED = "The worker is ending; the next request starts a new one"
+JobEvent = Draft | Candidate | NextEdits | Done | Failed
+"""The replies to a request. `Done` or `Failed` comes once, last."""
+
+
+class Work(Protocol):
+    """The work on one request, for the event loop: replies as they come. Iterating raises RequestError."""
+
+    def __aiter__(self) -> AsyncIterator[JobEvent]: ...
+
+    def amend(self, hole: int, text: str) -> None:
+        """Pins `text`, the whole text now at the start of hole number `hole` (from 0). Raises RequestError."""
+
+    async def aclose(self) -> None:
+        """Ends the work, if need be between two of its steps, and frees what it holds."""
+
+
+class Infiller(Protocol):
+    """A loaded model in its thread, or a connected server. Used on the worker's event loop only."""
+
+    def facts(self) -> dict[str, Any]:
+        """The fields of `Status` that only it knows, at least `model`, `device` and `context_tokens`."""
+
+    def infill(self, request: Request, *, deadline: float | None = None) -> Work:
+        """Starts, without blocking. `deadline`: `time.monotonic()` seconds. Raises RequestError, here or later."""
+
+    async def close(self) -> None:
+        """Closes its connections."""
 
 
 @dataclass(eq=False)

@@ -144,12 +144,15 @@ class Place:
 
 
 def is_taken(path: Path, ours: Path) -> bool:
-    """Whether another worker has this socket; if not, it leads to `ours` from now on. Raises OSError."""
+    """Whether another worker has this socket; if not, it leads to `ours` from now on, if that is possible."""
     place = Place(path, "unix")
-    if not place._locked():
-        return True
-    lead(path, ours)
-    place._let_go()
+    try:
+        if not place._locked():
+            return True
+        lead(path, ours)
+        place._let_go()
+    except OSError as error:
+        log.warning("clients that name the model get a worker of their own: %s", error)
     return False
 
 

@@ -7,15 +7,10 @@ Lines before the last say what it is doing: `{"doing": TEXT}`.
 import argparse
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from inference.models.catalogue import AUTO, EMBEDDED
 from inference.models.family import ModelError
-
-if TYPE_CHECKING:
-    from inference.models.catalogue import Published
-    from inference.models.recommend import Machine
-
 
 _NO_QUALITY = {"percent": None, "protocol": "", "source": "", "length_told_percent": None}
 
@@ -28,13 +23,11 @@ def main() -> None:
     parser.add_argument("--dtype")
     values = parser.parse_args()
     _tell("importing torch")
-    values.model, choice = _chosen(values.model, values.device)
-    found = {"torch": "", "devices": [], **_torch(), **_problems(values.model, values.device, values.dtype)}
-    found |= {"model": values.model, "choice": choice}
+    found = {"torch": "", "devices": [], **_torch(), **_model(values.model, values.device, values.dtype)}
     found["devices"] += _mlx_devices(values.device)
     _tell("reading the models' headers")
     usable = not found["device_problem"]
-    found["needs"] = _needs(values.model, values.device) if usable else []
+    found["needs"] = _needs(found["model"], values.device) if usable else []
     found["catalogue"] = _catalogue(values.device) if usable else None
     print(json.dumps(found))
 
@@ -43,26 +36,12 @@ def _tell(doing: str) -> None:
     print(json.dumps({"doing": doing}), flush=True)
 
 
-def _chosen(model: str, device: str | None) -> tuple[str, str]:
-    """The model to examine, and why, if the choice is ours."""
-    from inference.models import recommend
-
-    try:
-        return recommend.choose(device)[:2] if model == AUTO else (model, "")
-    except (ModelError, ImportError):  # reported in `device_problem`
-        return EMBEDDED, ""
-
-
 def _torch() -> dict[str, Any]:
+    """Its version, and the accelerators with their memory in bytes; 0 if not known."""
     try:
         import torch
     except (ImportError, OSError) as error:  # a library that torch needs is missing, or built for another machine
         return {"torch_problem": str(error)}
-    return {"torch": torch.__version__, "cuda_build": torch.version.cuda or "", "devices": _devices(torch)}
-
-
-def _devices(torch: Any) -> list[dict[str, Any]]:
-    """The accelerators, with their memory in bytes; 0 if not known."""
     devices = []
     for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
         free_bytes, total_bytes = torch.cuda.mem_get_info(index)
@@ -70,7 +49,7 @@ def _devices(torch: Any) -> list[dict[str, Any]]:
         devices.append({"device": f"cuda:{index}", "name": name, "free_bytes": free_bytes, "total_bytes": total_bytes})
     if torch.backends.mps.is_available():
         devices.append({"device": "mps", "name": "Apple GPU", "free_bytes": 0, "total_bytes": 0})
-    return devices
+    return {"torch": torch.__version__, "cuda_build": torch.version.cuda or "", "devices": devices}
 
 
 def _mlx_devices(device: str | None) -> list[dict[str, Any]]:
@@ -88,26 +67,32 @@ def _mlx_devices(device: str | None) -> list[dict[str, Any]]:
     return [about] if here.on_gpu or device == DEVICE else []
 
 
-def _problems(model: str, device: str | None, dtype: str | None) -> dict[str, Any]:
-    """Why `model` or `device` is unusable, in the engine's own words."""
+def _model(model: str, device: str | None, dtype: str | None) -> dict[str, Any]:
+    """The model to examine, the reason if the choice is ours, and why it or the device is unusable."""
+    choice = model_problem = device_problem = ""
+    checkpoint = None
+    if model == AUTO:
+        try:
+            from inference.models import recommend
 
-    found = None
-    problems = dict[str, Any](model_problem="", device_problem="")
+            model, choice, _ = recommend.choose(device)
+        except (ModelError, ImportError):  # reported in `device_problem`
+            model = EMBEDDED
     try:
         from inference.models import registry
 
-        checkpoint = registry.find(model)
-        checkpoint.tokenizer()
-        found = checkpoint
+        found = registry.find(model)
+        found.tokenizer()
+        checkpoint = found
     except (ModelError, ImportError) as error:
-        problems["model_problem"] = str(error)
+        model_problem = str(error)
     try:
-        from inference.models import registry
+        from inference.models import registry  # again: it may be what failed
 
-        registry.place(found, device, dtype)
+        registry.place(checkpoint, device, dtype)
     except (ModelError, ImportError) as error:
-        problems["device_problem"] = str(error)
-    return problems
+        device_problem = str(error)
+    return {"model": model, "choice": choice, "model_problem": model_problem, "device_problem": device_problem}
 
 
 def _needs(model: str, device: str | None) -> list[dict[str, Any]]:
@@ -130,35 +115,30 @@ def _needs(model: str, device: str | None) -> list[dict[str, Any]]:
 
 def _catalogue(device: str | None) -> dict[str, Any]:
     """The known models, how each fares here, and the name of the one for a new user."""
-    from inference.models import discovery, recommend
+    from inference.models import discovery, downloads, recommend
     from inference.models.catalogue import ENTRIES
 
     machine = recommend.this_machine(device)
     others = discovery.found(on_file=lambda done, of: _tell(f"reading what other programs have: {done} of {of} files"))
-    found = [{**asdict(one), "fills": one.fills} for one in others]
+    models = [
+        {
+            "name": entry.name,
+            "repo": entry.repo,
+            "about": entry.about,
+            "licence": entry.licence,
+            "download_bytes": int(entry.download_bytes),
+            **asdict(recommend.judge(entry, machine)),
+            "is_here": downloads.is_here(entry),
+            "steps": recommend.steps_to(entry, machine),
+            **(asdict(entry.quality) if entry.quality else _NO_QUALITY),
+        }
+        for entry in ENTRIES
+    ]
     return {
-        "found": found,
+        "found": [{**asdict(one), "fills": one.fills} for one in others],
         "machine": {"device": machine.device, "free_bytes": machine.free_bytes, "total_bytes": machine.total_bytes},
         "recommended": recommend.recommended(machine).name,
-        "models": [_described(entry, machine) for entry in ENTRIES],
-    }
-
-
-def _described(entry: "Published", machine: "Machine") -> dict[str, Any]:
-    from inference.models import downloads, recommend
-
-    fit = recommend.judge(entry, machine)
-    quality = entry.quality
-    return {
-        "name": entry.name,
-        "repo": entry.repo,
-        "about": entry.about,
-        "licence": entry.licence,
-        "download_bytes": int(entry.download_bytes),
-        **asdict(fit),
-        "is_here": downloads.is_here(entry),
-        "steps": recommend.steps_to(entry, machine),
-        **(asdict(quality) if quality else _NO_QUALITY),
+        "models": models,
     }
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable
 from contextlib import suppress
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
@@ -17,8 +17,7 @@ from inference.messages import Done, ErrorCode, Failed, Request, Status, Welcome
 from inference.serving.connection import ClientConnection
 from inference.serving.faults import release_memory
 from inference.serving.health import Health
-from inference.serving.infiller import Infiller, JobEvent
-from inference.serving.jobs import STOPPED, Job, Queue
+from inference.serving.jobs import STOPPED, Infiller, Job, JobEvent, Queue
 from inference.serving.loading import why_not_loaded
 from inference.serving.logs import log
 from inference.serving.startup import WorkerArguments
@@ -79,7 +78,7 @@ class WorkerService:
 
     def welcome(self) -> Welcome:
         """This worker's identity."""
-        return Welcome(version=_release(), pid=os.getpid())
+        return Welcome(version=version("infill-ls"), pid=os.getpid())
 
     def status(self) -> Status:
         """The worker's current state."""
@@ -212,13 +211,6 @@ class WorkerService:
     def _end_if_finished(self) -> None:
         if self._state.state is WorkerState.STOPPING and not any(self.jobs.counts()):
             self.ended.set()
-
-
-def _release() -> str:
-    try:
-        return version("infill-ls")
-    except PackageNotFoundError:
-        return ""
 
 
 def _device_bytes() -> int:

@@ -2,7 +2,7 @@
 
 from inference.messages import Candidate, Done, ErrorCode, Failed, InfillRequest, Outcome, Stats, Status, WorkerState
 from inference.serving.health import SILENT_REQUESTS, Health
-from inference.serving.infiller import JobEvent
+from inference.serving.jobs import JobEvent
 
 ASKED = InfillRequest("r", ())
 SILENT = Done("r", Outcome.DEADLINE, Stats(ms=2_000.0, canvases=1))
