@@ -8,23 +8,20 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 from inference.engine.canvas.plan import text_and_holes
 from inference.engine.errors import CANNOT_JUDGE, RequestError
 from inference.engine.work import Counters
-from inference.messages import Candidate, Done, Draft, InfillRequest, NextEditRequest, Outcome, Request
-from inference.models.family import ModelError
+from inference.messages import Candidate, Done, Draft, InfillRequest, Outcome, Request
+from inference.models.family import ModelError, OnProgress
 from inference.remote import address
-from inference.remote.address import ServerRole
+from inference.remote.address import MODEL, ServerRole
 from inference.remote.http import Client, ServedModel, ServerError
 from inference.serving.jobs import Work
 from inference.serving.startup import WorkerArguments
 
 log = logging.getLogger(__name__)
-HANDSHAKE_S = 30.0
-"""How long a server may take to list its models."""
 AGAIN_AFTER_S = 30.0
 """After a refusal, repeat the handshake, but no sooner than this after the last time."""
 _LONGEST_NAME = 100
@@ -46,47 +43,18 @@ def shown(name: str) -> str:
     return name[:_LONGEST_NAME]
 
 
-@asynccontextmanager
-async def connecting(
-    arguments: WorkerArguments, role: ServerRole, *, token: str, limit_s: float
-) -> AsyncIterator[Client]:
-    """A client of the server that `arguments.model` names, for a handshake of at most `limit_s`.
-
-    Closes the client if that fails. Raises ModelError, also if nothing may be sent there.
-    """
-    try:
-        at = address.parse(arguments.model, role)
-    except address.AddressError as error:
-        raise ModelError(str(error)) from error
-    if refused := at.why_refused(plain_http=arguments.plain_http, role=role):
-        raise ModelError(refused)
-    client = Client(at, token=token, role=role)
-    try:
-        async with asyncio.timeout(limit_s):
-            yield client
-    except BaseException as error:
-        await client.close()
-        if isinstance(error, TimeoutError):
-            raise ModelError(f"{at.url} has not answered for {limit_s:g} s; check that it is running") from error
-        cause = error.__cause__
-        if arguments.sends_token or not isinstance(cause, ServerError) or cause.status not in (401, 403):
-            raise
-        raise ModelError(
-            f"{error}. No token is sent there, for a workspace's infill-ls.toml chose this server, or http to it; to "
-            f"send yours, set `{role.url}` in your own settings"
-        ) from error
-
-
 RemoteEvent = Draft | Candidate | Done
 
 
 class RemoteWork(ABC):
     """The work on a request (`serving.jobs.Work`): drafts if requested, candidates, best first, then Done."""
 
-    def __init__(self, server: "ServedInfiller", request: InfillRequest, deadline: float | None) -> None:
+    def __init__(self, server: "ServedInfiller", request: Request, deadline: float | None) -> None:
         """`deadline`: seconds of `time.monotonic()`. Raises RequestError."""
+        if not isinstance(request, InfillRequest):
+            raise RequestError(CANNOT_JUDGE)
         self._server = server
-        self._request = request
+        self.request = request
         self._deadline = deadline
         self._parts = text_and_holes(request)
         self._counters = Counters()
@@ -116,7 +84,7 @@ class RemoteWork(ABC):
 
     def _done(self) -> Done:
         outcome = Outcome.DEADLINE if self._late() else Outcome.COMPLETE
-        return Done(self._request.id, outcome, self._counters.stats())
+        return Done(self.request.id, outcome, self._counters.stats())
 
     def _late(self) -> bool:
         return self._deadline is not None and time.monotonic() >= self._deadline
@@ -125,39 +93,36 @@ class RemoteWork(ABC):
 class ServedInfiller(ABC):
     """A model on a server (`serving.jobs.Infiller`). After a refusal it may be another one: then it looks again."""
 
-    model: str
+    role: ClassVar[ServerRole] = MODEL
+    handshake_s: ClassVar[float] = 30.0
+    """How long a server may take to say what it serves."""
+    model = ""
     """Its name, for the user."""
-    context_tokens: int
+    context_tokens = 0
     partner = ""
     """How to ask it, one of `inference.messages.PartnerKind`; empty: it is a vLLM that holds pins."""
     sees_drafts = False
 
     def __init__(self, client: Client, arguments: WorkerArguments) -> None:
+        """Call `look` before anything else."""
         self.client = client
-        client.on_refused = self._refused
         self.device = client.at.place
         self._arguments = arguments
         self._handshake: asyncio.Task[None] | None = None
         self._shaken_s = -AGAIN_AFTER_S
 
+    @abstractmethod
+    async def look(self) -> None:
+        """Finds out what the server serves now, and stores it. Raises ModelError."""
+
+    @abstractmethod
+    def infill(self, request: Request, *, deadline: float | None = None) -> Work:
+        """Starts on a request. `deadline`: `time.monotonic()` seconds. Raises RequestError."""
+
     def facts(self) -> dict[str, Any]:
         """The fields of `Status` that it knows."""
         names = ("model", "device", "context_tokens", "partner", "sees_drafts")
         return {name: getattr(self, name) for name in names}
-
-    def infill(self, request: Request, *, deadline: float | None = None) -> Work:
-        """Starts on a request. `deadline`: `time.monotonic()` seconds. Raises RequestError."""
-        if isinstance(request, InfillRequest):
-            return self._fill(request, deadline)
-        return self._next_edits(request, deadline)
-
-    @abstractmethod
-    def _fill(self, request: InfillRequest, deadline: float | None) -> Work:
-        """The work on a request to fill holes. Raises RequestError."""
-
-    def _next_edits(self, request: NextEditRequest, deadline: float | None) -> Work:
-        """The work on a request for next edits. Raises RequestError unless the model is one for edits."""
-        raise RequestError(CANNOT_JUDGE)
 
     async def close(self) -> None:
         """Closes the connections."""
@@ -166,7 +131,7 @@ class ServedInfiller(ABC):
             await asyncio.wait([self._handshake])
         await self.client.close()
 
-    def _refused(self) -> None:
+    def look_later(self) -> None:
         """The server refused a request: looks again in the background."""
         now_s = time.monotonic()
         if self._shaken_s + AGAIN_AFTER_S <= now_s:
@@ -176,10 +141,50 @@ class ServedInfiller(ABC):
     async def _look_in_time(self) -> None:
         try:
             async with asyncio.timeout(AGAIN_AFTER_S):
-                await self._look_again()
+                await self.look()
         except (ModelError, TimeoutError) as error:
             log.warning("the server that refused a request does not say what it serves: %s", error)
 
-    @abstractmethod
-    async def _look_again(self) -> None:
-        """Finds out the server's current state, and stores it. Raises ModelError."""
+
+_Infiller = TypeVar("_Infiller", bound=ServedInfiller)
+
+
+async def connect(
+    kind: type[_Infiller],
+    arguments: WorkerArguments,
+    on_progress: OnProgress,
+    *,
+    token: str = "",
+    limit_s: float | None = None,
+) -> _Infiller:
+    """The server that `arguments.model` names, which says within `limit_s` what it serves. Raises ModelError.
+
+    `token` is the secret to send there. None for `limit_s`: the kind's own limit.
+    """
+    role = kind.role
+    try:
+        at = address.parse(arguments.model, role)
+    except address.AddressError as error:
+        raise ModelError(str(error)) from error
+    if refused := at.why_refused(plain_http=arguments.plain_http, role=role):
+        raise ModelError(refused)
+    on_progress(0.1, f"asking {at.place}")
+    client = Client(at, token=token, role=role)
+    infiller = kind(client, arguments)
+    limit_s = kind.handshake_s if limit_s is None else limit_s
+    try:
+        async with asyncio.timeout(limit_s):
+            await infiller.look()
+    except BaseException as error:
+        await client.close()
+        if isinstance(error, TimeoutError):
+            raise ModelError(f"{at.url} has not answered for {limit_s:g} s; check that it is running") from error
+        cause = error.__cause__
+        if arguments.sends_token or not isinstance(cause, ServerError) or cause.status not in (401, 403):
+            raise
+        raise ModelError(
+            f"{error}. No token is sent there, for a workspace's infill-ls.toml chose this server, or http to it; to "
+            f"send yours, set `{role.url}` in your own settings"
+        ) from error
+    client.on_refused = infiller.look_later
+    return infiller

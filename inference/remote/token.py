@@ -23,18 +23,28 @@ def token_file(role: ServerRole = MODEL) -> Path:
 
 
 def read(environment: Mapping[str, str] = os.environ, role: ServerRole = MODEL) -> str:
-    """The token; empty if there is none. Raises ModelError, which says what to do."""
-    if found := environment.get(role.token_variable, "").strip():
-        return _checked(found, f"the environment variable {role.token_variable}")
-    file = token_file(role)
-    try:
-        return _read(file)
-    except FileNotFoundError:
-        return ""
-    except OSError as error:
+    """The token; empty if there is none. Raises ModelError, which says what to do and does not show it."""
+    where = f"the environment variable {role.token_variable}"
+    text = environment.get(role.token_variable, "").strip()
+    if not text:
+        file = token_file(role)
+        where = str(file)
+        try:
+            text = _content(file)
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            raise ModelError(
+                f"{file} cannot be read: {error.strerror}; make it a file of yours alone, or remove it"
+            ) from error
+    if len(text) > _LONGEST:
+        raise ModelError(f"the token in {where} has more than {_LONGEST} characters; it is something else")
+    if not all("!" <= character <= "~" for character in text):  # an HTTP header takes no others
         raise ModelError(
-            f"{file} cannot be read: {error.strerror}; make it a file of yours alone, or remove it"
-        ) from error
+            f"the token in {where} has a line break, a space or another character that no token has; write it alone, "
+            "on one line"
+        )
+    return text
 
 
 def source(environment: Mapping[str, str] = os.environ, role: ServerRole = MODEL) -> str:
@@ -44,37 +54,18 @@ def source(environment: Mapping[str, str] = os.environ, role: ServerRole = MODEL
     return str(token_file(role)) if os.path.lexists(token_file(role)) else ""
 
 
-def _read(file: Path) -> str:
+def _content(file: Path) -> str:
     """Raises OSError or ModelError. Follows no link, and never blocks on something that is not a file."""
     if file.is_symlink():
         raise ModelError(f"{file} is a link, which may lead anywhere; put the token into a regular file of that name")
     quick = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-    descriptor = os.open(file, quick)
-    try:
-        _require_private(file, os.fstat(descriptor))
-        content = os.read(descriptor, _LONGEST + 3)  # without a line break at its end
-    finally:
-        os.close(descriptor)
-    text = content.decode("latin-1").strip()
+    with os.fdopen(os.open(file, quick), "rb") as stream:
+        about = os.fstat(stream.fileno())
+        if not stat.S_ISREG(about.st_mode):
+            raise ModelError(f"{file} is no file; put a file with the server's token in its place, or remove it")
+        if trouble := why_shared(file, about, "who then knows the token; replace it by your own file"):
+            raise ModelError(trouble)
+        text = stream.read(_LONGEST + 3).decode("latin-1").strip()  # without a line break at its end
     if not text:
         raise ModelError(f"{file} is empty; write the server's token into it, or remove it")
-    return _checked(text, str(file))
-
-
-def _require_private(file: Path, about: os.stat_result) -> None:
-    if not stat.S_ISREG(about.st_mode):
-        raise ModelError(f"{file} is no file; put a file with the server's token in its place, or remove it")
-    if trouble := why_shared(file, about, "who then knows the token; replace it by your own file"):
-        raise ModelError(trouble)
-
-
-def _checked(text: str, where: str) -> str:
-    """The token, if it is valid in an HTTP header. Raises ModelError, which does not show it."""
-    if len(text) > _LONGEST:
-        raise ModelError(f"the token in {where} has more than {_LONGEST} characters; it is something else")
-    if not all("!" <= character <= "~" for character in text):
-        raise ModelError(
-            f"the token in {where} has a line break, a space or another character that no token has; write it alone, "
-            "on one line"
-        )
     return text

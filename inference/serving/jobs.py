@@ -12,7 +12,20 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
-from inference.messages import Amend, Candidate, Done, Draft, ErrorCode, Failed, NextEdits, Outcome, Request, Stats
+from inference.engine import RequestError
+from inference.messages import (
+    Amend,
+    Candidate,
+    Done,
+    Draft,
+    ErrorCode,
+    Failed,
+    NextEditRequest,
+    NextEdits,
+    Outcome,
+    Request,
+    Stats,
+)
 from inference.serving.faults import failure_of
 from inference.serving.logs import describe, log
 
@@ -26,14 +39,15 @@ JobEvent = Draft | Candidate | NextEdits | Done | Failed
 
 
 class Work(Protocol):
-    """The work on one request, for the event loop: replies as they come. Iterating raises RequestError."""
+    """The work on one request, for the event loop: replies as they come. Iterating raises RequestError.
+
+    If it fills holes it has `amend(hole, text)`, too, which pins `text`, the whole text now at the start of hole number
+    `hole` (from 0), and raises RequestError.
+    """
 
     def __aiter__(self) -> AsyncIterator[JobEvent]: ...
 
-    def amend(self, hole: int, text: str) -> None:
-        """Pins `text`, the whole text now at the start of hole number `hole` (from 0). Raises RequestError."""
-
-    async def aclose(self) -> None:
+    def aclose(self) -> Coroutine[Any, Any, None]:
         """Ends the work, if need be between two of its steps, and frees what it holds."""
 
 
@@ -63,7 +77,7 @@ class Job:
     amendments: list[Amend] = field(default_factory=list)
     alarm: asyncio.TimerHandle | None = None
     task: "asyncio.Task[Done | Failed] | None" = None
-    work: Work | None = None
+    work: Any = None
     reply: Failed | None = None
 
     @property
@@ -119,11 +133,13 @@ class Queue:
 
     def amend(self, job: Job, amendment: Amend) -> None:
         """Tells `job` what the user typed. Has no effect on a job that has ended."""
-        if job.work is None:
-            job.amendments.append(amendment)
-            return
         try:
-            job.work.amend(amendment.hole, amendment.text)
+            if isinstance(job.request, NextEditRequest):
+                raise RequestError("only a request to fill holes can be amended")
+            if job.work is None:
+                job.amendments.append(amendment)
+            else:
+                job.work.amend(amendment.hole, amendment.text)
         except Exception as error:
             job.reply = failure_of(error, job.request.id)
             _stop(job)
@@ -168,7 +184,7 @@ class Queue:
             work = job.work = infiller.infill(job.request, deadline=job.deadline)
             try:
                 for amendment in job.amendments:
-                    work.amend(amendment.hole, amendment.text)
+                    job.work.amend(amendment.hole, amendment.text)
                 async for event in work:
                     if isinstance(event, Done | Failed):
                         return event

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from inference.engine.canvas import answered
 from inference.engine.middle import question
 from inference.engine.middle.question import Question, Windows
-from inference.messages import MAX_CANDIDATES, Candidate, Draft, InfillRequest
-from inference.remote.http import Client, ServerError
+from inference.messages import MAX_CANDIDATES, Candidate, Draft, Request
+from inference.remote.address import PARTNER
+from inference.remote.http import ServerError
 from inference.remote.partner import kinds
 from inference.remote.partner.answer import Answer
-from inference.remote.partner.kinds import ServedPartner
 from inference.remote.served import RemoteEvent, RemoteWork, ServedInfiller
-from inference.serving.startup import WorkerArguments
 
 log = logging.getLogger(__name__)
 _SIDE_BY_SIDE = 4
@@ -179,10 +178,10 @@ class PartnerInfilling(RemoteWork):
     Of its statistics, `canvases` counts questions and `steps` tokens; `encode_ms` is the time to the first text.
     """
 
-    def __init__(self, partner: "PartnerInfiller", request: InfillRequest, deadline: float | None) -> None:
+    def __init__(self, partner: "PartnerInfiller", request: Request, deadline: float | None) -> None:
         """As `RemoteWork`."""
         super().__init__(partner, request, deadline)
-        self.request = request
+        request = self.request
         self.holes = self._parts.holes
         self.windows = partner.windows
         self.on_fit = partner.learn
@@ -317,29 +316,27 @@ def _mean(sure: "list[float] | tuple[float, ...]") -> float:
 class PartnerInfiller(ServedInfiller):
     """An autoregressive model on a server, as the worker knows it."""
 
-    def __init__(self, client: Client, arguments: WorkerArguments, found: ServedPartner) -> None:
-        super().__init__(client, arguments)
-        self._know(found)
+    role = PARTNER
+    handshake_s = 120.0
+    """It may load its model for the first probe."""
 
-    def _fill(self, request: InfillRequest, deadline: float | None) -> PartnerInfilling:
+    async def look(self) -> None:
+        """Finds out the server's model, and how to ask it."""
+        kind = self._arguments.partner or "auto"
+        name, interface, context_tokens = await kinds.look(self.client, self._arguments.server_model, kind)
+        if self.model and (name, interface.kind) != (self.model, self.partner):
+            log.info("another server answers at %s: it serves %s", self.client.url, name)
+        self.windows = Windows(context_tokens)
+        self.interface = interface
+        self.model = name
+        self.partner = interface.kind
+        self.sees_drafts = interface.sees_drafts
+        self.context_tokens = interface.context_tokens
+
+    def infill(self, request: Request, *, deadline: float | None = None) -> PartnerInfilling:
         return PartnerInfilling(self, request, deadline)
-
-    def _know(self, found: ServedPartner) -> None:
-        self._found = found
-        self.windows = Windows(found.context_tokens)
-        self.interface = found.interface
-        self.model = found.shown
-        self.partner = found.interface.kind
-        self.sees_drafts = found.interface.sees_drafts
-        self.context_tokens = found.interface.context_tokens
 
     def learn(self, windows: Windows) -> None:
         """The server accepted these after refusing larger ones, so use them from now on."""
         if windows.context_tokens == self.windows.context_tokens and windows.share < self.windows.share:
             self.windows = windows
-
-    async def _look_again(self) -> None:
-        found = await kinds.look(self.client, self._arguments.server_model, self._arguments.partner or "auto")
-        if (found.name, found.interface.kind) != (self._found.name, self._found.interface.kind):
-            log.info("another server answers at %s: it serves %s", self.client.url, found.shown)
-        self._know(found)

@@ -1,7 +1,6 @@
 """Finds out which models a server has, and how it can fill a hole: asks it for one token."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
@@ -22,20 +21,6 @@ _REFUSED = (400, 404, 405, 415, 422, 500, 501)
 """The server exists but does not support that. Any other error says nothing about its abilities."""
 
 
-@dataclass(frozen=True)
-class ServedPartner:
-    """A model on a server, and how to ask it. `context_tokens` is its limit; None: unknown."""
-
-    name: str
-    interface: Interface
-    context_tokens: int | None
-
-    @property
-    def shown(self) -> str:
-        """Its name, for the user."""
-        return served.shown(self.name) or "a model without a name"
-
-
 class _Defaults(msgspec.Struct, frozen=True):
     n_ctx: Annotated[int, Meta(ge=1, le=(1 << 31) - 1)] | None = None
 
@@ -47,8 +32,10 @@ class _Props(msgspec.Struct, frozen=True):
 _Make = Callable[..., Interface]
 
 
-async def look(client: Client, wanted: str | None, kind: str) -> ServedPartner:
-    """The server's model named `wanted` (None: its only one), asked as `kind` says. Raises ModelError."""
+async def look(client: Client, wanted: str | None, kind: str) -> tuple[str, Interface, int | None]:
+    """The server's model named `wanted` (None: its only one), for the user; how to ask it as `kind` says; and its limit
+    of tokens, None if that is not known. Raises ModelError.
+    """
     try:
         model = await _model(client, wanted)
         props = await _props(client)
@@ -60,7 +47,7 @@ async def look(client: Client, wanted: str | None, kind: str) -> ServedPartner:
     except ServerError as error:
         raise ModelError(str(error)) from error
     context = model.max_model_len or (props.default_generation_settings.n_ctx if props else None)
-    return ServedPartner(model.id, interface, context)
+    return served.shown(model.id) or "a model without a name", interface, context
 
 
 async def _model(client: Client, wanted: str | None) -> ServedModel:

@@ -1,28 +1,34 @@
 """Works on one request: plans its canvases, has a server fill them one after another, and reports the results."""
 
 import asyncio
+import logging
 import random
 from collections.abc import AsyncGenerator, Sequence
 
-from inference.engine.canvas import answered
+from inference.engine.canvas import answered, prompt
 from inference.engine.canvas.answered import Canvases, RankedFill
 from inference.engine.canvas.layout import OPEN
 from inference.engine.canvas.plan import Group, Plan, Planner
 from inference.engine.search.length import Effort
-from inference.messages import InfillRequest
+from inference.messages import Request
+from inference.remote import served
 from inference.remote.served import RemoteEvent, RemoteWork, ServedInfiller
+from inference.remote.vllm import checkpoint
 from inference.remote.vllm.canvas import CanvasReader, CanvasSearch, Model
+from inference.remote.vllm.checkpoint import CanvasModel
+
+log = logging.getLogger(__name__)
 
 
 class CanvasInfilling(RemoteWork):
     """The work on one request, canvas after canvas. Canvases come all at once, so there are no drafts."""
 
-    def __init__(self, server: ServedInfiller, model: Model, request: InfillRequest, deadline: float | None) -> None:
+    def __init__(self, server: ServedInfiller, model: Model, request: Request, deadline: float | None) -> None:
         """As `RemoteWork`."""
         super().__init__(server, request, deadline)
         self._model = model
-        self._noise = random.Random(request.seed)  # noqa: S311 - noise, not a secret
-        self._effort = Effort.of(request, model.properties)
+        self._noise = random.Random(self.request.seed)  # noqa: S311 - noise, not a secret
+        self._effort = Effort.of(self.request, model.properties)
         self._canvases: Canvases | None = None
         self._typed: dict[int, str] = {}
         """The text typed before the canvases were planned, by the number of the hole."""
@@ -35,7 +41,7 @@ class CanvasInfilling(RemoteWork):
 
     async def _work(self) -> AsyncGenerator[RemoteEvent, None]:
         """Plans in threads, because the text may be long."""
-        planner = await asyncio.to_thread(Planner, self._model.vocabulary, self._model.properties, self._request)
+        planner = await asyncio.to_thread(Planner, self._model.vocabulary, self._model.properties, self.request)
         for hole, text in self._typed.items():
             planner.pin_start(hole, text)
         canvases = self._canvases = Canvases(planner)
@@ -49,7 +55,7 @@ class CanvasInfilling(RemoteWork):
                 break
             canvases.add(group, found)
         most = self._effort.candidates
-        for candidate in canvases.candidates(self._request.id, most, self._counters.ms(), complete=not self._late()):
+        for candidate in canvases.candidates(self.request.id, most, self._counters.ms(), complete=not self._late()):
             yield candidate
         yield self._done()
 
@@ -60,7 +66,7 @@ class CanvasInfilling(RemoteWork):
             self._server.client, self._model.name, plan.prefix_ids, deadline=self._deadline, counters=self._counters
         )
         search = CanvasSearch(self._model, reader, plan, noise=self._noise, effort=self._effort)
-        searching = asyncio.create_task(search.run(self._deadline, quick=self._request.quick), name="canvases")
+        searching = asyncio.create_task(search.run(self._deadline, quick=self.request.quick), name="canvases")
         searching.add_done_callback(lambda _: self._news.set())
         try:
             while not searching.done():
@@ -81,3 +87,25 @@ def _plan(planner: Planner, group: Group, earlier: Sequence[str]) -> Plan:
     for hole in plan.layout.holes:
         hole.may_begin(OPEN)
     return plan
+
+
+class VllmInfiller(ServedInfiller):
+    """A model that a vLLM serves, as the worker knows it."""
+
+    _found: CanvasModel | None = None
+
+    async def look(self) -> None:
+        """Finds out the server's model, and reads this machine's tokenizer for it."""
+        found = await checkpoint.look(self.client, self._arguments.server_model)
+        if found == self._found:
+            return
+        tokenizer = self._arguments.server_tokenizer
+        self._model = await asyncio.to_thread(checkpoint.load, found, tokenizer, self.client.url)
+        if self._found is not None:
+            log.info("another server answers at %s: it serves %s", self.client.url, served.shown(found.name))
+        self._found = found
+        self.model = served.shown(found.name)
+        self.context_tokens = prompt.context_tokens(self._model.vocabulary, self._model.properties)
+
+    def infill(self, request: Request, *, deadline: float | None = None) -> CanvasInfilling:
+        return CanvasInfilling(self, self._model, request, deadline)

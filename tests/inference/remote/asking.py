@@ -6,8 +6,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Text
+from inference.remote import served
 from inference.remote.served import ServedInfiller
-from inference.remote.vllm import HANDSHAKE_S, connect
+from inference.remote.vllm.infilling import VllmInfiller
 from inference.serving.startup import WorkerArguments
 from tests.inference.loaded import TWIN
 
@@ -17,12 +18,12 @@ AFTER = "\n\n\ndef write(path, text):\n    with open(path, 'w') as file:\n      
 
 @asynccontextmanager
 async def infiller_at(
-    url: str, tokenizer: Path | None = TWIN, *, limit_s: float = HANDSHAKE_S, **options: str
+    url: str, tokenizer: Path | None = TWIN, *, limit_s: float | None = None, **options: str
 ) -> AsyncIterator[ServedInfiller]:
     """An infiller that asks the server at `url`, which says within `limit_s` what it serves."""
     files = {"socket": Path("w.sock"), "log": Path("w.log")}
     arguments = WorkerArguments(url, **files, server_tokenizer=str(tokenizer) if tokenizer else None, **options)
-    found = await connect(arguments, lambda _share, _what: None, limit_s=limit_s)
+    found = await served.connect(VllmInfiller, arguments, lambda _share, _what: None, limit_s=limit_s)
     try:
         yield found
     finally:
