@@ -7,6 +7,7 @@ stop it.
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
+from typing import Any
 
 import torch
 
@@ -20,10 +21,11 @@ from inference.engine.loaded_model import LoadedModel
 from inference.engine.search import length, prune, rank
 from inference.engine.search.denoise import Denoising, Start, noise_of
 from inference.engine.search.length import Effort
-from inference.engine.search.unmask import loop as loop_of
+from inference.engine.search.unmask import Resizing, Unmasking
 from inference.engine.work import Work
 from inference.messages import Candidate, Done, Draft, InfillRequest, Outcome
 from inference.models.family import Context, LengthSignal
+from inference.models.properties import ENTROPY_BOUND
 
 InfillEvent = Draft | Candidate | Done
 
@@ -134,16 +136,18 @@ class Infilling(Work[InfillEvent]):
                 yield None
 
     def _denoising(self, context: Context, plan: Plan, rows: Sequence[Row]) -> Denoising:
-        canvas = CanvasBatch.of(rows, self._model.family.device)
-        return loop_of(
-            self._model,
-            context,
-            canvas,
-            plan.layout.holes,
-            self._noise,
-            max_steps=1 if self._late() else self._effort.max_steps,
-            start=Start.of(canvas, plan.layout.holes, self._noise.generator),
-        )
+        model = self._model
+        holes = plan.layout.holes
+        canvas = CanvasBatch.of(rows, model.family.device)
+        how: dict[str, Any] = {
+            "constraint": model.constraints.of(canvas, holes),
+            "max_steps": 1 if self._late() else self._effort.max_steps,
+            "start": Start.of(canvas, holes, self._noise.generator),
+        }
+        sampler = model.properties.sampler
+        if sampler.method == ENTROPY_BOUND:
+            return Denoising(context, canvas, sampler, self._noise, **how)
+        return Unmasking(context, canvas, sampler, self._noise, resizing=Resizing.of(model, holes), **how)
 
     def _denoise(
         self, loop: Denoising, context: Context, plan: Plan, earlier: Sequence[str]

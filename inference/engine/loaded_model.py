@@ -83,10 +83,8 @@ class LoadedModel:
         model = cls(family, family.properties, family.traits, vocabulary, constraints)
         if not family.traits.can_score or share_of_chance(family, vocabulary) <= MOST_OF_CHANCE:
             return model
-        if family.traits.fills_middle:
-            return replace(model, traits=replace(family.traits, can_score=False), note=_NO_CODE)
-        without = replace(family.traits, can_score=False)
-        return replace(model, traits=without, note=_NOT_BELIEVED)
+        note = _NO_CODE if family.traits.fills_middle else _NOT_BELIEVED
+        return replace(model, traits=replace(family.traits, can_score=False), note=note)
 
     @property
     def fills_canvas(self) -> bool:

@@ -4,7 +4,8 @@ Tokenising 15 million characters in one call takes seconds and gigabytes, and bl
 depends only on the text before it: it stays the same while the user types behind it.
 """
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Iterator
 
 CHARACTERS_PER_TOKEN = 16
 """A text with more characters than this per token of room is assumed not to fit, and not tokenised."""
@@ -14,6 +15,9 @@ _PIECE_CHARACTERS = 16_384
 
 _LONGEST_STATEMENT = 256
 """How far from the cut to look for the end of a statement or word, in a text without line breaks."""
+
+_STATEMENTS = re.compile(r".*[;{}\s]", re.DOTALL)
+_WORDS = re.compile(r".*\W", re.DOTALL)
 
 _WINDOW_PARTS = 4
 """A window over a long text moves in steps of this part of its size, to keep its start, and thus the encoded prefix."""
@@ -48,17 +52,5 @@ def _place(text: str, at: int, reach: int) -> int:
     if line >= 0:
         return line
     first = max(0, at - min(reach, _LONGEST_STATEMENT))
-    return _behind(text, first, at, _ends_statement) or _behind(text, first, at, _ends_word) or at
-
-
-def _behind(text: str, first: int, at: int, is_end: Callable[[str], bool]) -> int | None:
-    """After the last such character from `first` to `at`."""
-    return next((place for place in range(at, first, -1) if is_end(text[place - 1])), None)
-
-
-def _ends_statement(character: str) -> bool:
-    return character in ";{}" or character.isspace()
-
-
-def _ends_word(character: str) -> bool:
-    return not (character.isalnum() or character == "_")
+    found = _STATEMENTS.match(text, first, at) or _WORDS.match(text, first, at)
+    return found.end() if found else at

@@ -1,5 +1,4 @@
 """Plans the canvases of a request: its texts and holes, which share a canvas, what is pinned, where each hole starts.
-tokens start.
 
 Nearby holes share a canvas and are filled together; the others follow, each canvas seeing the fills of those before it.
 Healing: a hole starts one token early, so that text like `x = ` does not end in half a token; the first row of the hole
@@ -176,12 +175,10 @@ class Planner:
             return self._vocabulary.heal(ids)
         if number + 1 < len(self.request.holes) or len(ids) > self._suffix_tokens:
             return ids[: self._suffix_tokens], ()
-        return ids + self._frame.after + self._rest(len(ids + self._frame.after)), ()
-
-    def _rest(self, used: int) -> tuple[int, ...]:
-        """The rows of a canvas after the end of the file."""
-        filler = self._frame.rest if self._fills_canvas else None
-        return () if filler is None else (filler,) * max(0, self._properties.canvas_tokens - used)
+        ids += self._frame.after
+        if self._frame.rest is None or not self._fills_canvas:
+            return ids, ()
+        return ids + (self._frame.rest,) * max(0, self._properties.canvas_tokens - len(ids)), ()
 
     def _slots(self, hole: Hole, healed: tuple[int, ...]) -> Slots:
         before = self._vocabulary.bytes_of(list(healed))

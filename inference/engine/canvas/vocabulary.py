@@ -35,8 +35,10 @@ class Vocabulary:
         self._byte_level = "ByteLevel" in repr(tokenizer.decoder)
         if tokenizer.normalizer is not None:
             tokenizer.normalizer = None if self._byte_level else normalizers.Replace(" ", _SPACE)
-        self._make_special(control_ids)
-        added = self._tokenizer.get_added_tokens_decoder()
+        added = tokenizer.get_added_tokens_decoder()
+        names = (tokenizer.id_to_token(id_) for id_ in control_ids if id_ not in added or not added[id_].special)
+        tokenizer.add_special_tokens([AddedToken(name, special=True) for name in names if name is not None])
+        added = tokenizer.get_added_tokens_decoder()
         self.special_ids: tuple[int, ...] = tuple(id_ for id_, token in added.items() if token.special)
 
     def __len__(self) -> int:
@@ -48,7 +50,7 @@ class Vocabulary:
 
     def encode(self, text: str) -> list[int]:
         """The tokens of a text, without special tokens. Tokenises a long text in pieces, which may split a word."""
-        return [id_ for piece in cutting.pieces(text) for ids in self._encoded([piece]) for id_ in ids]
+        return [id_ for piece in cutting.pieces(text) for id_ in self._encoded(piece)]
 
     def bytes_of(self, ids: list[int]) -> bytes:
         """The bytes of these tokens; special tokens have none."""
@@ -65,7 +67,10 @@ class Vocabulary:
         Qwen2 splits ` x` into three spaces and ` x`. Both parts together have the same bytes as `ids`.
         """
         end = len(ids)
-        while len(ids) - end < _LONGEST_BLANK and self._is_blank(ids[end - 1 : end]):
+        while end and len(ids) - end < _LONGEST_BLANK:
+            value = self._bytes[ids[end - 1]]
+            if not value or value.strip(b" \t\r\n"):
+                break
             end -= 1
         blank = self.decode(list(ids[end:]))
         left = len(blank)
@@ -106,25 +111,13 @@ class Vocabulary:
         """Builds the lazy indexes now, which takes a second for 262,144 tokens."""
         len(self._sorted)
 
-    def _encoded(self, texts: list[str]) -> list[list[int]]:
-        """The tokens of each text. If U+2581 represents a space, the character itself becomes its three bytes."""
-        if self._byte_level or not any(_SPACE in text for text in texts):
-            return [each.ids for each in self._tokenizer.encode_batch(texts, add_special_tokens=False)]
+    def _encoded(self, text: str) -> list[int]:
+        """The tokens of a text. If U+2581 represents a space, the character itself becomes its three bytes."""
+        if self._byte_level or _SPACE not in text:
+            return self._tokenizer.encode_batch([text], add_special_tokens=False)[0].ids  # type: ignore[no-any-return]
         between = [self.id_of(f"<0x{byte:02X}>") for byte in _SPACE.encode()]
-        found = []
-        for text in texts:
-            first, *others = self._tokenizer.encode_batch(text.split(_SPACE), add_special_tokens=False)
-            found.append([*first.ids, *(id_ for part in others for id_ in (*between, *part.ids) if id_ is not None)])
-        return found
-
-    def _is_blank(self, ids: Sequence[int]) -> bool:
-        """Whether it is a single token of only spaces, tabs and line breaks."""
-        return len(ids) == 1 and bool(value := self._bytes[ids[0]]) and not value.strip(b" \t\r\n")
-
-    def _make_special(self, ids: Collection[int]) -> None:
-        added = self._tokenizer.get_added_tokens_decoder()
-        names = (self._tokenizer.id_to_token(id_) for id_ in ids if id_ not in added or not added[id_].special)
-        self._tokenizer.add_special_tokens([AddedToken(name, special=True) for name in names if name is not None])
+        first, *others = self._tokenizer.encode_batch(text.split(_SPACE), add_special_tokens=False)
+        return [*first.ids, *(id_ for part in others for id_ in (*between, *part.ids) if id_ is not None)]
 
     @cached_property
     def line_break_ids(self) -> list[int]:
@@ -134,7 +127,7 @@ class Vocabulary:
     @cached_property
     def _bytes(self) -> list[bytes]:
         special = set(self.special_ids)
-        of = self._from_byte_level if self._byte_level else _from_byte_fallback
+        of = _from_byte_level if self._byte_level else _from_byte_fallback
         tokens = (self._tokenizer.id_to_token(id_) for id_ in range(len(self)))
         return [b"" if token is None or id_ in special else of(token) for id_, token in enumerate(tokens)]
 
@@ -151,9 +144,9 @@ class Vocabulary:
         end = bisect.bisect_right(self._sorted, start, lo=first, key=lambda id_: self._bytes[id_][:size])
         return self._sorted[first:end].tolist()
 
-    @staticmethod
-    def _from_byte_level(token: str) -> bytes:
-        return bytes(_BYTE_OF_CHARACTER[character] for character in token if character in _BYTE_OF_CHARACTER)
+
+def _from_byte_level(token: str) -> bytes:
+    return bytes(_BYTE_OF_CHARACTER[character] for character in token if character in _BYTE_OF_CHARACTER)
 
 
 def _from_byte_fallback(token: str) -> bytes:

@@ -215,7 +215,9 @@ class Denoising:
         kept = accepted[self.canvas.owner, self.canvas.place]
         running = ~self._done[self.canvas.owner]
         sampled = self._noise.sample(probabilities, kept)
-        self._advance(running, torch.where(kept, sampled, self._noise.rows(len(kept))))
+        current = self._current.flatten()[self.canvas.hole_rows]
+        proposed = torch.where(kept, sampled, self._noise.rows(len(kept)))
+        self._current = self.canvas.with_holes(torch.where(running, proposed, current))
         self._remember(running, logits, probabilities)
         self._stop(entropies)
         self.canvas.assert_pinned(self._current, self._given)
@@ -281,10 +283,6 @@ class Denoising:
         if not self._settings.accept_floor:
             return None
         return (self.canvas.counts * (self.step_number + 1) / self.max_steps).ceil()
-
-    def _advance(self, running: Tensor, proposed: Tensor) -> None:
-        current = self._current.flatten()[self.canvas.hole_rows]
-        self._current = self.canvas.with_holes(torch.where(running, proposed, current))
 
     def _remember(self, running: Tensor, logits: Tensor, probabilities: Tensor) -> None:
         """The answer, its confidence and the feedback, for the canvases that are still running."""

@@ -65,15 +65,13 @@ def to_resize(holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
     return list(dict.fromkeys(longer))[:count]
 
 
-def around_usual(holes: Sequence[Slots], count: int) -> list[tuple[int, ...]]:
-    """Up to `count` different length choices near the usual one. For holes of several lines without a signal."""
-    return list(dict.fromkeys(usual(holes, part) for part in _PARTS_OF_USUAL[:count]))
-
-
 def guessed(holes: Sequence[Slots], count: int, *, usual_first: bool) -> list[tuple[int, ...]]:
-    """The lengths to try where the checkpoint gives no signal. `usual_first`: those of a line by how usual they are."""
+    """Up to `count` lengths to try where the checkpoint gives no signal.
+
+    `usual_first`: those of a line by how usual they are.
+    """
     if not all(hole.single_line for hole in holes):
-        return around_usual(holes, count)
+        return list(dict.fromkeys(usual(holes, part) for part in _PARTS_OF_USUAL[:count]))
     choices = from_grid(holes, count)
     return sorted(choices, key=lambda each: unusual(holes, each)) if usual_first else choices
 
@@ -89,11 +87,6 @@ def unusual(holes: Sequence[Slots], sizes: Sequence[int]) -> float:
     """How far these lengths are from the usual ones: the mean square of the logarithm of their ratio."""
     ratios = [max(1, size) / max(1, known) for size, known in zip(sizes, usual(holes), strict=True)]
     return sum(math.log(ratio) ** 2 for ratio in ratios) / max(1, len(ratios))
-
-
-def ending(ends: Sequence[float], length: int) -> float:
-    """What the `end_chances` of masked_rank.py say about a length; 0 if nothing."""
-    return ends[min(length, len(ends) - 1)] if ends else 0.0
 
 
 def _grid(hole: Slots) -> list[int]:

@@ -36,7 +36,8 @@ def is_due(loop: Denoising, plan: Plan, finished: int) -> bool:
     """Whether to drop canvases now, or to show the remaining ones the whole suffix."""
     if loop.finished or loop.step_number != max(_LEAST_STEPS, loop.max_steps // _PART_OF_STEPS):
         return False
-    return loop.canvas.batch > finished or _is_cut(loop, plan)
+    whole = [min(spans[-1][2] + len(plan.layout.suffix), plan.layout.width) for spans in loop.canvas.spans]
+    return loop.canvas.batch > finished or loop.canvas.lengths != whole
 
 
 def prune(
@@ -52,11 +53,6 @@ def prune(
     best = [answer.number for answer in ranked[:finished]]
     loop.go_on_with(best, loop.canvas.keep(best, plan.layout.suffix, plan.layout.width))
     return [answer.written for answer in ranked[:finished]]
-
-
-def _is_cut(loop: Denoising, plan: Plan) -> bool:
-    ends = [spans[-1][2] + len(plan.layout.suffix) for spans in loop.canvas.spans]
-    return loop.canvas.lengths != [min(end, plan.layout.width) for end in ends]
 
 
 def pin(model: LoadedModel, loop: Denoising, plan: Plan, hole: int, text: str) -> bool:

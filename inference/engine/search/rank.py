@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from inference.engine.canvas import answered
 from inference.engine.canvas.answered import RankedFill
@@ -47,7 +46,7 @@ class ScoreWeights(NamedTuple):
 
     `length` is added to the score for each e-fold of the fill's tokens, if lengths are guessed and short fills would
     win too often. `unusual` is subtracted for a length e times or an e-th of the usual one, four times as much for e²,
-    and so on. `end` weighs how likely the hole ends there (masked_rank.py).
+    and so on. `end` weighs how likely the hole ends there (end_chances).
     """
 
     smoothing: float
@@ -74,7 +73,7 @@ class LengthPolicy:
     keeps_trials: bool
     """Whether the answers of the finished canvases at the time of pruning count: later steps can lose a good one."""
     by_masking: bool
-    """Whether to rank fills of one line by masking them again (masked_rank.py)."""
+    """Whether to rank fills of one line by masking them again (end_chances)."""
     rest_of_line: ScoreWeights
     part_of_line: ScoreWeights
     several_lines: ScoreWeights
@@ -120,12 +119,12 @@ def scores(model: LoadedModel, context: Context, plan: Plan, written: Sequence[W
     """The score of each, higher is better; if the model cannot score, its confidence in its tokens."""
     if not model.traits.can_score:
         return [by_confidence(one) for one in written]
-    judged = []
     weights = weights_for(model, plan)
-    for one in written:
-        end = one.spans[-1][2]
-        judged.append(Judged(one.ids[:end], one.ids[end : end + weights.suffix_tokens], weights))
-    return likelihoods(context, judged)
+    ends = [one.spans[-1][2] for one in written]
+    pairs = [
+        (one.ids[:end], one.ids[end : end + weights.suffix_tokens]) for one, end in zip(written, ends, strict=True)
+    ]
+    return likelihoods(context, pairs, weights)
 
 
 def weights_for(model: LoadedModel, plan: Plan) -> ScoreWeights:
@@ -137,38 +136,28 @@ def weights_for(model: LoadedModel, plan: Plan) -> ScoreWeights:
     return known.part_of_line if following and not following.startswith(_LINE_ENDS) else known.rest_of_line
 
 
-@dataclass(frozen=True)
-class Judged:
-    """The tokens of one candidate from the first hole to the end of the last, and the pinned ones that follow."""
-
-    fill: Sequence[int]
-    suffix: Sequence[int]
-    weights: ScoreWeights
-
-
 @torch.inference_mode()
-def likelihoods(context: Context, candidates: Sequence[Judged]) -> list[float]:
+def likelihoods(
+    context: Context, candidates: Sequence[tuple[Sequence[int], Sequence[int]]], weights: ScoreWeights
+) -> list[float]:
     """The mean log-probability per token of each candidate, weighted with that of its suffix; higher is better.
 
-    `context` is the prefix up to the first hole. Without a prefix, a fill's first token has no score.
+    A candidate is its tokens from the first hole to the end of the last, and the pinned ones that follow. `context` is
+    the prefix up to the first hole. Without a prefix, a fill's first token has no score.
     """
-    continuations = [[*one.fill, *one.suffix] for one in candidates]
-    known = context.log_probabilities(continuations)
-    return [_score(each, one) for each, one in zip(known, candidates, strict=True)]
+    known = context.log_probabilities([[*fill, *suffix] for fill, suffix in candidates])
+    found = []
+    for values, (_, suffix) in zip(known, candidates, strict=True):
+        count = len(values) - len(suffix)
+        behind = float(values[count:].mean()) if suffix else None
+        found.append(weighted(float(values[:count].sum()), count, behind, weights))
+    return found
 
 
 def by_confidence(written: Written) -> float:
     """The mean log-probability of the tokens a model chose, if it cannot score them afterwards."""
     chosen = [written.confidences[row] for _, first, end in written.spans for row in range(first, end)]
     return sum(math.log(max(sure, _LEAST)) for sure in chosen) / len(chosen) if chosen else 0.0
-
-
-def _score(log_probabilities: Tensor, one: Judged) -> float:
-    """The weighted mean of the fill's and the suffix's scores, if there are any."""
-    fill = len(log_probabilities) - len(one.suffix)
-    inside = float(log_probabilities[:fill].sum())
-    behind = log_probabilities[fill:]
-    return weighted(inside, fill, float(behind.mean()) if len(behind) else None, one.weights)
 
 
 def weighted(fill: float, tokens: int, suffix: float | None, weights: ScoreWeights) -> float:
@@ -198,26 +187,13 @@ def masked_scores(
         for values, kept in zip(next(passes), behind if part == parts else fills, strict=True):
             kept += values
         yield
-    return [
-        _masked_score(plan, one, inside, outside, weights, ends)
-        for one, inside, outside in zip(written, fills, behind, strict=True)
-    ]
-
-
-def _masked_score(
-    plan: Plan,
-    one: Written,
-    fill: Sequence[float],
-    behind: Sequence[float],
-    weights: ScoreWeights,
-    ends: Sequence[float],
-) -> float:
-    suffix = sum(behind) / len(behind) if behind else None
-    score = weighted(sum(fill), len(fill), suffix, weights)
-    sizes = [end - first for _, first, end in one.spans]
-    score -= weights.unusual * length.unusual(plan.layout.holes, sizes)
-    _, first_open, end = one.spans[0]
-    return score + weights.end * length.ending(ends, end - first_open)
+    found = []
+    for one, fill, outside in zip(written, fills, behind, strict=True):
+        score = weighted(sum(fill), len(fill), sum(outside) / len(outside) if outside else None, weights)
+        sizes = [end - first for _, first, end in one.spans]
+        score -= weights.unusual * length.unusual(plan.layout.holes, sizes)
+        found.append(score + (weights.end * ends[min(sizes[0], len(ends) - 1)] if ends else 0.0))
+    return found
 
 
 def _parts_of(one: Written, parts: int, following: int) -> list[list[int]]:

@@ -20,13 +20,16 @@ from inference.engine.loaded_model import LoadedModel
 from inference.engine.search import denoise
 from inference.engine.search.denoise import Denoising, Noise, Start
 from inference.models.family import Context, LengthSignal
-from inference.models.properties import ENTROPY_BOUND, SamplerSettings
+from inference.models.properties import SamplerSettings
 
 _LAST_TIME = 1e-3
 """The time at which Dream's and Open-dLLM's schedule ends, which begins at 1."""
 
 _LEAST = 1e-10
 """Added to a probability before its logarithm, as Dream's does."""
+
+_DOUBLED_PER_ROW = 2
+"""How often rows may be doubled, per row of the holes' maximum. As DreamOn's."""
 
 _LIKELIEST = 1024
 """How many tokens of a row to sort for top-p, which is nearly always enough."""
@@ -96,6 +99,17 @@ class Resizing:
     budget: int
     """How many rows of a canvas may be doubled: a model may double and remove the same row without end."""
 
+    @classmethod
+    def of(cls, model: LoadedModel, holes: Sequence[Slots]) -> "Resizing | None":
+        """For canvases with these holes; None if the model cannot request that."""
+        stated = model.properties
+        if model.traits.length_signal is not LengthSignal.EXPAND_DELETE:
+            return None
+        assert stated.expand_token_id is not None and stated.delete_token_id is not None, "the signal says so"
+        budget = _DOUBLED_PER_ROW * sum(hole.maximum for hole in holes)
+        limits = [(hole.minimum, hole.maximum) for hole in holes]
+        return cls(stated.expand_token_id, stated.delete_token_id, limits, budget)
+
     def allowed(self, canvas: CanvasBatch, doubled: Sequence[int], *, last: bool) -> tuple[Tensor, Tensor]:
         """(N,) bool each: whose hole may grow, and shrink. `doubled`: how many rows of each canvas have been."""
         grows = torch.zeros(canvas.pinned.shape, dtype=torch.bool)
@@ -161,10 +175,6 @@ def _copies(saying: int | None, size: int, limits: tuple[int, int], rules: Resiz
     if saying == rules.expand_id:
         return (2, True, size + 1) if size < most else (1, True, size)
     return (0, True, size - 1) if size > least else (1, True, size)
-
-
-_DOUBLED_PER_ROW = 2
-"""How often rows may be doubled, per row of the holes' maximum. As DreamOn's."""
 
 
 class Unmasking(Denoising):
@@ -303,21 +313,3 @@ class Unmasking(Denoising):
             self.constraint = Constraint(self.constraint.biases, self.constraint.of_row[picked])
         self._current = canvas.with_holes(torch.where(self._masked, self._noise.rows(len(picked)), self._argmax))
         self.max_steps = self._most_passes()
-
-
-def loop(
-    model: LoadedModel, context: Context, canvas: CanvasBatch, holes: Sequence[Slots], noise: Noise, **other: Any
-) -> Denoising:
-    """The checkpoint's loop, for canvases that have these holes. `other`: of `Denoising`."""
-    stated = model.properties
-    constraint = model.constraints.of(canvas, holes)
-    if stated.sampler.method == ENTROPY_BOUND:
-        return Denoising(context, canvas, stated.sampler, noise, constraint=constraint, **other)
-    resizing = None
-    if model.traits.length_signal is LengthSignal.EXPAND_DELETE:
-        assert stated.expand_token_id is not None, "the signal says so"
-        assert stated.delete_token_id is not None, "the signal says so"
-        limits = tuple((hole.minimum, hole.maximum) for hole in holes)
-        budget = _DOUBLED_PER_ROW * sum(hole.maximum for hole in holes)
-        resizing = Resizing(stated.expand_token_id, stated.delete_token_id, limits, budget)
-    return Unmasking(context, canvas, stated.sampler, noise, constraint=constraint, resizing=resizing, **other)
