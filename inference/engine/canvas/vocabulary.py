@@ -114,7 +114,7 @@ class Vocabulary:
     def _encoded(self, text: str) -> list[int]:
         """The tokens of a text. If U+2581 represents a space, the character itself becomes its three bytes."""
         if self._byte_level or _SPACE not in text:
-            return self._tokenizer.encode_batch([text], add_special_tokens=False)[0].ids  # type: ignore[no-any-return]
+            return self._tokenizer.encode_batch([text], add_special_tokens=False)[0].ids
         between = [self.id_of(f"<0x{byte:02X}>") for byte in _SPACE.encode()]
         first, *others = self._tokenizer.encode_batch(text.split(_SPACE), add_special_tokens=False)
         return [*first.ids, *(id_ for part in others for id_ in (*between, *part.ids) if id_ is not None)]

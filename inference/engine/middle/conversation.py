@@ -38,24 +38,20 @@ def message(question: Question) -> str:
         )
     if question.instruction:
         parts.append(f"What is wanted of the text: {question.instruction}")
-    parts.append(_how(question))
+    marks = fence(question)
+    line = question.prefix.rpartition("\n")[2].strip()[-_LONGEST_LINE:]
+    behind = f" It goes on right behind `{line}`." if line and "`" not in line else ""
+    lines = " It has one line." if question.single_line else ""
+    parts.append(
+        f"Answer with the text for the hole alone, in one code block between {marks} and {marks}.{behind}{lines} "
+        "Keep the indentation. Repeat nothing of what stands before or behind the hole, and explain nothing."
+    )
     return "\n\n".join(parts)
 
 
 def fence(question: Question) -> str:
     """The fence of the requested code block: longer than any in the file."""
     return "`" * max([3, *(len(ticks) + 1 for ticks in _TICKS.findall(_all(question)))])
-
-
-def _how(question: Question) -> str:
-    marks = fence(question)
-    line = question.prefix.rpartition("\n")[2].strip()[-_LONGEST_LINE:]
-    behind = f" It goes on right behind `{line}`." if line and "`" not in line else ""
-    lines = " It has one line." if question.single_line else ""
-    return (
-        f"Answer with the text for the hole alone, in one code block between {marks} and {marks}.{behind}{lines} "
-        "Keep the indentation. Repeat nothing of what stands before or behind the hole, and explain nothing."
-    )
 
 
 def _mark(question: Question) -> str:

@@ -1,4 +1,4 @@
-"""Decodes texts behind one prompt: the likeliest token each time, then the texts that beam off where the model was
+"""Decodes texts behind one prompt: the likeliest token each time, then the texts that branch off where the model was
 least sure.
 
 Guesses of the next tokens are verified on the way, and the rows of wrong ones forgotten, so a text is the same with and
@@ -34,7 +34,8 @@ from inference.models.family import MiddleContext, MiddleFamily, common_start
 _LAST_WORD = re.compile(rb"[\w\x80-\xff]+\Z")
 _OTHERS = 4
 """Remember this many of the likeliest tokens at each place."""
-_LONGEST_LOOP, _LOOPED = 48, 8
+_LONGEST_LOOP = 48
+_LOOPED = 8
 """Stops a text that repeats the same few tokens, at most this many, for this many tokens."""
 _READ_TOKENS = 64
 """Read this many tokens of a given text per pass."""
@@ -45,7 +46,7 @@ _MOST_GUESSED, _MOST_LOOKED_UP = 8, 3
 was written in the same place before is right more often.
 """
 _DEEPER = 2.0
-"""A beam off a beam counts as this much less likely, in nats: otherwise most would differ only in a comment."""
+"""A branch of a branch counts as this much less likely, in nats: otherwise most would differ only in a comment."""
 _TRIES = 2
 """Write at most this many times the number of wanted texts, since some turn out the same."""
 
@@ -161,7 +162,13 @@ class Beam:
             return (text,), (sum(sure) / len(sure) if sure else 1.0,)
         slots = Slots(len(self.ids), skip=self.prompt.skip)
         found, chances = fills.pieces(vocabulary, self.ids, sure, (0, self.forced, len(self.ids)), slots)
-        return _cut(found, chances, len(text))
+        left = len(text)
+        kept = []
+        for piece in found:
+            kept.append(piece[:left])
+            left -= len(kept[-1])
+        kept = [piece for piece in kept if piece]
+        return tuple(kept), tuple(chances[: len(kept)])
 
 
 class Lookup:
@@ -361,16 +368,6 @@ class Beams:
             if beam.text.strip() and beam.text not in texts:
                 texts.add(beam.text)
                 found.append(beam)
-
-
-def _cut(pieces: Sequence[str], chances: Sequence[float], most: int) -> tuple[tuple[str, ...], tuple[float, ...]]:
-    """The pieces of the first `most` characters."""
-    kept: list[str] = []
-    for piece in pieces:
-        kept.append(piece[:most])
-        most -= len(kept[-1])
-    kept = [piece for piece in kept if piece]
-    return tuple(kept), tuple(chances[: len(kept)])
 
 
 def _loops(ids: Sequence[int]) -> bool:

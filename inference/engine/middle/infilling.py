@@ -180,12 +180,22 @@ class MiddleInfilling(Work[MiddleEvent]):
             lookup = Lookup(beam.prompt.ids, before)
             decoder = Decoder(self._model, self._family, context, beam.forced, lookup)
             beams = Beams(decoder, lookup)
-            begin = self._write(number, beam, decoder) if text is None else self._rework(number, beam, text, decoder)
-            first = yield from begin
+            first = 0
+            spare = 0
+            if text is None:
+                yield from self._write(number, beam, decoder)
+                is_useless = not beam.text.strip() or repetition.repeats(beam.text)
+                spare = _SPARE if is_useless and not self._request.quick else 0
+            else:
+                for _ in decoder.read(beam, text):
+                    yield None
+                beam.end = End.TEXT
+                first = int((1 - hole.strength) * len(text))  # alternatives keep so many of its tokens
+                spare = 1  # this one is the current text
             beams.add(beam, first=first)
             found = [beam]
             if beam.end is not None:
-                yield from self._further(number, beams, found, wanted + self._spare(beam, text))
+                yield from self._further(number, beams, found, wanted + spare)
             self._counters.steps += decoder.passes
         if text is not None:
             found = sorted(found[1:], key=lambda each: -each.score) or found
@@ -196,37 +206,20 @@ class MiddleInfilling(Work[MiddleEvent]):
             self._filled[number] = ranked[:wanted]
             self._keep_agreeing()
 
-    def _spare(self, beam: Beam, text: Sequence[int] | None) -> int:
-        """How many texts to write beyond the wanted ones, in case one is the current text or useless."""
-        if text is not None:
-            return 1
-        is_useless = not beam.text.strip() or repetition.repeats(beam.text)
-        return _SPARE if is_useless and not self._request.quick else 0
-
-    def _write(self, number: int, beam: Beam, decoder: Decoder) -> Generator[MiddleEvent | None, None, int]:
+    def _write(self, number: int, beam: Beam, decoder: Decoder) -> Iterator[MiddleEvent | None]:
         """The likeliest text; follows what is typed meanwhile. Left without an end if it disagrees."""
-        typed = self._typed(number)
+        typed = self._parts.holes[number].starts_with
         while beam.end is None:
             decoder.step(beam)
             yield self._draft(number, beam) if self._request.drafts else None
-            if typed != self._typed(number):
-                typed = self._typed(number)
+            if typed != self._parts.holes[number].starts_with:
+                typed = self._parts.holes[number].starts_with
                 if not beam.typed(typed):
                     beam.end = None
                     break
             if beam.end is None and self._late():
                 beam.stop(End.LATE)
                 self._cut = True
-        return 0
-
-    def _rework(
-        self, number: int, beam: Beam, text: Sequence[int], decoder: Decoder
-    ) -> Generator[MiddleEvent | None, None, int]:
-        """Reads the current text; alternatives keep its first (1 - strength) * n tokens. Returns how many those are."""
-        for _ in decoder.read(beam, text):
-            yield None
-        beam.end = End.TEXT
-        return int((1 - self._parts.holes[number].strength) * len(text))
 
     def _further(self, number: int, beams: Beams, found: list[Beam], wanted: int) -> Iterator[MiddleEvent | None]:
         """Appends alternatives, while there is time and the first is still right. Several holes share the time, but
@@ -238,11 +231,8 @@ class MiddleInfilling(Work[MiddleEvent]):
         for _ in beams.further(found, wanted):
             yield None
             is_over = self._is_after(time.monotonic(), share) and any(each.text.strip() for each in found)
-            if is_over or self._late() or not found[0].text.startswith(self._typed(number)):
+            if is_over or self._late() or not found[0].text.startswith(self._parts.holes[number].starts_with):
                 break
-
-    def _typed(self, number: int) -> str:
-        return self._parts.holes[number].starts_with
 
     def _prefill(
         self, number: int, stack: ExitStack
@@ -287,15 +277,6 @@ class MiddleInfilling(Work[MiddleEvent]):
         if question.is_rewritten(hole) and prompt.question is None:
             return Beam.standing(self._model.vocabulary, prompt, hole.text)
         return Beam.given(self._model.vocabulary, prompt), None
-
-    def _region_decoder(self, region: Region, stack: ExitStack) -> Generator[None, None, Decoder | None]:
-        """A decoder that has read what surrounds the region; None if there is no time for that."""
-        ids = region.prompt.ids
-        if not self._can_read(len(ids) - self._family.known_tokens(ids)):
-            return None
-        context = stack.enter_context(closing(self._family.open(ids)))
-        is_read = yield from self._encode(context, ids, share=_SHARE, short_tokens=0)
-        return Decoder(self._model, self._family, context, 0, None) if is_read else None
 
     def _texts(self) -> list[str]:
         """The text of each hole as far as known."""
@@ -342,10 +323,13 @@ class MiddleInfilling(Work[MiddleEvent]):
 
     def _rerank(self, region: Region) -> Iterator[MiddleEvent | None]:
         """Puts those texts first that make the region likeliest, hole by hole, the least sure first."""
-        with ExitStack() as stack:
-            decoder = (yield from self._region_decoder(region, stack)) if self._with_others() else None
-            if decoder is None:
+        ids = region.prompt.ids
+        if not self._with_others() or not self._can_read(len(ids) - self._family.known_tokens(ids)):
+            return
+        with closing(self._family.open(ids)) as context:
+            if not (yield from self._encode(context, ids, share=_SHARE, short_tokens=0)):
                 return
+            decoder = Decoder(self._model, self._family, context, 0, None)
             left = _CHOICE_TOKENS
             for number in self._with_others():
                 if self._is_complete():
@@ -361,15 +345,16 @@ class MiddleInfilling(Work[MiddleEvent]):
         """
         texts = self._texts()
         sums = dict[tuple[str, ...], float]()
+
+        def is_nearly_late() -> bool:
+            """Whether another pass could miss the deadline."""
+            return self._is_after(time.monotonic(), _CHOICE_SHARE)
+
         for each in list(self._filled[number]):
             fills = [*texts[:number], *each.texts, *texts[number + 1 :]]
-            found = yield from region.log_likelihood(decoder, fills, self._is_nearly_late)
+            found = yield from region.log_likelihood(decoder, fills, is_nearly_late)
             if found is None or not self._is_complete():
                 return
             sums[each.texts] = found if sums else found + _MARGIN
         self._filled[number].sort(key=lambda each: (answered.flaws(each), -sums[each.texts]))
         yield self._draft() if self._request.drafts else None
-
-    def _is_nearly_late(self) -> bool:
-        """Whether another pass could miss the deadline."""
-        return self._is_after(time.monotonic(), _CHOICE_SHARE)

@@ -5,7 +5,6 @@ same while a line is typed. The last given token is decoded again: half a word s
 """
 
 import codecs
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -71,8 +70,10 @@ class HolePrompt:
     def end_in(self, data: bytes, last: bytes) -> int | None:
         """Where in `data`, the model's output ending in the token `last`, the text ends; None: it continues."""
         if self.question is not None:
-            closing = b"`" in last or b"~" in last or b"\n" in last
-            return len(data) if closing and self._block(data).is_closed else None
+            if not any(mark in last for mark in (b"`", b"~", b"\n")):
+                return None
+            answer = self._answer(data.decode("utf-8", errors="replace"))
+            return len(data) if conversation.block(answer, ended=False).is_closed else None
         if self.single_line:
             breaks = [at for mark in (b"\n", b"\r") if (at := data.find(mark, len(self.given))) >= 0]
             return min(breaks, default=None)
@@ -106,7 +107,8 @@ class HolePrompt:
             return None
         count = len(self.behind)
         if count and tuple(found[-count:]) == self.behind and any(map(str.isalnum, "".join(self.behind))):
-            at = len("\n".join(lines[: _place(lines, count)]))
+            first = [number for number, line in enumerate(lines) if line.strip()][-count]
+            at = len("\n".join(lines[:first]))
             return self.skip + len(text[:at].encode())
         return len(data) if repetition.repeats(text) else None
 
@@ -120,9 +122,6 @@ class HolePrompt:
     def _begins_to_explain(self, lines: Sequence[str]) -> bool:
         """Whether the last line closes the code block of an answer, as models tuned to chat do after a whole file."""
         return not self.has_fences and lines[-1].startswith("```") and not _in_string(lines[:-1])
-
-    def _block(self, data: bytes) -> conversation.Block:
-        return conversation.block(self._answer(data.decode("utf-8", errors="replace")), ended=False)
 
     def _answer(self, text: str) -> str:
         return (_opening(self.question) if self.question else "") + text
@@ -138,7 +137,7 @@ class PromptBuilder:
         self.chats = bool(request.instruction) and family.chat_prompt("") is not None
         """Whether to ask in a chat turn: there is an instruction, and the model has learnt to chat."""
         self.reaches = _SUFFIX_FIRST_REACHES if family.suffix_first else _REACHES
-        self._files = _fitting(request.context, context_tokens(model, family))
+        self._files = question.fitting(request.context, context_tokens(model, family))
 
     def of(self, parts: TextAndHoles, fills: Sequence[str], number: int, reach: Reach = _REACHES[0]) -> HolePrompt:
         """Hole `number` between the `fills` of all others. Raises RequestError if no prompt is short enough."""
@@ -253,17 +252,6 @@ def _in_string(lines: Sequence[str]) -> bool:
     return any(text.count(quotes) % 2 for quotes in ('"""', "'''", "`"))
 
 
-def _place(lines: Sequence[str], count: int) -> int:
-    """The number of the `count`-th non-blank line from the end."""
-    return [number for number, line in enumerate(lines) if line.strip()][-count]
-
-
 def _opening(chat: Question) -> str:
     language = chat.language if chat.language.isalnum() else ""
     return f"{conversation.fence(chat)}{language}\n"
-
-
-def _fitting(snippets: Sequence[Snippet], most: int) -> tuple[Snippet, ...]:
-    """The first snippets that fit into `most` tokens together."""
-    taken = itertools.accumulate(question.tokens(snippet.text + snippet.path) for snippet in snippets)
-    return tuple(snippet for snippet, end in zip(snippets, taken, strict=True) if end <= most)

@@ -1,5 +1,6 @@
 """A question about one hole for a server of any interface: the surrounding text, cut to the model's context."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -69,16 +70,10 @@ class Windows:
 
     def context(self, snippets: Sequence[Snippet], taken_tokens: int) -> tuple[Snippet, ...]:
         """The texts of other files that fit beside this many tokens, most useful first."""
-        kept: list[Snippet] = []
         left = int(CONTEXT_TOKENS * self.share)
         if self.context_tokens is not None:
             left = min(left, self.context_tokens - taken_tokens - _AROUND_TOKENS)
-        for snippet in snippets:
-            left -= tokens(snippet.text) + tokens(snippet.path)
-            if left < 0:
-                break
-            kept.append(snippet)
-        return tuple(kept)
+        return fitting(snippets, left)
 
     def _fitting(self, answer_tokens: int) -> float:
         """The share of the usual windows that fits a server with a small context."""
@@ -86,6 +81,12 @@ class Windows:
             return 1.0
         left = self.context_tokens - answer_tokens - _AROUND_TOKENS
         return min(1.0, max(_LEAST_SHARE, left / (_PREFIX_TOKENS + _SUFFIX_TOKENS)))
+
+
+def fitting(snippets: Sequence[Snippet], most: int) -> tuple[Snippet, ...]:
+    """The first snippets that fit into `most` tokens together."""
+    taken = itertools.accumulate(tokens(snippet.text + snippet.path) for snippet in snippets)
+    return tuple(snippet for snippet, end in zip(snippets, taken, strict=True) if end <= most)
 
 
 def tokens(text: str) -> int:
