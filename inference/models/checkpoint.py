@@ -133,8 +133,16 @@ def find(model: str, families: Mapping[str, DefaultProperties]) -> Checkpoint:
         )
     if not (folder / "tokenizer.json").exists() and not (folder / "merges.txt").exists():
         raise ModelError(f"{model}: tokenizer.json is missing from {folder}; download the checkpoint again")
-    properties = stated_properties(folder, model) or _with_catalogue(families[kind](folder, config), model, folder)
-    return Checkpoint(model, folder, config, properties, _weight_bytes(folder, model))
+    if not any(folder.glob("*.safetensors")):
+        raise ModelError(f"{model}: no *.safetensors in {folder}; other weight formats can run code and are refused")
+    properties = stated_properties(folder, model)
+    if properties is None:  # what the family assumes, unless the catalogue knows better
+        record = downloads.read_record(folder)
+        entry = catalogue.find(record.repo if record else model)
+        assumed = msgspec.to_builtins(families[kind](folder, config))
+        properties = msgspec.convert({**assumed, **(entry.infill if entry else {})}, Properties)
+    weight_bytes = sum(file.stat().st_size for file in checkpoint_files.weight_files(folder))
+    return Checkpoint(model, folder, config, properties, weight_bytes)
 
 
 def _gguf_in(place: Path) -> Path | None:
@@ -181,13 +189,6 @@ def folder_of(model: str) -> Path:
         raise
 
 
-def _with_catalogue(assumed: Properties, model: str, folder: Path) -> Properties:
-    """A family's assumptions about a checkpoint, overridden by the catalogue."""
-    record = downloads.read_record(folder)
-    entry = catalogue.find(record.repo if record else model)
-    return msgspec.convert({**msgspec.to_builtins(assumed), **entry.infill}, Properties) if entry else assumed
-
-
 def stated_properties(folder: Path, model: str) -> Properties | None:
     """The content of `infill.json`; None if there is none."""
     file = folder / "infill.json"
@@ -202,12 +203,6 @@ def stated_properties(folder: Path, model: str) -> Properties | None:
     if properties.corruption != NoiseKind.MASK and properties.sampler.method != ENTROPY_BOUND:
         raise ModelError(f"{model}: {file}: sampler.method: '{properties.sampler.method}' needs mask corruption")
     return properties
-
-
-def _weight_bytes(folder: Path, model: str) -> int:
-    if not any(folder.glob("*.safetensors")):
-        raise ModelError(f"{model}: no *.safetensors in {folder}; other weight formats can run code and are refused")
-    return sum(file.stat().st_size for file in checkpoint_files.weight_files(folder))
 
 
 def _read_config(file: Path, model: str) -> dict[str, Any]:

@@ -122,18 +122,18 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
         names = read_json(folder / INDEX, INDEX_LIMIT_BYTES).get("weight_map")
         if not isinstance(names, Mapping) or not names:
             raise ModelError(f"{folder / INDEX}: weight_map: expected an object with a file name for each tensor")
-        files = [folder / _plain_name(folder, name) for name in dict.fromkeys(map(str, names.values()))]
+        files = []
+        for name in dict.fromkeys(map(str, names.values())):
+            if Path(name).name != name or "\\" in name or "\0" in name or not name.endswith(".safetensors"):
+                raise ModelError(
+                    f"{folder / INDEX}: weight_map: {name[:200]!r} is no *.safetensors file of this folder"
+                )
+            if not (folder / name).exists():
+                raise ModelError(f"{folder / INDEX}: weight_map: {name} is missing; download the checkpoint again")
+            files.append(folder / name)
     for file in files:
         _require_regular(file, file.stat())
     return tuple(files)
-
-
-def _plain_name(folder: Path, name: str) -> str:
-    if Path(name).name != name or "\\" in name or "\0" in name or not name.endswith(".safetensors"):
-        raise ModelError(f"{folder / INDEX}: weight_map: {name[:200]!r} is no *.safetensors file of this folder")
-    if not (folder / name).exists():
-        raise ModelError(f"{folder / INDEX}: weight_map: {name} is missing; download the checkpoint again")
-    return name
 
 
 def _require_regular(file: Path, found: os.stat_result) -> None:

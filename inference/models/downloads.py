@@ -78,7 +78,12 @@ def find(model: str) -> Path | None:
     is_begun = record.complete if record else (folder / (file.name if file else CONFIG)).is_file()
     if is_begun and not _unlike(folder, record, file):
         return folder
-    return _file_in_cache(entry.repo, file) if entry and file else _in_cache(model)
+    if entry is None or file is None:
+        return _in_cache(model)
+    from huggingface_hub import try_to_load_from_cache
+
+    found = try_to_load_from_cache(entry.repo, file.name, revision=file.revision)
+    return Path(found) if isinstance(found, str) else None
 
 
 def _unlike(folder: Path, record: Pulled | None, file: PinnedFile | None) -> Path | None:
@@ -127,7 +132,8 @@ def trouble_with(entry: Published) -> str:
 
 def _state(model: str) -> str:
     """What is wrong with a pull that is not usable; "" if there is none. Raises ModelError."""
-    folder, entry = folder_for(model), catalogue.find(model)
+    folder = folder_for(model)
+    entry = catalogue.find(model)
     record = read_record(folder, repo_of(model))
     wrong = _unlike(folder, record, entry.file if entry else None)
     if wrong and (wrong.exists() or (record and record.complete)):
@@ -161,13 +167,6 @@ def is_wanted(name: str) -> bool:
     if not _PLAIN_NAME.fullmatch(name) or name.lower() == RECORD or name.lower().endswith(PART):
         return False
     return any(fnmatchcase(name, kind) for kind in WANTED)
-
-
-def _file_in_cache(repo: str, file: PinnedFile) -> Path | None:
-    from huggingface_hub import try_to_load_from_cache
-
-    found = try_to_load_from_cache(repo, file.name, revision=file.revision)
-    return Path(found) if isinstance(found, str) else None
 
 
 def _in_cache(model: str) -> Path | None:

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
-from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
@@ -76,7 +75,8 @@ def _checked(name: str, size: object, digest: object) -> FileRecord:
 
 def fetch(of: Pulled, name: str, folder: Path, on_bytes: OnBytes, tries_allowed: int = _TRIES) -> None:
     """Fetches the rest of a file and checks it. Raises DamagedError, or an error after which the next call resumes."""
-    file, part = of.files[name], folder / (name + PART)
+    file = of.files[name]
+    part = folder / (name + PART)
     with opened(part) as stream:
         if stream.tell() > file.size:
             _empty(stream)
@@ -143,14 +143,9 @@ def is_intact(path: Path, file: FileRecord) -> bool:
     """Whether a file on disk matches the hub's description."""
     if not has_size(path, file.size):  # opening a pipe would block
         return False
-    with path.open("rb") as stream:
-        return _digest(stream, file) == file.digest
-
-
-def _digest(stream: BufferedReader, file: FileRecord) -> str:
-    """The hash of a file, of the same kind as `file.digest`."""
     if len(file.digest) == hashlib.sha256().digest_size * 2:
         digest = hashlib.sha256()
     else:
         digest = hashlib.sha1(f"blob {file.size}\0".encode(), usedforsecurity=False)  # git's name for a file
-    return hashlib.file_digest(stream, lambda: digest).hexdigest()
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, lambda: digest).hexdigest() == file.digest

@@ -90,7 +90,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _pull(target: Target, *, accepted: bool, shown: Shown) -> int:
     try:
-        _require_endpoint()
+        if not constants.ENDPOINT.startswith(("http://", "https://")):
+            raise PullError("HF_ENDPOINT is no URL: let it begin with https://, or unset it", by_hand=False)
         for folder in (target.folder.parent, target.folder):
             if folder.is_symlink():
                 raise PullError(f"{folder} is a link, and links are not followed here; remove it and run this again")
@@ -113,14 +114,21 @@ def _pull(target: Target, *, accepted: bool, shown: Shown) -> int:
 
 def _complete(target: Target, *, accepted: bool, shown: Shown) -> None:
     """Fetches the missing files. Raises PullError, ModelError, and the errors of the hub's client."""
-    record = _record(target)
+    record = None
+    try:
+        record = downloads.read_record(target.folder, target.repo)
+    except downloads.DamagedRecordError:
+        damaged = printable(target.folder / downloads.RECORD)
+        print(f"{damaged} is damaged: {target.name} counts as not pulled", flush=True)
     wanted = record or _pinned(target) or hub.look_up(target.repo, None)
     _show(target, wanted)
     if not record:
-        _check(target, wanted)
+        if not target.file and not any(name.endswith(".safetensors") for name in wanted.files):
+            why = f"{target.repo} has no *.safetensors; other weight formats can run code and are refused"
+            raise PullError(why, by_hand=False)
         _ask(wanted.licence, accepted=accepted)
         _write(target.folder, wanted)
-    if record:
+    else:
         print("  checking what is here", flush=True)
     files = sorted(wanted.files.items(), key=lambda item: item[1].size)
     missing = [name for name, file in files if not hub.is_intact(target.folder / name, file)]
@@ -137,16 +145,6 @@ def _complete(target: Target, *, accepted: bool, shown: Shown) -> None:
         registry.find(str(target.folder))
     except ModelError as error:
         raise PullError(f"all files are here and intact, but cannot be used: {error}", by_hand=False) from error
-
-
-def _record(target: Target) -> Pulled | None:
-    try:
-        return downloads.read_record(target.folder, target.repo)
-    except downloads.DamagedRecordError:
-        print(
-            f"{printable(target.folder / downloads.RECORD)} is damaged: {target.name} counts as not pulled", flush=True
-        )
-        return None
 
 
 def _pinned(target: Target) -> Pulled | None:
@@ -214,18 +212,6 @@ def _show(target: Target, wanted: Pulled) -> None:
     print(f"  revision  {wanted.revision}")
     print(f"  files     {len(wanted.files)}, {_size(wanted.bytes_)}")
     print(f"  folder    {printable(target.folder)}", flush=True)
-
-
-def _require_endpoint() -> None:
-    if not constants.ENDPOINT.startswith(("http://", "https://")):
-        raise PullError("HF_ENDPOINT is not a URL: start it with https://, or unset it", by_hand=False)
-
-
-def _check(target: Target, wanted: Pulled) -> None:
-    if not target.file and not any(name.endswith(".safetensors") for name in wanted.files):
-        raise PullError(
-            f"{target.repo} has no *.safetensors; other weight formats can run code and are refused", by_hand=False
-        )
 
 
 def _ask(licence: str, *, accepted: bool) -> None:

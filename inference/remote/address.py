@@ -68,7 +68,12 @@ class Address:
     @property
     def is_here(self) -> bool:
         """Whether the host is certainly this machine, by its name alone."""
-        return self.host == "localhost" or _is_loopback(self.host)
+        try:
+            found = ipaddress.ip_address(self.host)
+        except ValueError:
+            return self.host == "localhost"
+        mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+        return (mapped or found).is_loopback
 
     def why_refused(self, *, plain_http: bool, role: ServerRole = MODEL) -> str:
         """Why nothing may be sent there; empty if it may. `plain_http`: the user allows unencrypted requests."""
@@ -107,12 +112,10 @@ def parse(url: str, role: ServerRole = MODEL) -> Address:
         raise AddressError(f"{role.url}: {_shown(url)} has a query or a fragment, which no server needs; leave it out")
     if not host or port == 0:
         raise AddressError(f"{role.url}: {_shown(url)} names no host or no port; write a URL {_EXAMPLE}")
-    return _address(SCHEMES[parts.scheme], host.lower(), port, parts.path)
-
-
-def _address(scheme: str, host: str, port: int | None, path: str) -> Address:
+    scheme = SCHEMES[parts.scheme]
+    host = host.lower()
     shown = f"[{host}]" if ":" in host else host
-    path = re.sub(r"/v1$", "", path.rstrip("/")).rstrip("/")
+    path = re.sub(r"/v1$", "", parts.path.rstrip("/")).rstrip("/")
     suffix = "" if port in (None, _PORTS[scheme]) else f":{port}"
     return Address(f"{scheme}://{shown}{suffix}{path}", host, port or _PORTS[scheme], scheme == "https")
 
@@ -120,12 +123,3 @@ def _address(scheme: str, host: str, port: int | None, path: str) -> Address:
 def _shown(url: str) -> str:
     """A URL for a message: without anything that may be a password or a token."""
     return repr(re.sub(r"[?#].*", "…", re.sub(r"(?<=://)[^/?#]*@", "…@", url))[:200])
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        found = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
-    return (mapped or found).is_loopback

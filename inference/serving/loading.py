@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from inference.messages import EditKind
 from inference.models import edit_prompts
 from inference.models.catalogue import AUTO, EMBEDDED
 from inference.models.checkpoint_files import first_line
@@ -32,20 +31,15 @@ def load_engine(arguments: WorkerArguments, on_progress: OnProgress) -> "Engine"
 
     log.info("engine imported after %.2f s", time.monotonic() - began)
     family = registry.load(arguments.model, device=arguments.device, dtype=arguments.dtype, on_progress=on_progress)
-    engine = Engine(family, edits=None if arguments.edits is None else _edit_kind(arguments.edits, arguments.model))
+    edits = arguments.edits and edit_prompts.kind_of(arguments.edits, Path(arguments.model).name)
+    if arguments.edits and not edits:
+        raise ModelError(f"the name of {arguments.model} does not say how to ask it for edits; set nextEdit.kind")
+    engine = Engine(family, edits=edits)
     if engine.note:
         log.warning("%s: %s", engine.model, engine.note)
     engine.warm_up()
     log.info("%s loaded on %s as %s after %.2f s", engine.model, engine.device, engine.dtype, time.monotonic() - began)
     return engine
-
-
-def _edit_kind(kind: EditKind, model: str) -> EditKind:
-    """How to ask an edit model. Raises ModelError."""
-    found = edit_prompts.kind_of(kind, Path(model).name)
-    if found is None:
-        raise ModelError(f"the name of {model} does not say how to ask it for edits; set nextEdit.kind")
-    return found
 
 
 def prepare_process(arguments: WorkerArguments) -> None:

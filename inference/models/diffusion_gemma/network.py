@@ -183,21 +183,15 @@ def _attended(attention: Any, normed: Tensor, rotary: Rotary, mask: Tensor | Non
 
 def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scale: float) -> Tensor:
     """(B, H, W, D) queries over (B, G, T, D) keys and values -> (B, H, W, D). `mask`: (B or 1, 1, W or 1, T)."""
-    stacked, mask = stacked_heads(queries, keys.shape[1], mask)
-    mixed = functional.scaled_dot_product_attention(stacked, keys, values, attn_mask=mask, scale=scale)
-    return mixed.reshape(queries.shape)
-
-
-def stacked_heads(queries: Tensor, key_heads: int, mask: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """(B, H, W, D) -> (B, G, H / G * W, D): the heads that share a key head as rows of one head; and their mask.
-
-    It copies no keys. torch and transformers copy them for each head, 8-fold on the released full layers.
-    """
     batch, heads, rows, size = queries.shape
-    sharing = heads // key_heads
+    sharing = heads // keys.shape[1]
     if mask is not None and mask.shape[2] > 1 and sharing > 1:
         mask = mask.repeat(1, 1, sharing, 1)
-    return queries.reshape(batch, key_heads, sharing * rows, size), mask
+    # The heads that share a key head become rows of one head, (B, G, H / G * W, D), which copies no keys. torch and
+    # transformers copy them for each head, 8-fold on the released full layers.
+    stacked = queries.reshape(batch, keys.shape[1], sharing * rows, size)
+    mixed = functional.scaled_dot_product_attention(stacked, keys, values, attn_mask=mask, scale=scale)
+    return mixed.reshape(queries.shape)
 
 
 def _routed(layer: Any, rows: Tensor) -> Tensor:
@@ -205,11 +199,6 @@ def _routed(layer: Any, rows: Tensor) -> Tensor:
     normed = rms_norm(layer.pre_feedforward_layernorm_2, rows)
     if layer.experts.num_experts > 1:
         return layer.experts(normed, *_route(layer.router, rows))  # type: ignore[no-any-return]
-    return only_expert(layer, normed)
-
-
-def only_expert(layer: Any, normed: Tensor) -> Tensor:
-    """The output of a layer's single expert for normed rows: no routing to do."""
     gate, up = functional.linear(normed, layer.experts.gate_up_proj[0]).chunk(2, -1)
     output = functional.linear(layer.experts.act_fn(gate) * up, layer.experts.down_proj[0])
     return output * layer.router.per_expert_scale[0]  # type: ignore[no-any-return]

@@ -97,7 +97,8 @@ def default_properties(folder: Path, config: dict[str, Any]) -> Properties:
 
     It is sampled as its files say, in steps chosen with tests/data/twin. Raises ModelError.
     """
-    stated, fallback = _generation(folder), SamplerSettings()
+    stated = _generation(folder)
+    fallback = SamplerSettings()
     sampler = SamplerSettings(
         max_steps=stated.max_denoising_steps or fallback.max_steps,
         entropy_bound=(stated.sampler_config and stated.sampler_config.entropy_bound) or fallback.entropy_bound,
@@ -123,7 +124,13 @@ def check(found: Checkpoint) -> None:
     packing_of(found)
     file = found.folder / "config.json"
     text = _config(found.folder, found.config).text_config
-    _check_heads(file, text)
+    queries = text.num_attention_heads
+    for key in ("num_key_value_heads", "num_global_key_value_heads"):
+        keys = getattr(text, key)
+        if queries and keys and queries % keys:
+            raise ModelError(f"{file}: text_config.{key}: {keys} does not divide num_attention_heads, {queries}")
+    if text.top_k_experts and text.num_experts and text.top_k_experts > text.num_experts:
+        raise ModelError(f"{file}: text_config.top_k_experts: {text.top_k_experts} of {text.num_experts} experts")
     if text.layer_types is not None and len(text.layer_types) != text.num_hidden_layers:
         count = len(text.layer_types)
         raise ModelError(f"{file}: text_config.layer_types: {count} kinds for {text.num_hidden_layers} layers")
@@ -139,16 +146,6 @@ def _generation(folder: Path) -> _Generation:
 
 def _config(folder: Path, config: dict[str, Any]) -> _Config:
     return checkpoint_files.converted(folder / "config.json", config, _Config)
-
-
-def _check_heads(file: Path, text: _Text) -> None:
-    queries = text.num_attention_heads
-    for key in ("num_key_value_heads", "num_global_key_value_heads"):
-        keys = getattr(text, key)
-        if queries and keys and queries % keys:
-            raise ModelError(f"{file}: text_config.{key}: {keys} does not divide num_attention_heads, {queries}")
-    if text.top_k_experts and text.num_experts and text.top_k_experts > text.num_experts:
-        raise ModelError(f"{file}: text_config.top_k_experts: {text.top_k_experts} of {text.num_experts} experts")
 
 
 def _check_weights(file: Path, text: _Text, tensors: dict[str, StoredTensor]) -> None:

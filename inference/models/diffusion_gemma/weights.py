@@ -87,11 +87,6 @@ def _read(architecture: Any, checkpoint: Checkpoint, device: torch.device, dtype
         )
     except Exception as error:  # a broken file raises anything, and must not end the worker
         raise ModelError(f"{checkpoint.name}: its weights cannot be loaded: {error}") from error
-    _check_complete(checkpoint, info)
-    return model
-
-
-def _check_complete(checkpoint: Checkpoint, info: dict[str, Any]) -> None:
     missing = [name for name in info.get("missing_keys", ()) if "vision" not in name]
     wrong = list(info.get("mismatched_keys", ()))
     if missing or wrong:
@@ -100,3 +95,4 @@ def _check_complete(checkpoint: Checkpoint, info: dict[str, Any]) -> None:
             f"{checkpoint.name}: {len(missing) + len(wrong)} weights are missing or of another shape "
             f"(such as {example}); download the checkpoint again"
         )
+    return model

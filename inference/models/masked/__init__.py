@@ -29,6 +29,12 @@ def default_properties(folder: Path, config: dict[str, Any]) -> Properties:
         )
     architectures = config.get("architectures")
     in_place = isinstance(architectures, list) and any(name in IN_PLACE for name in architectures)
+    if in_place:  # MDLM's own settings, then DreamOn's, otherwise those that Dream and Open-dCoder generate with
+        sampler = SamplerSettings(max_steps=128, t_max=0.0, t_min=0.0, method="confidence", schedule="rounded")
+    elif tokens.expand is not None:
+        sampler = SamplerSettings(max_steps=256, t_max=0.2, t_min=0.2, method="entropy", schedule="single", top_p=0.9)
+    else:
+        sampler = SamplerSettings(max_steps=64, t_max=0.0, t_min=0.0, method="entropy")
     return Properties(
         corruption=NoiseKind.MASK.value,
         mask_token_id=tokens.mask,
@@ -40,17 +46,8 @@ def default_properties(folder: Path, config: dict[str, Any]) -> Properties:
         max_prefix_tokens=MAX_PREFIX_TOKENS,
         suffix_tokens=SUFFIX_TOKENS,
         prompt="plain",
-        sampler=_sampler(in_place=in_place, resizes=tokens.expand is not None),
+        sampler=sampler,
     )
-
-
-def _sampler(*, in_place: bool, resizes: bool) -> SamplerSettings:
-    """The published settings: MDLM's, DreamOn's, otherwise those that Dream and Open-dCoder generate with."""
-    if in_place:
-        return SamplerSettings(max_steps=128, t_max=0.0, t_min=0.0, method="confidence", schedule="rounded")
-    if resizes:
-        return SamplerSettings(max_steps=256, t_max=0.2, t_min=0.2, method="entropy", schedule="single", top_p=0.9)
-    return SamplerSettings(max_steps=64, t_max=0.0, t_min=0.0, method="entropy")
 
 
 def check(found: Checkpoint) -> None:

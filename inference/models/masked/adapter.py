@@ -83,12 +83,11 @@ class ExactContext(CanvasesAlone):
         if valid is not None:
             visible = torch.cat([valid.new_ones(batch, before), valid], 1)[:, None, None]
         hidden = self._network(whole, torch.arange(before + width, device=ids.device), visible=visible)
-        at = rows // width * (before + width) + self._sources(before + rows % width)
+        sources = before + rows % width
+        if self._shifted:  # the row before predicts each; the first always predicts itself
+            sources = (sources - 1).clamp(min=0)
+        at = rows // width * (before + width) + sources
         return self._network.logits(hidden.flatten(0, 1)[at])
 
     def close(self) -> None:
         """See `Context`."""
-
-    def _sources(self, positions: Tensor) -> Tensor:
-        """The positions whose rows predict these: the same, or the previous ones; the first always predicts itself."""
-        return (positions - 1).clamp(min=0) if self._shifted else positions

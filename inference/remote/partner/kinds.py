@@ -1,6 +1,7 @@
 """Finds out which models a server has, and how it can fill a hole: asks it for one token."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Annotated
 
@@ -38,8 +39,13 @@ async def look(client: Client, wanted: str | None, kind: str) -> tuple[str, Inte
     """
     try:
         model = await _model(client, wanted)
-        props = await _props(client)
-        is_ollama = await _is_ollama(client) if kind == "auto" and props is None else False
+        props: _Props | None = None
+        with suppress(AnswerError, ServerError):  # llama.cpp alone describes itself
+            props = http.decoded(await client.get("/props"), _Props)
+        is_ollama = False  # which puts a prompt into the model's own template: tokens in it do harm there
+        if kind == "auto" and props is None:
+            with suppress(ServerError):
+                is_ollama = b"version" in await client.get("/api/version")
         ways = list(_ways(kind, model.id, is_llama=props is not None, is_ollama=is_ollama))
         interface = await _first_that_answers(client, ways, kind, model.id)
     except AnswerError as error:
@@ -59,22 +65,6 @@ async def _model(client: Client, wanted: str | None) -> ServedModel:
             raise
         return ServedModel(wanted or "")
     return served.chosen(listed, wanted, client.url, _SETTING)
-
-
-async def _props(client: Client) -> _Props | None:
-    """llama.cpp's description of itself; None for any other server."""
-    try:
-        return http.decoded(await client.get("/props"), _Props)
-    except (AnswerError, ServerError):
-        return None
-
-
-async def _is_ollama(client: Client) -> bool:
-    """Whether the server is Ollama, which puts a prompt into the model's own template: tokens in it do harm there."""
-    try:
-        return b"version" in await client.get("/api/version")
-    except ServerError:
-        return False
 
 
 def _ways(kind: str, model: str, *, is_llama: bool, is_ollama: bool) -> Iterator[_Make]:
