@@ -2,9 +2,9 @@
 
 import time
 from abc import abstractmethod
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from inference.engine.canvas import prompt
 from inference.messages import Stats
@@ -35,7 +35,7 @@ class Counters:
         return Stats(self.ms(), self.encode_ms, self.steps, self.canvases, self.prefix_tokens, self.reused_tokens)
 
 
-class Work(Generator[_Event | None, None, None]):
+class Work(Iterator[_Event | None]):
     """The work on a request: a step is at most one forward pass, None is no news, and closing it frees memory."""
 
     def __init__(self, deadline: float | None) -> None:
@@ -44,13 +44,13 @@ class Work(Generator[_Event | None, None, None]):
         self._counters = Counters()
         self._events = self._work()
 
-    def send(self, value: None, /) -> _Event | None:
+    def __next__(self) -> _Event | None:
         """The next event. Raises StopIteration after Done."""
-        return self._events.send(value)
+        return next(self._events)
 
-    def throw(self, *error: Any) -> _Event | None:
-        """Raises the error at the work's current point; `close` uses it to end the work."""
-        return self._events.throw(*error)
+    def close(self) -> None:
+        """Ends the work between two steps, and frees its memory."""
+        self._events.close()
 
     @abstractmethod
     def _work(self) -> Generator[_Event | None, None, None]:

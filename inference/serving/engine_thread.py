@@ -8,7 +8,7 @@ here except `EngineThread.run` is called on the event loop.
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -185,7 +185,7 @@ class EngineThread:
     def _free(self, work: EngineWork) -> None:
         """Takes `work` off the list and frees its memory: a client with the answer may count on that."""
         try:
-            if isinstance(work.steps, Generator):
+            if work.steps is not None:
                 work.steps.close()
         except Exception as error:
             log.error("a request could not be closed: %s", describe(error))

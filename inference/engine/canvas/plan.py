@@ -151,9 +151,8 @@ class Planner:
 
     def _further(self) -> str:
         """The text behind all holes that no canvas shows. A long fill may leave a gap before it."""
-        most = prompt.further_tokens(self._vocabulary, self._properties)
         near = min(self._suffix_tokens, self._properties.canvas_tokens - self._properties.slots.line)
-        return prompt.further_text(self._vocabulary, self.request.texts[-1], max(0, near), most) if most else ""
+        return prompt.further_text(self._vocabulary, self._properties, self.request.texts[-1], max(0, near))
 
     def _check_size(self, hole: Hole) -> None:
         """Raises RequestError if a hole's own text is too long for any canvas."""

@@ -18,7 +18,8 @@ from inference.models.properties import Properties
 
 _CHARACTERS_PER_TOKEN = 4
 _TAIL_EOS_TOKENS = 8
-_CONTEXT_SHARE, _FURTHER_SHARE = 2, 8
+_CONTEXT_SHARE = 2
+_FURTHER_SHARE = 8
 """One in this many tokens of the prefix is for other files, and for the text far behind the hole."""
 
 _FURTHER_STEPS = 8
@@ -53,19 +54,33 @@ def frame(vocabulary: Vocabulary, properties: Properties, request: InfillRequest
     """
     eos = properties.eos_token_id
     eos = vocabulary.id_of("<eos>") if eos is None else eos
-    start = vocabulary.id_of("<|turn>")
-    end = vocabulary.id_of("<turn|>")
-    if properties.prompt != "chat" or start is None or end is None:
+    start, end = _turns(vocabulary, properties)
+    if start is None or end is None:
         return Frame((), () if eos is None else (eos,))
     bos = vocabulary.id_of("<bos>")
     most = context_tokens(vocabulary, properties)
-    wanted = _wanted(vocabulary, request, most)
+    path = request.path[-_LONGEST_PATH:]
+    instruction = f"{request.instruction.strip()}\n" if request.instruction.strip() else ""
+    if _tokens_up_to(vocabulary, instruction, most) > most:
+        raise RequestError(
+            f"an instruction of {len(instruction)} characters is too long: at most {most} of the model's tokens, "
+            f"some {most * _CHARACTERS_PER_TOKEN} characters; make it shorter"
+        )
+    wanted = instruction + f"Write {path or 'the file'} in full. Reply with its text only."
     others = _snippets(vocabulary, request.context, most, wanted)
-    user = vocabulary.encode("user\n" + others + _further(request, further) + wanted)
+    behind = f"{path or 'The file'}, further down:\n{further}\n\n" if further else ""
+    user = vocabulary.encode("user\n" + others + behind + wanted)
     model = vocabulary.encode("model\n")
     line_break = vocabulary.encode("\n")
     before = ((bos,) if bos is not None else ()) + (start, *user, end, *line_break, start, *model)
     return Frame(before, (end,) + ((eos,) * _TAIL_EOS_TOKENS if eos is not None else ()), eos)
+
+
+def _turns(vocabulary: Vocabulary, properties: Properties) -> tuple[int | None, int | None]:
+    """The tokens that begin and end a turn; None if the prompt shows the file alone."""
+    if properties.prompt != "chat":
+        return None, None
+    return vocabulary.id_of("<|turn>"), vocabulary.id_of("<turn|>")
 
 
 def short_frame(vocabulary: Vocabulary, properties: Properties, request: InfillRequest) -> Frame:
@@ -79,38 +94,28 @@ def short_frame(vocabulary: Vocabulary, properties: Properties, request: InfillR
 
 def context_tokens(vocabulary: Vocabulary, properties: Properties) -> int:
     """A prompt's room for other files beside the file's own prefix; 0 if it shows the file alone."""
-    return properties.max_prefix_tokens // _CONTEXT_SHARE if _has_turns(vocabulary, properties) else 0
+    return 0 if None in _turns(vocabulary, properties) else properties.max_prefix_tokens // _CONTEXT_SHARE
 
 
-def further_tokens(vocabulary: Vocabulary, properties: Properties) -> int:
-    """A prompt's room for the text far behind a hole; 0 if it shows the file alone."""
-    return properties.max_prefix_tokens // _FURTHER_SHARE if _has_turns(vocabulary, properties) else 0
-
-
-def further_text(vocabulary: Vocabulary, text: str, near_tokens: int, most_tokens: int) -> str:
-    """Whole lines of `text`, which follows the last hole: at most `most_tokens`, skipping the first `near_tokens`.
+def further_text(vocabulary: Vocabulary, properties: Properties, text: str, near_tokens: int) -> str:
+    """Whole lines of `text`, which follows the last hole, without the first `near_tokens`; "" for the file alone.
 
     Text read before the prefix must not change while the user types, or each keystroke would lose the encoded prefix.
     So it begins at a stepped distance from the end of the file: typing before it does not shift it, nor does moving the
     cursor a few lines.
     """
-    step = max(1, most_tokens * _CHARACTERS_PER_TOKEN // _FURTHER_STEPS)
-    left = (len(text) - _characters(vocabulary, text, near_tokens)) // step * step
+    if None in _turns(vocabulary, properties):
+        return ""
+    most = properties.max_prefix_tokens // _FURTHER_SHARE
+    step = max(1, most * _CHARACTERS_PER_TOKEN // _FURTHER_STEPS)
+    near = vocabulary.encode(text[: near_tokens * cutting.CHARACTERS_PER_TOKEN])[:near_tokens]
+    left = (len(text) - len(vocabulary.decode(near))) // step * step
     start = text.find("\n", len(text) - left) + 1
-    return _cut(vocabulary, text[start:], most_tokens) if left and start else ""
-
-
-def _cut(vocabulary: Vocabulary, text: str, most_tokens: int) -> str:
-    """As many whole lines of a text as fit into `most_tokens`."""
-    shown = _whole_lines(text, most_tokens * _CHARACTERS_PER_TOKEN)
+    if not left or not start:
+        return ""
+    shown = _whole_lines(text[start:], most * _CHARACTERS_PER_TOKEN)
     ids = vocabulary.encode(shown)
-    return shown if len(ids) <= most_tokens else _whole_lines(shown, len(vocabulary.decode(ids[:most_tokens])))
-
-
-def _characters(vocabulary: Vocabulary, text: str, tokens: int) -> int:
-    """The number of characters in its first tokens."""
-    ids = vocabulary.encode(text[: tokens * cutting.CHARACTERS_PER_TOKEN])
-    return len(vocabulary.decode(ids[:tokens]))
+    return shown if len(ids) <= most else _whole_lines(shown, len(vocabulary.decode(ids[:most])))
 
 
 def _whole_lines(text: str, size: int) -> str:
@@ -129,30 +134,6 @@ def prefix(vocabulary: Vocabulary, properties: Properties, text: str, maximum: i
         bos = vocabulary.id_of("<bos>") if bos is None else bos
         ids = (ids if bos is None else [bos, *ids])[-maximum:]
     return tuple(ids)
-
-
-def _has_turns(vocabulary: Vocabulary, properties: Properties) -> bool:
-    known = vocabulary.id_of("<|turn>") is not None and vocabulary.id_of("<turn|>") is not None
-    return properties.prompt == "chat" and known
-
-
-def _wanted(vocabulary: Vocabulary, request: InfillRequest, most: int) -> str:
-    """The user's instruction. Raises RequestError if it has more than `most` tokens."""
-    instruction = f"{request.instruction.strip()}\n" if request.instruction.strip() else ""
-    if _tokens_up_to(vocabulary, instruction, most) > most:
-        raise RequestError(
-            f"an instruction of {len(instruction)} characters is too long: at most {most} of the model's tokens, "
-            f"some {most * _CHARACTERS_PER_TOKEN} characters; make it shorter"
-        )
-    return instruction + f"Write {_shown_path(request) or 'the file'} in full. Reply with its text only."
-
-
-def _further(request: InfillRequest, text: str) -> str:
-    return f"{_shown_path(request) or 'The file'}, further down:\n{text}\n\n" if text else ""
-
-
-def _shown_path(request: InfillRequest) -> str:
-    return request.path[-_LONGEST_PATH:]
 
 
 def _snippets(vocabulary: Vocabulary, context: Sequence[Snippet], most: int, wanted: str) -> str:
