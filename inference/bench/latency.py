@@ -24,9 +24,9 @@ from inference.engine.search.denoise import Denoising, MaskNoise, Noise, Uniform
 from inference.models import devices, registry
 from inference.models.diffusion_gemma import recorded
 from inference.models.diffusion_gemma.adapter import DiffusionGemma, EncodedContext
+from inference.models.diffusion_gemma.config import NO_VISION
 from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.prefix_cache import PrefixCache
-from inference.models.diffusion_gemma.stated import NO_VISION
 from inference.models.family import ModelError
 from inference.models.properties import Properties, SamplerSettings
 

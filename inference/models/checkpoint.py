@@ -85,7 +85,7 @@ class Checkpoint:
             for token in value if isinstance(value, list) else [value]:
                 is_id = isinstance(token, int) and not isinstance(token, bool) and 0 <= token < (size or MAX_SIZE)
                 if not (is_id or token is None or (token == -1 and key.endswith("pad_token_id"))):  # none
-                    told = f"{str(token)[:40]} is no token of a vocabulary of {size}"
+                    told = f"{str(token)[:40]} is not a token of a vocabulary of {size}"
                     raise ModelError(f"{file}: {key}: {told}; download the model again")
 
     def checked(self, tokenizer: Tokenizer, file: Path) -> Tokenizer:

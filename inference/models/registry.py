@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from inference.models import checkpoint, diffusion_gemma, fim, masked, mlx
 from inference.models.catalogue import EMBEDDED
 from inference.models.checkpoint import Checkpoint
-from inference.models.diffusion_gemma.stated import refuse_packed
+from inference.models.diffusion_gemma.config import refuse_packed
 from inference.models.family import Family, ModelError, OnProgress
 from inference.models.masked import token_files
 from inference.models.mlx import installed

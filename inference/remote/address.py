@@ -111,7 +111,7 @@ def parse(url: str, role: ServerRole = MODEL) -> Address:
     if parts.query or parts.fragment or "?" in url or "#" in url:
         raise AddressError(f"{role.url}: {_shown(url)} has a query or a fragment, which no server needs; leave it out")
     if not host or port == 0:
-        raise AddressError(f"{role.url}: {_shown(url)} names no host or no port; write a URL {_EXAMPLE}")
+        raise AddressError(f"{role.url}: {_shown(url)} lacks a host or a port; write a URL {_EXAMPLE}")
     scheme = SCHEMES[parts.scheme]
     host = host.lower()
     shown = f"[{host}]" if ":" in host else host

@@ -253,7 +253,7 @@ class Client:
         except (httpx2.NetworkError, httpx2.RemoteProtocolError) as error:
             raise BusyError(self._error("closed the connection in the middle of its answer", error)) from error
         except httpx2.HTTPError as error:
-            raise self._error("cannot be asked", error) from error
+            raise self._error("does not respond as expected", error) from error
 
     def _error(self, what: str, error: Exception) -> ServerError:
         reason = str(error) or type(error).__name__

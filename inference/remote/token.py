@@ -35,7 +35,7 @@ def read(environment: Mapping[str, str] = os.environ, role: ServerRole = MODEL) 
             return ""
         except OSError as error:
             raise ModelError(
-                f"{file} cannot be read: {error.strerror}; make it a file of yours alone, or remove it"
+                f"{file} cannot be read: {error.strerror}; make it readable by you alone, or remove it"
             ) from error
     if len(text) > _LONGEST:
         raise ModelError(f"the token in {where} has more than {_LONGEST} characters; it is something else")
@@ -62,7 +62,7 @@ def _content(file: Path) -> str:
     with os.fdopen(os.open(file, quick), "rb") as stream:
         about = os.fstat(stream.fileno())
         if not stat.S_ISREG(about.st_mode):
-            raise ModelError(f"{file} is no file; put a file with the server's token in its place, or remove it")
+            raise ModelError(f"{file} is not a file; replace it by a file with the server's token, or remove it")
         if trouble := why_shared(file, about, "who then knows the token; replace it by your own file"):
             raise ModelError(trouble)
         text = stream.read(_LONGEST + 3).decode("latin-1").strip()  # without a line break at its end

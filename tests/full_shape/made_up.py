@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from inference.bench.latency import RELEASED_TEXT_CONFIG
-from inference.models.diffusion_gemma.stated import NO_VISION
+from inference.models.diffusion_gemma.config import NO_VISION
 
 TWIN = Path(__file__).parents[1] / "data" / "twin"
 SMALL = {

@@ -4,7 +4,7 @@ Holds what registry.py needs from the family; torch is imported when a model is 
 """
 
 from inference.models.checkpoint import Checkpoint
-from inference.models.diffusion_gemma.stated import check, default_properties, refuse_packed
+from inference.models.diffusion_gemma.config import check, default_properties, refuse_packed
 from inference.models.family import Family, OnProgress
 
 __all__ = ["check", "default_properties", "dtypes", "load", "weight_bytes"]

@@ -6,7 +6,7 @@ Holds what registry.py needs from the family; MLX is imported when a model is lo
 
 from inference.models.checkpoint import Checkpoint
 from inference.models.diffusion_gemma import check, default_properties
-from inference.models.diffusion_gemma.stated import packing_of
+from inference.models.diffusion_gemma.config import packing_of
 from inference.models.family import Family, ModelError, OnProgress
 from inference.models.mlx import installed
 

@@ -13,7 +13,7 @@ from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.checkpoint_files import StoredTensor
 from inference.models.devices import FOUR_BIT, PRECISIONS, DeviceReport
-from inference.models.diffusion_gemma.stated import packing_of
+from inference.models.diffusion_gemma.config import packing_of
 from inference.models.family import ModelError
 from inference.models.mlx.installed import DEVICE, INSTALL, is_installed
 

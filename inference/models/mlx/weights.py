@@ -18,7 +18,7 @@ from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.devices import FOUR_BIT, needed_bytes
 from inference.models.diffusion_gemma.adapter import DiffusionGemma, cache_budget
-from inference.models.diffusion_gemma.stated import Packing, packing_of, scales_of
+from inference.models.diffusion_gemma.config import Packing, packing_of, scales_of
 from inference.models.family import ModelError, OnProgress
 from inference.models.mlx import machine
 from inference.models.mlx.network import MlxNetwork

@@ -7,8 +7,8 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion, DiffusionGemmaTextConfig
 
+from inference.models.diffusion_gemma.config import NO_VISION
 from inference.models.diffusion_gemma.recorded import Pass
-from inference.models.diffusion_gemma.stated import NO_VISION
 
 VOCABULARY_SIZE = 320
 CANVAS_TOKENS = 16

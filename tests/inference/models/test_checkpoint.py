@@ -93,7 +93,7 @@ def other_decoder(folder: Path) -> None:
 NESTED = "[" * 100_000
 HOSTILE: list[tuple[Callable[[Path], object], str]] = [
     *(
-        (in_place_of(name, make), f"{name} is no regular file|{name} cannot be read: it is a folder")
+        (in_place_of(name, make), f"{name} is not a regular file|{name} cannot be read: it is a folder")
         for name, make in (
             ("config.json", os.mkfifo),
             ("generation_config.json", Path.mkdir),
@@ -123,8 +123,8 @@ HOSTILE: list[tuple[Callable[[Path], object], str]] = [
     (lambda f: rewrite(f, vision_config={"num_hidden_layers": 10**6}), "vision_config.num_hidden_layers"),
     (lambda f: text(f, num_attention_heads=3), "config.json: text_config.num_key_value_heads: 2 does not divide"),
     (lambda f: text(f, top_k_experts=9), "config.json: text_config.top_k_experts: 9 of 4 experts"),
-    (lambda f: text(f, pad_token_id=10**9), "config.json: text_config.pad_token_id: 1000000000 is no token"),
-    (lambda f: text(f, eos_token_id=[1, -1]), "config.json: text_config.eos_token_id: -1 is no token"),
+    (lambda f: text(f, pad_token_id=10**9), "config.json: text_config.pad_token_id: 1000000000 is not a token"),
+    (lambda f: text(f, eos_token_id=[1, -1]), "config.json: text_config.eos_token_id: -1 is not a token"),
     (lambda f: rewrite(f, text_config=None), "config.json: text_config: Expected `object`"),
     (lambda f: rewrite(f, canvas_length=10**9), "config.json: canvas_length: .*<= 4096"),
     (lambda f: rewrite(f, dtype=["float32"]), "config.json: dtype: Expected `str"),
@@ -148,7 +148,7 @@ HOSTILE: list[tuple[Callable[[Path], object], str]] = [
     (header(first(shape=[1 << 40, 1 << 40])), "model.safetensors is damaged: .*overflow"),
     (header(first(data_offsets=[0, 1 << 50])), "model.safetensors is damaged: .*offset"),
     (header(first(shape="large")), "model.safetensors is damaged: .*invalid JSON in header"),
-    (index("../model-00001-of-00001.safetensors"), "index.json: weight_map: '../model.* is no .* of this folder"),
+    (index("../model-00001-of-00001.safetensors"), "index.json: weight_map: '../model.* is not a .* of this folder"),
     (index("gone.safetensors"), "index.json: weight_map: gone.safetensors is missing"),
     (lambda f: (f / "model.safetensors").rename(f / "x.safetensors"), "neither model.safetensors nor"),
     (lambda f: (f / "config.json").unlink(), "config.json is missing"),

@@ -237,7 +237,7 @@ def test_a_token_outside_the_vocabulary_is_refused_early(file: Path, tmp_path: P
     at = content.index(name) + len(name) + 4
     content[at : at + 4] = struct.pack("<I", 4_000_000_000)
     (tmp_path / "bad.gguf").write_bytes(content)
-    with pytest.raises(ModelError, match="4000000000 is no token of a vocabulary of"):
+    with pytest.raises(ModelError, match="4000000000 is not a token of a vocabulary of"):
         registry.find(str(tmp_path / "bad.gguf"))
 
 

@@ -105,7 +105,7 @@ def config(**changes: object) -> Callable[[Path], None]:
 
 BROKEN = {
     "no mask token": (lambda folder: random_masked.save_open_dcoder(folder, mask="<x>"), "writes from left to right"),
-    "mask beyond the vocabulary": (config(mask_token_id=5000), "mask_token_id: 5000 is no token"),
+    "mask beyond the vocabulary": (config(mask_token_id=5000), "mask_token_id: 5000 is not a token"),
     "another width": (config(hidden_size=128), r"describes model.embed_tokens.weight as \[272, 128\]"),
     "more layers": (config(num_hidden_layers=4), "the weight model.layers.3.* is missing"),
     "fewer layers": (config(num_hidden_layers=2), "are no part of a 'qwen2' model"),

@@ -237,7 +237,7 @@ def test_a_record_that_came_with_the_files_leads_nowhere_else(hub: Hub, home: Pa
     record = {"repo": REPO, "revision": REVISION, "licence": "mit", "files": {name: {"size": 1, "digest": "0" * 40}}}
     folder_in(home).mkdir(parents=True)
     (folder_in(home) / "pulled.json").write_text(json.dumps(record))
-    assert "is no file of a model" in pull(status=1).stderr
+    assert "is not a file of a model" in pull(status=1).stderr
     assert hub.requests == []
 
 
@@ -408,7 +408,7 @@ def test_an_endpoint_that_is_no_url_names_the_variable(pull: Pull, endpoint: str
 
 def test_a_very_long_name_is_one_clear_error(pull: Pull) -> None:
     error = pull(f"owner/{'a' * 300}", status=2).stderr
-    assert "no model" in error and "Traceback" not in error
+    assert "unknown model" in error and "Traceback" not in error
 
 
 def test_by_hand_names_the_hub_that_was_asked(hub: Hub, home: Path, pull: Pull) -> None:

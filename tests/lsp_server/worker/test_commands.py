@@ -195,7 +195,7 @@ def test_unresolvable_model_is_named(private: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("config.json", "is no regular file"), ("generation_config.json", "cannot be read: Expecting value")],
+    [("config.json", "is not a regular file"), ("generation_config.json", "cannot be read: Expecting value")],
 )
 def test_hostile_checkpoint_is_named(private: Path, name: str, said: str) -> None:
     """A pipe that nobody writes to, or half a file."""

@@ -135,7 +135,7 @@ def check(found: Checkpoint) -> None:
         count = len(text.layer_types)
         raise ModelError(f"{file}: text_config.layer_types: {count} kinds for {text.num_hidden_layers} layers")
     if text.layer_types is not None and (unknown := set(text.layer_types) - set(_KINDS)):
-        raise ModelError(f"{file}: text_config.layer_types: {min(unknown)[:40]!r} is none of {', '.join(_KINDS)}")
+        raise ModelError(f"{file}: text_config.layer_types: {min(unknown)[:40]!r} is not one of {', '.join(_KINDS)}")
     _check_weights(file, text, checkpoint_files.stored_tensors(found.folder))
 
 
