@@ -156,7 +156,7 @@ def read_record(folder: Path, repo: str = "") -> Pulled | None:
         raise DamagedRecordError(f"{file} is damaged; pull the model again") from error
     if odd := next((name for name in found.files if not is_wanted(name)), None):
         raise ModelError(
-            f"{file}: files: {odd[:100]!r} is not a file of a model; delete {file} and pull the model again"
+            f"{file}: files: {odd[:100]!r} is not a file of a model; delete {file} and pull again"
         )
     if repo and found.repo.lower() != repo.lower():
         other = ascii(found.repo[:100])[1:-1]

@@ -65,7 +65,7 @@ async def _canvas_tokens(client: Client, name: str) -> int:
             raise
         raise ModelError(f"{client.url} does not say how wide its canvas is ({error})") from error
     raise ModelError(
-        f"{client.url} takes no pinned canvas for {name}: it is too old, or the model is not a DiffusionGemma; {_START_IT}"
+        f"{client.url} takes no pinned canvas for {name}: it is too old, or this is not a DiffusionGemma; {_START_IT}"
     )
 
 
