@@ -155,9 +155,7 @@ def read_record(folder: Path, repo: str = "") -> Pulled | None:
     except (ModelError, msgspec.ValidationError) as error:
         raise DamagedRecordError(f"{file} is damaged; pull the model again") from error
     if odd := next((name for name in found.files if not is_wanted(name)), None):
-        raise ModelError(
-            f"{file}: files: {odd[:100]!r} is not a file of a model; delete {file} and pull again"
-        )
+        raise ModelError(f"{file}: files: {odd[:100]!r} is not a file of a model; delete {file} and pull again")
     if repo and found.repo.lower() != repo.lower():
         other = ascii(found.repo[:100])[1:-1]
         raise ModelError(f"{folder} holds {other}, not {repo}, says its {RECORD}; move it elsewhere and pull {repo}")
