@@ -13,7 +13,6 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta
-from safetensors import SafetensorError, safe_open
 
 from inference.models.family import ModelError
 
@@ -98,6 +97,8 @@ def stored_tensors(folder: Path) -> dict[str, StoredTensor]:
 
     Raises ModelError, also if two files have a tensor of one name.
     """
+    from safetensors import SafetensorError, safe_open  # here, as the language server imports this module
+
     found: dict[str, StoredTensor] = {}
     for file in weight_files(folder):
         try:

@@ -59,13 +59,16 @@ def _content(file: Path) -> str:
     if file.is_symlink():
         raise ModelError(f"{file} is a link, which may lead anywhere; put the token into a regular file of that name")
     quick = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-    with os.fdopen(os.open(file, quick), "rb") as stream:
-        about = os.fstat(stream.fileno())
+    descriptor = os.open(file, quick)
+    try:
+        about = os.fstat(descriptor)
         if not stat.S_ISREG(about.st_mode):
             raise ModelError(f"{file} is not a file; replace it by a file with the server's token, or remove it")
         if trouble := why_shared(file, about, "who then knows the token; replace it by your own file"):
             raise ModelError(trouble)
-        text = stream.read(_LONGEST + 3).decode("latin-1").strip()  # without a line break at its end
+        text = os.read(descriptor, _LONGEST + 3).decode("latin-1").strip()  # without a line break at its end
+    finally:
+        os.close(descriptor)
     if not text:
         raise ModelError(f"{file} is empty; write the server's token into it, or remove it")
     return text

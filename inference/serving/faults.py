@@ -5,7 +5,7 @@ import gc
 import sys
 from contextlib import suppress
 
-from inference.engine import RequestError
+from inference.engine.errors import RequestError
 from inference.messages import ErrorCode, Failed
 from inference.serving.logs import describe, log
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
-from inference.engine import RequestError
+from inference.engine.errors import RequestError
 from inference.messages import (
     Amend,
     Candidate,

@@ -60,10 +60,10 @@ def test_what_is_not_a_private_file_is_refused_at_once(file: Path, tmp_path: Pat
         assert "is a link" in refusal()
     file.unlink()
     file.mkdir()
-    assert "a file with the server's token in its place" in refusal()
+    assert "replace it by a file with the server's token" in refusal()
     file.rmdir()
     os.mkfifo(file, 0o600)
-    assert "a file with the server's token in its place" in refusal()
+    assert "replace it by a file with the server's token" in refusal()
 
 
 @pytest.mark.parametrize(
