@@ -5,7 +5,7 @@ import math
 import pytest
 
 from inference.engine import Engine
-from inference.engine.search import length, rank
+from inference.engine.search import rank
 from inference.messages import Hole, Text
 from tests.inference.engine.bigram_family import BigramFamily
 from tests.inference.loaded import planned
@@ -28,8 +28,6 @@ def test_every_length_that_a_hole_may_have_gets_its_share(engine: Engine) -> Non
     chances = found(engine, Text("x = area(wi"), Hole(single_line=True, max_tokens=6), Text(", height)\n"))
     assert len(chances) == 7
     assert sum(map(math.exp, chances)) == pytest.approx(1)
-    assert length.ending(chances, 3) == chances[3]
-    assert length.ending(chances, 60) == chances[6]
 
 
 def test_what_follows_begins_where_it_is_likely(engine: Engine) -> None:
@@ -43,4 +41,3 @@ def test_what_follows_begins_where_it_is_likely(engine: Engine) -> None:
 def test_nothing_is_asked_where_nothing_is_open(engine: Engine) -> None:
     assert found(engine, Text("x = a"), Hole(min_tokens=3, max_tokens=3), Text("\n")) == []
     assert found(engine, Text("x = "), Hole(max_tokens=4), Text(" + "), Hole(max_tokens=4), Text("\n")) == []
-    assert length.ending([], 3) == 0
