@@ -134,18 +134,14 @@ def _header(path: Path, earlier: _Header | None) -> _Header:
 
 def _files(environment: Mapping[str, str], home: Path) -> Iterator[tuple[str, str, Path]]:
     """Program, name and path of each, without checking the path."""
-    for folder in _ollama(environment, home):
+    chosen = environment.get("OLLAMA_MODELS")
+    usual = (home / ".ollama" / "models", Path("/usr/share/ollama/.ollama/models"))
+    for folder in (Path(chosen),) if chosen else usual:
         yield from _of_ollama(folder)
     for program, folder in _folders(environment, home):
         for path in (path for path in _walked(folder) if path.suffix.lower() == header.SUFFIX):
             if not _SPLIT.search(path.name):
                 yield program, path.stem, path
-
-
-def _ollama(environment: Mapping[str, str], home: Path) -> list[Path]:
-    if chosen := environment.get("OLLAMA_MODELS"):
-        return [Path(chosen)]
-    return [home / ".ollama" / "models", Path("/usr/share/ollama/.ollama/models")]
 
 
 def _folders(environment: Mapping[str, str], home: Path) -> Iterator[tuple[str, Path]]:

@@ -71,23 +71,16 @@ def why_not_loaded(error: BaseException, arguments: WorkerArguments) -> str:
         log.error("%s", error)
         return str(error)
     log.error("loading failed: %s", describe(error))
-    if damage := _damage(arguments.model):
-        return damage
+    from inference.models import registry
+
+    try:  # the files may be damaged by now
+        if arguments.model != AUTO:
+            registry.find(arguments.model)
+    except ModelError as damage:
+        return str(damage)
+    except Exception as another:  # whatever made loading fail may make this fail
+        log.error("examining the files failed: %s", describe(another))
     why = f"{type(error).__name__}: {first_line(error)}"
     if isinstance(error, OSError) and error.strerror:
         why = error.strerror
     return f"{arguments.model} could not be loaded ({why}); details are in {arguments.log}"
-
-
-def _damage(model: str) -> str:
-    """What is wrong with a model's files now; "" if nothing is."""
-    from inference.models import registry
-
-    try:
-        if model != AUTO:
-            registry.find(model)
-    except ModelError as error:
-        return str(error)
-    except Exception as error:  # whatever made loading fail may make this fail
-        log.error("examining the files failed: %s", describe(error))
-    return ""

@@ -30,7 +30,17 @@ class WorkerArguments(WorkerOptions, frozen=True, kw_only=True):
 
 def parse(argv: Sequence[str] | None = None) -> WorkerArguments:
     """The worker's arguments from its command line. Raises SystemExit, as argparse does, if they are wrong."""
-    parser = _parser()
+    parser = argparse.ArgumentParser(prog="python -m inference.worker", description="The resident worker of infill-ls.")
+    parser.add_argument("--socket", required=True, help="where to listen; with tcp, the file that says where")
+    parser.add_argument("--log", help="log file; beside the socket by default")
+    parser.add_argument("--transport", default=NATIVE_TRANSPORT, help="unix or tcp")
+    parser.add_argument("--foreground", action="store_true", help="write the log to the terminal as well")
+    for field in msgspec.structs.fields(WorkerOptions):  # which says what each means
+        flag = "--" + field.name.replace("_", "-")
+        if field.type is bool:
+            parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=field.default)
+        else:
+            parser.add_argument(flag, default=field.default)
     values = vars(parser.parse_args(argv))
     values["socket"] = Path(values["socket"]).absolute()
     values["log"] = Path(values["log"]).absolute() if values["log"] else values["socket"].with_suffix(".log")
@@ -38,19 +48,3 @@ def parse(argv: Sequence[str] | None = None) -> WorkerArguments:
         return msgspec.convert(values, WorkerArguments, strict=False)
     except msgspec.ValidationError as error:
         parser.error(str(error))
-
-
-def _parser() -> argparse.ArgumentParser:
-    """A flag for each field of `WorkerOptions`, which says what it means."""
-    parser = argparse.ArgumentParser(prog="python -m inference.worker", description="The resident worker of infill-ls.")
-    parser.add_argument("--socket", required=True, help="where to listen; with tcp, the file that says where")
-    parser.add_argument("--log", help="log file; beside the socket by default")
-    parser.add_argument("--transport", default=NATIVE_TRANSPORT, help="unix or tcp")
-    parser.add_argument("--foreground", action="store_true", help="write the log to the terminal as well")
-    for field in msgspec.structs.fields(WorkerOptions):
-        flag = "--" + field.name.replace("_", "-")
-        if field.type is bool:
-            parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=field.default)
-        else:
-            parser.add_argument(flag, default=field.default)
-    return parser

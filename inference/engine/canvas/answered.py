@@ -117,9 +117,15 @@ class Canvases:
     def add(self, group: Group, found: list[RankedFill]) -> None:
         """The current canvas is done; no answers: it was given up. Drops what disagrees with the user's typing."""
         self.done.append(Filled(group, found))
-        if self.is_amended:
-            self.is_amended = False
-            del self.done[self._still_good() :]
+        if not self.is_amended:
+            return
+        self.is_amended = False
+        for number, (here, answers) in enumerate(self.done):
+            agree = [agrees(each.texts, self._planner.request.holes[here.first : here.end]) for each in answers]
+            if not any(agree[:1]):
+                del self.done[number:]
+                return
+            answers[:] = itertools.compress(answers, agree)
 
     def candidates(self, request_id: str, most: int, ms: float, *, complete: bool) -> Iterator[Candidate]:
         """The combined candidates, best first; empty if no canvas is done."""
@@ -129,15 +135,6 @@ class Canvases:
     @property
     def _end(self) -> int:
         return self.done[-1].group.end if self.done else 0
-
-    def _still_good(self) -> int:
-        """How many finished canvases begin with the typed text, as best answer. Drops their answers that do not."""
-        for number, (group, found) in enumerate(self.done):
-            agree = [agrees(each.texts, self._planner.request.holes[group.first : group.end]) for each in found]
-            if not any(agree[:1]):
-                return number
-            found[:] = itertools.compress(found, agree)
-        return len(self.done)
 
 
 def agrees(texts: Sequence[str], holes: Sequence[Hole]) -> bool:

@@ -96,7 +96,9 @@ class Planner:
         self.request = text_and_holes(request)
         for hole in self.request.holes:
             self._check_size(hole)
-        self._frame = prompt.frame(vocabulary, properties, request, self._further())
+        near = max(0, min(self._suffix_tokens, properties.canvas_tokens - properties.slots.line))
+        further = prompt.further_text(vocabulary, properties, self.request.texts[-1], near)
+        self._frame = prompt.frame(vocabulary, properties, request, further)
         self._short_frame = prompt.short_frame(vocabulary, properties, request)
 
     def plan(self, group: Group, fills: Sequence[str], *, short: bool = False) -> Plan:
@@ -146,13 +148,8 @@ class Planner:
 
     @property
     def _suffix_tokens(self) -> int:
-        """How much of the text behind the last hole goes on the canvas."""
+        """How much of the text behind the last hole goes on the canvas. A long fill may leave a gap behind it."""
         return self._properties.canvas_tokens if self._fills_canvas else self._properties.suffix_tokens
-
-    def _further(self) -> str:
-        """The text behind all holes that no canvas shows. A long fill may leave a gap before it."""
-        near = min(self._suffix_tokens, self._properties.canvas_tokens - self._properties.slots.line)
-        return prompt.further_text(self._vocabulary, self._properties, self.request.texts[-1], max(0, near))
 
     def _check_size(self, hole: Hole) -> None:
         """Raises RequestError if a hole's own text is too long for any canvas."""

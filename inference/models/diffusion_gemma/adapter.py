@@ -116,12 +116,12 @@ class EncodedContext:
         before = self._prefix.view(1, max(0, self._prefix.length - 1))
         cache = ScoringCache(before, self._network.rows)
         hidden = self._network.encode(batch, cache)
-        return [self._following(hidden[number], ids) for number, ids in enumerate(fed)]
+        found = []
+        for number, ids in enumerate(fed):
+            following = torch.tensor(ids[1:], device=hidden.device, dtype=torch.long)[:, None]
+            known = self._network.logits(hidden[number, : len(ids) - 1]).log_softmax(-1)
+            found.append(known.gather(-1, following)[:, 0])
+        return found
 
     def close(self) -> None:
         self._prefix.release()
-
-    def _following(self, hidden: Tensor, ids: Sequence[int]) -> Tensor:
-        """(n, d) hidden states of n tokens -> (n - 1,): the log-probability of each but the first."""
-        following = torch.tensor(ids[1:], device=hidden.device, dtype=torch.long)[:, None]
-        return self._network.logits(hidden[: len(ids) - 1]).log_softmax(-1).gather(-1, following)[:, 0]

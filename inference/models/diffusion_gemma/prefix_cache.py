@@ -81,13 +81,11 @@ class EncodedPrefix:
         """
         end = self.length if length is None else length
         if (batch, end) not in self._views:
-            self._views[batch, end] = PrefixView(self._layers(end, batch), end)
+            layers = [
+                LayerView(*self._rows(index, end, end, batch)) for index in range(len(self._entry.keys) if end else 0)
+            ]
+            self._views[batch, end] = PrefixView(layers or self._cache.network.empty_layers(batch), end)
         return self._views[batch, end]
-
-    def _layers(self, end: int, batch: int) -> list[LayerView]:
-        if end == 0:
-            return self._cache.network.empty_layers(batch)
-        return [LayerView(*self._rows(index, end, end, batch)) for index in range(len(self._entry.keys))]
 
     def _rows(self, layer_index: int, past: int, end: int, batch: int = 1) -> tuple[Array, Array]:
         keys = self._entry.keys[layer_index]

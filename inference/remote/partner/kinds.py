@@ -30,6 +30,7 @@ class _Props(msgspec.Struct, frozen=True):
     default_generation_settings: _Defaults
 
 
+_FOR_A_TOKEN = Question("def add(a, b):\n    return ", "\n", single_line=True, max_tokens=1)
 _Make = Callable[..., Interface]
 
 
@@ -95,7 +96,9 @@ async def _first_that_answers(client: Client, ways: list[_Make], kind: str, mode
         for rich in (True, False):
             interface = make(rich=rich)
             try:
-                await _ask_for_a_token(client, interface)
+                await Answer(client, interface, _FOR_A_TOKEN, None).receive(lambda: None)
+            except TimeoutError as error:
+                raise ServerError(f"the server {client.url} did not end its answer") from error
             except ServerError as error:
                 if error.status and error.status not in _REFUSED:
                     raise
@@ -108,12 +111,3 @@ async def _first_that_answers(client: Client, ways: list[_Make], kind: str, mode
         f"{client.url} has {served.shown(model)}, but {what}: {'; '.join(refused)[:1500]}; set partner.kind to what "
         "it supports"
     )
-
-
-async def _ask_for_a_token(client: Client, interface: Interface) -> None:
-    """Raises ServerError."""
-    asked = Question("def add(a, b):\n    return ", "\n", single_line=True, max_tokens=1)
-    try:
-        await Answer(client, interface, asked, None).receive(lambda: None)
-    except TimeoutError as error:
-        raise ServerError(f"the server {client.url} did not end its answer") from error
