@@ -81,10 +81,10 @@ class EncodedPrefix:
         """
         end = self.length if length is None else length
         if (batch, end) not in self._views:
-            layers = [
-                LayerView(*self._rows(index, end, end, batch)) for index in range(len(self._entry.keys) if end else 0)
-            ]
-            self._views[batch, end] = PrefixView(layers or self._cache.network.empty_layers(batch), end)
+            layers = self._cache.network.empty_layers(batch)
+            if end:
+                layers = [LayerView(*self._rows(index, end, end, batch)) for index in range(len(layers))]
+            self._views[batch, end] = PrefixView(layers, end)
         return self._views[batch, end]
 
     def _rows(self, layer_index: int, past: int, end: int, batch: int = 1) -> tuple[Array, Array]:

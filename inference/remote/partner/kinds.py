@@ -97,15 +97,16 @@ async def _first_that_answers(client: Client, ways: list[_Make], kind: str, mode
             interface = make(rich=rich)
             try:
                 await Answer(client, interface, _FOR_A_TOKEN, None).receive(lambda: None)
-            except TimeoutError as error:
-                raise ServerError(f"the server {client.url} did not end its answer") from error
+            except TimeoutError:
+                why = f"the server {client.url} did not end its answer"
             except ServerError as error:
                 if error.status and error.status not in _REFUSED:
                     raise
-                if not rich:
-                    refused.append(f"{interface.kind} ({interface.path}): {error}")
+                why = str(error)
             else:
                 return interface
+            if not rich:
+                refused.append(f"{interface.kind} ({interface.path}): {why}")
     what = "it fills no hole" if kind == "auto" else f"it fills no hole when asked by `{kind}`"
     raise ModelError(
         f"{client.url} has {served.shown(model)}, but {what}: {'; '.join(refused)[:1500]}; set partner.kind to what "
