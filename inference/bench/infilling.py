@@ -19,7 +19,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import track
 
-from inference.bench import infilling_tasks
+from inference.bench import context, infilling_tasks
 from inference.bench.infilling_tasks import InfillingTask, TaskError, TaskResult, llama_fill
 from inference.engine import Engine, RequestError
 from inference.messages import Candidate, Done, Hole, HoleKind, InfillRequest, Text
@@ -115,6 +115,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measures and prints; returns the exit status."""
     args = argument_parser().parse_args(argv)
     try:
+        if args.context:
+            engine = _engine(args)
+            context.measure(args, engine, by_engine(engine))
+            return 0
         tasks = infilling_tasks.sample(infilling_tasks.read(args.data, args.limit), args.sample, args.seed)
         results = _filled(tasks, _filler(args), args.predictions)
     except (TaskError, ModelError, RequestError, OSError, ValueError, httpx2.HTTPError) as error:
@@ -140,11 +144,16 @@ def _filler(args: argparse.Namespace) -> Filler:
         return by_transformers(Path(args.model), args.dtype)
     if args.by:
         return by_llama_server(args.by)
+    return by_engine(_engine(args), steps=args.steps, seed=args.seed, quick=args.quick)
+
+
+def _engine(args: argparse.Namespace) -> Engine:
+    """The command line's model, ready to fill. Raises ModelError."""
     from inference.models import registry
 
     engine = Engine(registry.load(args.model, device=args.device, dtype=args.dtype))
     engine.warm_up()  # otherwise the first task's time would include one-time setup
-    return by_engine(engine, steps=args.steps, seed=args.seed, quick=args.quick)
+    return engine
 
 
 def _filled(tasks: Sequence[InfillingTask], fill: Filler, predictions: Path | None) -> list[TaskResult]:
@@ -177,6 +186,7 @@ def argument_parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the sample and the sampler (default: 0)")
     parser.add_argument("--steps", type=_positive, metavar="N", help="take at most N denoising steps")
     parser.add_argument("--quick", action="store_true", help="as for a suggestion that nobody asked for")
+    context.add_arguments(parser)
     parser.add_argument("--by", metavar="transformers|URL", help="who fills instead; a URL: llama.cpp's server")
     parser.add_argument("--json", action="store_true", help="print the JSON object only")
     parser.add_argument("--predictions", type=Path, metavar="FILE", help="write every fill, one JSON object a line")

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 import msgspec
@@ -75,15 +75,23 @@ class TaskParts:
         return self.leading + fill + self.trailing
 
 
+SomeTask = TypeVar("SomeTask", bound=InfillingTask)
+
+
 def read(file: Path, limit: int | None = None) -> list[InfillingTask]:
     """The first `limit` tasks of a file, or all. Raises TaskError if it is unreadable or empty."""
+    return read_as(InfillingTask, file, limit)
+
+
+def read_as(kind: type[SomeTask], file: Path, limit: int | None = None) -> list[SomeTask]:
+    """As `read`, with the further fields of `kind`."""
     try:
         data = file.read_bytes()
         lines = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).split(b"\n")
     except (OSError, EOFError, gzip.BadGzipFile) as error:
         raise TaskError(f"{file} cannot be read: {error}") from error
     numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()][:limit]
-    tasks = [_task(file, number, line) for number, line in numbered]
+    tasks = [_task(file, number, line, kind) for number, line in numbered]
     if not tasks:
         raise TaskError(f"{file} has no task in it")
     return tasks
@@ -114,9 +122,9 @@ def llama_fill(
     return answer.raise_for_status().json()  # type: ignore[no-any-return]
 
 
-def _task(file: Path, number: int, line: bytes) -> InfillingTask:
+def _task(file: Path, number: int, line: bytes, kind: type[SomeTask]) -> SomeTask:
     try:
-        return msgspec.json.decode(line, type=InfillingTask)
+        return msgspec.json.decode(line, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise TaskError(f"{file}, line {number}: not a task: {error}") from error
 
