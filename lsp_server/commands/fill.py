@@ -5,11 +5,10 @@ import asyncio
 import itertools
 import os
 import time
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from inference.messages import ErrorCode, Snippet
+from inference.messages import ErrorCode
 from inference.models.catalogue import AUTO, EMBEDDED, FIRST
 from inference.models.printable import say
 from lsp_server import carve
@@ -21,7 +20,6 @@ from lsp_server.commands.arguments import (
     add_trust_argument,
     given_settings,
 )
-from lsp_server.context.provider import ContextSource
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.links import names_of
 from lsp_server.documents.reading import BadInput, offset_at_line_col, read_named_file, read_standard_input
@@ -183,7 +181,6 @@ async def _fill(file: FileToFill, args: argparse.Namespace) -> output.FillReport
                 asked,
                 options=FillOptions(seed=args.seed),
                 on_draft=on_draft,
-                context=await _context(client, file),
                 marker=file.settings.marker,
             )
             status = client.last_status
@@ -211,15 +208,6 @@ async def _budget_once_loaded(client: WorkerClient, file: FileToFill, args: argp
             raise
         await client.load()
     return budget if is_set else budget.from_now()
-
-
-async def _context(client: WorkerClient, file: FileToFill) -> tuple[Snippet, ...]:
-    offset = file.spans[0].start
-    wanted = file.settings.context
-    with closing(ContextSource()) as source:
-        return await source.for_hole(
-            file.snapshot, offset, wanted, client.last_status, configuration=file.configuration
-        )
 
 
 def _seed(text: str) -> int:

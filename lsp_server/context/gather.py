@@ -1,27 +1,46 @@
-"""Collects snippets for a request, most useful first, and yields each as soon as it is found. Runs in a thread."""
+"""Cuts pieces out of the open documents for a request, likest to the lines around the hole first. Runs in a thread."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
 from pathlib import Path
 
-from tree_sitter import Tree
-
 from inference.messages import Snippet
-from lsp_server.context.file_cache import MAX_SOURCE_BYTES, CachedFile, FileCache, Readable
-from lsp_server.context.imports import Import, candidate_paths, imports, may_be_module
-from lsp_server.context.outline import definitions, outline
-from lsp_server.context.similar import LineWindow, identifiers_around, most_like, windows
-from lsp_server.syntax.parsing import parse
+from lsp_server.context.similar import around, pieces, ranked
+from lsp_server.syntax.languages import language_of
 from lsp_server.syntax.source import well_formed
 
+MAX_SOURCE_CHARACTERS = 200_000
+"""A longer text is data, or generated."""
 MAX_BUFFERS = 12
 """How many open documents to consider: the most recently used ones."""
-_MAX_OUTLINE_CHARACTERS = 3_000
-"""For one imported file."""
-_MAX_REEXPORTS = 2
-"""How many files to follow for a name that each of them only re-exports."""
+REGION_LINES = 20
+"""The choice stays within so many lines of where it was made, so that the model need not read its prompt again."""
+BYTES_PER_TOKEN = 3
+"""With the supported tokenizers, code has 3 to 4 bytes of UTF-8 per token; other scripts have about one character."""
+_NOT_OURS = frozenset({"node_modules", "site-packages", "dist-packages", ".git"})
+
+
+@dataclass(frozen=True)
+class Readable:
+    """What may be read: the files in `folders` for which `why_unreadable`, given path and language, finds none."""
+
+    folders: tuple[Path, ...]
+    why_unreadable: Callable[[Path, str], str | None]
+
+    def allowed(self, path: Path, language_id: str = "") -> Path | None:
+        """The real path of a file that the model may see under all its names, else None. Raises OSError."""
+        real = Path(os.path.realpath(path, strict=True))
+        folder = self.folder_of(real)
+        if folder is None or _NOT_OURS & set(real.parts[len(folder.parts) :]):
+            return None
+        languages = {language_of(str(path)), language_id}
+        return None if any(self.why_unreadable(path, language) for language in languages) else real
+
+    def folder_of(self, place: Path) -> Path | None:
+        """The innermost folder that contains `place`, by its name alone; None if none does."""
+        holding = [folder for folder in self.folders if place.is_relative_to(folder)]
+        return max(holding, key=lambda folder: len(folder.parts), default=None)
 
 
 @dataclass(frozen=True)
@@ -36,117 +55,79 @@ class Buffer:
 
 @dataclass(frozen=True)
 class ContextQuery:
-    """An immutable request for context at `line` (from 0). `others` are the other open documents, last used first."""
+    """An immutable request for at most `max_tokens` of context at `line` (from 0).
+
+    `others` are the other open documents, last used first.
+    """
 
     document: Buffer
-    tree: Tree | None
     line: int
     others: tuple[Buffer, ...]
     readable: Readable
+    max_tokens: int
 
 
-def gather(query: ContextQuery, cache: FileCache) -> Iterator[Snippet]:
-    """Snippets for the document, not limited yet. Raises `file_cache.TooLate`."""
-    query = _resolved(query)
-    shown = set()
-    for snippet in imported(query, cache):
-        shown.add(snippet.path)
-        yield snippet
-    yield from (snippet for snippet in open_parts(query) if snippet.path not in shown)
+@dataclass(frozen=True)
+class Choice:
+    """The pieces for all queries with this `key` near a `line`."""
+
+    key: object
+    line: int
+    snippets: tuple[Snippet, ...]
 
 
-def imported(query: ContextQuery, cache: FileCache) -> Iterator[Snippet]:
-    """The definitions that the document imports from files in the folders. Unsaved text replaces the file's."""
+def choose(query: ContextQuery, last: Choice | None) -> Choice:
+    """The pieces for a query: the `last` choice near its line, as long as the other documents stay the same."""
     document = query.document
-    reader = _ImportReader(cache, query)
-    for file, names in reader.follow(document, imports(document.language_id, query.tree), _MAX_REEXPORTS):
-        if text := outline(definitions(file.language_id, file.text), names):
-            yield Snippet(_shown_path(file.path, query.readable), well_formed(_whole_lines(text)))
-
-
-def open_parts(query: ContextQuery) -> Iterator[Snippet]:
-    """The lines of each open document most similar to those around the cursor, the document's own language first."""
-    document = query.document
-    wanted = identifiers_around(document.text, query.line)
-    for buffer in sorted(query.others, key=lambda buffer: buffer.language_id != document.language_id):
-        if len(buffer.text) <= MAX_SOURCE_BYTES and "\0" not in buffer.text:
-            best = most_like(wanted, _windows(buffer.text))
-            if best is not None:
-                yield Snippet(_shown_path(buffer.path, query.readable), well_formed(best.text))
-
-
-class _ImportReader:
-    """Finds the files that imports refer to."""
-
-    def __init__(self, cache: FileCache, query: ContextQuery) -> None:
-        self._cache = cache
-        self._readable = query.readable
-        self._buffers = {buffer.path: buffer for buffer in query.others}
-        self._seen = {query.document.path}
-
-    def follow(
-        self, importer: Buffer | CachedFile, wanted: Sequence[Import], depth: int
-    ) -> Iterator[tuple[CachedFile, tuple[str, ...]]]:
-        """Each imported file with the wanted names. No file comes twice."""
-        folder = self._readable.folder_of(importer.path)
-        if folder is None:
-            return
-        for one in wanted:
-            for path, meant in self._cache.found((importer.path, one), partial(self._find, importer, one, folder)):
-                file = self._read(path)
-                if file is None or file.path in self._seen:
-                    continue
-                self._seen.add(file.path)
-                yield from self._wanted(file, meant.names, depth)
-
-    def _wanted(
-        self, file: CachedFile, names: tuple[str, ...], depth: int
-    ) -> Iterator[tuple[CachedFile, tuple[str, ...]]]:
-        """The file and, for names that it only re-exports, the files they come from."""
-        known = {name for definition in definitions(file.language_id, file.text) for name in definition.names}
-        missing = set(names) - known
-        passed_on = [
-            Import(one.module, tuple(name for name in one.names if name in missing))
-            for one in (_imports(file.language_id, file.text) if missing and depth else ())
-            if missing & set(one.names)
-        ]
-        all_missing = len(missing) == len(names)
-        if not (names and all_missing and (passed_on or may_be_module(file.language_id))):
-            yield file, () if all_missing else names
-        yield from self.follow(file, passed_on, depth - 1)
-
-    def _find(self, importer: Buffer | CachedFile, one: Import, folder: Path) -> list[tuple[Path, Import]]:
-        """The files that an import refers to, each with the wanted names."""
-        found = []
-        for paths, meant in candidate_paths(importer.language_id, one, importer.path, folder):
-            file = next((file for path in paths if (file := self._cache.read(path, self._readable))), None)
-            if file is not None:
-                found.append((file.path, meant))
-        return found
-
-    def _read(self, path: Path) -> CachedFile | None:
-        file = self._cache.read(path, self._readable)
-        buffer = self._buffers.get(file.path) if file else None
-        return replace(file, text=buffer.text) if file and buffer else file
-
-
-@lru_cache(maxsize=64)
-def _imports(language_id: str, text: str) -> tuple[Import, ...]:
-    return tuple(imports(language_id, parse(language_id, text)))
-
-
-@lru_cache(maxsize=MAX_BUFFERS + 4)
-def _windows(text: str) -> tuple[LineWindow, ...]:
-    return tuple(windows(text))
-
-
-def _resolved(query: ContextQuery) -> ContextQuery:
-    """The query with all links resolved, and without the open documents that the model may not see."""
-    readable = replace(query.readable, folders=tuple(Path(os.path.realpath(at)) for at in query.readable.folders))
-    document = replace(query.document, path=Path(os.path.realpath(query.document.path)))
+    folders = tuple(Path(os.path.realpath(at)) for at in query.readable.folders)
+    readable = replace(query.readable, folders=folders)
+    own = Path(os.path.realpath(document.path))
     others = [replace(buffer, path=real) for buffer in query.others if (real := _allowed(buffer, readable))]
-    others = [buffer for buffer in others if buffer.path != document.path][:MAX_BUFFERS]
-    return replace(query, document=document, others=tuple(others), readable=readable)
+    others = [buffer for buffer in others if buffer.path != own and _is_source(buffer.text)][:MAX_BUFFERS]
+    versions = ((buffer.path, buffer.version) for buffer in others)
+    key = own, query.max_tokens, folders, frozenset(versions)
+    if last is not None and last.key == key and abs(query.line - last.line) <= REGION_LINES:
+        return last
+    return Choice(key, query.line, tuple(within(_likest(query, others, readable), query.max_tokens)))
+
+
+def _likest(query: ContextQuery, others: Sequence[Buffer], readable: Readable) -> Iterator[Snippet]:
+    """Pieces of the other documents, those of the same language first."""
+    document = query.document
+    lines = around(document.text, query.line)
+    for same in (True, False):
+        found = [
+            (_shown_path(buffer.path, readable), piece)
+            for buffer in others
+            if (buffer.language_id == document.language_id) == same
+            for piece in pieces(buffer.text)
+        ]
+        for path, piece in ranked(lines, found):
+            yield Snippet(path, well_formed(piece.text))
+
+
+def within(snippets: Iterable[Snippet], max_tokens: int) -> Iterator[Snippet]:
+    """The first snippets that fit into the budget; of the one that does not, the whole lines that do."""
+    left = max_tokens
+    for snippet in snippets:
+        left -= estimated_tokens(snippet.path)
+        lines = snippet.text.splitlines(keepends=True)
+        while lines and estimated_tokens("".join(lines)) > left:
+            del lines[-1]
+        if lines:
+            yield Snippet(snippet.path, "".join(lines))
+        left -= estimated_tokens(snippet.text)
+        if left <= 0:
+            return
+
+
+def estimated_tokens(text: str) -> int:
+    """The number of tokens in `text`, estimated without the model's tokenizer; rather too many than too few."""
+    return -(-len(text.encode("utf-8", "replace")) // BYTES_PER_TOKEN)
+
+
+def _is_source(text: str) -> bool:
+    return len(text) <= MAX_SOURCE_CHARACTERS and "\0" not in text
 
 
 def _allowed(buffer: Buffer, readable: Readable) -> Path | None:
@@ -160,9 +141,3 @@ def _shown_path(path: Path, readable: Readable) -> str:
     """The path that the model sees: relative to the workspace folder."""
     folder = readable.folder_of(path)
     return well_formed(path.relative_to(folder).as_posix() if folder else path.name)
-
-
-def _whole_lines(text: str) -> str:
-    """As many whole lines of `text` as the limit for one file allows."""
-    limit = _MAX_OUTLINE_CHARACTERS
-    return text if len(text) <= limit else text[: text.rfind("\n", 0, limit) + 1]

@@ -1,55 +1,79 @@
-"""Finds the part of a text most similar to another, by the identifiers they share (Jaccard similarity)."""
+"""Ranks pieces of texts by how much they are like some lines: BM25 over words and the parts of words."""
 
+import math
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
-WINDOW_LINES = 40
-STEP_LINES = 20
-LEAST_LIKENESS = 0.08
-"""Less is chance: any two files of one language share its keywords."""
-_IDENTIFIER = re.compile(r"[^\W\d]\w{2,}")
+PIECE_LINES = 24
+_STEP_LINES = 12
+_AROUND_LINES = 10
+"""On either side."""
+_WORD = re.compile(r"[^\W\d]\w+")
+_PART = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+")
 _MAX_LINE_CHARACTERS = 1_000
-"""A window with a longer line is data, or minified."""
+"""A piece with a longer line is data, or minified."""
+_OFTEN, _LENGTHS = 1.2, 0.75
+"""The usual constants of BM25."""
+_KEPT_TEXTS = 16
 
 
 @dataclass(frozen=True)
-class LineWindow:
-    """Some lines of a text, and the identifiers in them."""
+class Piece:
+    """Some lines of a text, from line `start` (from 0), and how often each word is in them."""
 
+    start: int
     text: str
-    identifiers: frozenset[str]
+    words: Counter[str]
 
 
-def identifiers(text: str) -> frozenset[str]:
-    """The different identifiers of three characters or more."""
-    return frozenset(_IDENTIFIER.findall(text))
+@lru_cache(maxsize=_KEPT_TEXTS)
+def pieces(text: str) -> tuple[Piece, ...]:
+    """Overlapping pieces of all of a text."""
+    return tuple(_pieces(text.splitlines(keepends=True)))
 
 
-def windows(text: str) -> Iterator[LineWindow]:
-    """Overlapping windows over all of a text."""
-    lines = text.splitlines(keepends=True)
-    for start in range(0, max(1, len(lines) - STEP_LINES), STEP_LINES):
-        part = lines[start : start + WINDOW_LINES]
+def _pieces(lines: Sequence[str]) -> Iterator[Piece]:
+    for start in range(0, max(1, len(lines) - _STEP_LINES), _STEP_LINES):
+        part = lines[start : start + PIECE_LINES]
         if all(len(line) <= _MAX_LINE_CHARACTERS for line in part):
             joined = "".join(part)
-            yield LineWindow(joined, identifiers(joined))
+            yield Piece(start, joined, Counter(_words(joined)))
 
 
-def identifiers_around(text: str, line: int) -> frozenset[str]:
-    """The identifiers around a line (from 0), by steps, so that the prompt stays the same between keystrokes."""
-    start = max(0, line // STEP_LINES - 1) * STEP_LINES
-    return identifiers("".join(text.splitlines(keepends=True)[start : start + WINDOW_LINES]))
+def around(text: str, line: int) -> str:
+    """The lines around a line (from 0), but for itself: what is typed there must not choose the pieces."""
+    lines = text.splitlines(keepends=True)
+    return "".join(lines[max(0, line - _AROUND_LINES) : line] + lines[line + 1 : line + 1 + _AROUND_LINES])
 
 
-def likeness(one: frozenset[str], other: frozenset[str]) -> float:
-    """From 0 (nothing in common) to 1 (the same identifiers)."""
-    together = len(one | other)
-    return len(one & other) / together if together else 0.0
+def ranked(lines: str, among: Sequence[tuple[str, Piece]]) -> Iterator[tuple[str, Piece]]:
+    """The pieces, each with its file's name, that share words with `lines`: likest first, and none overlaps another."""
+    found_in = Counter(word for _, piece in among for word in piece.words)
+    usual = sum(piece.words.total() for _, piece in among) / max(1, len(among))
+    weights = {
+        word: math.log(1 + (len(among) - found_in[word] + 0.5) / (found_in[word] + 0.5)) for word in set(_words(lines))
+    }
+    scored = [(_likeness(weights, piece, usual), number) for number, (_, piece) in enumerate(among)]
+    kept: list[tuple[str, Piece]] = []
+    for score, number in sorted(scored, key=lambda pair: -pair[0]):
+        name, piece = among[number]
+        if score > 0 and not any(other == name and abs(one.start - piece.start) < PIECE_LINES for other, one in kept):
+            kept.append((name, piece))
+            yield name, piece
 
 
-def most_like(wanted: frozenset[str], among: tuple[LineWindow, ...]) -> LineWindow | None:
-    """The window most similar to `wanted`; None if no similarity exceeds chance."""
-    scored = [(likeness(wanted, window.identifiers), window) for window in among]
-    best = max(scored, key=lambda pair: pair[0], default=None)
-    return best[1] if best and best[0] >= LEAST_LIKENESS else None
+def _likeness(weights: dict[str, float], piece: Piece, usual: float) -> float:
+    norm = _OFTEN * (1 - _LENGTHS + _LENGTHS * piece.words.total() / usual) if usual else 1.0
+    counts = ((weight, piece.words[word]) for word, weight in weights.items() if word in piece.words)
+    return sum(weight * count * (_OFTEN + 1) / (count + norm) for weight, count in counts)
+
+
+def _words(text: str) -> Iterator[str]:
+    for word in _WORD.findall(text):
+        yield word.lower()
+        parts = [part.lower() for part in _PART.findall(word) if len(part) > 1]
+        if len(parts) > 1:
+            yield from parts

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from lsp_server.context.imports import Import, candidate_paths, imported_names
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import local_path
 from lsp_server.fill.fitting.breakage import errors_of
+from lsp_server.next_edit.imports import Import, candidate_paths, imported_names
 from lsp_server.next_edit.names import Names, Role
 from lsp_server.next_edit.recent import Comparison
 from lsp_server.next_edit.renames import Compared, NextEdit, after_renames

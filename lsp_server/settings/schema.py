@@ -33,12 +33,9 @@ class Candidates(Struct, frozen=True, rename="camel", forbid_unknown_fields=True
 
 
 class ContextSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """The parts of other files that the model sees: open ones, and those that the document imports."""
+    """What the model sees of other open files: the pieces that are most like the lines around a hole."""
 
-    enabled: Annotated[bool, Meta(description="Show the model parts of other files, if it can use them.")] = True
-    max_tokens: Annotated[int, Meta(ge=64, le=65_536, description="The most tokens of other files in a request.")] = (
-        2_048
-    )
+    enabled: Annotated[bool, Meta(description="Show the model parts of other open files, if it can use them.")] = True
 
 
 _ServedName = Annotated[

@@ -1,8 +1,6 @@
 """Context reaches the worker. A relay records the requests that a real worker answers."""
 
 import asyncio
-import sys
-from asyncio.subprocess import DEVNULL
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -14,7 +12,7 @@ from pygls.exceptions import JsonRpcException
 from lsp_server.worker import WorkerClient, WorkerOptions
 from lsp_server.worker.survey import survey
 from tests.e2e.conftest import PATIENT
-from tests.e2e.editor import environment, everywhere
+from tests.e2e.editor import everywhere
 from tests.e2e.relay import Relay, relay_to
 from tests.e2e.workspace import Workspace, open_workspace
 from tests.inference.models.random_model import save_random_checkpoint
@@ -55,7 +53,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def test_fills_and_actions_show_imported_and_open_files(chat: WorkerOptions, project: Path) -> None:
+async def test_fills_and_actions_show_pieces_of_open_files(chat: WorkerOptions, project: Path) -> None:
     async with relayed(chat, project) as (relay, editor):
         for name in ("a.py", "b.py", ".env"):
             (project / name).touch()
@@ -69,9 +67,8 @@ async def test_fills_and_actions_show_imported_and_open_files(chat: WorkerOption
     assert (status.contextTokens > 0, status.lastFailure) == (True, None)
     assert len(relay.requests) >= 2  # more are sent where no answer fits
     for request in relay.requests:
-        assert [snippet.path for snippet in request.context] == ["helpers.py", "b.py", "a.py"]
-        assert request.context[0].text == HELPERS.rstrip()
-        assert request.context[1].text.startswith("# b.py")
+        assert [snippet.path for snippet in request.context] == ["b.py", "a.py"]
+        assert request.context[0].text.startswith("# b.py")
 
 
 async def test_nothing_is_gathered_where_context_is_switched_off(chat: WorkerOptions, project: Path) -> None:
@@ -79,18 +76,3 @@ async def test_nothing_is_gathered_where_context_is_switched_off(chat: WorkerOpt
         await editor.complete(editor.open_in(project, DOCUMENT), Position(2, 4))
         assert (await editor.status()).contextTokens > 0
     assert {request.context for request in relay.requests} == {()}
-
-
-async def test_the_command_shows_the_model_what_is_imported(chat: WorkerOptions, project: Path) -> None:
-    (project / "main.py").write_text(DOCUMENT)
-    words = [sys.executable, "-m", "lsp_server.cli", "fill", project / "main.py", "--steps", "1", "--device", "cpu"]
-    async with WorkerClient(chat, name="tests") as client:
-        await client.ask(fill(max_steps=1))
-        async with relay_to(client.paths.socket) as relay:
-            variables = environment(relay.folder) | {"INFILL_LS_MODEL": chat.model}
-            for enabled, shown in (("true", ["helpers.py"]), ("false", [])):
-                (project / "infill-ls.toml").write_text(f"context = {{ enabled = {enabled} }}\n")
-                relay.requests.clear()
-                process = await asyncio.create_subprocess_exec(*words, stdout=DEVNULL, stderr=DEVNULL, env=variables)
-                await process.wait()  # where the noise is no fill, it fails
-                assert [snippet.path for snippet in relay.requests[0].context] == shown

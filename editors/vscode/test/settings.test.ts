@@ -33,7 +33,7 @@ test('only what is read at start takes a restart', () => {
 
 const USERS = {
   statistics: 'on', prefetch: true,
-  shadow: { sample: 0.2 }, context: { enabled: true, maxTokens: 500 },
+  shadow: { sample: 0.2 }, context: { enabled: true },
 };
 
 test('what only start options switch on is among them, takes a restart, and is not sent again', () => {
@@ -41,23 +41,17 @@ test('what only start options switch on is among them, takes a restart, and is n
   const others = [
     { statistics: 'off' }, { prefetch: false },
     { shadow: { sample: 0 } },
-    { context: { enabled: false, maxTokens: 500 } },
+    { context: { enabled: false } },
   ];
   for (const other of others) {
     assert.ok(needsRestart({ ...USERS, ...other }, USERS), JSON.stringify(other));
   }
-  assert.deepEqual(changeable(USERS, undefined, USERS), { shadow: {}, context: { maxTokens: 500 }, secretGlobs: [] });
-});
-
-test('a limit in the group of such a setting changes while the server runs', () => {
-  const after = { ...USERS, context: { enabled: true, maxTokens: 800 } };
-  assert.ok(!needsRestart(USERS, after));
-  assert.deepEqual(changeable(after, undefined, after)['context'], { maxTokens: 800 });
+  assert.deepEqual(changeable(USERS, undefined, USERS), { shadow: {}, context: {}, secretGlobs: [] });
 });
 
 test('a folder says itself that it wants less than the window', () => {
-  const folder = { ...USERS, context: { enabled: false, maxTokens: 500 } };
-  assert.deepEqual(changeable(folder, undefined, USERS)['context'], { enabled: false, maxTokens: 500 });
+  const folder = { ...USERS, context: { enabled: false } };
+  assert.deepEqual(changeable(folder, undefined, USERS)['context'], { enabled: false });
 });
 
 test('a language goes off and on again', () => {

@@ -24,24 +24,25 @@ _LEAST_SHARE = 1 / 64
 _QUICK_TOKENS = 32
 """The most tokens of an automatic line; several lines get this many times as many."""
 _QUICK_LINES = 3
-_CONTEXT_SHARE = 4
-"""Other files get one part in this many of the prompt."""
+_CONTEXT_SHARE = 2
+"""Pieces of other files get one part in this many of the prefix's room."""
 _REPEATED_LINES = 2
 """A text is over when it continues with this many of the lines that follow the hole."""
 
 
 @dataclass(frozen=True)
 class Reach:
-    """Which share of the usual text before and behind a hole the model sees."""
+    """Which share of the usual text before and behind a hole the model sees, and whether other `files`."""
 
     prefix: float = 1.0
     suffix: float = 1.0
+    files: bool = False
 
 
 SHORTEST = Reach(1 / 8, 1 / 8)
-_REACHES = (Reach(), Reach(suffix=1 / 4), Reach(suffix=1 / 16), SHORTEST)
-"""The most first. Where the deadline leaves no time to read it all, text behind the hole goes before text in front of
-it: the latter comes first in the prompt and is often known, the former is read again at each new place.
+_REACHES = (Reach(files=True), Reach(), Reach(suffix=1 / 4), Reach(suffix=1 / 16), SHORTEST)
+"""The most first. Where the deadline leaves no time to read it all, other files go first, then text behind the hole,
+then text in front of it: that comes first in the prompt and is often known, the former is read again at each new place.
 """
 _SUFFIX_FIRST_REACHES = (Reach(), Reach(1 / 2, 1 / 2), Reach(1 / 4, 1 / 4), SHORTEST)
 """Where the suffix comes first, nothing is known at a new place."""
@@ -151,7 +152,7 @@ class PromptBuilder:
             prompt = (self._chat if self.chats else self._middle)(hole, before, after, reach)
             if len(prompt.ids) + len(prompt.given) + prompt.room <= most:
                 return prompt
-            reach = Reach(reach.prefix / 2, reach.suffix / 2)
+            reach = Reach() if reach.files else Reach(reach.prefix / 2, reach.suffix / 2)
         raise RequestError("the hole, or the instruction, is too long for this model; select less, or say it shorter")
 
     @property
@@ -172,14 +173,13 @@ class PromptBuilder:
         most = self._model.properties.max_prefix_tokens * CHARACTERS_PER_TOKEN
         start = cutting.window_start(before, most)
         text = (before + parts.holes[number].starts_with + after)[start : start + most]
-        return self._family.middle_prompt(text, "", path=self._request.path, files=self._files)
+        return self._family.middle_prompt(self._others(_REACHES[0]) + text, "")
 
     def _middle(self, hole: Hole, before: str, after: str, reach: Reach) -> HolePrompt:
         whole = before + hole.starts_with
         base = _base(before, whole)
         prefix, suffix = self._around(whole[:base], after, reach)
-        files = self._files if reach.prefix == 1.0 else ()
-        ids = self._family.middle_prompt(prefix, suffix, path=self._request.path, files=files)
+        ids = self._family.middle_prompt(self._others(reach) + prefix, suffix)
         skip = len(whole[base : max(base, len(before))].encode())
         return HolePrompt(
             tuple(ids),
@@ -199,7 +199,7 @@ class PromptBuilder:
         prefix, suffix = self._around(before + hole.starts_with, after, reach)
         request = self._request
         draft = hole.text if question.is_rewritten(hole) else ""
-        files = self._files if reach.prefix == 1.0 else ()
+        files = self._files if reach.files else ()
         room = question.room(hole)
         chat = Question(
             prefix, suffix, hole.single_line, room, request.path, request.language, files, request.instruction, draft
@@ -207,6 +207,11 @@ class PromptBuilder:
         ids = self._family.chat_prompt(conversation.message(chat), _opening(chat)) or []
         room += question.tokens(prefix.rpartition("\n")[2]) + 8
         return HolePrompt(tuple(ids), b"", 0, hole.starts_with, 1, room, hole.single_line, (), "", chat)
+
+    def _others(self, reach: Reach) -> str:
+        """Pieces of other files as plain text, the most useful last: it is nearest to the hole."""
+        shown = reversed(self._files) if reach.files else ()
+        return "".join(f"{each.text.rstrip()}\n\n" for each in shown)
 
     def _around(self, before: str, after: str, reach: Reach) -> tuple[str, str]:
         """The visible part of the file. Its start stays fixed while a long prefix grows by some lines."""
@@ -224,10 +229,8 @@ class PromptBuilder:
 
 
 def context_tokens(model: LoadedModel, family: MiddleFamily) -> int:
-    """A prompt's room for other files; 0 if the model knows no form for them."""
-    other = family.middle_prompt("", "", files=(Snippet("a", "b"),))
-    knows = len(other) > len(family.middle_prompt("", ""))
-    return model.properties.max_prefix_tokens // _CONTEXT_SHARE if knows else 0
+    """A prompt's room for other files. Behind a suffix they would be read again at each new place."""
+    return 0 if family.suffix_first else model.properties.max_prefix_tokens // _CONTEXT_SHARE
 
 
 def _base(before: str, whole: str) -> int:

@@ -61,7 +61,6 @@ PYTHON = LanguageTable(
     argument_lists=kinds("argument_list parameters"),
     operand_ends=kinds(", ; : for in if else async as"),
     by_indentation=True,
-    omitted_body="...",
     functions=kinds("function_definition"),
     classes=kinds("class_definition"),
     wrappers=kinds("decorated_definition"),

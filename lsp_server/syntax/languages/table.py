@@ -123,7 +123,6 @@ class LanguageTable:
     documented: frozenset[str] = frozenset()  # headers whose block may begin with a documentation string
     by_indentation: bool = False  # a block ends with its indentation, at the latest
     indent: str = "    "  # one step, where the text shows none
-    omitted_body: str = ""  # follows a header whose body an outline leaves out
 
     # functions, and placeholders for their missing code
     functions: frozenset[str] = frozenset()  # functions, methods and whatever else has a body

@@ -1,44 +1,54 @@
-"""The parts of other files that the model sees, and the files it must never see."""
+"""The pieces of open files that the model sees, and the files it must never see."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from lsp_server.context.file_cache import FileCache, TooLate
-from lsp_server.context.gather import Buffer, gather
+from inference.messages import Snippet
+from lsp_server.context.gather import Buffer, choose, estimated_tokens, within
 from lsp_server.settings.resolver import Configuration
-from tests.lsp_server.context.conftest import HELPERS, OTHERS, Workspace, readable
+from tests.lsp_server.context.conftest import OTHERS, Workspace, readable
+
+ABOVE = "def bill(invoice, currency):\n"
 
 
-def test_most_similar_lines_of_open_files_are_shown(workspace: Workspace) -> None:
-    far = "\n".join(f"unrelated_{number} = {number}" for number in range(200))
-    other = workspace.buffer("billing.py", f"{far}\n{OTHERS}{far}\n")
-    workspace.at("billing.py", "")
-    text = workspace.shown("main.py", "def bill(invoice, currency):\n    total = \n", other)["billing.py"]
-    assert "parse_invoice" in text
-    assert text.count("\n") <= 41
-    assert workspace.shown("main.py", "import antigravity\n", other) == {}
+def test_most_similar_lines_of_open_files_come_first(workspace: Workspace) -> None:
+    far = "".join(f"unrelated_{number} = {number}\n" for number in range(200))
+    other = workspace.opened("billing.py", f"{far}{OTHERS}{far}")
+    found = choose(workspace.query("main.py", f"{ABOVE}    total = \n", other, line=1), None).snippets
+    assert "parse_invoice" in found[0].text
+    assert found[0].text.count("\n") <= 24
+    assert workspace.shown("main.py", "import antigravity\n\n", other, line=1) == {}
 
 
-def test_same_language_comes_first_then_what_was_used_last(workspace: Workspace) -> None:
-    others = [workspace.buffer(name, OTHERS) for name in ("a.txt", "b.py", "c.txt", "d.py")]
-    for buffer in others:
-        workspace.at(buffer.path.name, "")
+def test_words_count_by_their_parts(workspace: Workspace) -> None:
+    other = workspace.opened("billing.py", OTHERS)
+    assert workspace.shown("main.py", "parseCSV()\n\n", other, line=1) == {"billing.py": OTHERS}
+
+
+def test_pieces_of_one_file_do_not_overlap(workspace: Workspace) -> None:
+    lines = [f"currency_{number} = convert({number})\n" for number in range(100)]
+    other = workspace.opened("a.py", "".join(lines))
+    found = choose(workspace.query("main.py", "convert()\n\n", other, line=1), None).snippets
+    shown = [line for snippet in found for line in snippet.text.splitlines()]
+    assert len(shown) == len(set(shown)) >= 72
+
+
+def test_same_language_comes_first(workspace: Workspace) -> None:
+    others = [workspace.opened(name, OTHERS) for name in ("a.txt", "b.py", "c.txt", "d.py")]
     assert list(workspace.shown("main.py", OTHERS, *others)) == ["b.py", "d.py", "a.txt", "c.txt"]
 
 
-def test_a_workspace_behind_a_link_is_read_like_any_other(workspace: Workspace, tmp_path: Path) -> None:
-    workspace.write(helpers="def load(): pass\n", billing=OTHERS)
+def test_a_workspace_behind_a_link_is_like_any_other(workspace: Workspace, tmp_path: Path) -> None:
+    workspace.at("billing.py", "")
     (tmp_path / "link").symlink_to(workspace.root, target_is_directory=True)
     linked = Workspace(tmp_path / "link")
-    others = linked.buffer("helpers.py", "def load(new): pass\n"), linked.buffer("billing.py", OTHERS)
-    shown = linked.shown("main.py", f"import helpers\n{OTHERS}", *others)
-    assert shown == {"helpers.py": "def load(new): pass", "billing.py": OTHERS}
+    assert linked.shown("main.py", OTHERS, linked.buffer("billing.py", OTHERS)) == {"billing.py": OTHERS}
 
 
 def test_what_utf_8_cannot_hold_is_replaced(workspace: Workspace) -> None:
-    workspace.write(billing="")
+    workspace.at("billing.py", "")
     other = workspace.buffer("billing.py", f"half = '\ud83d'\n{OTHERS}")
     assert workspace.shown("main.py", OTHERS, other)["billing.py"] == f"half = '\ufffd'\n{OTHERS}"
 
@@ -52,16 +62,21 @@ def test_secret_and_switched_off_files_are_never_shown(tmp_path: Path) -> None:
             workspace.at(name, OTHERS)
     (workspace.root / "link.py").symlink_to("sub/hidden.py")
     others = [workspace.buffer(name, OTHERS) for name in names]
-    imports = "import gen_a\nimport private.key\nimport sub.hidden\nimport sub.deep.hidden\nimport link\nimport ok\n"
-    assert set(workspace.shown("main.py", imports + OTHERS, *others)) == {"ok.py"}
+    assert set(workspace.shown("main.py", OTHERS, *others)) == {"ok.py"}
+
+
+def test_what_becomes_secret_is_no_longer_shown(workspace: Workspace) -> None:
+    query = workspace.query("main.py", OTHERS, workspace.opened("a.py", OTHERS))
+    last = choose(query, None)
+    assert last.snippets
+    secret = replace(query, readable=replace(query.readable, why_unreadable=lambda path, language: "secret"))
+    assert choose(secret, last).snippets == ()
 
 
 def test_languages_that_are_off_are_not_shown(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path, disabledLanguages=["python"])
-    workspace.write(ok=OTHERS)
-    script = replace(workspace.buffer("script", OTHERS), language_id="python")
-    workspace.at("script", "")
-    assert workspace.shown("main.ts", OTHERS, workspace.buffer("ok.py", OTHERS), script) == {}
+    script = replace(workspace.opened("script", OTHERS), language_id="python")
+    assert workspace.shown("main.ts", OTHERS, workspace.opened("ok.py", OTHERS), script) == {}
 
 
 def test_secret_behind_a_link_is_not_shown(tmp_path: Path) -> None:
@@ -84,39 +99,65 @@ def test_no_link_leads_out_of_the_workspace(workspace: Workspace, tmp_path: Path
     (workspace.root / "loop.py").symlink_to("loop.py")
     (workspace.root / "detour.py").symlink_to("token")
     (workspace.root / "token").symlink_to("plain.py")
-    workspace.write(real="def inside(): pass\n", plain=OTHERS)
+    workspace.at("plain.py", OTHERS)
+    workspace.at("real.py", OTHERS)
     (workspace.root / "alias.py").symlink_to("real.py")
-    imports = "import linked, folder.secret, disguised, loop, detour, alias\n"
-    imports += "from .. import outside\nfrom ..outside import secret\n"
-    others = [workspace.buffer(name, OTHERS) for name in ("linked.py", "folder/secret.py", "disguised.py", "detour.py")]
-    assert workspace.shown("main.py", imports + OTHERS, *others) == {"real.py": "def inside(): pass"}
+    names = (
+        "linked.py",
+        "folder/secret.py",
+        "disguised.py",
+        "loop.py",
+        "detour.py",
+        "alias.py",
+        "../outside/secret.py",
+    )
+    others = [workspace.buffer(name, OTHERS) for name in names]
+    assert workspace.shown("main.py", OTHERS, *others) == {"real.py": OTHERS}
 
 
 def test_other_folders_with_a_similar_name_are_outside(workspace: Workspace, tmp_path: Path) -> None:
-    Workspace(tmp_path / "workshop").write(mod=OTHERS)
-    near = Buffer(tmp_path / "workshop" / "mod.py", "python", 1, OTHERS)
+    near = Workspace(tmp_path / "workshop").opened("mod.py", OTHERS)
     assert workspace.shown("main.py", OTHERS, near) == {}
 
 
-def test_without_a_workspace_nothing_is_read(workspace: Workspace) -> None:
-    workspace.write(helpers=HELPERS)
-    query = replace(workspace.query("main.py", "import helpers\n"), readable=readable(Configuration({}, {})))
-    assert list(gather(query, FileCache())) == []
+def test_without_a_workspace_nothing_is_shown(workspace: Workspace) -> None:
+    query = workspace.query("main.py", OTHERS, workspace.opened("a.py", OTHERS))
+    assert choose(replace(query, readable=readable(Configuration({}, {}))), None).snippets == ()
 
 
-def test_nothing_more_is_read_when_nobody_waits(workspace: Workspace) -> None:
-    workspace.write(helpers=HELPERS)
-    cache = FileCache()
-    cache.until = 0.0
-    with pytest.raises(TooLate):
-        list(gather(workspace.query("main.py", "import helpers\n"), cache))
+def test_a_huge_and_a_binary_text_are_passed_over(workspace: Workspace) -> None:
+    texts = {
+        "huge.py": OTHERS * 3_000,
+        "binary.py": f"{OTHERS}\0",
+        "wide.py": f"{OTHERS}{'x' * 2_000}\n",
+        "a.py": OTHERS,
+    }
+    others = [workspace.opened(name, text) for name, text in texts.items()]
+    assert set(workspace.shown("main.py", OTHERS, *others)) == {"a.py"}
 
 
-def test_typing_does_not_change_what_is_shown(workspace: Workspace) -> None:
-    """Otherwise the model would reread its prompt on every keystroke."""
-    workspace.write(helpers=HELPERS, billing=OTHERS)
-    other = workspace.buffer("billing.py", OTHERS)
-    texts = [f"from helpers import load\n{OTHERS}x = {'call(arg)'[:length]}" for length in range(9)]
-    found = [workspace.shown("main.py", text, other, line=4) for text in texts]
-    assert all(shown == found[0] for shown in found)
-    assert len(found[0]) == 2
+def test_editing_a_region_does_not_change_what_is_shown(workspace: Workspace) -> None:
+    """Otherwise the model would read its prompt again at every keystroke."""
+    others = [workspace.opened(f"{name}.py", f"{name} = 1\n{OTHERS}" * 20) for name in ("alpha", "beta")]
+    above = "def f():\n" * 40
+    last = choose(workspace.query("main.py", f"{above}{ABOVE}x = 1\n", *others, line=41), None)
+    for line, typed in ((41, "y = alpha.beta"), (43, "parse_invoice(\nalpha)"), (60, ""), (22, "total")):
+        now = choose(workspace.query("main.py", f"{above}{ABOVE}{typed}\n", *others, line=line), last)
+        assert now.snippets is last.snippets
+    far = choose(workspace.query("main.py", f"{above}{ABOVE}x\n", *others, line=10), last)
+    assert far is not last
+    edited = replace(others[0], version=2, text=OTHERS)
+    assert choose(workspace.query("main.py", ABOVE, edited, others[1], line=41), last) is not last
+
+
+@pytest.mark.parametrize("budget", [64, 200, 1_000])
+def test_the_budget_is_kept_and_filled(workspace: Workspace, budget: int) -> None:
+    others: list[Buffer] = [workspace.opened(f"mod_{number}.py", f"{OTHERS}\n" * 20) for number in range(8)]
+    found = choose(workspace.query("main.py", OTHERS, *others, max_tokens=budget), None).snippets
+    used = sum(estimated_tokens(snippet.path) + estimated_tokens(snippet.text) for snippet in found)
+    assert budget - 30 <= used <= budget
+
+
+def test_a_piece_that_does_not_fit_is_cut_after_a_line() -> None:
+    snippets = [Snippet("a", "x = 1\n" * 5), Snippet("b", "x = 1\n" * 50), Snippet("c", "x\n")]
+    assert list(within(snippets, 22)) == [snippets[0], Snippet("b", "x = 1\n" * 5)]

@@ -99,12 +99,12 @@ def test_an_answer_of_a_chat_turn_is_the_code_in_it() -> None:
     assert chat.text(answer) == "y = 2\nz = 3"
 
 
-def test_other_files_come_in_the_form_for_a_repository(tmp_path: Path) -> None:
-    tokenizer = changed(tmp_path) / "tokenizer.json"
-    content = tokenizer.read_text().replace("<|im_start|>", "<|repo_name|>").replace("<|im_end|>", "<|file_sep|>")
-    tokenizer.write_text(content)
-    family = loaded(tmp_path)
-    one = request(BEFORE, line(), AFTER, path="a.py", context=(Snippet("b.py", "x = 1\n"),))
-    found = PromptBuilder(Engine(family).loaded, family, one).of(text_and_holes(one), ("",), 0)
-    prompt = family.tokenizer.decode(found.ids, skip_special_tokens=False)
-    assert prompt.startswith("<|repo_name|>project\n<|file_sep|>b.py\nx = 1\n<|file_sep|>a.py\n<|fim_prefix|>")
+def test_other_files_come_before_the_prefix_the_likest_last(tmp_path: Path) -> None:
+    family = loaded(changed(tmp_path))
+    pieces = (Snippet("b.py", "x = 1\n"), Snippet("c.py", "y = 2"))
+    one = request(BEFORE, line(), AFTER, path="a.py", context=pieces)
+    builder = PromptBuilder(Engine(family).loaded, family, one)
+    ids = [builder.of(text_and_holes(one), ("",), 0, reach).ids for reach in builder.reaches[:2]]
+    shown = [family.tokenizer.decode(each) for each in ids]
+    assert shown[0].startswith("y = 2\n\nx = 1\n\n")
+    assert shown[0].removeprefix("y = 2\n\nx = 1\n\n") == shown[1]

@@ -10,7 +10,6 @@ from tree_sitter import Node, Query, QueryCursor, Tree
 
 from lsp_server.syntax.languages import ImportRules, grammar_of, table_of
 
-MAX_IMPORTS = 40
 _MAX_DEPTH = 5
 """How deep in the tree to look for imports: in `if TYPE_CHECKING:` and `try:`, but not in every function."""
 
@@ -21,20 +20,6 @@ class Import:
 
     module: str
     names: tuple[str, ...]
-
-
-def may_be_module(language_id: str) -> bool:
-    """Whether a name that a module does not define may itself be a module, to look for as a file."""
-    rules = table_of(language_id).imports
-    return rules is not None and rules.submodules
-
-
-def imports(language_id: str, tree: Tree | None) -> list[Import]:
-    """The imports of a document, in order, each module once."""
-    found: dict[str, list[str]] = {}
-    for module, nodes in imported_names(language_id, tree):
-        found.setdefault(module, []).extend(map(text_of, nodes))
-    return [Import(module, tuple(dict.fromkeys(names))) for module, names in list(found.items())[:MAX_IMPORTS]]
 
 
 def imported_names(language_id: str, tree: Tree | None) -> Iterator[tuple[str, Sequence[Node]]]:

@@ -1,0 +1,97 @@
+"""Imports lead to files, in each language that has import rules."""
+
+from pathlib import Path
+
+import pytest
+
+from lsp_server.next_edit.imports import Import, candidate_paths, imported_names, text_of
+from lsp_server.syntax.languages import language_of
+from lsp_server.syntax.parsing import parse
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def check(root: Path, document: str, line: str, found: str | None) -> None:
+    """The imports of `document`, which is this line, lead to the file `found`, or None to any."""
+    language_id = language_of(document)
+    followed = set()
+    for module, nodes in imported_names(language_id, parse(language_id, f"{line}\n")):
+        one = Import(module, tuple(map(text_of, nodes)))
+        for paths, _ in candidate_paths(language_id, one, root / document, root):
+            followed |= {path.resolve() for path in [path for path in paths if path.is_file()][:1]}
+    assert (root / found).resolve() in followed if found else not followed
+
+
+@pytest.mark.parametrize(
+    ("document", "line", "found"),
+    [
+        ("main.py", "from pkg.mod import f", "pkg/mod.py"),
+        ("main.py", "from pkg import mod", "pkg/mod.py"),
+        ("main.py", "from pkg import f", "pkg/__init__.py"),
+        ("main.py", "import pkg.mod, other", "pkg/mod.py"),
+        ("main.py", "if TYPE_CHECKING:\n    from pkg.mod import f", "pkg/mod.py"),
+        ("pkg/a.py", "from .mod import f", "pkg/mod.py"),
+        ("pkg/a.py", "from . import mod", "pkg/mod.py"),
+        ("pkg/deep/a.py", "from ..mod import f as g", "pkg/mod.py"),
+        ("pkg/deep/a.py", "from .. import f", "pkg/__init__.py"),
+        ("pkg/deep/a.py", "from mod import f", "pkg/mod.py"),
+        ("tests/test_a.py", "from lib.mod import f", "src/lib/mod.py"),
+        ("main.py", "from nowhere.at.all import f", None),
+        ("main.py", "from pkg.", None),
+        ("main.py", "from . import", None),
+        ("main.py", "from ...... import x", None),
+    ],
+)
+def test_python_imports_are_found(tmp_path: Path, document: str, line: str, found: str | None) -> None:
+    write(tmp_path / "pkg/__init__.py", "from pkg.mod import f\n")
+    for name in ("pkg/mod.py", "src/lib/mod.py", "other.py"):
+        write(tmp_path / name, "def f(): pass\n")
+    check(tmp_path, document, line, found)
+
+
+@pytest.mark.parametrize(
+    ("document", "line", "found"),
+    [
+        ("a.ts", 'import { f } from "./lib/mod"', "lib/mod.ts"),
+        ("a.ts", 'import { f } from "./lib/mod.js"', "lib/mod.ts"),
+        ("a.tsx", 'import f from "./lib"', "lib/index.js"),
+        ("lib/a.js", "const mod = require('./mod')", "lib/mod.ts"),
+        ("lib/a.jsx", 'import * as mod from "../lib/mod"', "lib/mod.ts"),
+        ("deep/er/a.ts", 'import { f } from "@/app"', "src/app.ts"),
+        ("deep/a.ts", 'import { f } from "lib/mod"', "lib/mod.ts"),
+        ("a.ts", 'import { f } from "ours"', "packages/ours/src/index.ts"),
+        ("a.ts", 'import { f } from ""', None),
+    ],
+)
+def test_javascript_imports_are_found(tmp_path: Path, document: str, line: str, found: str | None) -> None:
+    for name in ("lib/mod.ts", "src/app.ts", "packages/ours/src/index.ts", "node_modules/theirs/index.ts"):
+        write(tmp_path / name, "export function f(x) { return x }\n")
+    write(tmp_path / "lib/index.js", "export default function f() {}\n")
+    (tmp_path / "node_modules/ours").symlink_to("../packages/ours", target_is_directory=True)
+    check(tmp_path, document, line, found)
+
+
+@pytest.mark.parametrize(
+    ("document", "line", "found"),
+    [
+        ("src/a.c", '#include "io.h"\n#include <stdio.h>\n', "include/io.h"),
+        ("src/a.cpp", '#include "../include/io.h"\n', "include/io.h"),
+        ("src/main.rs", "mod config;\nfn main() {}\n", "src/config.rs"),
+        ("src/deep/a.rs", "use crate::config::{load, Other};\n", "src/config.rs"),
+        ("src/deep/a.rs", "use crate::config;\n", "src/config.rs"),
+        ("src/main/java/b/B.java", "import a.A;\nclass B {}\n", "src/main/java/a/A.java"),
+        ("bin/a.rb", 'require_relative "../lib/tax"\nrequire "json"\n', "lib/tax.rb"),
+        ("bin/a.rb", 'require "tax"\n', "lib/tax.rb"),
+        ("a.lua", 'local tax = require("tax.rate")\n', "lua/tax/rate.lua"),
+    ],
+)
+def test_other_languages_imports_count(tmp_path: Path, document: str, line: str, found: str) -> None:
+    write(tmp_path / "include/io.h", "int read_all(int fd);\nstruct point { int x; };\n")
+    write(tmp_path / "src/config.rs", "pub fn load(path: &str) -> u8 {\n    1\n}\n")
+    write(tmp_path / "src/main/java/a/A.java", "package a;\nclass A {\n  int sum(int x) { return x; }\n}\n")
+    write(tmp_path / "lib/tax.rb", "def rate(x)\n  x * 2\nend\n")
+    write(tmp_path / "lua/tax/rate.lua", "function rate(x)\n  return x * 2\nend\n")
+    check(tmp_path, document, line, found)
