@@ -14,7 +14,7 @@ from inference.engine.errors import RequestError
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.middle import conversation, question
 from inference.engine.middle.question import CHARACTERS_PER_TOKEN, Question
-from inference.messages import Hole, InfillRequest, Snippet
+from inference.messages import Hole, InfillRequest
 from inference.models.family import MiddleFamily
 
 _decoder = codecs.getincrementaldecoder("utf-8")
