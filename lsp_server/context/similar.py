@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 
 PIECE_LINES = 24
 _STEP_LINES = 12
@@ -18,6 +19,7 @@ _MAX_LINE_CHARACTERS = 1_000
 _OFTEN, _LENGTHS = 1.2, 0.75
 """The usual constants of BM25."""
 _KEPT_TEXTS = 16
+_KEPT_WORDS = 20_000
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,11 @@ def _likeness(weights: dict[str, float], piece: Piece, usual: float) -> float:
 
 
 def _words(text: str) -> Iterator[str]:
-    for word in _WORD.findall(text):
-        yield word.lower()
-        parts = [part.lower() for part in _PART.findall(word) if len(part) > 1]
-        if len(parts) > 1:
-            yield from parts
+    return chain.from_iterable(map(_split, _WORD.findall(text)))
+
+
+@lru_cache(maxsize=_KEPT_WORDS)
+def _split(word: str) -> tuple[str, ...]:
+    """A word and its parts, in lower case."""
+    parts = [part.lower() for part in _PART.findall(word) if len(part) > 1]
+    return (word.lower(), *(parts if len(parts) > 1 else ()))
