@@ -58,7 +58,8 @@ class Published:
     """A model on a hub, or the embedded one.
 
     `family` is the folder in inference/models that runs it. 4 and 8 bits pack `packed` of the `parameters`. `infill`
-    holds keys of `infill.json` for a checkpoint without that file. A pull shows the hub's current licence.
+    holds keys of `infill.json` for a checkpoint without that file. A pull shows the hub's current licence. Models that
+    are not `is_tried` run by their published shape; nobody has tried their weights here, so none is recommended.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Published:
     mac_only: bool = False
     infill: Mapping[str, Any] = field(default_factory=dict)
     file: PinnedFile | None = None
+    is_tried: bool = True
 
     @property
     def download_bytes(self) -> float:
@@ -94,7 +96,7 @@ def _qwen2(
 ) -> tuple[int, int]:
     """The number of parameters in a Qwen2 of this shape, and of those in the linear layers of its blocks.
 
-    `copies` is 1 if the embedding is the output layer, otherwise 2.
+    `copies` is 1 if the embedding is the output layer, otherwise 2. A Llama lacks only the few biases.
     """
     linear = layers * (2 * hidden * hidden + 2 * hidden * key_values + 3 * hidden * feed_forward)
     biases_and_norms = layers * (hidden + 2 * key_values + 2 * hidden) + hidden
@@ -127,6 +129,45 @@ _CODERS = {
     ),
 }
 """For Qwen2.5-Coder: parameters (the files hold a separate output layer), pinned file, SHA-256."""
+_DEEPSEEK = "DeepSeek's own: read its page"
+_LLAMAS = (
+    (
+        "seed-coder-8b",
+        "ByteDance-Seed/Seed-Coder-8B-Base",
+        "Llama's shape; suffix first",
+        "MIT",
+        _qwen2(4096, 32, 14_336, 1024, 155_136, copies=2),
+    ),
+    (
+        "mellum-4b",
+        "JetBrains/Mellum-4b-base",
+        "Llama's shape; reads other files",
+        "Apache-2.0",
+        (4_000_000_000, 3_700_000_000),
+    ),
+    (
+        "deepseek-coder-1.3b",
+        "deepseek-ai/deepseek-coder-1.3b-base",
+        "Llama's shape",
+        _DEEPSEEK,
+        _qwen2(2048, 24, 5504, 2048, 32_256, copies=2),
+    ),
+    (
+        "deepseek-coder-6.7b",
+        "deepseek-ai/deepseek-coder-6.7b-base",
+        "Llama's shape",
+        _DEEPSEEK,
+        _qwen2(4096, 32, 11_008, 4096, 32_256, copies=2),
+    ),
+    (
+        "codellama-7b",
+        "codellama/CodeLlama-7b-hf",
+        "Llama 2's shape",
+        "Llama 2: read its page",
+        _qwen2(4096, 32, 11_008, 4096, 32_016, copies=2),
+    ),
+)
+"""Name, repository, description, licence, and parameters in all and in linear layers."""
 _MEASURED = {"0.5b": Quality(61.7, EXACT, "our own"), "1.5b": Quality(85.0, EXACT, "our own")}
 _OPEN_DLLM = "github.com/pengzhangzhi/Open-dLLM"
 
@@ -160,6 +201,10 @@ ENTRIES = (
             ),
         )
         for size, (parameters, (revision, count_bytes, wheels), sha256) in _CODERS.items()
+    ),
+    *(
+        Published(name, repo, f"fill in the middle, {about}", licence, "fim", *shape, is_tried=False)
+        for name, repo, about, licence, shape in _LLAMAS
     ),
     _masked(
         "open-dcoder-0.5b",

@@ -151,13 +151,13 @@ def _package(entry: Published, dtype: str, machine: Machine) -> list[str]:
 
 def recommended(machine: Machine) -> Published:
     """The model for a new user of this machine: the best of those that run on it under a free licence."""
-    free = [entry for entry in catalogue.ENTRIES if entry.licence.lower() in catalogue.FREE]
+    free = [entry for entry in catalogue.ENTRIES if entry.is_tried and entry.licence.lower() in catalogue.FREE]
     able = [entry for entry in free if judge(entry, machine).verdict in (Verdict.RUNS, Verdict.PACKAGE)]
     return best(able) if able else catalogue.known(catalogue.EMBEDDED)
 
 
 def best(entries: Collection[Published]) -> Published:
-    """The largest model that has a score, or a smaller one of its family has; otherwise the largest.
+    """The largest model that was tried and has a score, or a smaller one of its family has; otherwise the largest.
 
     Scores by different protocols say nothing about each other. Of equal models it takes a measured one, then the
     smaller download, then the first of the catalogue.
@@ -167,7 +167,7 @@ def best(entries: Collection[Published]) -> Published:
 
 def _is_scored(entry: Published) -> bool:
     same = (one for one in catalogue.ENTRIES if one.family == entry.family and one.parameters < entry.parameters)
-    return any(one.quality for one in (entry, *same))
+    return entry.is_tried and any(one.quality for one in (entry, *same))
 
 
 class AutoChoice(NamedTuple):
