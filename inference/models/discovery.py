@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from inference.models import checkpoint_files, kept
+from inference.models import checkpoint_files, fim_tokens, kept
 from inference.models.family import ModelError
 from inference.models.gguf import header
 from inference.models.printable import printable
@@ -47,7 +47,7 @@ class FoundModel:
     @property
     def fills(self) -> bool:
         """Whether it is usable and trained to fill the middle, judging by its name."""
-        return not self.problem and "coder" in self.name.lower()
+        return not self.problem and ("coder" in self.name.lower() or fim_tokens.kind_of(self.name) is not None)
 
 
 class _Header(NamedTuple):

@@ -152,7 +152,7 @@ HOSTILE: list[tuple[Callable[[Path], object], str]] = [
     (index("gone.safetensors"), "index.json: weight_map: gone.safetensors is missing"),
     (lambda f: (f / "model.safetensors").rename(f / "x.safetensors"), "neither model.safetensors nor"),
     (lambda f: (f / "config.json").unlink(), "config.json is missing"),
-    (lambda f: rewrite(f, model_type="llama"), "'llama' model cannot fill holes"),
+    (lambda f: rewrite(f, model_type="gemma"), "'gemma' model cannot fill holes"),
     (lambda f: (f / "tokenizer.json").unlink(), "tokenizer.json is missing"),
     (other_decoder, "tokenizer.json: neither a byte-level"),
     (lambda f: (f / "model.safetensors").rename(f / "pytorch_model.bin"), "no \\*.safetensors"),
