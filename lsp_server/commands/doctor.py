@@ -45,11 +45,10 @@ def run(args: argparse.Namespace) -> int:
         print("infill-ls: --at LINE:COL needs a FILE", file=sys.stderr)
         return EXIT_USAGE
     checks: list[Check] = []
-    with output.doing(as_json=args.json) as tell:
-        for check in _examine(args, tell):
-            checks.append(check)
-            if not args.json:
-                _show(check)
+    for check in _examine(args, output.telling(as_json=args.json)):
+        checks.append(check)
+        if not args.json:
+            _show(check)
     healthy = all(check.verdict is not Grade.FAIL for check in checks)
     if args.json:
         print(json.dumps({"healthy": healthy, "checks": [dataclasses.asdict(check) for check in checks]}))

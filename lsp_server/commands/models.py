@@ -50,8 +50,7 @@ def run(args: argparse.Namespace) -> int:
     if address.is_url(model) and not args.device:
         return _tell_of_server(model, as_json=args.json)
     try:
-        with output.doing(as_json=args.json) as tell:
-            catalogue = asyncio.run(probed_catalogue(args.device, tell))
+        catalogue = asyncio.run(probed_catalogue(args.device, output.telling(as_json=args.json)))
     except (OSError, ValueError) as error:
         say(f"this machine could not be examined: {error}; run: infill-ls doctor", "infill-ls models")
         return 1

@@ -82,29 +82,17 @@ def progress(
         yield on_status, on_draft
 
 
-@contextmanager
-def doing(*, as_json: bool) -> Iterator[Callable[[str], None]]:
-    """Receives what a command is doing, "" for nothing: shown below the output on a terminal, else in a line now and
-    then, and not at all to a program that reads JSON.
-    """
-    console = Console(stderr=True, highlight=False)
+def telling(*, as_json: bool = False) -> Callable[[str], None]:
+    """A function that tells on stderr what a command is doing, now and then; nothing to a program that reads JSON."""
     last_s = -math.inf
-    status = console.status("")
 
-    def show(what: str) -> None:
-        status.update(Text(f"{printable(what)} …"))
-        (status.start if what else status.stop)()
-
-    def print_now_and_then(what: str) -> None:
+    def tell(what: str) -> None:
         nonlocal last_s
         if what and not as_json and time.monotonic() - last_s >= _LINE_EVERY_S:
             last_s = time.monotonic()
             print(f"{printable(what)} …", file=sys.stderr, flush=True)
 
-    try:
-        yield show if console.is_terminal else print_now_and_then
-    finally:
-        status.stop()
+    return tell
 
 
 def excerpt(snapshot: Snapshot, spans: tuple[Span, ...], draft: Draft) -> Text:

@@ -8,7 +8,7 @@ import subprocess
 from inference.messages import ErrorCode, Status
 from inference.models.printable import printable, say
 from lsp_server.commands.arguments import add_model_arguments, settings_of
-from lsp_server.commands.output import doing
+from lsp_server.commands.output import telling
 from lsp_server.diagnosis.workers import describe_status
 from lsp_server.settings.launch import worker_options
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
@@ -61,23 +61,23 @@ def _run_here(options: WorkerOptions) -> int:
 
 
 async def _start(options: WorkerOptions) -> int:
-    with doing(as_json=False) as tell:
+    tell = telling()
 
-        def on_status(status: Status) -> None:
-            tell(f"loading {status.model} {status.progress:.0%} {status.detail}" if status.state == "loading" else "")
+    def on_status(status: Status) -> None:
+        tell(f"loading {status.model} {status.progress:.0%} {status.detail}" if status.state == "loading" else "")
 
-        async with WorkerClient(options, name=NAME, on_status=on_status) as client:
-            try:
-                await client.load()
-                if client.state not in (ClientState.READY, ClientState.BUSY):
-                    raise WorkerFailure(ErrorCode.STOPPED, "The worker has ended")
-            except WorkerFailure as failure:
-                log = client.paths.log
-                if str(log) in str(failure) or not log.is_file():
-                    raise
-                raise WorkerFailure(failure.code, f"{failure} (log: {log})") from None
-            print(printable(describe_status(client.last_status)) if client.last_status else "")
-            return 0
+    async with WorkerClient(options, name=NAME, on_status=on_status) as client:
+        try:
+            await client.load()
+            if client.state not in (ClientState.READY, ClientState.BUSY):
+                raise WorkerFailure(ErrorCode.STOPPED, "The worker has ended")
+        except WorkerFailure as failure:
+            log = client.paths.log
+            if str(log) in str(failure) or not log.is_file():
+                raise
+            raise WorkerFailure(failure.code, f"{failure} (log: {log})") from None
+        print(printable(describe_status(client.last_status)) if client.last_status else "")
+        return 0
 
 
 async def _stop(options: WorkerOptions) -> int:

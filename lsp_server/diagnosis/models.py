@@ -29,7 +29,7 @@ _LARGEST_BYTES = {"cpu": 1.3e9}
 
 
 Tell = Callable[[str], None]
-"""Receives what a command is doing; "" once it has done it."""
+"""Receives what a command is doing."""
 
 
 async def probed_catalogue(device: str | None, tell: Tell = lambda _: None) -> dict[str, Any]:
@@ -49,8 +49,6 @@ async def probed_catalogue(device: str | None, tell: Tell = lambda _: None) -> d
             status, errors = await run_child(take, "inference.serving.probe", *words)
     except TimeoutError:
         raise ValueError(f"no answer in {PROBE_S:.0f} s") from None
-    finally:
-        tell("")
     if status or not told:
         raise ValueError((errors.splitlines() or ["no output"])[-1])
     if not told[-1]["catalogue"]:

@@ -97,7 +97,6 @@ async def _ask(options: WorkerOptions, tell: Tell) -> tuple[Status, Check | None
             status = worker.last_status or Status(WorkerState.READY)
             return status, await _fill(worker, deadline) if options.partner else None
         finally:
-            tell("")
             if not ran:
                 await worker.shut_down()
 
