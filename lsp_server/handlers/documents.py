@@ -1,7 +1,5 @@
 """Keeps our copy of the open documents and notebooks in step with the editor's."""
 
-from collections.abc import Sequence
-
 from lsprotocol import types
 
 from lsp_server.documents.document import Edit
@@ -16,8 +14,9 @@ def did_open(session: Session, params: types.DidOpenTextDocumentParams) -> None:
 
 def did_change(session: Session, params: types.DidChangeTextDocumentParams) -> None:
     uri = params.text_document.uri
-    if whole := _whole_text(params.content_changes):
-        session.found_again(uri, params.text_document.version, whole.text)
+    first = next(iter(params.content_changes), None)
+    if isinstance(first, types.TextDocumentContentChangeWholeDocument):  # on which later ones build
+        session.found_again(uri, params.text_document.version, first.text)
     document = session.documents.get(uri)
     if document is None:  # never opened, or not allowed
         return
@@ -30,14 +29,6 @@ def did_change(session: Session, params: types.DidChangeTextDocumentParams) -> N
         session.lose(uri)  # better no fills than fills for a text the editor does not have
         raise
     session.broadcast.changed(uri, changes)
-
-
-def _whole_text(
-    changes: Sequence[types.TextDocumentContentChangeEvent],
-) -> types.TextDocumentContentChangeWholeDocument | None:
-    """The changes if the first one replaces the whole text; later ones then build on it."""
-    first = changes[0] if changes else None
-    return first if isinstance(first, types.TextDocumentContentChangeWholeDocument) else None
 
 
 def _edit(session: Session, change: types.TextDocumentContentChangeEvent) -> Edit:

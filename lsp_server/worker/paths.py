@@ -2,9 +2,7 @@
 
 import os
 import tempfile
-import warnings
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import platformdirs
@@ -52,24 +50,17 @@ def paths_at(socket: Path) -> WorkerPaths:
 
 
 def runtime_folder() -> Path:
-    """The folder of the sockets: `INFILL_LS_RUNTIME_DIR`, otherwise the system's runtime folder for this user."""
-    chosen = os.environ.get(FOLDER_VARIABLE)
-    return Path(chosen).expanduser().absolute() if chosen else _systems_folder()
-
-
-@cache
-def _systems_folder() -> Path:
-    """The same without the variable. Cached, because platformdirs warns only once that it has to guess."""
-    with warnings.catch_warnings(record=True) as guesses:
-        warnings.simplefilter("always")
-        folder = platformdirs.user_runtime_path(APP, appauthor=False)
-    return _short_folder() if guesses else folder  # platformdirs warns if the system names no such folder
+    """The folder of the sockets: `INFILL_LS_RUNTIME_DIR`, otherwise ours in the user's runtime folder."""
+    if chosen := os.environ.get(FOLDER_VARIABLE):
+        return Path(chosen).expanduser().absolute()
+    named = Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{_owner()}")
+    return named / APP if named.is_dir() else _temporary_folder()
 
 
 def socket_folders() -> tuple[Path, ...]:
     """Every folder that may hold a socket of this user: the chosen one, or all that the system may name."""
     folder = runtime_folder()
-    return (folder,) if os.environ.get(FOLDER_VARIABLE) else tuple(dict.fromkeys((folder, _short_folder())))
+    return (folder,) if os.environ.get(FOLDER_VARIABLE) else tuple(dict.fromkeys((folder, _temporary_folder())))
 
 
 def log_folder() -> Path:
@@ -79,7 +70,10 @@ def log_folder() -> Path:
     return platformdirs.user_log_path(APP, appauthor=False)
 
 
-def _short_folder() -> Path:
-    """The folder where the system names none."""
-    owner = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
-    return Path(tempfile.gettempdir()) / f"{APP}-{owner}"
+def _temporary_folder() -> Path:
+    """The folder of the sockets where the system names none."""
+    return Path(tempfile.gettempdir()) / f"{APP}-{_owner()}"
+
+
+def _owner() -> int | str:
+    return os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
