@@ -16,8 +16,8 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--model", metavar="MODEL", help="name (see: infill-ls models), folder, URL of a vLLM server, or partner"
     )
-    parser.add_argument("--device", metavar="NAME", help="cuda, mps, mlx or cpu (default: the best)")
-    parser.add_argument("--dtype", choices=get_args(Dtype), help="the number format of the weights")
+    parser.add_argument("--device", metavar="NAME", help="cuda, mps, mlx or cpu (default: the best available)")
+    parser.add_argument("--dtype", choices=get_args(Dtype), help="number format of the weights")
     server = parser.add_argument_group("if the model is a server's URL")
     server.add_argument("--server-model", dest="server.model", metavar="NAME", help="the server's name for the model")
     tokenizer = "folder or hub id of its tokenizer"

@@ -28,8 +28,8 @@ _STYLES = {Grade.OK: "green", Grade.WARN: "yellow", Grade.FAIL: "bold red"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="a file where nothing happens")
-    parser.add_argument("--at", metavar="LINE:COL", help="a place in it, counted from 1")
+    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="a file that gets no fills")
+    parser.add_argument("--at", metavar="LINE:COL", help="a position in it, counted from 1")
     add_model_arguments(parser)
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="print one JSON object")

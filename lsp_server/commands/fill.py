@@ -38,7 +38,7 @@ EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
 _SPARE_CANDIDATES = 3
 """Ask for at least this many answers, because some are not fit to insert."""
-_MAKES_DO = "the tiny bundled model filled this, because no pulled model runs here; for a real one run: "
+_MAKES_DO = "the tiny bundled model filled this, because no pulled model runs here; for a real one, run: "
 
 
 class NothingFound(Exception):
@@ -61,24 +61,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.add_argument("file", metavar="FILE", help="the file with the holes (UTF-8); -: stdin")
     parser.add_argument(
-        "--stdin-filename", type=Path, metavar="FILE", help="the name of the file on stdin, for its language"
+        "--stdin-filename", type=Path, metavar="FILE", help="file name for stdin, which determines the language"
     )
     parser.add_argument(
         "--at", action="append", default=[], metavar="LINE:COL", help="a place to fill, counted from 1; may be repeated"
     )
     parser.add_argument("--marker", metavar="TEXT", help="the marker of a hole (default: the setting, otherwise ???)")
     add_shape_arguments(parser)
-    candidates = "how many answers to ask for"
+    candidates = "number of answers to request"
     parser.add_argument("--candidates", dest="candidates.invoked", type=int, metavar="N", help=candidates)
-    steps = "the most denoising steps per canvas"
+    steps = "maximum number of denoising steps"
     parser.add_argument("--steps", dest="maxSteps", type=int, metavar="N", help=steps)
-    limit = "time limit, including loading the model; then take the best answer so far"
+    limit = "time limit, including loading the model; after it, the best answer so far is used"
     parser.add_argument("--deadline-ms", dest="deadlineMs.invoked", type=int, metavar="N", help=limit)
     parser.add_argument(
         "--seed",
         type=_seed,
         metavar="N",
-        help="the seed of a diffusion model; a causal one takes the likeliest text, whatever the seed",
+        help="random seed of a diffusion model; other models ignore it",
     )
     add_model_arguments(parser)
     add_trust_argument(parser)
@@ -111,7 +111,7 @@ def _file_to_fill(args: argparse.Namespace) -> FileToFill:
     from_stdin = args.file == "-"
     name = args.stdin_filename or Path("stdin") if from_stdin else Path(args.file)
     if from_stdin and args.write:
-        raise BadInput("there is no file to write: a fill of stdin is printed; leave out --write")
+        raise BadInput("--write needs a file, and stdin is none; leave it out to print the result")
     path = Path(os.path.abspath(name))  # noqa: PTH100 - does not follow links
     configuration = configured(path, args)
     settings = configuration.at(path)
@@ -146,16 +146,16 @@ def require_allowed(file: Path, configuration: Configuration) -> Path:
 
 def _spans(snapshot: Snapshot, args: argparse.Namespace, marker: str) -> list[carve.Span]:
     if args.marker is not None and args.at:
-        raise BadInput("--marker may not stand beside --at")
+        raise BadInput("--marker cannot be combined with --at")
     if not args.at:
         found = carve.markers(snapshot, marker)
         if not found:
-            raise BadInput(f"{args.file}: no hole; put {marker} where code is wanted, or name places with --at")
+            raise BadInput(f"{args.file}: no hole; write {marker} where code is missing, or give positions with --at")
         return found
     spans = sorted((_span_at(snapshot, place, args.file, marker) for place in args.at), key=lambda span: span.start)
     for left, right in itertools.pairwise(spans):
         if right.start < left.end or right == left:
-            raise BadInput(f"{args.file}: two of the --at places fall into the same hole")
+            raise BadInput(f"{args.file}: two --at positions are in the same hole")
     return spans
 
 

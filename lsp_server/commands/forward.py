@@ -19,7 +19,7 @@ def bench(arguments: Sequence[str]) -> int:
     """Runs the benchmark named first in `arguments` with the rest of them; returns its exit status."""
     if not arguments or arguments[0] not in BENCHMARKS:
         if arguments and not arguments[0].startswith("-"):
-            print(f"infill-ls bench: there is no benchmark {arguments[0]!r}", file=sys.stderr)
+            print(f"infill-ls bench: unknown benchmark {arguments[0]!r}", file=sys.stderr)
         print(f"usage: infill-ls bench {{{','.join(BENCHMARKS)}}} [--help] [its arguments]", file=sys.stderr)
         return 0 if arguments[:1] in (["-h"], ["--help"]) else EXIT_USAGE
     return _run(f"inference.bench.{arguments[0].replace('-', '_')}", arguments[1:])

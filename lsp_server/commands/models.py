@@ -23,7 +23,7 @@ from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions
 _WORKER_S = 30.0
 """How long to wait for a worker to end."""
 _WIDE = 200
-"""Columns if the output is no terminal."""
+"""Columns if the output is not a terminal."""
 _FOOTNOTE = """\
 Infilling: HumanEval-Infilling, single line, in percent, as published, unless the source says that it is our own.
 pass@1: the tests pass, where the model finds the length of the hole itself or where several are given (in brackets:
@@ -33,7 +33,7 @@ several files are computed from the published shapes. Memory: for the weights an
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.add_argument("--device", metavar="NAME", help="cuda, mps or cpu (default: the best)")
+    parser.add_argument("--device", metavar="NAME", help="cuda, mps or cpu (default: the best available)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     actions = parser.add_subparsers(dest="action", metavar="pull")
     pull = actions.add_parser("pull", help="download a model and verify its files")
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         catalogue = asyncio.run(probed_catalogue(args.device, output.telling(as_json=args.json)))
     except (OSError, ValueError) as error:
-        say(f"this machine could not be examined: {error}; run: infill-ls doctor", "infill-ls models")
+        say(f"cannot examine this machine: {error}; run: infill-ls doctor", "infill-ls models")
         return 1
     if args.json:
         print(json.dumps(catalogue))
@@ -108,7 +108,7 @@ def _show(catalogue: dict[str, Any]) -> None:
 def _found(found: list[dict[str, Any]]) -> Table:
     """The downloads of other programs, and how to use the usable ones."""
     table = Table(box=None, pad_edge=False, header_style="bold", title="On this machine already", title_justify="left")
-    for heading in ("name", "from", "size", "to use it"):
+    for heading in ("name", "from", "size", "how to use it"):
         table.add_column(heading, overflow="fold")
     for one in found:
         use = one["problem"] or f'model = "{setting_of(one)}"'

@@ -143,7 +143,7 @@ async def all_edits(now: Snapshot, old: str, propose: Propose = nobody) -> tuple
             found = [moved for edit in found if edit is not offered and (moved := edit.after(change)) is not None]
         now = Document(now.uri, now.language_id, 0, text).snapshot()
     if half := min(renames & renames_left(now, old), default=""):
-        raise HalfRenameError(f"after {len(edits)} places it could not {half} everywhere")
+        raise HalfRenameError(f"after {len(edits)} places, it could not {half} everywhere")
     return edits, now.text
 
 

@@ -34,7 +34,7 @@ _WARNING = (
 )
 _ON_A_TERMINAL = """\
 infill-ls serve is a language server: it waits here for an editor to speak LSP on standard input.
-You need not start it yourself: set up your editor to run this very command (the README says how).
+You need not start it yourself: set up your editor to run this command (see the README).
 To fill the holes (???) of a file from a terminal: infill-ls fill FILE
 To end it: Ctrl-D or Ctrl-C"""
 _LEVELS = ("debug", "info", "warning", "error")
@@ -49,10 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tcp",
         type=transports.parse_address,
         metavar="[HOST:]PORT",
-        help="listen for clients; port 0 means any free port",
+        help="listen for clients over TCP; port 0 picks a free port",
     )
     how.add_argument(
-        "--ws", type=transports.parse_address, metavar="[HOST:]PORT", help="the same for WebSocket clients"
+        "--ws", type=transports.parse_address, metavar="[HOST:]PORT", help="listen for clients over WebSocket"
     )
     how.add_argument(
         "--http",
@@ -74,7 +74,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_model_arguments(parser)
     add_trust_argument(parser)
-    parser.add_argument("--log-level", default="warning", choices=_LEVELS, help="to stderr (default: %(default)s)")
+    parser.add_argument(
+        "--log-level", default="warning", choices=_LEVELS, help="level of the log on stderr (default: %(default)s)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -102,7 +104,7 @@ async def _listen(args: argparse.Namespace, start: StartConversation) -> int:
     try:
         bound = wanted.resolved()
         if not (bound.is_loopback or args.allow_remote):
-            return _refuse(f"{wanted} can be reached from other machines; say --allow-remote if you mean that")
+            return _refuse(f"{wanted} is reachable from other machines; add --allow-remote to allow that")
         opening = (
             transports.listen_tcp(bound, start)
             if args.tcp

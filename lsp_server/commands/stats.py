@@ -27,12 +27,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_report_arguments(parser)
     actions = parser.add_subparsers(dest="action", metavar="forget")
-    actions.add_parser("forget", help="delete all records, those of `infill-ls shadow` too")
+    actions.add_parser("forget", help="delete all records, including those of `infill-ls shadow`")
 
 
 def add_report_arguments(parser: argparse.ArgumentParser) -> None:
     """What to report, and how."""
-    parser.add_argument("--days", type=days, default=30, metavar="N", help="of the last N days (default: %(default)s)")
+    parser.add_argument(
+        "--days", type=days, default=30, metavar="N", help="cover the last N days (default: %(default)s)"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 

@@ -21,12 +21,12 @@ NAME = "infill-ls worker"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_model_arguments(parser)
-    idle = "seconds without clients after which it ends (default: the setting, otherwise 600)"
+    idle = "exit after this many seconds without clients (default: the setting, otherwise 600)"
     parser.add_argument("--idle-s", dest="idleSeconds", type=float, metavar="S", help=idle)
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--background", action="store_true", help="start it if none runs and wait for its model")
-    how.add_argument("--where", action="store_true", help="print the path of its socket, running or not")
-    how.add_argument("--stop", action="store_true", help="let the running worker finish its work and end")
+    how.add_argument("--background", action="store_true", help="start it if needed, and wait for its model")
+    how.add_argument("--where", action="store_true", help="print the path of its socket, even if it is not running")
+    how.add_argument("--stop", action="store_true", help="stop the running worker once it has finished its work")
 
 
 def run(args: argparse.Namespace) -> int:

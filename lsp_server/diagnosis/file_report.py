@@ -25,7 +25,7 @@ def examine_settings(path: Path) -> tuple[list[Check], Configuration]:
     configuration = configuration_for(path, {}, os.environ)
     sources = [*map(str, configuration.files), *sorted(name for name in os.environ if name.startswith(PREFIX))]
     found = ", ".join(sources) or f"the defaults (no {NAME} in {workspace_of(path)})"
-    checks = [Check("settings", Grade.OK, f"{found}; what the editor sets is not known here")]
+    checks = [Check("settings", Grade.OK, f"{found}; doctor cannot see your editor's settings")]
     checks += [Check("settings", Grade.WARN, problem) for problem in configuration.problems]
     return checks, configuration
 
@@ -35,7 +35,7 @@ def examine_grammars() -> Check:
     names = sorted({(table.ids[0], grammar_of(table.ids[0]) is not None) for table in TABLES})
     missing = [name for name, is_there in names if not is_there]
     if missing:
-        advice = "holes are chosen by indentation there; reinstall infill-ls to get its grammars"
+        advice = "there, infill-ls finds holes by indentation; reinstall it to get the grammars"
         return Check("grammars", Grade.WARN, f"missing for {', '.join(missing)}", advice)
     return Check("grammars", Grade.OK, ", ".join(name for name, _ in names))
 
@@ -53,7 +53,7 @@ def examine_file(file: Path, position: str | None, configuration: Configuration)
         yield Check.told("file", Grade.FAIL, str(error), "check the path")
         return
     snapshot = Document(path.as_uri(), language, 0, text).snapshot()
-    yield Check("file", Grade.OK, f"{file}: {snapshot.lines.line_count} lines, not switched off")
+    yield Check("file", Grade.OK, f"{file}: {snapshot.lines.line_count} lines, fills are on")
     yield _language(file, snapshot)
     yield _hole_at(snapshot, position, file, settings) if position else _markers(snapshot, settings)
 
@@ -62,19 +62,19 @@ def _how_to_allow(path: Path, configuration: Configuration) -> str:
     """What to do about a file that gets no fills."""
     names = [name.as_posix() for name in names_of(path)]
     if not configuration.is_secret(names, configuration.at(path)):
-        return "change that setting; the settings above say where it may come from"
+        return "change that setting; `settings` above lists where it can come from"
     if any(is_secret(name, Settings()) for name in names):
-        return "no setting changes that; rename the file if it holds no secrets"
-    return "change secretGlobs; the settings above say where it may come from"
+        return "no setting overrides this; rename the file if it holds no secrets"
+    return "change secretGlobs; `settings` above lists where it can come from"
 
 
 def _language(file: Path, snapshot: Snapshot) -> Check:
     if not snapshot.language_id:
-        found = f"not known by the name {file.name}; an editor may know it"
-        return Check("language", Grade.WARN, found, "without a grammar holes are chosen by indentation")
+        found = f"unknown from the name {file.name}; your editor may know it"
+        return Check("language", Grade.WARN, found, "without a grammar, infill-ls finds holes by indentation")
     if snapshot.tree is None:
-        advice = "holes are chosen by indentation here"
-        return Check("language", Grade.WARN, f"{snapshot.language_id}, no grammar, or too long to be parsed", advice)
+        advice = "infill-ls finds holes by indentation here"
+        return Check("language", Grade.WARN, f"{snapshot.language_id}, without a grammar or too long to parse", advice)
     return Check("language", Grade.OK, f"{snapshot.language_id}, with a grammar")
 
 
@@ -88,12 +88,12 @@ def _hole_at(snapshot: Snapshot, position: str, file: Path, settings: Settings) 
         return Check("hole", Grade.FAIL, f"none at {position}: {found}", advice)
     hole = carve.at_cursor(snapshot, offset, settings.marker)
     kind = hole.kind.value if hole else ""
-    return Check("hole", Grade.OK, f"at {position} there is one ({kind})")
+    return Check("hole", Grade.OK, f"found at {position} ({kind})")
 
 
 def _markers(snapshot: Snapshot, settings: Settings) -> Check:
     count = len(carve.markers(snapshot, settings.marker))
-    advice = "" if count else "there may be one at the cursor: ask with --at LINE:COL"
+    advice = "" if count else "the cursor may be in one: check with --at LINE:COL"
     return Check("hole", Grade.OK, f"{count} marked with {settings.marker}", advice)
 
 
@@ -103,7 +103,7 @@ def why_no_hole(snapshot: Snapshot, offset: int, marker: str) -> str | None:
     if hole is None:
         return _why_not_carved(snapshot, offset)
     if hole_for(snapshot, Cursor(offset), marker) is None:
-        return "the hole spans several lines, over which editors show no ghost text: use the code action"
+        return "the hole spans several lines, where editors show no ghost text: use the code action"
     return None
 
 
@@ -118,4 +118,4 @@ def _why_not_carved(snapshot: Snapshot, offset: int) -> str:
     line = snapshot.lines.line_of(offset)
     if text[offset : snapshot.lines.line_end(line)].strip():
         return "there is code behind the cursor: go to the end of the line, into brackets, or to an empty line"
-    return "this line has its block already: go into it, or to an empty line"
+    return "this line already has its block: go into it, or to an empty line"

@@ -60,30 +60,30 @@ def _worker() -> Check:
     found = "; ".join(f"{worker.status.state}: {describe_status(worker.status)}" for worker in workers)
     others = [worker for worker in workers if worker.release != version("infill-ls")]
     if others:
-        advice = f"one is of release {others[0].release}: restart the editor that uses it, and it ends"
+        advice = f"one runs release {others[0].release}: restart the editor that uses it"
         return Check("worker", Grade.WARN, found, advice)
     if any(worker.status.note for worker in workers):
-        return Check("worker", Grade.WARN, found, "do what its note says")
+        return Check("worker", Grade.WARN, found, "follow its note")
     return Check("worker", Grade.OK, found)
 
 
 def _folder(paths: WorkerPaths) -> Check:
     if trouble := why_not_private(paths.folder):
         return Check.told("runtime folder", Grade.FAIL, trouble)
-    state = "private" if paths.folder.is_dir() else "not there yet"
+    state = "private" if paths.folder.is_dir() else "does not exist yet"
     return Check("runtime folder", Grade.OK, f"{paths.folder} ({state})")
 
 
 def log_of(paths: WorkerPaths) -> Check:
     """The worker's log, whether it is writable, and the last failure there."""
-    found = str(paths.log) if paths.log.is_file() else f"{paths.log} (not there yet)"
+    found = str(paths.log) if paths.log.is_file() else f"{paths.log} (does not exist yet)"
     if error := _last_line(paths.errors, _ERROR):
-        return Check("log", Grade.WARN, f"{found}; the last worker said: {error}", f"read {paths.errors}")
+        return Check("log", Grade.WARN, f"{found}; the last worker reported: {error}", f"read {paths.errors}")
     if failure := _last_line(paths.log, _LOGGED):
-        return Check("log", Grade.WARN, f"{found}; the last failure in it: {failure}", f"read {paths.log}")
+        return Check("log", Grade.WARN, f"{found}; its last failure: {failure}", f"read {paths.log}")
     folder = next(each for each in paths.log.parents if each.exists())
     if not (folder.is_dir() and os.access(folder, os.W_OK)):
-        found = f"{paths.log} cannot be written; fills go on without it"
+        found = f"{paths.log} cannot be written; fills still work"
         return Check("log", Grade.WARN, found, f"make {folder} a folder that you can write to")
     return Check("log", Grade.OK, found)
 

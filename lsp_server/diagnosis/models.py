@@ -96,7 +96,7 @@ def setting_of(one: dict[str, Any]) -> str:
 def or_use(found: Iterable[dict[str, Any]], device: str) -> str:
     """How to use what other programs have downloaded, to go on after other advice; "" if nothing here fills."""
     known = (f'`model = "{setting_of(one)}"` from {one["program"]}' for one in _usable(found, device))
-    return "".join(f"; or set {each}, which is here already" for each in known)
+    return "".join(f"; or set {each}, which is already on this machine" for each in known)
 
 
 def downloads_of_others() -> list[dict[str, Any]]:
@@ -135,9 +135,9 @@ async def pull(model: str, report: Callable[[str, int], None]) -> None:
     """Pulls a model under a free licence, and reports the percentage done; can be resumed. Raises NotPulled."""
     entry = catalogue.find(model)
     if not entry or not entry.repo:
-        raise NotPulled(f"there is no model {model[:100]!r} to download; `infill-ls models` shows those that there are")
+        raise NotPulled(f"no downloadable model is called {model[:100]!r}; `infill-ls models` lists them")
     if entry.licence.lower() not in catalogue.FREE:
-        why = f"the licence of {entry.name} ({entry.licence}) is to be read and accepted"
+        why = f"{entry.name} needs you to accept its licence ({entry.licence})"
         raise NotPulled(f"{why}: run in a terminal: infill-ls models pull {entry.name}")
 
     def on_line(line: bytes) -> None:

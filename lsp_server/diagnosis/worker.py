@@ -45,7 +45,7 @@ def examine_worker(options: WorkerOptions, tell: Tell) -> Iterator[Check]:
     except WorkerFailure as failure:
         yield Check.told(name, Grade.FAIL, str(failure))
     except TimeoutError:
-        problem = f"{options.model} has not answered for {_LIMIT_MS / 1000:.0f} s; check that it is running"
+        problem = f"{options.model} did not answer within {_LIMIT_MS / 1000:.0f} s; check that it is running"
         yield Check.told(name, Grade.FAIL, problem)
     else:
         yield from _of_server(options, status, fills, name) if remote else _of_model(options, status)
@@ -107,8 +107,8 @@ async def _fill(worker: WorkerClient, deadline: Deadline) -> Check:
     answer = await worker.ask(InfillRequest("doctor", _EXAMPLE, "python", "mean.py"), deadline=deadline)
     ms = (time.monotonic() - began) * 1000
     if not answer.candidates or not answer.candidates[0].texts[0]:
-        advice = "check that the model knows code, or set partner.kind to ask it in another way"
-        return Check("partner fills", Grade.WARN, "nothing for a function without its result", advice)
+        advice = "check that the model knows code, or set partner.kind to prompt it differently"
+        return Check("partner fills", Grade.WARN, "no fill for a function that lacks its result", advice)
     return Check("partner fills", Grade.OK, f"`return {answer.candidates[0].texts[0]}` in {ms:.0f} ms")
 
 
@@ -117,4 +117,4 @@ def _way(at: address.Address) -> tuple[Grade, str, str]:
         return Grade.OK, f"{at.url}, encrypted", ""
     if at.is_here:
         return Grade.OK, f"{at.url}, on this machine", ""
-    return Grade.WARN, f"{at.url}, unencrypted: anybody on the way can read your code", "use https, or a tunnel"
+    return Grade.WARN, f"{at.url}, unencrypted: anyone on the network can read your code", "use https, or a tunnel"

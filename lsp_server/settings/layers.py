@@ -105,7 +105,7 @@ def converted(value: object, kind: Any, *, strict: bool = True) -> Any:
         found = msgspec.convert(value, kind, strict=strict)
         msgspec.json.encode(found)
     except UnicodeEncodeError:
-        raise msgspec.ValidationError("Text holds half a surrogate pair") from None
+        raise msgspec.ValidationError("Text contains half a surrogate pair") from None
     return found
 
 

@@ -35,14 +35,14 @@ class Candidates(Struct, frozen=True, rename="camel", forbid_unknown_fields=True
 class ContextSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """What the model sees of other open files: the pieces that are most like the lines around a hole."""
 
-    enabled: Annotated[bool, Meta(description="Show the model parts of other open files, if it can use them.")] = True
+    enabled: Annotated[bool, Meta(description="Show the model relevant parts of other open files.")] = True
 
 
 _ServedName = Annotated[
     str | None, Meta(description="The server's name for the model. When null, the only one it lists.")
 ]
 _PlainHttp = Annotated[
-    bool, Meta(description="Allow plain http to another machine. Anyone in between can then read your code.")
+    bool, Meta(description="Allow plain http to another machine. Anyone on the network can then read your code.")
 ]
 
 
@@ -66,7 +66,8 @@ class PartnerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields
     ] = None
     model: _ServedName = None
     kind: Annotated[
-        PartnerKind, Meta(description="How to ask it. auto detects it; a family's name selects that family's tokens.")
+        PartnerKind,
+        Meta(description="How to prompt it. auto detects this; a family's name selects that family's tokens."),
     ] = "auto"
     plain_http: _PlainHttp = False
 
@@ -75,7 +76,7 @@ class ShadowSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=
     """Whether to ask the other model too, silently, so that `infill-ls shadow report` can compare the two."""
 
     sample: Annotated[
-        float, Meta(ge=0, le=1, description="The share of requests that both models get, from 0 (none) to 1.")
+        float, Meta(ge=0, le=1, description="Share of requests to send to both models, from 0 (none) to 1 (all).")
     ] = 0.0
 
 
@@ -87,9 +88,11 @@ class NextEditSettings(Struct, frozen=True, rename="camel", forbid_unknown_field
     ] = True
     model: Annotated[
         str,
-        Meta(description="An edit model, Zeta 2 or Sweep: a .gguf file, or the URL of a llama.cpp or vLLM. off: none."),
+        Meta(description="An edit model, Zeta 2 or Sweep: a .gguf file, or the URL of llama.cpp or vLLM. off: none."),
     ] = OFF
-    kind: Annotated[EditKind, Meta(description="The edit model's prompt. auto tells it by the model's name.")] = "auto"
+    kind: Annotated[
+        EditKind, Meta(description="The edit model's prompt format. auto derives it from the model's name.")
+    ] = "auto"
     plain_http: _PlainHttp = False
 
 
@@ -109,7 +112,7 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         Dtype | None,
         Meta(description="Number format of the weights. 8bit and 4bit save memory. When null, the best that fits."),
     ] = None
-    server: Annotated[ServerSettings, Meta(description="For a model that is a server's URL.")] = ServerSettings()
+    server: Annotated[ServerSettings, Meta(description="Used when `model` is a server's URL.")] = ServerSettings()
     partner: Annotated[PartnerSettings, Meta(description="An autoregressive model on a server that you run.")] = (
         PartnerSettings()
     )
@@ -117,26 +120,28 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         ShadowSettings()
     )
     idle_seconds: Annotated[
-        float, Meta(ge=1, le=LONGEST_IDLE_S, description="How long the worker stays without clients, in seconds.")
+        float,
+        Meta(ge=1, le=LONGEST_IDLE_S, description="How long the worker keeps running without clients, in seconds."),
     ] = 600.0
     deadline_ms: Annotated[
-        PerTrigger, Meta(description="Time limit for an answer, in ms. Then the best one so far counts.")
+        PerTrigger, Meta(description="Time limit for an answer, in ms. After that, the best one so far is used.")
     ] = PerTrigger(automatic=2_000, invoked=10_000)
     candidates: Annotated[Candidates, Meta(description="How many answers to compute for each hole.")] = Candidates()
     max_steps: Annotated[
         Annotated[int, Meta(ge=1, le=MAX_STEPS)] | None,
-        Meta(description="The most denoising steps of a canvas. When null, the model's own number."),
+        Meta(description="Maximum number of denoising steps. When null, the model's default."),
     ] = None
     debounce_ms: Annotated[
-        int, Meta(ge=0, le=10_000, description="How long to pause before automatic suggestions, in ms.")
+        int,
+        Meta(ge=0, le=10_000, description="How long to wait after a keystroke before an automatic suggestion, in ms."),
     ] = 75
     confidence_floor: Annotated[
-        float, Meta(ge=0, le=1, description="The least mean confidence of automatic suggestions.")
+        float, Meta(ge=0, le=1, description="Hide automatic suggestions with a lower mean confidence.")
     ] = 0.1
     prefetch: Annotated[
         bool, Meta(description="Compute what follows an accepted suggestion before you ask for it.")
     ] = True
-    next_edit: Annotated[NextEditSettings, Meta(description="Offers of further edits after an edit.")] = (
+    next_edit: Annotated[NextEditSettings, Meta(description="Suggest the next edit after you change something.")] = (
         NextEditSettings()
     )
     completion: Annotated[
@@ -149,9 +154,11 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     ] = "on"
     context: Annotated[ContextSettings, Meta(description="What the model sees of other files.")] = ContextSettings()
     marker: Annotated[str, Meta(min_length=1, max_length=64, description="Text that marks a hole.")] = "???"
-    disabled_languages: Annotated[Globs, Meta(description="Ids of languages that get no fills.")] = ()
-    disabled_globs: Annotated[Globs, Meta(description="Files that get no fills.")] = ()
-    secret_globs: Annotated[Globs, Meta(description="Files to never read or send, besides the built-in list.")] = ()
+    disabled_languages: Annotated[Globs, Meta(description="Language ids to exclude from fills.")] = ()
+    disabled_globs: Annotated[Globs, Meta(description="Files to exclude from fills.")] = ()
+    secret_globs: Annotated[
+        Globs, Meta(description="Files never to read or send, in addition to the built-in list.")
+    ] = ()
     trust_workspace: Annotated[
         bool, Meta(description="Let a workspace's settings choose the model, the server and the device.")
     ] = False

@@ -93,7 +93,9 @@ class Ledger(Feature):
     def _failed(self, why: str, counts: Mapping[Key, int], pairs: Sequence[Pair]) -> None:
         self._counts.update(counts)
         self._pairs = [*pairs, *self._pairs][-_MOST_PAIRS:]
-        self._warn(f"the statistics cannot be written: {why}; nothing else is affected; or set `statistics` to off")
+        self._warn(
+            f"the statistics cannot be written: {why}; all else works; set `statistics` to off to stop this message"
+        )
         self._write_after(RETRY_S)
 
 

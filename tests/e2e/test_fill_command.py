@@ -25,7 +25,7 @@ from tests.workers import PATIENCE_S, RawClient, is_idle, kill
 SOURCE = "import os\n\n\ndef size(path):\n    return ???\n\n\nprint(size(???))\n"
 FILL = [sys.executable, "-m", "lsp_server.cli", "fill"]
 MAKES_DO = (
-    "infill-ls: the tiny bundled model filled this, because no pulled model runs here; for a real one run: "
+    "infill-ls: the tiny bundled model filled this, because no pulled model runs here; for a real one, run: "
     "infill-ls models pull qwen2.5-coder-0.5b\n"
 )
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -150,12 +150,12 @@ def test_written_back_it_keeps_line_ends_and_permissions(fill: Run, file: Path) 
     [
         (None, (), "no such file"),
         (b"\xff\xfe", (), "not UTF-8"),
-        (b"x = 1\n", (), "no hole; put ??? where"),
+        (b"x = 1\n", (), "no hole; write ??? where"),
         (b"x = 1\n", ("--at", "9:1"), "--at 9:1 is outside the file; its last line is 2"),
         (b"x = 1\n", ("--at", "1:99"), "--at 1:99 is outside the file; the last column of line 1 is 6"),
         (b"x = 1\n", ("--at", "0:1"), "counted from 1"),
         (b"word\n", ("--at", "1:3"), "nothing to fill at 1:3"),
-        (b"x = ???\n", ("--at", "1:1", "--marker", "!!"), "may not stand beside --at"),
+        (b"x = ???\n", ("--at", "1:1", "--marker", "!!"), "cannot be combined with --at"),
         (b"x = 1\n", ("--at", "1:" + "9" * 5000), "counted from 1"),
         (b"x = ???\n", ("--model", "no-such-model"), "no such model"),
         (b"x = ???\n", ("--model", "owner/not-here"), "not on this machine"),
@@ -172,7 +172,7 @@ def test_bad_input_exits_2_with_one_line_that_says_what_to_do(
 
 def test_dash_with_bad_input_says_what_to_do(fill: Run) -> None:
     for arguments, given, message in (
-        (("--write",), SOURCE, "there is no file to write"),
+        (("--write",), SOURCE, "--write needs a file"),
         (("--stdin-filename", "/p/.env"), SOURCE, "may hold secrets"),
         ((), "x = 1\n", "no hole"),
         ((), "\udcff", "not UTF-8"),

@@ -64,7 +64,7 @@ async def test_a_user_without_a_model_is_offered_one(bench: Workbench) -> None:
     (message,) = bench.editor.client.messages
     better = (await bench.editor.status()).better
     assert f"pick the code action “{DOWNLOADS[better]}”" in message.message
-    assert message.message.endswith('/llama/coder.gguf"` from llama.cpp, which is here already')
+    assert message.message.endswith('/llama/coder.gguf"` from llama.cpp, which is already on this machine')
     *_, action = await bench.editor.actions(uri, here(Position(0, 4)))
     assert (action.title, action.command.command) == (DOWNLOADS[better], "infill-ls.pullModel")
     assert list(action.command.arguments) == [{"model": better}]

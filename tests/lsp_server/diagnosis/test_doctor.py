@@ -48,7 +48,7 @@ def test_a_file_without_trouble(project: Path) -> None:
         ("gen_a.py", "x = 1", None, "file", Grade.FAIL, "disabledGlobs"),
         ("gone.py", None, None, "file", Grade.FAIL, "no such file"),
         ("a.py", b"\xff\xfe", None, "file", Grade.FAIL, "not UTF-8"),
-        ("a.xyz", "x = 1\n", None, "language", Grade.WARN, "not known"),
+        ("a.xyz", "x = 1\n", None, "language", Grade.WARN, "unknown from the name"),
         ("a.py", "name = 1\n", "1:3", "hole", Grade.FAIL, "middle of a word"),
         ("a.py", "name = 1\n", "9:3", "hole", Grade.FAIL, "outside the file"),
         ("a.py", "name = 1\n", "nine", "hole", Grade.FAIL, "counted from 1"),
@@ -69,7 +69,7 @@ def test_what_keeps_a_file_from_being_filled_is_told(
 def test_a_log_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("no folder")
     found = log_of(WorkerPaths(tmp_path / "a.sock", tmp_path / "state/log/a.log"))
-    assert (found.verdict, "without it" in found.found) == (Grade.WARN, True)
+    assert (found.verdict, "fills still work" in found.found) == (Grade.WARN, True)
     assert log_of(WorkerPaths(tmp_path / "a.sock", tmp_path / "log/a.log")).verdict is Grade.OK
 
 
@@ -78,7 +78,7 @@ def test_the_advice_fits_what_is_wrong(project: Path) -> None:
     (project / "a.py").write_text("name = 1\n")
     (project / "bytes.py").write_bytes(b"\xff")
     for name, advice in {
-        ".env": "no setting changes that",
+        ".env": "no setting overrides this",
         "mine.py": "change secretGlobs",
         "gen_a.py": "change that setting",
         "gone.py": "check the path",
@@ -100,7 +100,7 @@ def test_a_link_to_a_secret_is_told_as_one(project: Path) -> None:
     (project / "notes.py").symlink_to("id_rsa")
     found = examined(project / "notes.py")["file"]
     assert f"may hold secrets and are never read (it leads to {project / 'id_rsa'})" in found.found
-    assert "no setting changes that" in found.advice
+    assert "no setting overrides this" in found.advice
 
 
 def test_settings_files_variables_and_their_problems_are_told(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +173,7 @@ def test_better_model_than_the_embedded_one_is_advised(tmp_path: Path, monkeypat
     assert checks["model"]["found"] == "embedded: no other model is on this machine"
     name = checks["model"]["advice"].split()[4].rstrip(";")
     assert name in CODERS
-    usable = '; or set `model = "coder:1b"` from Ollama, which is here already'
+    usable = '; or set `model = "coder:1b"` from Ollama, which is already on this machine'
     assert checks["model"]["advice"] == f"run: infill-ls models pull {name}{usable}"
     assert checks["device"]["found"].startswith("cpu float32, ")
 

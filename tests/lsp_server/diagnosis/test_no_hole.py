@@ -19,7 +19,7 @@ def explained(marked: str, language: str = "python") -> str | None:
     [
         ("na‸me = 1\n", "middle of a word"),
         ("‸x = 1\n", "code behind the cursor"),
-        ("def f():‸\n    return 1\n", "this line has its block"),
+        ("def f():‸\n    return 1\n", "this line already has its block"),
         ("x = ‸\n", None),
         ("f(a, ‸)\n", None),
         ("def f():\n    ‸\n", None),

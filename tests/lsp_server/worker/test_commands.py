@@ -102,7 +102,7 @@ def test_status_and_doctor_report_senseless_likelihoods(private: Path) -> None:
     shown, examined = infill_ls("status", folder=private), infill_ls("doctor", "--json", folder=private)
     infill_ls("worker", "--stop", "--model", str(folder), folder=private)
     check = checks_of(examined)["worker"]
-    assert (check["verdict"], check["advice"]) == ("warn", "do what its note says")
+    assert (check["verdict"], check["advice"]) == ("warn", "follow its note")
     assert "or choose another model" in check["found"]
     for words in (started.stdout, shown.stdout, check["found"]):
         assert "finds plain code no likelier than chance, so candidates are ranked by the canvas alone" in words
@@ -175,7 +175,7 @@ def test_a_variable_or_argument_that_a_worker_cannot_use_is_told(
 
 def test_a_benchmark_that_does_not_exist_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "speed"]) == 2
-    assert "there is no benchmark 'speed'" in capsys.readouterr().err
+    assert "unknown benchmark 'speed'" in capsys.readouterr().err
 
 
 def test_stopping_what_does_not_run_is_no_error(private: Path) -> None:
