@@ -122,7 +122,7 @@ class Window:
     def saved(self) -> str:
         """Saves the document, and returns what the file holds then."""
         until(self._save, "the document is saved")
-        return self.file.read_bytes().decode()
+        return until(self.file.read_bytes, "it is written").decode()  # VS Code empties a file before it writes
 
     def clip(self, width: int, height: int) -> FloatRect:
         box = self.page.locator(".editor-instance .overflow-guard").first.bounding_box()
