@@ -102,6 +102,7 @@ async def test_only_text_is_sent_and_only_the_server_sees_the_token(project: Pat
                 text = (project / name).read_text()
                 secret = editor.open_in(project, text, name)
                 assert await editor.complete(secret, Position(0, len(text) - 1)) == []
+            editor.open_in(project, HELPERS, "helpers.py")
             uri = editor.open_in(project, DOCUMENT)
             for version, name in enumerate("xyz", 2):
                 editor.change(uri, version, DOCUMENT.replace("x = ", f"{name} = "))
