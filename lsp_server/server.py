@@ -67,7 +67,8 @@ class Method:
     def handle(self, method: str, session: Session, params: Any) -> Any:
         """The reply, or an awaitable of it."""
         if self.params is not None:
-            params = read_raw(f"params for {method}", {} if params is None else params, self.params)
+            named = {} if params is None or params == [] else params  # an empty table of Lua is a list in JSON
+            params = read_raw(f"params for {method}", named, self.params)
         if self.otherwise is None:
             return self.handler(session, params)
         handle = partial(self.handler, session, params)

@@ -27,6 +27,8 @@ async def test_a_ready_worker_says_what_it_runs(editor: Editor) -> None:
     assert status.pid > 0
     assert status.memoryBytes > 0
     assert not hasattr(status, "off")
+    empty = await editor.client.protocol.send_request_async("infill/status", [])  # type: ignore[no-untyped-call]
+    assert empty.pid == status.pid  # an empty table of Lua
 
 
 async def test_it_says_why_a_document_gets_nothing(start_editor: StartEditor) -> None:

@@ -51,7 +51,7 @@ local function check_clients()
     vim.health.info('No server runs now; one starts with the first file it is meant for')
   end
   for _, client in ipairs(clients) do
-    local answer = client:request_sync('infill/status', {}, 5000)
+    local answer = client:request_sync('infill/status', vim.empty_dict(), 5000)
     local status = answer and answer.result
     if not status then
       vim.health.warn('A server runs and does not answer', { ':lsp restart infill', 'infill-ls doctor' })
