@@ -83,7 +83,7 @@ def _filled(home: Path, words: tuple[str, ...]) -> float:
     file.write_text(CODE)
     began = time.monotonic()
     limits = {"INFILL_LS_MAX_STEPS": str(STEPS), "INFILL_LS_CANDIDATES_INVOKED": "8"}  # some of made-up ones fit
-    done = _command("fill", str(file), "--write", "--deadline-ms", str(int(HOURS_S * 1000)), *words, **limits)
+    done = _command("fill", str(file), "--write", "--deadline-ms", "3600000", *words, **limits)
     _require(done, "infill-ls fill failed")
     before, after = CODE.split("???")
     text = file.read_text()

