@@ -65,14 +65,14 @@ def test_a_suggestion_is_accepted_with_tab(window: Window) -> None:
 
 
 def test_a_word_of_a_suggestion_is_taken_and_the_rest_stays(window: Window) -> None:
-    window.open("word.py", BODY)
-    window.go_to(5, 1)
-    window.press("End", "Enter")
+    window.open("word.py", BASKET)
+    window.go_to(*HALF_LINE)
+    window.type(".")
     ghost = window.await_ghost()
     window.press("Control+ArrowRight")
-    before, after = BODY.split('there."""\n')
-    text = until(lambda: (found := window.saved()) != f'{before}there."""\n    \n{after}' and found, "a word is taken")
-    taken = text.removeprefix(f'{before}there."""\n    ').removesuffix("\n" + after)
+    before, after = BASKET.split("not in self")
+    text = until(lambda: (found := window.saved()) != f"{before}not in self.{after}" and found, "a word is taken")
+    taken = text.removeprefix(f"{before}not in self.").removesuffix(after)
     assert ghost.startswith(taken)
     assert ghost == taken or until(lambda: window.ghost, "the rest is offered")
 
