@@ -46,25 +46,6 @@ _BY_ITSELF = {"cpu": ("float32", "bfloat16", FOUR_BIT), "cuda": ("bfloat16", FOU
 """The dtypes to try on each device if none is named; the first that fits wins."""
 
 
-@dataclass(frozen=True)
-class DeviceReport:
-    """Where a model would run, for users: a device's name, its free memory, and the dtypes to try there by name, best
-    first. `can_pack`: whether the package for packing weights is installed.
-    """
-
-    name: str
-    free_bytes: int
-    dtypes: tuple[str, ...]
-    can_pack: bool
-
-
-def place(device: str | None, dtype: str | None) -> DeviceReport:
-    """Where torch would run a model with these user settings. Raises ModelError."""
-    chosen = choose_device(device)
-    dtypes = tuple(precision.name for precision in precisions(dtype, chosen))
-    return DeviceReport(str(chosen), free_bytes(chosen), dtypes, has_four_bit())
-
-
 def choose_device(wanted: str | None) -> torch.device:
     """The device to run on: the requested one, otherwise CUDA, Apple's, or the CPU. Raises ModelError."""
     if wanted is None:

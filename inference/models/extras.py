@@ -15,27 +15,19 @@ _PLAIN = re.compile(r"[\w@%+=:,./\\~-]+")
 
 def install(extra: str, prefix: str = sys.prefix) -> list[str]:
     """The words of the command that adds an extra of infill-ls to the environment at `prefix`."""
-    return _command(prefix, f"infill-ls[{extra}]")
-
-
-def reinstall(prefix: str = sys.prefix) -> list[str]:
-    """The words of the command that reinstalls infill-ls in the environment at `prefix`."""
-    return _command(prefix, "--force-reinstall", "infill-ls")
+    what = f"infill-ls[{extra}]"
+    folder = Path(prefix)
+    if (folder / "uv-receipt.toml").exists():
+        return ["uv", "tool", "install", what]
+    if (folder / "pipx_metadata.json").exists():
+        return ["pipx", "runpip", folder.name, "install", what]
+    # In an environment that uv has made there is none. `find_spec` would tell setuptools that pip is running, and then
+    # torch.compile, which needs setuptools, fails.
+    if PathFinder.find_spec("pip") is None:
+        return ["uv", "pip", "install", "--python", sys.executable, what]
+    return [sys.executable, "-m", "pip", "install", what]
 
 
 def shown(words: Sequence[str]) -> str:
     """A command for a user to type: double quotes work in the shells of Unix, PowerShell and cmd.exe."""
     return " ".join(word if _PLAIN.fullmatch(word) else f'"{word}"' for word in words)
-
-
-def _command(prefix: str, *what: str) -> list[str]:
-    folder = Path(prefix)
-    if (folder / "uv-receipt.toml").exists():
-        return ["uv", "tool", "install", *(word.replace("--force-", "--") for word in what)]
-    if (folder / "pipx_metadata.json").exists():
-        return ["pipx", "runpip", folder.name, "install", *what]
-    # In an environment that uv has made there is none. `find_spec` would tell setuptools that pip is running, and then
-    # torch.compile, which needs setuptools, fails.
-    if PathFinder.find_spec("pip") is None:
-        return ["uv", "pip", "install", "--python", sys.executable, *(word.replace("--force-", "--") for word in what)]
-    return [sys.executable, "-m", "pip", "install", *what]

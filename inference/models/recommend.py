@@ -20,6 +20,7 @@ import inference.models
 from inference.models import catalogue, devices, downloads, extras, fim, masked
 from inference.models.catalogue import EMBEDDED, Published
 from inference.models.fim import formats
+from inference.models.mlx import machine as mlx_machine
 from inference.models.mlx.installed import DEVICE as MLX
 
 _PROCESSOR_PARAMETERS = 2e9
@@ -87,6 +88,8 @@ class Fit:
 
 def this_machine(device: str | None) -> Machine:
     """The machine of this process, with the requested device or the best. Raises ModelError."""
+    if device == MLX:
+        mlx_machine.look()
     place = devices.choose_device(None if device == MLX else device)  # same choice as torch's, or Apple's GPU
     total = torch.cuda.mem_get_info(place)[1] if place.type == "cuda" else psutil.virtual_memory().total
     return Machine(
@@ -119,12 +122,12 @@ def judge(entry: Published, machine: Machine) -> Fit:
         has = f"{machine.device} has {_size(machine.total_bytes)}"
         return Fit(Verdict.MEMORY, "", needs, f"needs {_size(needs[least])} in {least}; {has}")
     here = f"runs here in {dtype}"
-    if package := _package(entry, dtype, machine):
-        return Fit(Verdict.PACKAGE, dtype, needs, f"{here}, after: {extras.shown(package)}")
     time = ghost_time(entry, machine)
     fast = time is not None and time.new_place_s <= _NEW_PLACE_S and time.next_key_s <= _NEXT_KEY_S
     if machine.device == "cpu" and entry.parameters > _PROCESSOR_PARAMETERS and not fast:
         return Fit(Verdict.TOO_SLOW, dtype, needs, f"{here}, but far too slowly to type with: no GPU")
+    if package := _package(entry, dtype, machine):
+        return Fit(Verdict.PACKAGE, dtype, needs, f"{here}, after: {extras.shown(package)}")
     if time is not None:
         here += f", ghost text in about {time.new_place_s:.1f} s"
         if not fast and entry.parameters > _SMALL_PARAMETERS:
@@ -146,7 +149,8 @@ def _package(entry: Published, dtype: str, machine: Machine) -> list[str]:
     """The command that installs what is missing to run a model in a dtype; empty if nothing is."""
     if entry.mac_only:
         return [] if machine.mlx else extras.install("mlx")
-    return extras.install("4bit") if dtype in _PACKED and not machine.four_bit else []
+    packs_itself = entry.family == "fim"
+    return extras.install("4bit") if dtype in _PACKED and not machine.four_bit and not packs_itself else []
 
 
 def recommended(machine: Machine) -> Published:

@@ -1,23 +1,17 @@
 """Finds and loads the model of a checkpoint, by the family it belongs to. To add a family, add it to `_FAMILIES`."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from inference.models import checkpoint, diffusion_gemma, fim, masked, mlx
 from inference.models.catalogue import EMBEDDED
 from inference.models.checkpoint import Checkpoint
-from inference.models.diffusion_gemma.config import refuse_packed
 from inference.models.family import Family, ModelError, OnProgress
 from inference.models.masked import token_files
-from inference.models.mlx import installed
 from inference.models.mlx.installed import DEVICE as MLX
 from inference.models.properties import NoiseKind, Properties
-
-if TYPE_CHECKING:  # it imports torch
-    from inference.models.devices import DeviceReport
 
 
 class FamilyModule(Protocol):
@@ -31,12 +25,6 @@ class FamilyModule(Protocol):
 
     def load(self, found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:
         """The loaded model. Raises ModelError. It may compute less precisely than its dtype only if none is named."""
-
-    def dtypes(self, device: str | None, wanted: str | None, /) -> tuple[str, ...]:
-        """The dtypes to try on a device of torch, best first. Raises ModelError."""
-
-    def weight_bytes(self, found: Checkpoint, dtype: str) -> float:
-        """The memory of the weights in a dtype, whether or not they fit. Raises ModelError."""
 
 
 _FAMILIES: Mapping[str, FamilyModule] = {
@@ -78,25 +66,6 @@ def _family(found: Checkpoint) -> FamilyModule:
     """The family that runs a checkpoint on a device of torch."""
     is_causal = found.model_type in _CAUSAL and found.properties.corruption != NoiseKind.MASK
     return (_CAUSAL if is_causal else _FAMILIES)[found.model_type]
-
-
-def weight_bytes(found: Checkpoint, dtype: str, device: str | None = None) -> float:
-    """The memory of a checkpoint's weights in a dtype, whether or not they fit. Raises ModelError."""
-    return _module(found, device).weight_bytes(found, dtype)
-
-
-def place(found: Checkpoint | None, device: str | None, dtype: str | None = None) -> "DeviceReport":
-    """Where a checkpoint (None: any) would run with these user settings. Raises ModelError."""
-    from inference.models import devices
-    from inference.models.mlx import machine
-
-    if found is None:
-        on_mlx = device == MLX or (device is None and installed.is_default())
-        return machine.place(None, dtype) if on_mlx else devices.place(device, dtype)
-    if _runs_on_mlx(found, device):
-        return machine.place(found, dtype)
-    refuse_packed(found)
-    return replace(devices.place(device, dtype), dtypes=_family(found).dtypes(device, dtype))
 
 
 def _runs_on_mlx(found: Checkpoint, device: str | None) -> bool:

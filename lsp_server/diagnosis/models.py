@@ -52,7 +52,7 @@ async def probed_catalogue(device: str | None, tell: Tell = lambda _: None) -> d
     if status or not told:
         raise ValueError((errors.splitlines() or ["no output"])[-1])
     if not told[-1]["catalogue"]:
-        raise ValueError(told[-1]["device_problem"] or told[-1].get("torch_problem", "torch is missing"))
+        raise ValueError(told[-1]["problem"])
     return dict(told[-1]["catalogue"])
 
 

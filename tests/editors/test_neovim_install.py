@@ -8,7 +8,7 @@ import pytest
 from tests.editors.conftest import require
 from tests.editors.neovim import GHOSTS, PLUGIN, Neovim
 from tests.editors.places import share_package_index, until
-from tests.editors.test_vscode_install import BASKET, INSTALLING_S
+from tests.editors.test_vscode_install import BASKET, HALF_LINE, INSTALLING_S
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_a_command_installs_the_server_and_it_fills(neovim: Neovim) -> None:
         until(lambda: any(told.endswith("is installed") for told in neovim.said), "it is installed", INSTALLING_S)
         assert os.access(folder / "bin" / "infill-ls", os.X_OK)
         neovim.attached()
-        neovim.type("6GA.")
+        neovim.type(f"{HALF_LINE[0]}GA.")
         [ghost] = until(lambda: neovim.shown(GHOSTS), "ghost text is shown")
         neovim.type("<Tab>")
         until(lambda: neovim.text == BASKET.replace("not in self", f"not in self.{ghost}"), "it is taken")

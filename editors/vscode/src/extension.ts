@@ -64,13 +64,13 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     },
   }));
 
+  own.tidy();
   const start = async (): Promise<void> => {
     const problem = await running.start();
     if (problem !== undefined && (await offerInstall(problem.problem, own, log))) {
       await running.start();
     } else if (running.command === own.program() && own.isOutdated() && (await install(own, log))) {
       await running.start();
-      own.tidy();
     }
   };
   const startIfChanged = async (): Promise<void> => {

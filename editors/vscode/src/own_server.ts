@@ -43,10 +43,13 @@ export class OwnServer {
     return program !== undefined && program !== programIn(this.folder());
   }
 
-  /** Removes what earlier extensions installed. A program that still runs keeps its folder until the next time. */
+  /** Removes what earlier extensions installed, once this one's server is there. What a program uses stays. */
   tidy(): void {
+    if (this.program() === undefined || this.isOutdated()) {
+      return;
+    }
     for (const folder of this.folders().filter((one) => one !== this.folder())) {
-      fs.rmSync(folder, { recursive: true, force: true });
+      void fs.promises.rm(folder, { recursive: true, force: true }).catch(() => undefined); // Windows keeps what runs
     }
   }
 

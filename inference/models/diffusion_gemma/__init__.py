@@ -7,7 +7,7 @@ from inference.models.checkpoint import Checkpoint
 from inference.models.diffusion_gemma.config import check, default_properties, refuse_packed
 from inference.models.family import Family, OnProgress
 
-__all__ = ["check", "default_properties", "dtypes", "load", "weight_bytes"]
+__all__ = ["check", "default_properties", "load"]
 
 
 def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:
@@ -16,19 +16,3 @@ def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnP
     from inference.models.diffusion_gemma.adapter import DiffusionGemma
 
     return DiffusionGemma.load(found, device, dtype, progress)
-
-
-def dtypes(device: str | None, wanted: str | None) -> tuple[str, ...]:
-    """The dtypes to try on a device, best first. Raises ModelError."""
-    from inference.models import devices
-
-    return devices.place(device, wanted).dtypes
-
-
-def weight_bytes(found: Checkpoint, dtype: str) -> float:
-    """The memory of the weights in a dtype, whether or not they fit. Raises ModelError."""
-    refuse_packed(found)
-    from inference.models.devices import PRECISIONS
-    from inference.models.diffusion_gemma import weights
-
-    return weights.weight_bytes(found, PRECISIONS[dtype])

@@ -47,11 +47,3 @@ def dtypes(device: str | None, wanted: str | None) -> tuple[str, ...]:
     from inference.models.fim import formats
 
     return tuple(each.name for each in formats.candidates(devices.choose_device(device), wanted))
-
-
-def weight_bytes(found: Checkpoint, dtype: str) -> float:
-    """The memory of the weights in a dtype, whether or not they fit. Raises ModelError."""
-    from inference.models.devices import PRECISIONS
-    from inference.models.fim import weights
-
-    return weights.weight_bytes(found, PRECISIONS[dtype])

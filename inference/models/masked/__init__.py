@@ -71,11 +71,3 @@ def dtypes(device: str | None, wanted: str | None) -> tuple[str, ...]:
     from inference.models.masked import weights
 
     return tuple(precision.name for precision in weights.precisions(devices.choose_device(device), wanted))
-
-
-def weight_bytes(found: Checkpoint, dtype: str) -> float:
-    """The memory of the weights in a dtype, whether or not they fit. Raises ModelError."""
-    from inference.models.devices import PRECISIONS
-    from inference.models.masked import weights
-
-    return weights.weight_bytes(found, PRECISIONS[dtype])

@@ -10,7 +10,7 @@ from inference.models.diffusion_gemma.config import packing_of
 from inference.models.family import Family, ModelError, OnProgress
 from inference.models.mlx import installed
 
-__all__ = ["check", "default_properties", "dtypes", "is_preferred", "load", "weight_bytes"]
+__all__ = ["check", "default_properties", "is_preferred", "load"]
 
 
 def is_preferred(found: Checkpoint) -> bool:
@@ -29,17 +29,3 @@ def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnP
     except ImportError as error:
         raise ModelError(f"device '{installed.DEVICE}' cannot be used here: {error}; {installed.INSTALL}") from error
     return weights.load(found, here, dtype, progress)
-
-
-def dtypes(_device: str | None, wanted: str | None) -> tuple[str, ...]:
-    """The dtypes to try, best first. Raises ModelError."""
-    from inference.models.mlx import machine
-
-    return machine.place(None, wanted).dtypes
-
-
-def weight_bytes(found: Checkpoint, dtype: str) -> float:
-    """The memory of the weights in a dtype, whether or not they fit. Raises ModelError."""
-    from inference.models.mlx import machine
-
-    return machine.weight_bytes(found, dtype)

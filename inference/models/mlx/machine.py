@@ -12,7 +12,7 @@ import psutil
 from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.checkpoint_files import StoredTensor
-from inference.models.devices import FOUR_BIT, PRECISIONS, DeviceReport
+from inference.models.devices import FOUR_BIT, PRECISIONS
 from inference.models.diffusion_gemma.config import packing_of
 from inference.models.family import ModelError
 from inference.models.mlx.installed import DEVICE, INSTALL, is_installed
@@ -46,23 +46,18 @@ class MlxDevice:
         """Its name for users."""
         return f"{DEVICE}:{'gpu' if self.on_gpu else 'cpu'}"
 
-    def dtypes(self, found: Checkpoint | None, wanted: str | None) -> tuple[str, ...]:
+    def dtypes(self, found: Checkpoint, wanted: str | None) -> tuple[str, ...]:
         """Only the requested dtype, or all to try, best first. Packed weights have one. Raises ModelError."""
-        packing = packing_of(found) if found else None
+        packing = packing_of(found)
         able = (f"{packing.bits}bit",) if packing else _DTYPES[self.on_gpu]
         if wanted is None:
             return able[:_BY_ITSELF]
         if wanted in able:
             return (wanted,)
-        why = f", whose weights are packed in {packing.bits} bits" if found and packing else ""
-        name = found.name if found else "a model"
-        raise ModelError(f"dtype '{wanted}' does not run on {self.name} for {name}{why}; choose {' or '.join(able)}")
-
-
-def place(found: Checkpoint | None, dtype: str | None) -> DeviceReport:
-    """Where MLX would run a checkpoint, or any. Raises ModelError."""
-    here = look()
-    return DeviceReport(here.name, here.free_bytes, here.dtypes(found, dtype), can_pack=True)
+        why = f", whose weights are packed in {packing.bits} bits" if packing else ""
+        raise ModelError(
+            f"dtype '{wanted}' does not run on {self.name} for {found.name}{why}; choose {' or '.join(able)}"
+        )
 
 
 def look() -> MlxDevice:

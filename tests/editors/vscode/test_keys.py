@@ -1,6 +1,7 @@
 """Random keys in VS Code, against a slow model: the text is what a person expects. See `tests.editors.keys`.
 
-All is typed at the end of the file. A Tab may take the ghost text that was on the screen shortly before.
+All is typed at the end of the file. A Tab may take the ghost text that was on the screen shortly before, or that comes
+while the key is on its way: what is left of a line that the model writes.
 """
 
 import re
@@ -64,11 +65,17 @@ def typed(window: Window, number: int) -> int:
                 ghosts = {window.ghost, *window.ghosts[-2:]} - {""} if key == "<Tab>" else set()
                 window.press(NAMES.get(key, key))
                 taken += bool(ghosts)
-                texts = {after for text in texts for after in _after(text, key, ghosts)}
+                texts = {after for text in texts for after in _after(text, key, ghosts | _rest(text))}
         known += texts
     _saved(window, texts, number)
     assert window.page.locator(".notification-list-item").count() == 0
     return taken
+
+
+def _rest(text: str) -> set[str]:
+    """What the model writes behind a text: what is left of the first of its lines that the text's last one begins."""
+    begun = text.rpartition("\n")[2].lstrip()
+    return {*[line.removeprefix(begun) for line in keys.CODE if line.startswith(begun) and line != begun][:1]}
 
 
 def _after(text: str, key: str, ghosts: set[str]) -> list[str]:

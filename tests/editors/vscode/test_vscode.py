@@ -23,18 +23,6 @@ class Basket:
             self.items.append(item)
 '''
 HALF_LINE = (8, 28)
-BODY = '''\
-import os
-
-
-def parent(path):
-    """Return the folder of a path, whether it is there."""
-
-
-def size(path):
-    """Return the size of a file in bytes."""
-    return os.path.getsize(path)
-'''
 HOLES = '''\
 class Basket:
     """What somebody is going to buy."""
@@ -81,12 +69,12 @@ def test_drafts_settle_before_a_suggestion(window: Window) -> None:
     """Where the machine is so fast that all drafts fall into one frame, it is tried again."""
     for attempt in range(6):
         seen = len(window.drafts)
-        window.open(f"settle-{attempt}.py", BODY)
-        window.go_to(5, 1)
-        window.press("End", "Enter")
+        window.open(f"settle-{attempt}.py", BASKET)
+        window.go_to(*HALF_LINE)
+        window.type(".")
         window.await_ghost()
         assert window.drawn == ""
-        assert window.saved() == BODY.replace('there."""\n', 'there."""\n    \n')
+        assert window.saved() == BASKET.replace("not in self", "not in self.")
         if len(window.drafts) > seen + 1:
             return
     pytest.fail("only one draft was ever seen")

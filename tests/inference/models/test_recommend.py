@@ -140,6 +140,14 @@ def test_a_package_that_is_missing_is_a_step(monkeypatch: pytest.MonkeyPatch) ->
     assert steps_to(recommended(mac), mac)[0] == extras.install("mlx")
 
 
+def test_filling_the_middle_in_8_bits_needs_no_extra() -> None:
+    place = replace(LAPTOP, four_bit=False)
+    entry = catalogue.known("qwen2.5-coder-0.5b")
+    assert judge(entry, place).verdict is Verdict.RUNS
+    assert among([entry], place).model == entry.name
+    assert recommended(place) is entry
+
+
 def test_every_entry_is_whole() -> None:
     assert len({entry.name for entry in ENTRIES}) == len({entry.repo for entry in ENTRIES}) == len(ENTRIES)
     for entry in ENTRIES:
