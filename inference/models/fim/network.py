@@ -87,16 +87,17 @@ class Network:
         for number, layer in enumerate(self.layers):
             normed = functional.rms_norm(hidden, layer.norm.shape, layer.norm, self.config.rms_norm_eps)
             queries, keys, values = self._queries_and_seen(layer, normed, turns, rows, number, (count, width))
-            if wanted == 0 and number + 1 == len(self.layers):
-                break  # these rows' results are unused, and later rows read only keys and values
-            hidden = layer.out(self._mixed(queries, (keys, values), mask, (count, width)), hidden)
+            if number + 1 == len(self.layers):  # of the other rows, later ones read only keys and values
+                hidden, queries = hidden.view(count, width, -1)[:, width - wanted :], queries[:, width - wanted :]
+                hidden, mask = hidden.flatten(0, 1), self._mask(end - wanted, end)
+            if not len(hidden):
+                break
+            hidden = layer.out(self._mixed(queries, (keys, values), mask), hidden)
             normed = functional.rms_norm(hidden, layer.norm.shape, layer.mlp_norm, self.config.rms_norm_eps)
             gate, up = layer.gate_up(normed).chunk(2, -1)
             hidden = layer.down(functional.silu(gate).mul_(up), hidden)
         rows.length = end
-        if wanted == 0:
-            return hidden.new_empty(count, 0, hidden.shape[1])
-        last = hidden.view(count, width, -1)[:, width - wanted :]
+        last = hidden.view(count, wanted, self.config.hidden_size)
         return functional.rms_norm(last, self.norm.shape, self.norm, self.config.rms_norm_eps)
 
     def _queries_and_seen(
@@ -115,12 +116,11 @@ class Network:
         turned = torch.view_as_real(pairs * turns).flatten(-2)  # (B, n, H + G, D)
         return turned[:, :, :heads], *rows.append(number, turned[:, :, heads:], made[:, :, heads + keys :])
 
-    def _mixed(
-        self, queries: Tensor, seen: tuple[Tensor, Tensor], mask: Tensor | None, size: tuple[int, int]
-    ) -> Tensor:
+    def _mixed(self, queries: Tensor, seen: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
         """Queries (B, n, H, D) -> (B * n, H * D)."""
-        (count, width), keys, head_size = size, self.config.key_heads, self.config.head_size
-        sharing = self.config.num_attention_heads // keys
+        count, width, heads, head_size = queries.shape
+        keys = self.config.key_heads
+        sharing = heads // keys
         stacked = queries.view(count, width, keys, sharing, head_size).permute(0, 2, 3, 1, 4)
         stacked = stacked.reshape(count, keys, sharing * width, head_size).to(self._attention_dtype)
         known, values = (each.to(self._attention_dtype) for each in seen)
