@@ -308,7 +308,7 @@ class Status(_Message, frozen=True, tag="status"):
     draft (see `REFINED_STRENGTH`). `choice` is why the worker chose this model for `auto`; empty: the model was named.
     `better` is the model of the catalogue that suits this machine, where the embedded one must do.
     `token_ms` is the recent duration of a pass that writes one token, `prompt_token_ms` of one token of a prompt; 0:
-    not known.
+    not known. `edits` is the prompt of an edit model (see `EditKind`); None: the model is none.
     """
 
     state: WorkerState
@@ -336,6 +336,7 @@ class Status(_Message, frozen=True, tag="status"):
     better: str = ""
     token_ms: float = 0.0
     prompt_token_ms: float = 0.0
+    edits: EditKind | None = None
 
 
 class Draft(_Message, frozen=True, tag="draft"):

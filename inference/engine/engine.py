@@ -7,10 +7,11 @@ from inference.engine.infilling import Infilling
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.middle import prompt as middle_prompt
 from inference.engine.middle.infilling import MiddleInfilling
+from inference.engine.next_edit import rewriting
 from inference.engine.next_edit.judging import NextEditing
 from inference.engine.next_edit.rewriting import EditRewriting
 from inference.messages import EditKind, Hole, HoleKind, InfillRequest, NextEditRequest, Text
-from inference.models.family import Family, MiddleFamily
+from inference.models.family import Family, MiddleFamily, ModelError
 from inference.models.properties import Properties
 
 
@@ -20,9 +21,9 @@ class Engine:
     def __init__(self, model: LoadedModel | Family, edits: EditKind | None = None) -> None:
         """`model`: a family's model as models/registry.py loads it, possibly shared with other engines.
 
-        `edits` says how to ask an edit model, which then rewrites instead of judging.
+        `edits` says how to ask an edit model, which then rewrites instead of judging. Raises ModelError if it cannot.
         """
-        self._edits = edits
+        self.edits = edits
         self.loaded = model if isinstance(model, LoadedModel) else LoadedModel.of(model)
         family = self.loaded.family
         self.model = family.name
@@ -30,6 +31,8 @@ class Engine:
         self.device = family.traits.runs_on or str(family.device)
         self.note = self.loaded.note
         self._middle = cast("MiddleFamily", family) if family.traits.fills_middle else None
+        if why := rewriting.why_not(self.loaded, edits) if edits else self._middle and self._middle.why_no_fills:
+            raise ModelError(f"{family.name}: {why}")
         if self._middle is not None:
             self.context_tokens = middle_prompt.context_tokens(self.loaded, self._middle)
         else:
@@ -57,12 +60,15 @@ class Engine:
 
     def next_edits(self, request: NextEditRequest, *, deadline: float | None = None) -> NextEditing | EditRewriting:
         """The same for a request for the places that no longer fit after a change."""
-        if self._edits is not None:
-            return EditRewriting(self.loaded, self._edits, request, deadline)
+        if self.edits:
+            return EditRewriting(self.loaded, self.edits, request, deadline)
         return NextEditing(self.loaded, request, deadline)
 
     def warm_up(self) -> None:
-        """Small fills, so that the first user does not pay for one-time setup."""
+        """Small requests, so that the first user does not pay for one-time setup."""
+        if self.edits:
+            rewriting.warm_up(self.loaded, self.edits)
+            return
         self._fill(InfillRequest("warm-up", (Text("x ="), Hole(max_tokens=2), Text("\n")), max_steps=1))
         if not self.prepare():
             return

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from inference.messages import EditKind
+
 EMBEDDED = "embedded"
 """The name of the small checkpoint that ships with the package."""
 AUTO = "auto"
@@ -60,6 +62,7 @@ class Published:
     `family` is the folder in inference/models that runs it. 4 and 8 bits pack `packed` of the `parameters`. `infill`
     holds keys of `infill.json` for a checkpoint without that file. A pull shows the hub's current licence. Models that
     are not `is_tried` run by their published shape; nobody has tried their weights here, so none is recommended.
+    `edits` is the prompt of an edit model, which fills no holes.
     """
 
     name: str
@@ -75,6 +78,7 @@ class Published:
     infill: Mapping[str, Any] = field(default_factory=dict)
     file: PinnedFile | None = None
     is_tried: bool = True
+    edits: EditKind | None = None
 
     @property
     def download_bytes(self) -> float:
@@ -104,6 +108,7 @@ def _qwen2(
 
 
 _GEMMA = (25.5e9, 22.84e9)
+_SEED = _qwen2(4096, 32, 14_336, 1024, 155_136, copies=2)
 _HALF_B = _qwen2(896, 24, 4864, 128, 151_936, copies=1)
 _SEVEN_B = _qwen2(3584, 28, 18_944, 512, 152_064, copies=2)
 _CODERS = {
@@ -136,7 +141,7 @@ _LLAMAS = (
         "ByteDance-Seed/Seed-Coder-8B-Base",
         "Llama's shape; suffix first",
         "MIT",
-        _qwen2(4096, 32, 14_336, 1024, 155_136, copies=2),
+        _SEED,
     ),
     (
         "mellum-4b",
@@ -185,6 +190,14 @@ def _masked(
     return Published(name, repo, about, licence, "masked", *shape, quality=quality, infill=stated)
 
 
+def _edit_model(
+    kind: EditKind, repo: str, base: str, shape: tuple[int, int], licence: str = "Apache-2.0", bits: float = 16.0
+) -> Published:
+    about = f"edit model for next edits, {base}"
+    name = repo.partition("/")[2].lower()
+    return Published(name, repo, about, licence, "fim", *shape, stored_bits=bits, is_tried=False, edits=kind)
+
+
 ENTRIES = (
     Published(EMBEDDED, "", "ships with infill-ls; for a first try, Python", "Apache-2.0", "diffusion_gemma", 4.1e6, 0),
     *(
@@ -206,6 +219,10 @@ ENTRIES = (
         Published(name, repo, f"fill in the middle, {about}", licence, "fim", *shape, is_tried=False)
         for name, repo, about, licence, shape in _LLAMAS
     ),
+    _edit_model("zeta-2", "zed-industries/zeta-2", "Seed-Coder 8B", _SEED, licence="read its page"),
+    _edit_model("zeta", "zed-industries/zeta", "Qwen2.5-Coder 7B", _SEVEN_B),
+    _edit_model("sweep", "sweepai/sweep-next-edit-1.5B", "Qwen2.5-Coder 1.5B", _CODERS["1.5b"][0], bits=8.5),
+    _edit_model("sweep", "sweepai/sweep-next-edit-0.5B", "Qwen2.5-Coder 0.5B", _CODERS["0.5b"][0], bits=8.5),
     _masked(
         "open-dcoder-0.5b",
         "fredzzp/open-dcoder-0.5B",

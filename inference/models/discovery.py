@@ -16,7 +16,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from inference.models import checkpoint_files, fim_tokens, kept
+from inference.messages import EditKind
+from inference.models import checkpoint_files, edit_prompts, fim_tokens, kept
 from inference.models.family import ModelError
 from inference.models.gguf import header
 from inference.models.printable import printable
@@ -47,7 +48,13 @@ class FoundModel:
     @property
     def fills(self) -> bool:
         """Whether it is usable and trained to fill the middle, judging by its name."""
-        return not self.problem and ("coder" in self.name.lower() or fim_tokens.kind_of(self.name) is not None)
+        is_trained = "coder" in self.name.lower() or fim_tokens.kind_of(self.name) is not None
+        return is_trained and not self.problem and not self.edits
+
+    @property
+    def edits(self) -> EditKind | None:
+        """The prompt of a usable edit model, judging by its name; None for others."""
+        return None if self.problem else edit_prompts.kind_of("auto", self.name)
 
 
 class _Header(NamedTuple):

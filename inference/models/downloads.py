@@ -22,7 +22,7 @@ PART = ".part"
 """The suffix of an incomplete file."""
 
 WANTED = ("*.safetensors", "*.gguf", "*.json", "merges.txt", "LICENSE*", "NOTICE*")
-"""Files of a repository's top folder to fetch; a GGUF file only if the catalogue pins one."""
+"""Files of a repository's top folder to fetch; a GGUF file only if it is pinned or the only model."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,199}")
 REVISION = r"\A[\w.-]{1,64}\Z"
@@ -105,6 +105,11 @@ def is_here(entry: Published) -> bool:
         return not entry.repo or find(entry.name) is not None
     except ModelError:
         return False
+
+
+def edit_models() -> list[Published]:
+    """The pulled edit models, best first."""
+    return [entry for entry in catalogue.ENTRIES if entry.edits and is_here(entry)]
 
 
 def require(model: str) -> Path:

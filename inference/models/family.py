@@ -105,6 +105,8 @@ class MiddleFamily(Family, Protocol):
     """The tokens that end a fill: end of text or turn, and all prompt tokens. No fill contains one."""
     begin_ids: tuple[int, ...]
     """The tokens that every prompt begins with."""
+    why_no_fills: str
+    """Why it cannot fill holes, and what to do; "" if it can. An edit model need not."""
     suffix_first: bool
     """Whether its prompt for a hole shows the suffix before the prefix: then what changes at another place comes first,
     and while text is typed the prompt grows at its end.

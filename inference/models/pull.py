@@ -105,6 +105,13 @@ def _pull(target: Target, *, accepted: bool, shown: Shown) -> int:
         return EXIT_INTERRUPTED
     except Exception as error:  # the hub's client raises its own errors and those of two more libraries
         return _fail(_reason(error, target) + _by_hand(target))
+    entry = catalogue.find(target.name)
+    if entry and entry.edits:
+        print(
+            f"{target.name} is here, each file checked; it rewrites for next edits where it fits and keeps up, if the"
+        )
+        print('setting `nextEdit.model` is "auto", the default, from the next start of your editor on')
+        return 0
     print(f"{target.name} is here, each file checked; use it: --model {target.name}, or the setting `model`, which")
     print('is "auto" by default: the best that is here and runs well')
     return 0
@@ -121,8 +128,11 @@ def _complete(target: Target, *, accepted: bool, shown: Shown) -> None:
     wanted = record or _pinned(target) or hub.look_up(target.repo, None)
     _show(target, wanted)
     if not record:
-        if not target.file and not any(name.endswith(".safetensors") for name in wanted.files):
-            why = f"{target.repo} has no *.safetensors; other weight formats can run code and are refused"
+        if not any(name.endswith((".safetensors", ".gguf")) for name in wanted.files):
+            why = (
+                f"{target.repo} has no *.safetensors and no single *.gguf; other weight formats can run code and are "
+                "refused; of several GGUF files download one by hand"
+            )
             raise PullError(why, by_hand=False)
         _ask(wanted.licence, accepted=accepted)
         _write(target.folder, wanted)

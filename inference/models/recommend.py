@@ -1,4 +1,4 @@
-"""Decides which models of the catalogue run on a machine, which one is best there, and what the model `auto` is.
+"""Decides which models of the catalogue run on a machine, which one is best there, and which ones `auto` means.
 
 Nothing else decides that.
 """
@@ -6,7 +6,7 @@ Nothing else decides that.
 import platform
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from importlib.util import find_spec
@@ -19,6 +19,7 @@ import torch
 import inference.models
 from inference.models import catalogue, devices, downloads, extras, fim, masked
 from inference.models.catalogue import EMBEDDED, Published
+from inference.models.family import ModelError
 from inference.models.fim import formats
 from inference.models.mlx import machine as mlx_machine
 from inference.models.mlx.installed import DEVICE as MLX
@@ -28,6 +29,8 @@ _PROCESSOR_PARAMETERS = 2e9
 _SMALL_PARAMETERS = 1e9
 _NEW_PLACE_S, _NEXT_KEY_S = 1.0, 0.3
 """Ghost text may take this long at a new place, and after the next key: a model that takes longer is slow."""
+_REWRITE_S = 5.0
+"""And a rewrite so long: half its time limit, as other programs run too."""
 _PACKED = ("8bit", "4bit")
 _USABLE = {"cuda": 0.9}
 _USABLE_ELSEWHERE = 0.75
@@ -66,8 +69,8 @@ class Machine:
     apple: bool = False
     mlx: bool = False
     dtypes_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    ghost_time: Callable[[float, float], formats.GhostTime] | None = None
-    """Predicts how long a processor takes for ghost text with so many weights, and so many of them in the layers."""
+    times: Callable[[float, float], formats.Times] | None = None
+    """Predicts how long a processor takes with so many weights, and so many of them in the layers."""
 
     @property
     def usable_bytes(self) -> float:
@@ -102,7 +105,7 @@ def this_machine(device: str | None) -> Machine:
         sys.platform == "darwin" and platform.machine() == "arm64",
         find_spec("mlx_vlm") is not None,
         {"masked": masked.dtypes(str(place), None), "fim": fim.dtypes(str(place), None)},
-        partial(formats.ghost_time, reads_bytes_per_s=devices.reads_bytes_per_s()) if place.type == "cpu" else None,
+        partial(formats.predicted, reads_bytes_per_s=devices.reads_bytes_per_s()) if place.type == "cpu" else None,
     )
 
 
@@ -122,7 +125,12 @@ def judge(entry: Published, machine: Machine) -> Fit:
         has = f"{machine.device} has {_size(machine.total_bytes)}"
         return Fit(Verdict.MEMORY, "", needs, f"needs {_size(needs[least])} in {least}; {has}")
     here = f"runs here in {dtype}"
-    time = ghost_time(entry, machine)
+    time = times(entry, machine)
+    if entry.edits and time is not None:
+        here += f", a rewrite in about {time.rewrite_s:.1f} s"
+        if time.rewrite_s > _REWRITE_S:
+            return Fit(Verdict.TOO_SLOW, dtype, needs, f"{here}, too slow to wait for")
+        return Fit(Verdict.RUNS, dtype, needs, here)
     fast = time is not None and time.new_place_s <= _NEW_PLACE_S and time.next_key_s <= _NEXT_KEY_S
     if machine.device == "cpu" and entry.parameters > _PROCESSOR_PARAMETERS and not fast:
         return Fit(Verdict.TOO_SLOW, dtype, needs, f"{here}, but far too slowly to type with: no GPU")
@@ -136,13 +144,11 @@ def judge(entry: Published, machine: Machine) -> Fit:
     return Fit(Verdict.RUNS, dtype, needs, f"{here}, once {_size(room)} more are free" if room > 0 else here)
 
 
-def ghost_time(entry: Published, machine: Machine) -> formats.GhostTime | None:
-    """How long ghost text takes with a model that fills the middle on a processor; None for others."""
-    if entry.family != "fim" or machine.ghost_time is None:
+def times(entry: Published, machine: Machine) -> formats.Times | None:
+    """How long a model of this shape takes on a processor; None for others."""
+    if entry.family != "fim" or machine.times is None:
         return None
-    return machine.ghost_time(
-        (entry.packed + entry.parameters) / 2, entry.packed
-    )  # of the embedding, some rows are read
+    return machine.times((entry.packed + entry.parameters) / 2, entry.packed)  # of the embedding, some rows are read
 
 
 def _package(entry: Published, dtype: str, machine: Machine) -> list[str]:
@@ -185,9 +191,13 @@ class AutoChoice(NamedTuple):
     better: str = ""
 
 
-def choose(device: str | None) -> AutoChoice:
-    """What the model `auto` is on this machine, if the user names at most a device. Raises ModelError."""
-    here = [entry for entry in catalogue.ENTRIES if entry.repo and downloads.is_here(entry)]
+def choose(device: str | None, *, edits: bool = False) -> AutoChoice:
+    """What the model `auto` is on this machine, if the user names at most a device; `edits`: the edit model. Raises
+    ModelError.
+    """
+    if edits:
+        return edit_model_among(downloads.edit_models(), this_machine(device))
+    here = [entry for entry in catalogue.ENTRIES if entry.repo and not entry.edits and downloads.is_here(entry)]
     troubles = [trouble for entry in catalogue.ENTRIES if (trouble := downloads.trouble_with(entry))]
     choice = among(here, this_machine(device))
     return choice._replace(why="; ".join([*([choice.why] if here or not troubles else []), *troubles]))
@@ -211,6 +221,16 @@ def among(here: Sequence[Published], machine: Machine) -> AutoChoice:
         why.append(f"a smaller model: infill-ls models pull {wanted.name}")
     why += [f"{entry.name} {fits[entry.name].words}" for entry in here if entry not in fast and entry is not chosen]
     return AutoChoice(chosen.name, "; ".join(why))
+
+
+def edit_model_among(here: Sequence[Published], machine: Machine) -> AutoChoice:
+    """The best pulled edit model that fits into what other models leave free, and keeps up. Raises ModelError."""
+    fits = {entry.name: judge(entry, replace(machine, total_bytes=machine.free_bytes)) for entry in here}
+    chosen = next((name for name, fit in fits.items() if fit.verdict is Verdict.RUNS), None)
+    if chosen is None:
+        reasons = "; ".join(f"{name} {fit.words}" for name, fit in fits.items())
+        raise ModelError(f"no pulled edit model runs well here: {reasons or 'none is on this machine'}")
+    return AutoChoice(chosen, f"the best of what was pulled: {fits[chosen].words}")
 
 
 def steps_to(entry: Published, machine: Machine) -> list[list[str]]:

@@ -24,9 +24,31 @@ _MORE_TOKENS = 256
 """How many tokens a rewrite may have: those of its region at least, and some more."""
 
 
+class _Token(msgspec.Struct, frozen=True):
+    token: str
+    logprob: float
+
+
+class _Logprobs(msgspec.Struct, frozen=True):
+    """llama.cpp lists `content`, vLLM the other two."""
+
+    content: list[_Token] = []
+    tokens: list[str] = []
+    token_logprobs: list[float | None] = []
+
+    @property
+    def pieces(self) -> list[tuple[bytes, float]]:
+        """The tokens with their probabilities."""
+        found = [(each.token, each.logprob) for each in self.content] or zip(
+            self.tokens, self.token_logprobs, strict=False
+        )
+        return [(token.encode(errors="replace"), math.exp(min(0.0, chance or 0.0))) for token, chance in found]
+
+
 class _Choice(msgspec.Struct, frozen=True):
     text: Annotated[str, Meta(max_length=200_000)]
     finish_reason: str | None = None
+    logprobs: _Logprobs | None = None
 
 
 class _Completion(msgspec.Struct, frozen=True):
@@ -47,9 +69,9 @@ class ServedEditModel(ServedInfiller):
             raise ModelError(f"{url} does not say which model it serves: {error}") from error
         found = edit_prompts.kind_of(self._arguments.edits or "auto", model.id)
         if found is None:
-            raise ModelError(f"{url} serves {served.shown(model.id)}; say how to ask it with nextEdit.kind")
+            raise ModelError(f"{url}: {edit_prompts.unknown(served.shown(model.id))}")
         self.model = model.id
-        self._kind = found
+        self.edits = self._kind = found
 
     def infill(self, request: Request, *, deadline: float | None = None) -> Work:
         """Rewrites the lines around the request's cursor."""
@@ -60,30 +82,30 @@ class ServedEditModel(ServedInfiller):
     async def _rewrite(self, request: NextEditRequest, deadline: float | None) -> AsyncGenerator[JobEvent, None]:
         """Raises ServerError."""
         prompt = edit_prompts.prompt_for(self._kind, request)
+        edits: tuple[Edit, ...] = ()
         outcome = Outcome.COMPLETE
         try:
-            new = "" if prompt is None else prompt.rewritten(await self._answer(prompt, deadline))
+            edits = () if prompt is None else await self._edits(prompt, deadline)
         except TimeoutError:
-            prompt = None
             outcome = Outcome.DEADLINE
-        if prompt is not None and new != prompt.now:
-            yield NextEdits(request.id, (Edit(prompt.start, prompt.start + len(prompt.now), new),))
-        else:
-            yield NextEdits(request.id)
+        yield NextEdits(request.id, edits)
         yield Done(request.id, outcome)
 
-    async def _answer(self, prompt: EditPrompt, deadline: float | None) -> str:
-        """The model's whole answer; empty if it had no room for one. Raises ServerError and TimeoutError."""
+    async def _edits(self, prompt: EditPrompt, deadline: float | None) -> tuple[Edit, ...]:
+        """The model's rewrite; none if it had no room for a whole one. Raises ServerError and TimeoutError."""
         asked = {
             "model": self.model,
             "prompt": prompt.text,
             "stop": prompt.ends,
             "max_tokens": math.ceil(len(prompt.now) / _CHARACTERS_PER_TOKEN) + _MORE_TOKENS,
             "temperature": 0,
+            "logprobs": 1,
         }
         try:
             body = await self.client.post("/v1/completions", msgspec.json.encode(asked), deadline)
             choice = http.decoded(body, _Completion).choices[0]
         except AnswerError as error:
             raise ServerError(f"the server {self.client.url} sent an invalid answer: {error}") from error
-        return choice.text if choice.finish_reason != "length" else ""
+        if choice.finish_reason == "length":
+            return ()
+        return prompt.edits(choice.text, prompt.sure(choice.logprobs.pieces if choice.logprobs else ()))

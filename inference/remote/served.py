@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeVar
 from inference.engine.canvas.plan import text_and_holes
 from inference.engine.errors import CANNOT_JUDGE, RequestError
 from inference.engine.work import Counters
-from inference.messages import Candidate, Done, Draft, InfillRequest, Outcome, Request
+from inference.messages import Candidate, Done, Draft, EditKind, InfillRequest, Outcome, Request
 from inference.models.family import ModelError, OnProgress
 from inference.remote import address
 from inference.remote.address import MODEL, ServerRole
@@ -102,6 +102,8 @@ class ServedInfiller(ABC):
     partner = ""
     """How to ask it, one of `inference.messages.PartnerKind`; empty: it is a vLLM that holds pins."""
     sees_drafts = False
+    edits: EditKind | None = None
+    """The prompt of an edit model."""
 
     def __init__(self, client: Client, arguments: WorkerArguments) -> None:
         """Call `look` before anything else."""
@@ -121,7 +123,7 @@ class ServedInfiller(ABC):
 
     def facts(self) -> dict[str, Any]:
         """The fields of `Status` that it knows."""
-        names = ("model", "device", "context_tokens", "partner", "sees_drafts")
+        names = ("model", "device", "context_tokens", "partner", "sees_drafts", "edits")
         return {name: getattr(self, name) for name in names}
 
     async def close(self) -> None:

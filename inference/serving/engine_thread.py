@@ -96,7 +96,7 @@ class EngineThread:
         self._engine: Engine | None = None
 
     def facts(self) -> dict[str, Any]:
-        names = ("model", "device", "dtype", "note", "context_tokens", "token_ms", "prompt_token_ms")
+        names = ("model", "device", "dtype", "note", "context_tokens", "token_ms", "prompt_token_ms", "edits")
         known = {name: getattr(self._engine, name) for name in names if hasattr(self._engine, name)}
         began = self._step_began
         return known | {"step_s": 0.0 if began is None else time.monotonic() - began}
@@ -220,7 +220,7 @@ async def open_engine(load: LoadEngine, arguments: WorkerArguments, service: Wor
             if arguments.model == AUTO:
                 from inference.models import recommend  # here and not above: it imports torch
 
-                choice = recommend.choose(arguments.device)
+                choice = recommend.choose(arguments.device, edits=arguments.edits is not None)
                 tell(service.chosen, *choice)
                 chosen = msgspec.structs.replace(arguments, model=choice.model)
                 named = arguments.socket_of(choice.model)

@@ -30,10 +30,11 @@ def load_engine(arguments: WorkerArguments, on_progress: OnProgress) -> "Engine"
     from inference.models import registry
 
     log.info("engine imported after %.2f s", time.monotonic() - began)
-    family = registry.load(arguments.model, device=arguments.device, dtype=arguments.dtype, on_progress=on_progress)
     edits = arguments.edits and edit_prompts.kind_of(arguments.edits, Path(arguments.model).name)
     if arguments.edits and not edits:
-        raise ModelError(f"the name of {arguments.model} does not say how to ask it for edits; set nextEdit.kind")
+        registry.find(arguments.model)  # first of all it must be there
+        raise ModelError(edit_prompts.unknown(arguments.model))
+    family = registry.load(arguments.model, device=arguments.device, dtype=arguments.dtype, on_progress=on_progress)
     engine = Engine(family, edits=edits)
     if engine.note:
         log.warning("%s: %s", engine.model, engine.note)
@@ -61,9 +62,13 @@ def prepare_process(arguments: WorkerArguments) -> None:
 
 
 def why_not_loaded(error: BaseException, arguments: WorkerArguments) -> str:
-    """Why there is no model, for the user. ModelError speaks for itself, and so do files that have changed meanwhile;
-    unexpected errors go to the log.
-    """
+    """Why there is no model, for the user, who may have set two."""
+    why = _why_not_loaded(error, arguments)
+    return f"nextEdit.model: {why}" if arguments.edits and not why.startswith("nextEdit.model") else why
+
+
+def _why_not_loaded(error: BaseException, arguments: WorkerArguments) -> str:
+    """ModelError speaks for itself, and so do files that have changed meanwhile; unexpected errors go to the log."""
     if is_out_of_memory(error):
         log.error("out of memory: %s", describe(error))
         return f"{arguments.model} does not fit in memory; choose a smaller model or another device"

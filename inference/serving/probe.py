@@ -50,6 +50,7 @@ def _catalogue(device: str | None) -> dict[str, Any]:
             "repo": entry.repo,
             "about": entry.about,
             "licence": entry.licence,
+            "edits": entry.edits,
             "download_bytes": int(entry.download_bytes),
             **asdict(recommend.judge(entry, machine)),
             "is_here": downloads.is_here(entry),
@@ -59,7 +60,7 @@ def _catalogue(device: str | None) -> dict[str, Any]:
         for entry in ENTRIES
     ]
     return {
-        "found": [{**asdict(one), "fills": one.fills} for one in others],
+        "found": [{**asdict(one), "fills": one.fills, "edits": one.edits} for one in others],
         "machine": {"device": machine.device, "free_bytes": machine.free_bytes, "total_bytes": machine.total_bytes},
         "recommended": recommend.recommended(machine).name,
         "models": models,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from inference.models.catalogue import AUTO
 from inference.models.printable import printable
 from lsp_server.commands import output
 from lsp_server.commands.arguments import add_model_arguments
@@ -18,8 +19,8 @@ from lsp_server.diagnosis.file_report import examine_file, examine_grammars, exa
 from lsp_server.diagnosis.machine import examine
 from lsp_server.diagnosis.models import Tell
 from lsp_server.diagnosis.worker import examine_worker
-from lsp_server.settings.launch import partner_options
-from lsp_server.settings.schema import json_schema
+from lsp_server.settings.launch import edit_model_options, partner_options
+from lsp_server.settings.schema import Settings, json_schema
 
 EXIT_USAGE = 2
 _NAME_COLUMNS = 24
@@ -64,10 +65,19 @@ def _examine(args: argparse.Namespace, tell: Tell) -> Iterator[Check]:
     settings = configuration.at(path)
     if settings.partner.url and not options.partner:
         yield from examine_worker(partner_options(settings, sends_token=configuration.sends_partner_token), tell)
+    yield from _edit_model(settings, tell)
     yield examine_grammars()
     yield from of_settings
     if args.file:
         yield from examine_file(args.file, args.at, configuration)
+
+
+def _edit_model(settings: Settings, tell: Tell) -> Iterator[Check]:
+    if options := edit_model_options(settings):
+        yield from examine_worker(options, tell)
+    elif settings.next_edit.model == AUTO:
+        found = "none is on this machine; rules alone find next edits, and the model that fills where it can judge"
+        yield Check("edit model", Grade.OK, f"{found} (see: infill-ls models)")
 
 
 def _show(check: Check) -> None:

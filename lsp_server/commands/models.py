@@ -111,8 +111,8 @@ def _found(found: list[dict[str, Any]]) -> Table:
     for heading in ("name", "from", "size", "how to use it"):
         table.add_column(heading, overflow="fold")
     for one in found:
-        use = one["problem"] or f'model = "{setting_of(one)}"'
-        style = "" if one["fills"] else "dim"
+        use = one["problem"] or f'{"nextEdit.model" if one["edits"] else "model"} = "{setting_of(one)}"'
+        style = "" if one["fills"] or one["edits"] else "dim"
         table.add_row(*map(printable, (one["name"], one["program"], size(one["bytes_"]), use)), style=style)
     return table
 
@@ -128,5 +128,7 @@ def _cells(model: dict[str, Any], sources: list[str]) -> tuple[str, ...]:
         model["words"] + ("; downloaded" if model["is_here"] and model["repo"] else ""),
         f"{model['percent']}{told} {model['protocol']} [{sources.index(model['source']) + 1}]"
         if model["percent"]
+        else "fills no holes"
+        if model["edits"]
         else "not published",
     )

@@ -101,7 +101,7 @@ def or_use(found: Iterable[dict[str, Any]], device: str) -> str:
 
 def downloads_of_others() -> list[dict[str, Any]]:
     """What other programs have downloaded. Reads their folders and files: 0.3 s for each model."""
-    return [{**asdict(one), "fills": one.fills} for one in discovery.found()]
+    return [{**asdict(one), "fills": one.fills, "edits": one.edits} for one in discovery.found()]
 
 
 def is_first_time() -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from shutil import which
 
 from inference.messages import Hole, InfillRequest, Status, Text, WorkerState
+from inference.models import catalogue, edit_prompts
 from inference.models.catalogue import AUTO, EMBEDDED, FIRST
 from inference.remote import address, token
 from lsp_server.diagnosis.check import Check, Grade
@@ -32,7 +33,7 @@ def examine_worker(options: WorkerOptions, tell: Tell) -> Iterator[Check]:
     loading, at most a minute.
     """
     remote = is_remote(options)
-    name = "partner" if options.partner else "server" if remote else "model"
+    name = "edit model" if options.edits else "partner" if options.partner else "server" if remote else "model"
     if unusable := problem_of(options):
         yield Check.told(name, Grade.FAIL, unusable)
         return
@@ -48,13 +49,17 @@ def examine_worker(options: WorkerOptions, tell: Tell) -> Iterator[Check]:
         problem = f"{options.model} did not answer within {_LIMIT_MS / 1000:.0f} s; check that it is running"
         yield Check.told(name, Grade.FAIL, problem)
     else:
-        yield from _of_server(options, status, fills, name) if remote else _of_model(options, status)
+        if options.edits:
+            yield _of_edit_model(status)
+        else:
+            yield from _of_server(options, status, fills, name) if remote else _of_model(options, status)
 
 
 def _destination(options: WorkerOptions, name: str) -> Iterator[Check]:
     """Where text goes, and whose token goes with it."""
     at = address.parse(options.model)
     of, role = ("partner ", address.PARTNER) if options.partner else ("", address.MODEL)
+    of, role = ("edits: ", address.EDITS) if options.edits else (of, role)
     yield Check(f"{of}text goes to", *_way(at))
     source = token.source(role=role) if options.sends_token else ""
     yield Check(f"{name} token", Grade.OK, f"from {source}" if source else "none")
@@ -65,6 +70,23 @@ def _of_server(options: WorkerOptions, status: Status, fills: Check | None, name
     yield Check(name, Grade.OK, f"{status.device} answers and serves {status.model}{how}")
     if fills:
         yield fills
+
+
+def _of_edit_model(status: Status) -> Check:
+    """Its kind, licence, memory, and how long a rewrite takes by the speed of its first passes."""
+    entry = catalogue.find(status.model)
+    words = [f"{status.model}: {status.choice}" if status.choice else status.model, f"asked as {status.edits}"]
+    words += (
+        [f"served by {status.device}"]
+        if status.server
+        else [
+            f"licence: {entry.licence if entry else 'see where you got it'}",
+            f"{status.device} {status.dtype}, {size(status.memory_bytes + status.device_memory_bytes)} of memory",
+        ]
+    )
+    if status.token_ms and status.prompt_token_ms:
+        words.append(f"a rewrite in about {edit_prompts.rewrite_s(status.token_ms, status.prompt_token_ms):.1f} s")
+    return Check("edit model", Grade.WARN if status.note else Grade.OK, ", ".join(words), status.note)
 
 
 def _of_model(options: WorkerOptions, status: Status) -> Iterator[Check]:

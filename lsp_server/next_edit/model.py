@@ -10,7 +10,7 @@ from difflib import SequenceMatcher
 from msgspec.structs import replace
 
 from inference.messages import Hunk, NextEditRequest
-from inference.models.catalogue import EMBEDDED
+from inference.models.catalogue import AUTO, EMBEDDED
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import path_of
 from lsp_server.fill.host import Host
@@ -32,19 +32,34 @@ _MOST_EDITS = 6
 async def propose(host: Host, situation: Situation) -> Sequence[NextEdit]:
     """A model's edits for a document, best first: those of the edit model, if the user has one."""
     snapshot = situation.snapshot
-    client = host.edit_model or host.worker.client
+    edit_model = host.edit_model if host.edit_model and _may_ask(host.edit_model, host.worker.client) else None
     deadline_ms = host.settings_of(snapshot.uri).deadline_ms.invoked
-    if not (host.edit_model or _can_judge(host, situation)) or await host.why_off_now(snapshot.uri):
+    if not (edit_model or _can_judge(host, situation)) or await host.why_off_now(snapshot.uri):
         return ()
     try:
-        if host.edit_model is not None:
+        if edit_model is not None:
             others = [each for each in situation.others if await host.why_off_now(each.uri) is None]
             situation = dataclasses.replace(situation, others=others)
-            return await rewritten(client, situation, host.configuration.name_of, deadline_ms)
-        return await ask(client, snapshot, situation.earlier, deadline_ms)
+            return await rewritten(edit_model, situation, host.configuration.name_of, deadline_ms)
+        return await ask(host.worker.client, snapshot, situation.earlier, deadline_ms)
     except WorkerFailure as failure:
         log.info("the model proposes no next edit: %s", failure)
         return ()
+
+
+def _may_ask(edit_model: WorkerClient, other: WorkerClient) -> bool:
+    """Whether to ask the edit model. `auto` waits for the model that fills, to know how much memory that leaves, and is
+    not tried again once nothing fits.
+    """
+    return (
+        edit_model.options.model != AUTO
+        or _is_there(edit_model)
+        or (edit_model.state not in (ClientState.FAILED, ClientState.BACKING_OFF) and _is_there(other))
+    )
+
+
+def _is_there(client: WorkerClient) -> bool:
+    return client.state in (ClientState.READY, ClientState.BUSY)
 
 
 def _can_judge(host: Host, situation: Situation) -> bool:
@@ -52,8 +67,7 @@ def _can_judge(host: Host, situation: Situation) -> bool:
     client = host.worker.client
     name = host.settings_of(situation.snapshot.uri).model
     is_local = client.last_status is not None and not client.last_status.server
-    is_there = client.state in (ClientState.READY, ClientState.BUSY)
-    return bool(situation.earlier) and name != EMBEDDED and is_local and is_there
+    return bool(situation.earlier) and name != EMBEDDED and is_local and _is_there(client)
 
 
 async def rewritten(

@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
-from inference.messages import Snippet, Status
+from inference.messages import Snippet, Status, WorkerOptions
+from inference.models.catalogue import AUTO
 from lsp_server.context.provider import ASKED_MS, ContextSource
 from lsp_server.diagnosis.models import downloads_of_others, is_first_time, or_use
 from lsp_server.documents.document import Document, ParseJob, Snapshot
@@ -60,6 +61,7 @@ class Session:
         """The documents with an unreadable edit, and their languages."""
         self._following: set[asyncio.Task[bool]] = set()
         self._telling: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
 
     def feature(self, kind: type[_F]) -> _F:
         """The feature of this class."""
@@ -92,8 +94,17 @@ class Session:
         if self.settings.partner.url is not None and self.settings.model != PARTNER:
             self.partner = self._connect_partner()
             self.partner.use(partner_options(self.settings, sends_token=self.configuration.sends_partner_token))
-        if options_of_edits := edit_model_options(self.settings):
-            self.edit_model = WorkerClient(options_of_edits, name=CLIENT_NAME, on_state=self._tell_of_edit_model)
+        if self.settings.next_edit.model == AUTO:
+            self._looking = asyncio.create_task(self._look_for_edit_model())
+        else:
+            self._use_edit_model(edit_model_options(self.settings))
+
+    async def _look_for_edit_model(self) -> None:
+        self._use_edit_model(await asyncio.to_thread(edit_model_options, self.settings))
+
+    def _use_edit_model(self, options: WorkerOptions | None) -> None:
+        if options:
+            self.edit_model = WorkerClient(options, name=CLIENT_NAME, on_state=self._tell_of_edit_model)
 
     def status_report(self) -> dict[str, Any]:
         """The state of the worker and of the partner."""
@@ -143,8 +154,9 @@ class Session:
         for uri in tuple(self.documents):
             self.forget(uri)
         self._context.close()
-        if self._telling:
-            self._telling.cancel()
+        for task in (self._telling, self._looking):
+            if task:
+                task.cancel()
 
     def lose(self, uri: str) -> None:
         """An edit could not be parsed, so our text no longer matches the editor's: the document gets no more fills."""

@@ -1,6 +1,8 @@
 """Turns settings into the options that start a worker."""
 
 from inference.messages import WorkerOptions
+from inference.models import downloads, edit_prompts
+from inference.models.catalogue import AUTO
 from lsp_server.settings.schema import OF_WORKER, OFF, PARTNER, Settings
 
 
@@ -19,9 +21,11 @@ def worker_options(settings: Settings, *, sends_token: bool = True) -> WorkerOpt
 
 
 def edit_model_options(settings: Settings) -> WorkerOptions | None:
-    """The edit model's worker; None if there is no edit model. Only the user can have named its server."""
+    """The edit model's worker; None if there is no edit model. Only the user can have named its server. For `auto` it
+    reads the folders of pulled models.
+    """
     wanted = settings.next_edit
-    if wanted.model == OFF:
+    if wanted.model == OFF or (wanted.model == AUTO and not downloads.edit_models()):
         return None
     return WorkerOptions(
         model=wanted.model,
@@ -29,7 +33,7 @@ def edit_model_options(settings: Settings) -> WorkerOptions | None:
         dtype=settings.dtype,
         idle_s=settings.idle_seconds,
         plain_http=wanted.plain_http,
-        edits=wanted.kind,
+        edits=edit_prompts.kind_of(wanted.kind, wanted.model) or wanted.kind,
     )
 
 

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from inference.messages import MAX_STEPS, EditKind, PartnerKind, WorkerOptions
+from inference.models.catalogue import AUTO
 
 Globs = tuple[str, ...]
 Dtype = Literal["bfloat16", "float16", "float32", "8bit", "4bit"]
@@ -88,8 +89,12 @@ class NextEditSettings(Struct, frozen=True, rename="camel", forbid_unknown_field
     ] = True
     model: Annotated[
         str,
-        Meta(description="An edit model, Zeta 2 or Sweep: a .gguf file, or the URL of llama.cpp or vLLM. off: none."),
-    ] = OFF
+        Meta(
+            min_length=1,
+            description="auto: the best edit model that was pulled, if it fits beside `model` and keeps up; a name "
+            "(see infill-ls models), a .gguf file, a folder, or the URL of llama.cpp or vLLM. off: none.",
+        ),
+    ] = AUTO
     kind: Annotated[
         EditKind, Meta(description="The edit model's prompt format. auto derives it from the model's name.")
     ] = "auto"
@@ -106,7 +111,7 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
             description="auto: the best one here; a name (see infill-ls models), hub id, folder, .gguf file, "
             "vLLM's URL, or `partner`.",
         ),
-    ] = "auto"
+    ] = AUTO
     device: Annotated[str | None, Meta(description="cpu, cuda, mps or mlx. When null, the best one here.")] = None
     dtype: Annotated[
         Dtype | None,

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from inference.messages import Done, ErrorCode, Failed, Hello, Outcome, Shutdown, WorkerState, frame
+from inference.models import recommend
+from inference.models.catalogue import AUTO, EMBEDDED
 from inference.models.family import ModelError
 from inference.serving import startup
 from inference.serving.faults import is_out_of_memory
@@ -70,6 +72,29 @@ def test_weights_cut_off_while_they_load_are_named(tmp_path: Path, format_: str)
         load_engine(arguments, cut)
     said = why_not_loaded(caught.value, arguments)
     assert str(weights) in said and re.search("not fully covered|shorter", said)
+
+
+@pytest.mark.parametrize(
+    ("model", "kind", "said"),
+    [
+        ("/nowhere/zeta-2.gguf", "auto", "zeta-2.gguf cannot be read: No such file or directory; give a downloaded"),
+        (__file__, "zeta", "is no GGUF file; give"),
+        ("/nowhere/chat.gguf", "auto", "chat.gguf cannot be read"),
+        (str(FIM), "auto", "the name of .* is not that of Zeta 2 .* set nextEdit.kind"),
+        (str(FIM), "zeta-2", r"no token <\[fim-suffix\]>, so it is no zeta-2 model; give one, or change nextEdit.kind"),
+        (EMBEDDED, "sweep", "does not write from left to right, so it is no edit model; give"),
+        ("sweep-next-edit-1.5b", "auto", "not on this machine; .*run: infill-ls models pull sweep-next-edit-1.5b"),
+        (AUTO, "auto", "no pulled edit model runs well here: none is on this machine"),
+    ],
+)
+def test_a_file_that_is_no_edit_model_is_told(tmp_path: Path, model: str, kind: str, said: str) -> None:
+    words = ["--socket", str(tmp_path / "w.sock"), "--model", model, "--edits", kind, "--device", "cpu"]
+    arguments = startup.parse(words)
+    with pytest.raises(ModelError) as caught:
+        if model == AUTO:
+            recommend.choose("cpu", edits=True)
+        load_engine(arguments, lambda _share, _what: None)
+    assert re.match(f"nextEdit.model: .*{said}", why_not_loaded(caught.value, arguments))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits an address space")

@@ -13,6 +13,7 @@ import pytest
 import torch
 from tokenizers import pre_tokenizers
 
+from inference.engine import Engine
 from inference.models import registry
 from inference.models.checkpoint import Checkpoint
 from inference.models.devices import PRECISIONS
@@ -81,4 +82,4 @@ def test_logits_are_those_of_transformers(found: Checkpoint) -> None:
 
 def test_it_is_said_that_it_cannot_fill_holes(found: Checkpoint) -> None:
     with pytest.raises(ModelError, match="no fill-in-the-middle tokens"):
-        registry.load(str(found.source), device="cpu")
+        Engine(registry.load(str(found.source), device="cpu"))

@@ -9,12 +9,13 @@ from tokenizers import Tokenizer
 from inference.messages import Snippet
 from inference.models import devices, fim_tokens
 from inference.models.checkpoint import Checkpoint
-from inference.models.family import LengthSignal, MiddleFamily, ModelError, OnProgress, Traits
+from inference.models.family import LengthSignal, MiddleFamily, OnProgress, Traits
 from inference.models.fim import formats, weights
 from inference.models.fim.context import PromptContext
 from inference.models.fim.matrices import Dynamic, has_dynamic
 from inference.models.fim.network import Network
 from inference.models.fim.rows import Prompts
+from inference.models.fim_tokens import FimTokens
 from inference.models.masked import token_files
 from inference.models.properties import NoiseKind
 
@@ -29,6 +30,10 @@ _NEW_SHARE = 0.2
 """The weight of the latest pass in the mean of all."""
 _FEW_ROWS, _MANY_ROWS = 4, 64
 """A pass of at most this many rows writes, and one of at least this many reads a prompt."""
+_NO_FILLS = (
+    "its tokenizer has no fill-in-the-middle tokens, so it writes from left to right alone and cannot fill holes; give "
+    "a model such as Qwen2.5-Coder"
+)
 _FREE_ROWS = 8
 """As many cost little more than one, where `Dynamic` multiplies them."""
 
@@ -37,7 +42,6 @@ class FillInMiddle(MiddleFamily):
     """A loaded model. Only its kept prompts change."""
 
     def __init__(self, found: Checkpoint, tokenizer: Tokenizer, network: Network, dtype: str) -> None:
-        """Raises ModelError if the tokenizer has no tokens for filling the middle."""
         self.name = found.name
         self.properties = found.properties
         self.tokenizer = tokenizer
@@ -48,21 +52,17 @@ class FillInMiddle(MiddleFamily):
         tokenizer.encode_special_tokens = True
         special = {token.content: id_ for id_, token in tokenizer.get_added_tokens_decoder().items()}
         tokens = fim_tokens.of_vocabulary(special)
-        if tokens is None:
-            raise ModelError(
-                f"{found.name}: its tokenizer has no fill-in-the-middle tokens, so it writes from left to right alone "
-                "and cannot fill holes; give a model such as Qwen2.5-Coder"
-            )
-        self._tokens = tokens
+        self.why_no_fills = "" if tokens else _NO_FILLS
+        self._tokens = tokens or FimTokens("", "", "", ends=())
         self._special = special
         ends = found.config.get("eos_token_id")
         stated = (*(ends if isinstance(ends, list) else [ends]), found.properties.eos_token_id)
-        self.end_ids = frozenset(special[name] for name in tokens.controls if name in special) | {
+        self.end_ids = frozenset(special[name] for name in self._tokens.controls if name in special) | {
             id_ for id_ in stated if isinstance(id_, int)
         }
         self._chats = _TURN in special and special.get(_END_OF_TURN) in stated
         self.begin_ids = tuple(token_files.begin_ids(found, tokenizer))
-        self.suffix_first = tokens.is_suffix_first
+        self.suffix_first = self._tokens.is_suffix_first
         self._encoded: dict[str, list[int]] = {}
         self._ahead: list[int] = []
         self.token_ms = self.prompt_token_ms = 0.0

@@ -15,7 +15,7 @@ from math import prod
 import msgspec
 import torch
 
-from inference.models import kept
+from inference.models import edit_prompts, kept
 from inference.models.devices import EIGHT_BIT, PRECISIONS, Precision
 from inference.models.family import ModelError
 from inference.models.fim import matrices
@@ -76,20 +76,23 @@ def candidates(device: torch.device, wanted: str | None) -> list[Precision]:
 
 
 @dataclass(frozen=True)
-class GhostTime:
-    """How long ghost text takes: at a new place, and after the next key."""
+class Times:
+    """How long ghost text takes at a new place, and after the next key, and an edit model's rewrite."""
 
     new_place_s: float
     next_key_s: float
+    rewrite_s: float
 
 
-def ghost_time(weights: float, of_layers: float, reads_bytes_per_s: float) -> GhostTime:
-    """Predicted here for a model of which a pass reads so many weights, and a prompt those of the layers."""
+def predicted(weights: float, of_layers: float, reads_bytes_per_s: float) -> Times:
+    """For a model of which a pass reads so many weights here, and a prompt those of the layers."""
     found, threads = speed(), torch.get_num_threads()
     size = 1 if found.formats[0] == EIGHT_BIT else PRECISIONS[found.formats[0]].dtype.itemsize
     pass_s = max(weights * found.one_row_ns / 1e9 / threads, weights * size / reads_bytes_per_s)
-    prompt_s = _PROMPT_ROWS * of_layers * found.prompt_row_ns / 1e9 / threads
-    return GhostTime(_REST * (_LINE_PASSES * pass_s + prompt_s), _REST * _LINE_PASSES * pass_s)
+    row_s = of_layers * found.prompt_row_ns / 1e9 / threads
+    line_s = _LINE_PASSES * pass_s
+    rewrite_s = edit_prompts.rewrite_s(1000 * pass_s, 1000 * row_s)
+    return Times(_REST * (line_s + _PROMPT_ROWS * row_s), _REST * line_s, _REST * rewrite_s)
 
 
 @cache

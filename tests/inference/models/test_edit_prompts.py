@@ -1,13 +1,14 @@
 """The prompts of edit models are those that their makers' clients sent, and answers are read as those clients do."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from inference.bench.edit_models import Scenario
 from inference.messages import Hunk, NextEditRequest
-from inference.models.edit_prompts import kind_of, prompt_for
+from inference.models.edit_prompts import LEAST_SURE, kind_of, prompt_for
 
 FOLDER = Path(__file__).parents[2] / "data" / "edit_models"
 RECORDED = [json.loads(line) for line in (FOLDER / "recorded.jsonl").read_text().splitlines()]
@@ -54,6 +55,50 @@ def test_an_answer_changes_the_lines_around_the_cursor(model: str) -> None:
             prompt.now.replace("line31 = 31", "line31 = 0")
         )
         assert prompt.rewritten(" \n") == prompt.now
+
+
+def pieces(draft: str, old: str, *new: tuple[str, float]) -> list[tuple[bytes, float]]:
+    """An answer that has these tokens instead of `old`. It repeats the text before that surely, and the rest by 0.9."""
+    before, _, after = draft.partition(old)
+    same = [(each, 1.0 if text is before else 0.9) for text in (before, after) for each in re.findall(r"\w+|\W", text)]
+    at = len(re.findall(r"\w+|\W", before))
+    return [(text.encode(), chance) for text, chance in (*same[:at], *new, *same[at:])]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sure"),
+    [
+        pytest.param("31\n", [("9", 0.5), ("\n", 0.2)], 0.5, id="the changed word and no line end"),
+        pytest.param("line31", [("li", 0.2), ("ne9", 0.6)], 0.4, id="each token of a changed word"),
+        pytest.param("line31 = 31\n", [], 0.9, id="what follows deleted text"),
+        pytest.param("line31", [("a", 0.1), ("\n", 0.3), ("line31", 0.9)], 0.2, id="added text"),
+        pytest.param("line31", [("line31", 0.1)], 1.0, id="nothing changes"),
+    ],
+)
+def test_an_answer_is_as_sure_as_its_changes(old: str, new: list[tuple[str, float]], sure: float) -> None:
+    prompt = prompt_for("sweep", request(TEXT, TEXT.index("line30")))
+    assert prompt is not None
+    answer = pieces(prompt.draft, old, *new)
+    assert prompt.sure(answer) == pytest.approx(sure)
+    found = prompt.edits(b"".join(text for text, _ in answer).decode(), prompt.sure(answer))
+    assert len(found) == (sure >= LEAST_SURE and sure < 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("zed-industries_zeta-2.Q8_0.gguf", "zeta-2"),
+        ("zeta2:8b", "zeta-2"),
+        ("zeta-2.1-Q4_K_M.gguf", None),
+        ("zeta-7b.gguf", "zeta"),
+        ("maternion/sweep-next-edit-1.5B:latest", "sweep"),
+        ("qwen2.5-coder-0.5b-instruct-q4_k_m.gguf", None),
+        ("zetachain", None),
+    ],
+)
+def test_a_name_tells_the_kind(name: str, kind: str | None) -> None:
+    assert kind_of("auto", name) == kind
+    assert kind_of("zeta", name) == "zeta"
 
 
 @pytest.mark.parametrize("kind", ["zeta-2", "zeta", "sweep"])

@@ -23,9 +23,11 @@ from inference.models import catalogue, registry
 from inference.models.family import ModelError
 from tests.hub_server import LARGE, REVISION, Hub, hub_of
 from tests.inference.models import random_masked
+from tests.served.to_gguf import main as as_gguf
 from tests.workers import PATIENCE_S
 
 TWIN = Path(__file__).parents[2] / "data" / "twin"
+FIM = Path(__file__).parents[2] / "data" / "fim"
 NAME, REPO = "open-dcoder-0.5b", "fredzzp/open-dcoder-0.5B"
 WEIGHTS = f"model{LARGE}"
 COMMAND = [sys.executable, "-m", "lsp_server.cli"]
@@ -419,6 +421,21 @@ def test_a_checkpoint_without_safetensors_is_refused(hub: Hub, pull: Pull) -> No
     (hub.folder / WEIGHTS).unlink()
     assert "other weight formats can run code" in pull(status=1).stderr
     assert fetched(hub) == []
+
+
+def test_the_only_gguf_file_is_pulled_where_there_is_nothing_else(tmp_path: Path, home: Path) -> None:
+    (files := tmp_path / "files").mkdir()
+    as_gguf(FIM, files / "sweep-next-edit-0.5b.q8_0.gguf")
+    (files / "config.json").write_text("{}")
+    with hub_of("sweepai/sweep-next-edit-0.5B", files) as other:
+        more = {"HF_ENDPOINT": other.url, "HF_HOME": str(home)}
+        done = run_cli("models", "pull", "sweep-next-edit-0.5b", **more)
+        assert done.returncode == 0 and "rewrites for next edits" in done.stdout, done.stderr
+        told = run_cli("doctor", "--model", "embedded", "--device", "cpu", **more)
+        assert "sweep-next-edit-0.5b: it has no token <|file_sep|>" in told.stdout, "auto has taken the pulled one"
+        shutil.copy(files / "sweep-next-edit-0.5b.q8_0.gguf", files / "other.gguf")
+        elsewhere = {**more, "HF_HOME": str(tmp_path / "elsewhere")}
+        assert "no single *.gguf" in run_cli("models", "pull", "sweep-next-edit-0.5b", **elsewhere).stderr
 
 
 def test_unknown_model_name_lists_the_known_ones(hub: Hub, pull: Pull) -> None:

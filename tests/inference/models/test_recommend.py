@@ -10,9 +10,20 @@ import pytest
 
 from inference.models import catalogue, devices, extras
 from inference.models.catalogue import EMBEDDED, ENTRIES
-from inference.models.fim.formats import GhostTime
+from inference.models.family import ModelError
+from inference.models.fim.formats import Times
 from inference.models.properties import Properties
-from inference.models.recommend import Machine, Verdict, among, best, judge, recommended, steps_to, this_machine
+from inference.models.recommend import (
+    Machine,
+    Verdict,
+    among,
+    best,
+    edit_model_among,
+    judge,
+    recommended,
+    steps_to,
+    this_machine,
+)
 
 GB = 10**9
 ALL = frozenset({"diffusion_gemma", "masked", "fim", "mlx"})
@@ -26,14 +37,14 @@ def machine(device: str, gigabytes: float, *, free: float | None = None, **more:
     return Machine(device, int((gigabytes if free is None else free) * GB), int(gigabytes * GB), **values)  # type: ignore[arg-type]
 
 
-def at(ns: float) -> partial[GhostTime]:
+def at(ns: float) -> partial[Times]:
     """A processor that takes so long for a weight in each of 12 passes, and an eighth of it in 256 rows of a prompt."""
-    return partial(lambda weights, _: GhostTime((12 + 256 / 8) * weights * ns / 1e9, 12 * weights * ns / 1e9))
+    return partial(lambda weights, _: Times(*(each * weights * ns / 1e9 for each in (12 + 256 / 8, 12, 60 + 2000 / 8))))
 
 
-LAPTOP, BUSY_LAPTOP = machine("cpu", 16, ghost_time=at(0.03)), machine("cpu", 16, free=1, ghost_time=at(0.03))
-BIG_SERVER, FAST = machine("cpu", 512, ghost_time=at(0.002)), machine("cpu", 16, ghost_time=at(0.01))
-OLD = machine("cpu", 16, ghost_time=at(0.1))
+LAPTOP, BUSY_LAPTOP = machine("cpu", 16, times=at(0.03)), machine("cpu", 16, free=1, times=at(0.03))
+BIG_SERVER, FAST = machine("cpu", 512, times=at(0.002)), machine("cpu", 16, times=at(0.01))
+OLD = machine("cpu", 16, times=at(0.1))
 OLD_GPU, GPU, BIG_GPU = machine("cuda:0", 4), machine("cuda:0", 8), machine("cuda:0", 80)
 SHARED_GPU = machine("cuda:0", 24, free=10)
 MAC, BIG_MAC = machine("mps", 16, apple=True), machine("mps", 64, apple=True)
@@ -90,7 +101,7 @@ def test_how_a_model_fares_is_told(name: str, place: Machine, verdict: Verdict, 
             "1.5b",
             "about 6.8 s, slow to type with; a smaller model: infill-ls models pull qwen2.5-coder-0.5b",
         ),
-        ("1.5b 3b", replace(OLD, ghost_time=at(0.02)), "1.5b", "coder-3b runs here in 8bit, but far too slowly"),
+        ("1.5b 3b", replace(OLD, times=at(0.02)), "1.5b", "coder-3b runs here in 8bit, but far too slowly"),
         (
             "0.5b 1.5b",
             OLD,
@@ -106,6 +117,40 @@ def test_a_slow_model_is_better_than_the_embedded_one(pulled: str, place: Machin
     choice = among([catalogue.known(f"qwen2.5-coder-{size}") for size in pulled.split()], place)
     assert choice.model == f"qwen2.5-coder-{name}"
     assert why in choice.why
+
+
+EDITS = [entry for entry in ENTRIES if entry.edits]
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "why"),
+    [
+        (BIG_GPU, "zeta-2", "runs here in bfloat16"),
+        (machine("cuda:0", 80, free=5), "sweep-next-edit-1.5b", "runs here in bfloat16"),
+        (FAST, "sweep-next-edit-1.5b", "runs here in 8bit, a rewrite in about 4.8 s"),
+        (LAPTOP, "sweep-next-edit-0.5b", "runs here in 8bit, a rewrite in about 4.6 s"),
+    ],
+)
+def test_the_edit_model_fits_beside_others_and_keeps_up(place: Machine, name: str, why: str) -> None:
+    choice = edit_model_among(EDITS, place)
+    assert choice.model == name
+    assert choice.why == f"the best of what was pulled: {why}"
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        (OLD, "0.5b runs here in 8bit, a rewrite in about 15.3 s, too slow to wait for"),
+        (BUSY_LAPTOP, "sweep-next-edit-0.5b needs 1.1 GB in 8bit; cpu has 1.0 GB"),
+    ],
+)
+def test_no_edit_model_is_better_than_one_that_does_not_fit(place: Machine, why: str) -> None:
+    with pytest.raises(ModelError, match=f"no pulled edit model runs well here: zeta-2 .*{why}"):
+        edit_model_among(EDITS, place)
+
+
+def test_no_edit_model_is_taken_to_fill_holes() -> None:
+    assert not recommended(BIG_GPU).edits
 
 
 def test_the_fastest_reading_of_memory_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

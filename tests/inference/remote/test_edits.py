@@ -80,6 +80,26 @@ async def test_no_rewrite_is_no_edit(answer: dict[str, Any]) -> None:
         assert (await asked(model))[0].edits == ()
 
 
+LLAMA = {"content": [{"token": NEW, "logprob": -3.0, "top_logprobs": []}]}
+VLLM = {"tokens": [NEW], "token_logprobs": [-3.0], "text_offset": [0]}
+
+
+@pytest.mark.parametrize("logprobs", [LLAMA, VLLM])
+async def test_a_rewrite_that_the_model_is_unsure_of_is_none(logprobs: dict[str, Any]) -> None:
+    unsure = said(NEW)
+    unsure["choices"][0]["logprobs"] = logprobs
+    async with edit_model(answer=unsure) as (_, model):
+        assert (await asked(model))[0].edits == ()
+
+
+@pytest.mark.parametrize("logprobs", [None, {}, {"tokens": [NEW], "token_logprobs": [None]}])
+async def test_without_probabilities_a_rewrite_counts(logprobs: object) -> None:
+    unknown = said(NEW)
+    unknown["choices"][0]["logprobs"] = logprobs
+    async with edit_model(answer=unknown) as (_, model):
+        assert len((await asked(model))[0].edits) == 1
+
+
 @pytest.mark.parametrize("answer", [[], {"choices": []}, said("x" * 300_000), {"choices": [{"text": 1}]}, "<html>"])
 async def test_an_answer_that_makes_no_sense_is_the_servers_fault(answer: Any) -> None:
     async with edit_model(answer=answer) as (_, model):

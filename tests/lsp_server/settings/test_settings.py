@@ -227,7 +227,7 @@ ON = {
     "context.enabled is not switched on": {"context": {"enabled": True}},
     "prefetch is not switched on": {"prefetch": True},
     "nextEdit.model is not switched on": {"nextEdit": {"model": "https://theirs.example"}},
-    "nextEdit.plainHttp is not switched on": {"nextEdit": {"plainHttp": True}},
+    "nextEdit.plainHttp is not switched on": {"nextEdit": {"model": "off", "plainHttp": True}},
     "statistics is not switched on": {"statistics": "on"},
 }
 

@@ -199,8 +199,10 @@ def test_a_model_without_the_tokens_is_refused(tmp_path: Path) -> None:
     folder = changed(tmp_path)
     file = folder / "tokenizer.json"
     file.write_text(file.read_text().replace("<|fim_", "<|no_"))
+    family = registry.load(str(folder), device="cpu")
     with pytest.raises(ModelError, match="no fill-in-the-middle tokens"):
-        registry.load(str(folder), device="cpu")
+        Engine(family)
+    assert Engine(family, edits="zeta").edits, "an edit model needs none"
 
 
 def test_a_context_too_short_for_a_hole_is_refused(tmp_path: Path) -> None:
@@ -284,6 +286,6 @@ def test_a_machine_is_measured_once_and_that_is_kept(tmp_path: Path, monkeypatch
 
 
 def test_more_weights_and_a_new_place_take_ghost_text_longer() -> None:
-    small, large = formats.ghost_time(5e8, 4e8, 20e9), formats.ghost_time(15e8, 13e8, 20e9)
+    small, large = formats.predicted(5e8, 4e8, 20e9), formats.predicted(15e8, 13e8, 20e9)
     assert 0 < small.next_key_s < small.new_place_s < large.new_place_s
-    assert formats.ghost_time(5e8, 4e8, 1e9).next_key_s > 12 * 0.5, "each pass reads each weight"
+    assert formats.predicted(5e8, 4e8, 1e9).next_key_s > 12 * 0.5, "each pass reads each weight"
