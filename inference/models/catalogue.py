@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from inference.messages import EditKind
-
 EMBEDDED = "embedded"
 """The name of the small checkpoint that ships with the package."""
 AUTO = "auto"
@@ -62,7 +60,7 @@ class Published:
     `family` is the folder in inference/models that runs it. 4 and 8 bits pack `packed` of the `parameters`. `infill`
     holds keys of `infill.json` for a checkpoint without that file. A pull shows the hub's current licence. Models that
     are not `is_tried` run by their published shape; nobody has tried their weights here, so none is recommended.
-    `edits` is the prompt of an edit model, which fills no holes.
+    `edits` is the prompt (`EditKind`) of an edit model, which fills no holes; empty: it is none.
     """
 
     name: str
@@ -78,7 +76,7 @@ class Published:
     infill: Mapping[str, Any] = field(default_factory=dict)
     file: PinnedFile | None = None
     is_tried: bool = True
-    edits: EditKind | None = None
+    edits: str = ""
 
     @property
     def download_bytes(self) -> float:
@@ -191,7 +189,7 @@ def _masked(
 
 
 def _edit_model(
-    kind: EditKind, repo: str, base: str, shape: tuple[int, int], licence: str = "Apache-2.0", bits: float = 16.0
+    kind: str, repo: str, base: str, shape: tuple[int, int], licence: str = "Apache-2.0", bits: float = 16.0
 ) -> Published:
     about = f"edit model for next edits, {base}"
     name = repo.partition("/")[2].lower()
