@@ -27,9 +27,9 @@ from inference.models import checkpoint, fim_tokens, registry
 from inference.models.family import ModelError
 from inference.models.properties import NoiseKind
 from lsp_server import carve
-from lsp_server.settings.secret_names import is_secret_name
+from lsp_server.settings.privacy import is_secret_name
 from lsp_server.syntax.languages import language_of, table_of
-from lsp_server.syntax.source import ParsedText
+from lsp_server.syntax.parsing import ParsedText
 
 LONGEST_FILE_BYTES = 200_000
 HOLES_PER_FILE = 8

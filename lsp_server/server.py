@@ -1,8 +1,7 @@
 """The language server: every method and its handler. `lsp_server/lsp/transports.py` delivers the messages."""
 
-import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -11,7 +10,7 @@ from typing import Any
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
-from lsp_server.handlers import documents, settings
+from lsp_server.handlers import documents, lifecycle
 from lsp_server.handlers.code_action import code_action, code_action_resolve
 from lsp_server.handlers.completion import completion
 from lsp_server.handlers.execute_command import execute_command
@@ -28,9 +27,7 @@ from lsp_server.handlers.inline_edit import (
     DID_FOCUS,
     DID_SHOW,
     NONE,
-    FocusParams,
     InlineEditParams,
-    ShownParams,
     did_focus,
     did_show_inline_edit,
     inline_edit,
@@ -40,8 +37,7 @@ from lsp_server.handlers.lifecycle import initialize, initialized, shutdown
 from lsp_server.handlers.status import MODEL_OFFER, StatusParams, model_offer, status
 from lsp_server.inline.service import InlineService, ListService
 from lsp_server.lsp.completion_items import documented
-from lsp_server.lsp.dispatch import InfillProtocol
-from lsp_server.lsp.replies import Phase, read_raw
+from lsp_server.lsp.dispatch import InfillProtocol, read_raw
 from lsp_server.lsp.transports import Write
 from lsp_server.lsp.worker_connection import STATUS
 from lsp_server.next_edit import model as next_edit_model
@@ -65,7 +61,6 @@ class Method:
     parsed: bool = False
 
     def handle(self, method: str, session: Session, params: Any) -> Any:
-        """The reply, or an awaitable of it."""
         if self.params is not None:
             named = {} if params is None or params == [] else params  # an empty table of Lua is a list in JSON
             params = read_raw(f"params for {method}", named, self.params)
@@ -83,8 +78,8 @@ METHODS: dict[str, Method] = {
     types.TEXT_DOCUMENT_DID_CHANGE: Method(documents.did_change),
     types.TEXT_DOCUMENT_DID_CLOSE: Method(documents.did_close),
     types.TEXT_DOCUMENT_DID_SAVE: Method(documents.did_save),
-    types.WORKSPACE_DID_CHANGE_CONFIGURATION: Method(settings.did_change_configuration),
-    types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: Method(settings.did_change_workspace_folders),
+    types.WORKSPACE_DID_CHANGE_CONFIGURATION: Method(lifecycle.did_change_configuration),
+    types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: Method(lifecycle.did_change_workspace_folders),
     types.TEXT_DOCUMENT_INLINE_COMPLETION: Method(inline_completion, lambda: types.InlineCompletionList([])),
     types.TEXT_DOCUMENT_COMPLETION: Method(completion, lambda: types.CompletionList(False, [])),
     types.COMPLETION_ITEM_RESOLVE: Method(lambda session, item: documented(item, markdown=session.features.markdown)),
@@ -101,8 +96,8 @@ METHODS: dict[str, Method] = {
     types.NOTEBOOK_DOCUMENT_DID_CLOSE: Method(documents.notebook_did_close),
     types.NOTEBOOK_DOCUMENT_DID_SAVE: Method(documents.notebook_did_save),
     INLINE_EDIT: Method(inline_edit, lambda: NONE, InlineEditParams),
-    DID_SHOW: Method(did_show_inline_edit, params=ShownParams),
-    DID_FOCUS: Method(did_focus, params=FocusParams),
+    DID_SHOW: Method(did_show_inline_edit),
+    DID_FOCUS: Method(did_focus),
     STATUS: Method(status, params=StatusParams),
     MODEL_OFFER: Method(model_offer),
 }
@@ -114,57 +109,45 @@ log = logging.getLogger(__name__)
 def _add_features(session: Session) -> None:
     """Adds every feature. Refining must hear of a change before the services for suggestions."""
     ledger = Ledger(session.warn)
-    session.broadcast.add(Usage(session, ledger))
-    session.broadcast.add(Sampler(session, ledger))
-    session.broadcast.add(Refining(session))
-    session.broadcast.add(InlineService(session))
-    session.broadcast.add(ListService(session))
     propose = partial(next_edit_model.propose, session)
     home_of = session.notebooks.home_of
-    is_on = session.follows_edits
-    session.broadcast.add(NextEditService(session.documents, home_of, is_on, session.broadcast, propose))
-    session.broadcast.add(ledger)
+    session.broadcast.parts += [
+        Usage(session, ledger),
+        Sampler(session, ledger),
+        Refining(session),
+        InlineService(session),
+        ListService(session),
+        NextEditService(session.documents, home_of, session.follows_edits, session.broadcast, propose),
+        ledger,
+    ]
 
 
 class InfillServer(LanguageServer):
-    """A language server with the methods of `METHODS`, for one client."""
-
     protocol: InfillProtocol
 
     def __init__(self, flags: Mapping[str, Any], write: Write = lambda _: None) -> None:
         super().__init__("infill-ls", version("infill-ls"), protocol_cls=InfillProtocol)
         self.protocol.write = write
+        self.protocol.leave = lambda: shutdown(self.session, self.protocol)
         self.session = Session(self, flags)
         _add_features(self.session)
-        self.ended = asyncio.Event()
         self.protocol.handlers = {
             **{name: partial(method.handle, name, self.session) for name, method in METHODS.items()},
-            types.SHUTDOWN: lambda _: shutdown(self.session, self.protocol),
-            types.EXIT: lambda _: self.ended.set(),
+            types.SHUTDOWN: lambda _: self.protocol.leave(),
         }
         self.protocol.on_unreadable = self._lose
-        self.receive = self.protocol.receive
-
-    @property
-    def exit_status(self) -> int:
-        """The exit status of the process: 0 once the client has sent `shutdown`."""
-        return 0 if self.protocol.phase is Phase.SHUT_DOWN else 1
-
-    async def leave(self) -> None:
-        """The client is gone: stops its requests, and leaves the worker to others."""
-        await shutdown(self.session, self.protocol)
 
     def _lose(self, method: str, params: Any) -> None:
         """A notification could not be decoded: after a lost edit, our text no longer matches the editor's."""
         if method not in _EDITS:
             return
+        uris: Sequence[str] = ()
         try:
             if "notebookDocument" in params:
-                for cell in self.session.notebooks.cells_of(params["notebookDocument"]["uri"]):
-                    self.session.lose(cell)
+                uris = self.session.notebooks.cells_of(params["notebookDocument"]["uri"])
             else:
-                self.session.lose(params["textDocument"]["uri"])
+                uris = (params["textDocument"]["uri"],)
         except (TypeError, KeyError):
-            if method in _CHANGES:
-                self.session.lose_all()
+            uris = tuple(self.session.documents) if method in _CHANGES else ()
             log.warning("a %s could not be read, not even which file it is of", method)
+        self.session.lose(*uris)

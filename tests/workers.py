@@ -18,10 +18,10 @@ import pytest
 
 from inference import messages
 from inference.messages import Done, Draft, Failed, Hello, Hole, InfillRequest, Status, Text, Welcome
+from lsp_server.diagnosis.workers import survey
 from lsp_server.worker import WorkerClient, WorkerOptions
 from lsp_server.worker.connect import WorkerStream, connect
 from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths
-from lsp_server.worker.survey import survey
 
 Found = TypeVar("Found")
 

@@ -1,14 +1,12 @@
 """Carving divides a text into holes and pinned parts: text in, spans out. Knows no LSP types, files or worker."""
 
-from lsp_server.carve.cursor import hole_at
+from lsp_server.carve.cursor import hole_at, plain_hole_at
 from lsp_server.carve.functions import body_of, extent, functions_around, whole_hole
-from lsp_server.carve.markers import DEFAULT_MARKER, marker_touching, markers
-from lsp_server.carve.placeholders import placeholders
-from lsp_server.carve.plain_text import plain_body_around, plain_function_around, plain_hole_at
+from lsp_server.carve.markers import DEFAULT_MARKER, marker_touching, markers, placeholders
 from lsp_server.carve.segments import Span, segments, splice, unmarked
 from lsp_server.carve.selecting import selection, statement_around, statement_start
 from lsp_server.syntax.languages import table_of
-from lsp_server.syntax.source import Source
+from lsp_server.syntax.parsing import Source
 from lsp_server.syntax.view import View
 
 __all__ = [
@@ -41,19 +39,16 @@ def at_cursor(source: Source, offset: int, marker: str = DEFAULT_MARKER) -> Span
 
 
 def function_around(source: Source, start: int, end: int) -> tuple[int, int] | None:
-    """The start and end of the innermost function with its decorators; None outside. A guess without a grammar."""
+    """The start and end of the innermost function with its decorators; None outside, and without a grammar."""
     view = View.of(source)
-    if view is None:
-        plain = plain_function_around(source.text, start, end)
-        return None if plain is None else (plain.start, plain.end)
-    function = next(iter(functions_around(view, start, end)), None)
-    return function and extent(view, function)
+    function = next(iter(functions_around(view, start, end)), None) if view else None
+    return extent(view, function) if view and function else None
 
 
 def body_around(source: Source, offset: int) -> Span | None:
-    """The body of the innermost function at `offset`, present or missing, as one hole; None outside of functions."""
+    """The body of the innermost function at `offset`, existing or missing; None outside, and without a grammar."""
     view = View.of(source)
     if view is None:
-        return plain_body_around(source.text, table_of(source.language_id), offset)
+        return None
     bodies = (body_of(view, function) for function in functions_around(view, offset, offset))
     return next((whole_hole(view, body) for body in bodies if body), None)

@@ -1,13 +1,11 @@
 """Chooses the hole at a cursor by syntax. The typed part of a word belongs to it, and is its `starts_with`."""
 
 from inference.messages import HoleKind
-from lsp_server.carve.blocks import block_start_at
-from lsp_server.carve.brackets import OpenBracket, in_expression, open_brackets
+from lsp_server.carve.blocks import OpenBracket, block_start_at, in_expression, open_brackets
 from lsp_server.carve.segments import Span
 from lsp_server.syntax import lines
-from lsp_server.syntax.languages import CLOSERS
-from lsp_server.syntax.strings_and_comments import string_or_comment_at
-from lsp_server.syntax.view import View
+from lsp_server.syntax.languages import CLOSERS, LanguageTable
+from lsp_server.syntax.view import View, string_or_comment_at
 
 
 def hole_at(view: View, offset: int) -> Span | None:
@@ -92,7 +90,8 @@ def _before_code(view: View, offset: int, left: str, word: str) -> Span | None:
     brackets = open_brackets(view, offset)
     if in_expression(brackets):
         end = _operand_end(view, offset)
-        is_empty = _closes_at(view, brackets[-1], offset, end) and _takes_arguments(view, brackets[-1])
+        takes_arguments = brackets[-1].kind == "(" and brackets[-1].owner in view.table.argument_lists
+        is_empty = takes_arguments and _closes_at(view, brackets[-1], offset, end)
         return Span(offset, end, HoleKind.ARGUMENTS if is_empty else HoleKind.EXPRESSION, single_line=True)
     if brackets and not lines.is_blank(left) and _closes_at(view, brackets[-1], offset, offset):
         return _in_empty_block(view, offset)
@@ -105,10 +104,6 @@ def _closes_at(view: View, bracket: OpenBracket, offset: int, end: int) -> bool:
     """Whether only white space separates a bracket and `offset`, and the bracket's partner follows `end`."""
     rest = view.text[end : lines.line_end(view.text, end)].lstrip()
     return lines.is_blank(view.text[bracket.start + 1 : offset]) and rest.startswith(CLOSERS[bracket.kind])
-
-
-def _takes_arguments(view: View, bracket: OpenBracket) -> bool:
-    return bracket.kind == "(" and bracket.owner in view.table.argument_lists
 
 
 def _in_empty_block(view: View, offset: int) -> Span:
@@ -133,3 +128,36 @@ def _operand_end(view: View, offset: int) -> int:
             return end
         end = view.end(leaf)
     return end
+
+
+_HEADER_ENDS = ("{", ":")
+
+
+def plain_hole_at(text: str, table: LanguageTable, offset: int) -> Span | None:
+    """The hole at a cursor; None in the middle of a word, and before code that does not close a bracket."""
+    word = lines.word_before(text, offset, table.word_characters)
+    left = text[lines.line_start(text, offset) : offset]
+    right = text[offset : lines.line_end(text, offset)]
+    if lines.is_blank(left) and lines.is_blank(right):
+        return _on_plain_blank_line(text, table, offset, left)
+    if lines.is_blank(right):
+        return Span(offset - len(word), offset, HoleKind.LINE, word, single_line=True)
+    if lines.is_word(right[0], table.word_characters) or lines.is_blank(left):
+        return None
+    kind = HoleKind.ARGUMENTS if CLOSERS.get(left[-1:]) == right[0] else HoleKind.EXPRESSION
+    return Span(offset - len(word), offset, kind, word, single_line=True)
+
+
+def _on_plain_blank_line(text: str, table: LanguageTable, offset: int, left: str) -> Span:
+    """A block if the line above opens one and it has no lines yet, or if the user has indented deeper."""
+    above = lines.previous_line(text, offset)
+    if above is None:
+        return Span(offset, offset, HoleKind.LINE, single_line=True)
+    outer = lines.indentation(above, 0)
+    below = lines.next_line_indent(text, offset, table.line_comment)
+    if lines.is_deeper(below, outer) or not (above.rstrip().endswith(_HEADER_ENDS) or lines.is_deeper(left, outer)):
+        return Span(offset, offset, HoleKind.LINE, single_line=True)
+    if lines.is_deeper(left, outer):
+        return Span(offset, offset, HoleKind.BODY)
+    indent = outer + lines.indent_step(text, offset, table.indent)
+    return Span(offset, offset, HoleKind.BODY, indent[len(left) :] if indent.startswith(left) else "")

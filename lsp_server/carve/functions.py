@@ -53,7 +53,6 @@ def _is_short_closure(view: View, function: Node) -> bool:
 
 
 def extent(view: View, function: Node) -> tuple[int, int]:
-    """The start and end of a function, with its decorators."""
     parent = view.parent(function)
     whole = parent if parent is not None and parent.type in view.table.wrappers else function
     return view.start(whole), view.end(whole)
@@ -120,7 +119,6 @@ def _without_documentation(
 
 
 def whole_hole(view: View, body: FunctionBody) -> Span:
-    """The whole body as one hole to rewrite."""
     return hole_from(view, body, body.start, body.parts)
 
 
@@ -149,7 +147,6 @@ def _indent(view: View, body: FunctionBody) -> str:
 
 
 def header_of(view: View, node: Node) -> str:
-    """The text before the body of a function or class, with decorators."""
     start, end = extent(view, node)
     block = node.child_by_field_name("body")
     return view.text[start : end if block is None else max(view.start(block), start)]

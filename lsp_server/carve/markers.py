@@ -1,16 +1,24 @@
-"""Finds markers, `???` by default, even in a string or comment. They break the parse, so only tokens count."""
+"""Finds everything in a text that asks for filling, but never code that may be intended: markers, `???` by default,
+even in a string or comment, and functions without a body. Markers break the parse, so only tokens count.
+"""
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
+from itertools import islice
+
+from tree_sitter import Node
 
 from inference.messages import HoleKind
-from lsp_server.carve.brackets import in_expression, open_brackets
+from lsp_server.carve.blocks import in_expression, open_brackets
+from lsp_server.carve.functions import FunctionBody, body_of, extent, functions_around, header_of, hole_from
 from lsp_server.carve.segments import Span
 from lsp_server.syntax import lines
-from lsp_server.syntax.languages import table_of
-from lsp_server.syntax.source import Source
-from lsp_server.syntax.strings_and_comments import string_or_comment_at
-from lsp_server.syntax.view import View
+from lsp_server.syntax.languages import CLOSERS, LanguageTable, table_of
+from lsp_server.syntax.lines import is_alone, is_blank, is_one_line, line_end
+from lsp_server.syntax.parsing import Source
+from lsp_server.syntax.view import View, string_or_comment_at
 
 DEFAULT_MARKER = "???"
 MAX_MARKERS = 5000
@@ -80,3 +88,127 @@ def _indent_above(text: str, offset: int, line_comment: str) -> str | None:
         if not re.match(rf"[ \t]*({comment}|[\r\n\f]|$)", text[at:offset]):
             return lines.indentation(text, at)
     return None
+
+
+_TODO = r"\b(?:TODO|FIXME)\b|(?i:\bnot (?:yet )?implemented\b|\bimplement (?:me|this)\b|\byour code here\b)"
+_MEANT = r"(?i:\bdo(?:es)? nothing\b|\bnothing to do\b|\bno-?op\b|\bintentional|\bon purpose\b|\bdeliberate)"
+_NEVER = r"(?!)"
+_MAX_CANDIDATES = 5000
+"""How many places to examine; a generated file may have any number."""
+
+
+def placeholders(source: Source, marker: str = DEFAULT_MARKER, start: int = 0, end: int | None = None) -> list[Span]:
+    """All holes within [start, end), in order and without overlaps: the `markers`, and functions whose body is only
+    `...`, `pass`, `todo!()` or the like, is empty, or contains only a comment with TODO.
+    """
+    end = len(source.text) if end is None else end
+    found = markers(source, marker, start, end)
+    view = View.of(source)
+    if view is None or source.uri.endswith(view.table.declarations or ("\0",)):
+        return found
+    for span in (*_bodies(view, start, end), *_fillers(view, start, end)):
+        if start <= span.start and span.end <= end:
+            _insert(found, span)
+    return found
+
+
+def _insert(found: list[Span], span: Span) -> None:
+    """Inserts `span` in order, unless it overlaps or touches another span."""
+    at = bisect_left(found, span.start, key=lambda other: other.start)
+    near = found[max(at - 1, 0) : at + 1]
+    if all(span.end < other.start or other.end < span.start for other in near):
+        found.insert(at, span)
+
+
+def _bodies(view: View, start: int, end: int) -> Iterator[Span]:
+    seen = set[int]()
+    bodies = "|".join(filter(None, (view.table.fillers, view.table.body_fillers, _TODO, view.table.empty)))
+    for match in islice(_starts(bodies).finditer(view.text, start, end), _MAX_CANDIDATES):
+        function = next(iter(functions_around(view, match.start(), min(match.start() + 1, end))), None)
+        if function is None or function.id in seen:
+            continue
+        seen.add(function.id)
+        body = body_of(view, function)
+        span = _missing(view, body) if body is not None else None
+        if span is not None and not _is_meant(view, function):
+            yield span
+
+
+def _missing(view: View, body: FunctionBody) -> Span | None:
+    """The hole of a body that is empty, a filler, or a comment that says what to do."""
+    comments = [part for part in body.parts if part.type in view.table.comments]
+    code = [part for part in body.parts if part.type not in view.table.comments]
+    if code:
+        return _filled_out(view, body, code) if len(code) == 1 else None
+    if comments:
+        is_todo = any(re.search(_TODO, view.code(comment)) for comment in comments)
+        return hole_from(view, body, view.end(comments[-1]), ()) if is_todo else None
+    return hole_from(view, body, body.start, ()) if _is_empty(view, body) else None
+
+
+def _is_empty(view: View, body: FunctionBody) -> bool:
+    """Whether there is nothing between the brackets of a body; between words there must be at least an empty line."""
+    text, end = view.text, body.end
+    is_kept = not is_one_line(text, body.start, end) or text[end : end + 1] in CLOSERS.values()
+    holder = view.parent(body.function)
+    may_be = {body.function.type, holder.type if holder else ""} & view.table.may_be_empty
+    return body.closed and is_kept and not may_be and is_blank(text[body.start : end])
+
+
+def _filled_out(view: View, body: FunctionBody, code: list[Node]) -> Span | None:
+    """The only statement of a body, if it is a filler. Comments before it stay."""
+    filler, table = view.code(code[0]), view.table
+    is_inline = is_one_line(view.text, body.start, view.start(code[0]))
+    if not _body_filler(table).fullmatch(filler) or (is_inline and filler in table.meant_inline):
+        return None
+    before = [part for part in body.parts if part.start_byte < code[0].start_byte]
+    return hole_from(view, body, view.end(before[-1]) if before else body.start, code)
+
+
+def _is_meant(view: View, function: Node) -> bool:
+    """Whether a function intentionally has no body, judging by its header, documentation, a comment or its class."""
+    start, end = extent(view, function)
+    text = view.text[start : line_end(view.text, end)]
+    if re.search(_MEANT, text) or (view.table.empty_on_purpose and re.search(view.table.empty_on_purpose, text)):
+        return True
+    owner = next((node for node in view.ancestors(function) if node.type in view.table.classes), None)
+    name = None if owner is None else owner.child_by_field_name("name")
+    if owner is None or name is None:
+        return False
+    is_abstract = view.table.abstract and re.search(view.table.abstract, header_of(view, owner))
+    return bool(is_abstract) or _is_inherited(view.text, view.code(name))
+
+
+@lru_cache(maxsize=4)
+def _is_inherited(text: str, name: str) -> bool:
+    """Whether other classes in the file inherit from the class `name`, and may define what it lacks."""
+    return re.search(rf"\b(?:extends\s+|class\s+\w+\s*[(<:][^{{)\n]*?\b){re.escape(name)}\b", text) is not None
+
+
+def _fillers(view: View, start: int, end: int) -> Iterator[Span]:
+    """Placeholders for missing code anywhere: a statement among others, or part of an expression."""
+    for match in islice(_starts(view.table.fillers or _NEVER).finditer(view.text, start, end), _MAX_CANDIDATES):
+        if string_or_comment_at(view, match.start()):
+            continue
+        nodes = [node for node in view.ancestors(view.leaf_at(match.start())) if view.start(node) == match.start()]
+        whole = [node for node in nodes if _filler(view.table).fullmatch(view.code(node).removesuffix(";"))]
+        if whole:
+            end = view.end(whole[-1])
+            alone = is_alone(view.text, match.start(), end)
+            yield Span(match.start(), end, HoleKind.BLOCK if alone else HoleKind.EXPRESSION, single_line=not alone)
+
+
+@cache
+def _starts(pattern: str) -> re.Pattern[str]:
+    """Matches at the start of `pattern`. The tree gives the extent."""
+    return re.compile(f"(?={pattern})")
+
+
+@cache
+def _filler(table: LanguageTable) -> re.Pattern[str]:
+    return re.compile(table.fillers or _NEVER, re.DOTALL)
+
+
+@cache
+def _body_filler(table: LanguageTable) -> re.Pattern[str]:
+    return re.compile(f"(?:{'|'.join(filter(None, (table.fillers, table.body_fillers))) or _NEVER});?", re.DOTALL)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from inference.messages import Hole, HoleKind, Text
-from lsp_server.syntax.source import well_formed
+from lsp_server.syntax.parsing import well_formed
 
 _OTHER_HOLE = "_"
 """The model sees this name instead of a marker. It copied markers that it saw: 11 of 12 bodies consisted of them."""

@@ -5,13 +5,12 @@ from itertools import islice
 from tree_sitter import Node
 
 from inference.messages import HoleKind
-from lsp_server.carve.brackets import in_expression, open_brackets
+from lsp_server.carve.blocks import in_expression, open_brackets
 from lsp_server.carve.functions import body_of, functions_around
 from lsp_server.carve.segments import Span
 from lsp_server.syntax.lines import end_of_text_before, is_alone, is_blank, is_one_line, line_end, line_start
-from lsp_server.syntax.source import Source
-from lsp_server.syntax.strings_and_comments import string_or_comment_at
-from lsp_server.syntax.view import View
+from lsp_server.syntax.parsing import Source
+from lsp_server.syntax.view import View, string_or_comment_at
 
 _MAX_DEPTH = 50
 _HUGE_CHILDREN = 5000

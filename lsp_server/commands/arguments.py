@@ -4,8 +4,7 @@ import argparse
 import os
 from typing import Any, get_args
 
-from lsp_server.settings.environment import environment_layers
-from lsp_server.settings.layers import KEYS, Layer, resolve
+from lsp_server.settings.layers import KEYS, Layer, environment_layers, resolve
 from lsp_server.settings.schema import PARTNER, Dtype, Settings
 
 COMMAND_LINE = "command line"
@@ -32,7 +31,6 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_shape_arguments(parser: argparse.ArgumentParser) -> None:
-    """How to return a changed file; the default is its whole text."""
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="print one JSON object")
     shape.add_argument("--diff", action="store_true", help="print a unified diff")

@@ -14,11 +14,10 @@ from inference.models.printable import printable
 from lsp_server.commands import output
 from lsp_server.commands.arguments import add_model_arguments
 from lsp_server.commands.worker import options_of
-from lsp_server.diagnosis.check import Check, Grade
-from lsp_server.diagnosis.file_report import examine_file, examine_grammars, examine_settings
-from lsp_server.diagnosis.machine import examine
+from lsp_server.diagnosis.file_report import examine_file, examine_settings
+from lsp_server.diagnosis.machine import examine, examine_worker
 from lsp_server.diagnosis.models import Tell
-from lsp_server.diagnosis.worker import examine_worker
+from lsp_server.diagnosis.workers import Check, Grade
 from lsp_server.settings.launch import edit_model_options, partner_options
 from lsp_server.settings.schema import Settings, json_schema
 
@@ -28,7 +27,6 @@ _STYLES = {Grade.OK: "green", Grade.WARN: "yellow", Grade.FAIL: "bold red"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="a file that gets no fills")
     parser.add_argument("--at", metavar="LINE:COL", help="a position in it, counted from 1")
     add_model_arguments(parser)
@@ -66,7 +64,6 @@ def _examine(args: argparse.Namespace, tell: Tell) -> Iterator[Check]:
     if settings.partner.url and not options.partner:
         yield from examine_worker(partner_options(settings, sends_token=configuration.sends_partner_token), tell)
     yield from _edit_model(settings, tell)
-    yield examine_grammars()
     yield from of_settings
     if args.file:
         yield from examine_file(args.file, args.at, configuration)

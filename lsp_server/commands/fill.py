@@ -3,12 +3,13 @@
 import argparse
 import asyncio
 import itertools
+import json
 import os
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from inference.messages import ErrorCode
+from inference.messages import Candidate, ErrorCode
 from inference.models.catalogue import AUTO, EMBEDDED, FIRST
 from inference.models.printable import say
 from lsp_server import carve
@@ -21,10 +22,15 @@ from lsp_server.commands.arguments import (
     given_settings,
 )
 from lsp_server.documents.document import Document, Snapshot
-from lsp_server.documents.links import names_of
-from lsp_server.documents.reading import BadInput, offset_at_line_col, read_named_file, read_standard_input
-from lsp_server.documents.writing import replace_text
-from lsp_server.fill.candidates import current_texts, without_new_holes
+from lsp_server.documents.reading import (
+    BadInput,
+    offset_at_line_col,
+    read_named_file,
+    read_standard_input,
+    replace_text,
+)
+from lsp_server.documents.uris import names_of
+from lsp_server.fill.fitting import count_unfilled, current_texts, without_new_holes
 from lsp_server.fill.pipeline import Budget, FillOptions, fill, left_as_they_are
 from lsp_server.settings.launch import worker_options
 from lsp_server.settings.layers import Layer, resolve
@@ -57,8 +63,21 @@ class FileToFill:
     configuration: Configuration
 
 
+@dataclass(frozen=True)
+class FillReport:
+    """The result of filling a file. `candidates`, best first, are ready to insert; there is at least one.
+
+    `better`: the model to pull, if the embedded one filled it because none was pulled.
+    """
+
+    candidates: tuple[Candidate, ...]
+    model: str
+    device: str
+    ms: float
+    better: str
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     parser.add_argument("file", metavar="FILE", help="the file with the holes (UTF-8); -: stdin")
     parser.add_argument(
         "--stdin-filename", type=Path, metavar="FILE", help="file name for stdin, which determines the language"
@@ -89,17 +108,31 @@ def run(args: argparse.Namespace) -> int:
     try:
         file = _file_to_fill(args)
         report = asyncio.run(_fill(file, args))
+        texts = report.candidates[0].texts
+        found = output.as_json(file.snapshot, file.spans, texts)
+        text = str(found["result"])
         if args.write:
-            replace_text(file.file, file.real, file.snapshot.text, report.text)
+            replace_text(file.file, file.real, file.snapshot.text, text)
     except (BadInput, NothingFound, WorkerFailure) as error:
         if args.json and isinstance(error, NothingFound | StillLoadingError):
-            output.show_reason(file.snapshot, file.spans, str(error))
+            nothing = output.as_json(file.snapshot, file.spans, current_texts(file.snapshot, file.spans))
+            output.write(json.dumps({**nothing, "candidates": [], "reason": str(error)}, ensure_ascii=False) + "\n")
         say(error)
         refused = isinstance(error, WorkerFailure) and error.code in (ErrorCode.MODEL, ErrorCode.BAD_REQUEST)
         return EXIT_BAD_INPUT if refused or isinstance(error, BadInput) else EXIT_FAILED
-    done = f"{report.filled} of {len(report.spans)} filled in {report.ms:.0f} ms"
-    output.show(args, file.file, (file.snapshot.text, report.text), output.as_json(report), done)
-    if left := left_as_they_are(report.candidates[0].texts, current_texts(file.snapshot, file.spans)):
+    current = current_texts(file.snapshot, file.spans)
+    filled = len(current) - count_unfilled(texts, current)
+    found |= {
+        "model": report.model,
+        "device": report.device,
+        "candidates": [
+            {"texts": list(c.texts), "score": c.score, "steps": c.steps, "tokens": c.tokens} for c in report.candidates
+        ],
+        "ms": round(report.ms, 1),
+    }
+    done = f"{filled} of {len(current)} filled in {report.ms:.0f} ms"
+    output.show(args, file.file, (file.snapshot.text, text), found, done)
+    if left := left_as_they_are(texts, current):
         say(left)
     if report.better:
         say(f"{_MAKES_DO}infill-ls models pull {report.better}")
@@ -166,7 +199,7 @@ def _span_at(snapshot: Snapshot, place: str, file: Path, marker: str) -> carve.S
     return span
 
 
-async def _fill(file: FileToFill, args: argparse.Namespace) -> output.FillReport:
+async def _fill(file: FileToFill, args: argparse.Namespace) -> FillReport:
     """Asks the worker. Raises NothingFound, WorkerFailure."""
     began_s = time.monotonic()
     with output.progress(file.snapshot, file.spans, args) as (on_status, on_draft):
@@ -192,7 +225,7 @@ async def _fill(file: FileToFill, args: argparse.Namespace) -> output.FillReport
     model, device = (status.model, status.device) if status else (file.settings.model, "")
     ms = (time.monotonic() - began_s) * 1000
     better = (status.better if status else "") or FIRST if model == EMBEDDED and options.model == AUTO else ""
-    return output.FillReport(file.snapshot, file.spans, candidates, model, device, ms, better)
+    return FillReport(candidates, model, device, ms, better)
 
 
 async def _budget_once_loaded(client: WorkerClient, file: FileToFill, args: argparse.Namespace) -> Budget:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-from lsp_server.worker.processes import child_command
+from lsp_server.worker.paths import child_command
 
 BENCHMARKS = ("latency", "passes", "server", "editor", "infilling", "next-edit", "edit-models")
 EXIT_USAGE = 2

@@ -24,8 +24,7 @@ from lsp_server.commands.fill import EXIT_BAD_INPUT, configured, require_allowed
 from lsp_server.documents.change import Change, difference
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import Encoding, LineIndex
-from lsp_server.documents.reading import BadInput, read_named_file, read_standard_input
-from lsp_server.documents.writing import replace_text
+from lsp_server.documents.reading import BadInput, read_named_file, read_standard_input, replace_text
 from lsp_server.next_edit import model
 from lsp_server.next_edit.elsewhere import Situation
 from lsp_server.next_edit.finder import MOST_OFFERS, HalfRenameError, nearest, next_edits, renames_left
@@ -44,7 +43,6 @@ _MOST_EDITS = 5_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     parser.add_argument("file", type=Path, metavar="FILE", help="the current file (UTF-8)")
     parser.add_argument(
         "--since", required=True, metavar="OLDFILE", help="the file before the last changes; - reads it from stdin"

@@ -9,19 +9,17 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from inference.messages import Candidate, Draft, Status, WorkerState
+from inference.messages import Draft, Status, WorkerState
 from inference.models.printable import printable, quoted
 from lsp_server.carve import Span, splice
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.positions import Encoding
-from lsp_server.fill.candidates import count_unfilled, current_texts
 from lsp_server.fill.fitting import visible
 from lsp_server.worker import OnDraft
 
@@ -31,32 +29,6 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 """A line for a patch tool: only a newline ends it."""
 _SURE = 0.9
 _LIKELY = 0.5
-
-
-@dataclass(frozen=True)
-class FillReport:
-    """The result of filling a file. `candidates`, best first, are ready to insert; there is at least one.
-
-    `better`: the model to pull, if the embedded one filled it because none was pulled.
-    """
-
-    snapshot: Snapshot
-    spans: tuple[Span, ...]
-    candidates: tuple[Candidate, ...]
-    model: str
-    device: str
-    ms: float
-    better: str
-
-    @property
-    def filled(self) -> int:
-        """How many holes the best candidate fills; the others keep their text."""
-        return len(self.spans) - count_unfilled(self.candidates[0].texts, current_texts(self.snapshot, self.spans))
-
-    @property
-    def text(self) -> str:
-        """The whole text with the best candidate in place."""
-        return splice(self.snapshot.text, self.spans, self.candidates[0].texts)
 
 
 @contextmanager
@@ -153,31 +125,11 @@ def diff(old: str, new: str, name: str) -> str:
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
-def show_reason(snapshot: Snapshot, spans: tuple[Span, ...], reason: str) -> None:
-    """Prints as JSON that nothing was found, and why: the holes and the result are unchanged."""
-    holes = _holes(snapshot, spans, current_texts(snapshot, spans))
-    found = {"holes": holes, "candidates": [], "result": snapshot.text, "reason": reason}
-    write(json.dumps(found, ensure_ascii=False) + "\n")
-
-
-def as_json(report: FillReport) -> dict[str, object]:
-    """The answer as one JSON object; lines and columns count from 1, in characters."""
-    best = report.candidates[0]
-    return {
-        "model": report.model,
-        "device": report.device,
-        "holes": _holes(report.snapshot, report.spans, best.texts),
-        "candidates": [
-            {"texts": list(c.texts), "score": c.score, "steps": c.steps, "tokens": c.tokens} for c in report.candidates
-        ],
-        "ms": round(report.ms, 1),
-        "result": report.text,
-    }
-
-
-def _holes(snapshot: Snapshot, spans: Sequence[Span], texts: Sequence[str]) -> list[dict[str, object]]:
+def as_json(snapshot: Snapshot, spans: tuple[Span, ...], texts: Sequence[str]) -> dict[str, object]:
+    """The holes and the result of an answer as JSON; lines and columns count from 1, in characters."""
     places = [snapshot.lines.position(span.start, Encoding.UTF32) for span in spans]
-    return [
+    holes = [
         {"line": line + 1, "column": column + 1, "text": text}
         for (line, column), text in zip(places, texts, strict=True)
     ]
+    return {"holes": holes, "result": splice(snapshot.text, spans, texts)}

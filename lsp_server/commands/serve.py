@@ -10,7 +10,6 @@ import sys
 import threading
 from collections.abc import Collection
 from contextlib import suppress
-from functools import partial
 from importlib.util import find_spec
 
 from inference.models.family import ModelError
@@ -19,7 +18,8 @@ from inference.remote import token
 from inference.remote.address import ENDPOINT
 from lsp_server.commands.arguments import add_model_arguments, add_trust_argument, given_settings, settings_of
 from lsp_server.lsp import transports
-from lsp_server.lsp.transports import ListenAddress, StartConversation
+from lsp_server.lsp.dispatch import InfillProtocol
+from lsp_server.lsp.transports import ListenAddress, StartConversation, Write
 from lsp_server.server import InfillServer
 from lsp_server.settings.launch import worker_options
 from lsp_server.settings.schema import Settings
@@ -42,7 +42,6 @@ _LEVELS = ("debug", "info", "warning", "error")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `infill-ls serve`."""
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--stdio", action="store_true", help="talk over standard input and output (the default)")
     how.add_argument(
@@ -84,7 +83,11 @@ def run(args: argparse.Namespace) -> int:
     _log_to_stderr(args.log_level)
     if args.http:
         return _serve_http(args)
-    start = partial(InfillServer, given_settings(args))
+    flags = given_settings(args)
+
+    def start(write: Write) -> InfillProtocol:
+        return InfillServer(flags, write).protocol
+
     if not (args.tcp or args.ws) and sys.stdin is not None and sys.stdin.isatty():  # continue: an editor may use a pty
         print(_ON_A_TERMINAL, file=sys.stderr, flush=True)
     return asyncio.run(_listen(args, start) if args.tcp or args.ws else _serve_stdio(start))

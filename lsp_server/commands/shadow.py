@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from inference.models.printable import say
 from lsp_server.commands.stats import EXIT_FAILED, EXIT_NONE, add_report_arguments, print_rows
-from lsp_server.usage import store
-from lsp_server.usage.records import Pair, usage_file
+from lsp_server.usage import usage
+from lsp_server.usage.usage import Pair, usage_file
 
 _NOTHING = (
     "Nothing is recorded. Set partner.url, and shadow.sample to the share of requests for both models (such as 0.2)."
@@ -19,7 +19,6 @@ for the main model. `infill-ls stats forget` deletes these records, and the stat
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="report")
     add_report_arguments(actions.add_parser("report", help="compare the two models on your own requests"))
 
@@ -27,9 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Prints the report. Exit status 1 if the file is unusable, 3 if nothing is recorded."""
     try:
-        _, pairs = store.read(usage_file(), args.days)
+        _, pairs = usage.read(usage_file(), args.days)
     except (sqlite3.Error, OSError) as error:
-        say(store.in_words(usage_file(), error), "infill-ls shadow")
+        say(usage.in_words(usage_file(), error), "infill-ls shadow")
         return EXIT_FAILED
     groups: dict[tuple[str, str, str], list[Pair]] = {}
     for pair in pairs:

@@ -10,9 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from inference.models.printable import printable, say
-from lsp_server.usage import store
-from lsp_server.usage.records import Key, usage_file
-from lsp_server.usage.usage import COMPUTED, MS, PART, REJECTED, SHOWN, WHOLE
+from lsp_server.usage import usage
+from lsp_server.usage.usage import COMPUTED, MS, PART, REJECTED, SHOWN, WHOLE, Key, usage_file
 
 EXIT_FAILED = 1
 EXIT_NONE = 3
@@ -24,14 +23,12 @@ _GROUPS: dict[str, Callable[[Key], str]] = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     add_report_arguments(parser)
     actions = parser.add_subparsers(dest="action", metavar="forget")
     actions.add_parser("forget", help="delete all records, including those of `infill-ls shadow`")
 
 
 def add_report_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to report, and how."""
     parser.add_argument(
         "--days", type=days, default=30, metavar="N", help="cover the last N days (default: %(default)s)"
     )
@@ -42,12 +39,12 @@ def run(args: argparse.Namespace) -> int:
     """Prints the numbers, or deletes them. Exit status 1 if the file is unusable, 3 if nothing is recorded."""
     try:
         if args.action:
-            deleted = "\n".join(f"Deleted: {printable(file)}" for file in store.forget(usage_file()))
+            deleted = "\n".join(f"Deleted: {printable(file)}" for file in usage.forget(usage_file()))
             print(deleted or f"Nothing is recorded in {printable(usage_file().parent)}.")
             return 0
-        counts, _ = store.read(usage_file(), args.days)
+        counts, _ = usage.read(usage_file(), args.days)
     except (sqlite3.Error, OSError) as error:
-        say(store.in_words(usage_file(), error), "infill-ls stats")
+        say(usage.in_words(usage_file(), error), "infill-ls stats")
         return EXIT_FAILED
     found = {name: _grouped(counts, name) for name in _GROUPS}
     if args.json:
@@ -88,6 +85,6 @@ def print_rows(rows: Sequence[Mapping[str, object]], otherwise: str) -> None:
 
 def days(text: str) -> int:
     """A number of days within the retention period. Raises ArgumentTypeError."""
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:6]) <= store.KEPT_DAYS):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number of days from 1 to {store.KEPT_DAYS}")
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:6]) <= usage.KEPT_DAYS):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of days from 1 to {usage.KEPT_DAYS}")
     return int(text)

@@ -7,8 +7,7 @@ import json
 from rich.console import Console
 
 from inference.models.printable import printable
-from lsp_server.diagnosis.workers import describe_status, survey_as_json
-from lsp_server.worker.survey import Survey, survey
+from lsp_server.diagnosis.workers import Survey, describe_status, survey, survey_as_json
 
 EXIT_SILENT = 1
 EXIT_NONE = 3
@@ -16,7 +15,6 @@ _STYLES = {"ready": "green", "busy": "cyan", "failed": "red"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 

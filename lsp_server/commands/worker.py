@@ -12,14 +12,13 @@ from lsp_server.commands.output import telling
 from lsp_server.diagnosis.workers import describe_status
 from lsp_server.settings.launch import worker_options
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
+from lsp_server.worker.connect import command, require_folders
 from lsp_server.worker.paths import paths_of
-from lsp_server.worker.spawn import command, require_folders
 
 NAME = "infill-ls worker"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
     add_model_arguments(parser)
     idle = "exit after this many seconds without clients (default: the setting, otherwise 600)"
     parser.add_argument("--idle-s", dest="idleSeconds", type=float, metavar="S", help=idle)
@@ -47,7 +46,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def options_of(args: argparse.Namespace) -> WorkerOptions:
-    """The worker that the command line and the environment name."""
     return worker_options(settings_of(args)[0])
 
 

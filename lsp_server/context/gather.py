@@ -8,7 +8,7 @@ from pathlib import Path
 from inference.messages import Snippet
 from lsp_server.context.similar import around, pieces, ranked
 from lsp_server.syntax.languages import language_of
-from lsp_server.syntax.source import well_formed
+from lsp_server.syntax.parsing import well_formed
 
 MAX_SOURCE_CHARACTERS = 200_000
 """A longer text is data, or generated."""

@@ -5,18 +5,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lsp_server import carve
-from lsp_server.diagnosis.check import Check, Grade
+from lsp_server.diagnosis.workers import Check, Grade
 from lsp_server.documents.document import Document, Snapshot
-from lsp_server.documents.links import names_of
 from lsp_server.documents.reading import BadInput, offset_at_line_col, read_named_file
-from lsp_server.inline.computation import hole_for
-from lsp_server.inline.suggestion import Cursor
-from lsp_server.settings.environment import PREFIX
-from lsp_server.settings.file import NAME
+from lsp_server.documents.uris import names_of
+from lsp_server.inline.suggestion import Cursor, hole_for
+from lsp_server.settings.layers import PREFIX
 from lsp_server.settings.privacy import is_secret
-from lsp_server.settings.resolver import Configuration, configuration_for, workspace_of
+from lsp_server.settings.resolver import NAME, Configuration, configuration_for, workspace_of
 from lsp_server.settings.schema import Settings
-from lsp_server.syntax.languages import TABLES, grammar_of, language_of, table_of
+from lsp_server.syntax.languages import language_of, table_of
 from lsp_server.syntax.lines import is_word
 
 
@@ -28,16 +26,6 @@ def examine_settings(path: Path) -> tuple[list[Check], Configuration]:
     checks = [Check("settings", Grade.OK, f"{found}; doctor cannot see your editor's settings")]
     checks += [Check("settings", Grade.WARN, problem) for problem in configuration.problems]
     return checks, configuration
-
-
-def examine_grammars() -> Check:
-    """The languages with a grammar."""
-    names = sorted({(table.ids[0], grammar_of(table.ids[0]) is not None) for table in TABLES})
-    missing = [name for name, is_there in names if not is_there]
-    if missing:
-        advice = "there, infill-ls finds holes by indentation; reinstall it to get the grammars"
-        return Check("grammars", Grade.WARN, f"missing for {', '.join(missing)}", advice)
-    return Check("grammars", Grade.OK, ", ".join(name for name, _ in names))
 
 
 def examine_file(file: Path, position: str | None, configuration: Configuration) -> Iterator[Check]:
@@ -59,7 +47,6 @@ def examine_file(file: Path, position: str | None, configuration: Configuration)
 
 
 def _how_to_allow(path: Path, configuration: Configuration) -> str:
-    """What to do about a file that gets no fills."""
     names = [name.as_posix() for name in names_of(path)]
     if not configuration.is_secret(names, configuration.at(path)):
         return "change that setting; `settings` above lists where it can come from"

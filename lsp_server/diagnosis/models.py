@@ -16,8 +16,7 @@ from inference.models import catalogue, discovery
 from inference.models.catalogue import EMBEDDED
 from inference.models.extras import shown
 from lsp_server.diagnosis.workers import size
-from lsp_server.worker.paths import APP, FOLDER_VARIABLE
-from lsp_server.worker.processes import run_child
+from lsp_server.worker.paths import APP, FOLDER_VARIABLE, run_child
 
 TOLD = "told-of-models"
 """Exists once a user has been told about models."""

@@ -1,10 +1,88 @@
-"""Describes the running workers, in one line each or as JSON."""
+"""Finds the user's running workers, of any model, and describes them, in one line each or as JSON. Starts none."""
+
+import asyncio
+from contextlib import closing
+from dataclasses import dataclass
+from enum import StrEnum
 
 import msgspec
 
 from inference.messages import Status
-from lsp_server.worker.paths import WorkerPaths
-from lsp_server.worker.survey import Survey
+from lsp_server.worker.connect import STATUS_S, NotListeningError, join
+from lsp_server.worker.failure import SilentError, WorkerFailure
+from lsp_server.worker.paths import WorkerPaths, paths_at, socket_folders, worker_processes
+
+
+class Grade(StrEnum):
+    """The result of a check. Only `fail` keeps infill-ls from working."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True)
+class Check:
+    """The subject of a check, the finding, and the remedy if something is wrong."""
+
+    name: str
+    verdict: Grade
+    found: str
+    advice: str = ""
+
+    @classmethod
+    def told(cls, name: str, verdict: Grade, message: str, otherwise: str = "") -> "Check":
+        """A check whose `message` has its advice behind a semicolon, or else `otherwise`."""
+        found, _, advice = message.partition("; ")
+        return cls(name, verdict, found, advice or otherwise)
+
+
+@dataclass(frozen=True)
+class RunningWorker:
+    """A worker that answers. `status.clients` does not count this client."""
+
+    paths: WorkerPaths
+    release: str
+    status: Status
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The workers found: those that answer, by model name, and those that do not."""
+
+    running: tuple[RunningWorker, ...]
+    silent: tuple[SilentError, ...]
+
+
+async def survey(name: str) -> Survey:
+    folders = socket_folders()
+    sockets = {
+        socket for folder in folders if folder.is_dir() for socket in folder.glob("*.sock") if not socket.is_symlink()
+    }
+    sockets |= {socket for socket in await asyncio.to_thread(worker_processes) if socket.parent in folders}
+    answers = await asyncio.gather(*(_ask(paths_at(socket), name) for socket in sockets))
+    running = (worker for worker in answers if isinstance(worker, RunningWorker))
+    return Survey(
+        tuple(sorted(running, key=lambda worker: worker.status.model)),
+        tuple(worker for worker in answers if isinstance(worker, SilentError)),
+    )
+
+
+async def _ask(paths: WorkerPaths, name: str) -> RunningWorker | SilentError | None:
+    try:
+        stream = await join(paths, name, STATUS_S)
+        with closing(stream):
+            async with asyncio.timeout(STATUS_S):
+                while not isinstance(status := await stream.receive(), Status):
+                    pass
+    except SilentError as silent:
+        return silent
+    except TimeoutError:
+        return SilentError(paths)
+    except (NotListeningError, WorkerFailure, OSError, EOFError, ValueError):
+        return None
+    return RunningWorker(paths, stream.release, msgspec.structs.replace(status, clients=status.clients - 1))
+
 
 _LONG_STEP_S = 5.0
 """Report a longer step: one usually takes milliseconds."""
@@ -25,7 +103,6 @@ def _files(paths: WorkerPaths) -> dict[str, object]:
 
 
 def describe_status(status: Status) -> str:
-    """A worker's model and activity, in one line."""
     words = [f"{status.model} on {status.device or 'a device to be chosen'} {status.dtype}".strip()]
     if status.detail:
         words.append(f"{status.progress:.0%} {status.detail}" if status.state == "loading" else status.detail)

@@ -1,4 +1,4 @@
-"""One change of a text, in `str` indices, and the smallest change between two texts."""
+"""One change of a text, in `str` indices, the smallest change between two texts, and ranges of a text under edit."""
 
 from dataclasses import dataclass
 
@@ -13,16 +13,13 @@ class Change:
 
     @property
     def end(self) -> int:
-        """The end of the removed text."""
         return self.start + len(self.removed)
 
     @property
     def shift(self) -> int:
-        """How far the text after it moves."""
         return len(self.added) - len(self.removed)
 
     def applied(self, text: str) -> str:
-        """`text` after the change."""
         return text[: self.start] + self.added + text[self.end :]
 
     def move(self, offset: int) -> int:
@@ -51,3 +48,30 @@ def _common(one: str, other: str, one_limit: int, other_limit: int, *, from_end:
             same = one[low:middle] == other[low:middle]
         low, high = (middle, high) if same else (low, middle - 1)
     return low
+
+
+def smallest(change: Change) -> Change:
+    """The same change without what is equal at both ends: some editors send whole lines, or the whole text."""
+    if not change.removed:
+        return change
+    inner = difference(change.removed, change.added)
+    return Change(change.start + inner.start, inner.removed, inner.added)
+
+
+@dataclass(frozen=True)
+class TextRange:
+    """`[start, end)` of the current text."""
+
+    start: int
+    end: int
+
+    def of(self, text: str) -> str:
+        return text[self.start : self.end]
+
+    def after(self, change: Change) -> "TextRange | None":
+        """The range after a change, made `smallest`, with what was typed at its edges; None if more was replaced."""
+        if self.start <= change.start and change.end <= self.end:
+            return TextRange(self.start, self.end + change.shift)
+        if change.end <= self.start:
+            return TextRange(self.start + change.shift, self.end + change.shift)
+        return self if change.start >= self.end else None

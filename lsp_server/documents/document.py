@@ -13,8 +13,7 @@ from tree_sitter import Tree
 
 from lsp_server.documents.change import Change, difference
 from lsp_server.documents.positions import Encoding, LineIndex
-from lsp_server.syntax.parsing import MAX_PARSE_S, Limit, edit_tree, parse
-from lsp_server.syntax.source import well_formed
+from lsp_server.syntax.parsing import MAX_PARSE_S, Limit, edit_tree, parse, well_formed
 
 QUICK_PARSE_S = 0.02
 """In processor time: typing may wait this long for a parse."""
@@ -61,7 +60,6 @@ class ParseJob:
     limit: Limit = field(default_factory=lambda: Limit(MAX_PARSE_S))
 
     def run(self) -> None:
-        """Parses, in any thread; `limit.stop` ends it."""
         if not self.limit.reached:
             self.tree = parse(self.language_id, self.text, self.old_tree, self.edited, self.limit)
 
@@ -143,7 +141,6 @@ class Document:
         return self._snapshot is not None and self._snapshot.text is job.text
 
     def stop_parsing(self) -> None:
-        """Drops the pending job, if any."""
         if self._job is not None:
             self._job.limit.stop()
             self._job = None

@@ -28,11 +28,9 @@ class Notebooks:
         self._notebook_of.update(dict.fromkeys(cells, notebook))
 
     def cells_of(self, notebook: str) -> list[str]:
-        """All cells that a notebook has or had."""
         return [cell for cell, its_notebook in self._notebook_of.items() if its_notebook == notebook]
 
     def close(self, notebook: str) -> list[str]:
-        """Forgets a notebook. Returns its cells."""
         cells = self.cells_of(notebook)
         for cell in cells:
             del self._notebook_of[cell]
@@ -63,7 +61,6 @@ class Notebooks:
 
 
 def _nearest(texts: Iterable[str]) -> list[str]:
-    """As many of the first `texts` as fit."""
     chosen: list[str] = []
     left = MAX_CHARACTERS
     for text in texts:

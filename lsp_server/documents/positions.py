@@ -87,7 +87,6 @@ def first_units(text: str, units: int, encoding: Encoding) -> str:
 
 
 def _units(text: str, encoding: Encoding) -> int:
-    """The length of `text` in units of `encoding`."""
     if text.isascii() or encoding is Encoding.UTF32:
         return len(text)
     if encoding is Encoding.UTF8:

@@ -1,9 +1,11 @@
-"""Reads a text file that may turn out to be anything: a pipe, a link, a device, gigabytes. Never blocks."""
+"""Reads a text file that may turn out to be anything (a pipe, a link, a device, gigabytes), and replaces its text."""
 
 import os
+import shutil
 import stat
 import sys
 from pathlib import Path
+from tempfile import mkstemp
 
 from lsp_server.documents.positions import Encoding, LineIndex
 
@@ -65,7 +67,10 @@ def read_standard_input() -> str:
 
 def offset_at_line_col(lines: LineIndex, place: str, file: Path) -> int:
     """The `str` index of `LINE:COL`, both counted from 1, in characters. Raises BadInput if there is none."""
-    line, column = _line_and_column(place)
+    parts = place.split(":")
+    if len(parts) != 2 or not all(part.isdecimal() and len(part) <= _MAX_DIGITS and int(part) for part in parts):
+        raise BadInput(f"--at {place[:40]} is not LINE:COL; give both counted from 1, as in --at 12:5")
+    line, column = map(int, parts)
     if line > lines.line_count:
         raise BadInput(f"{file}: --at {place} is outside the file; its last line is {lines.line_count}")
     last = lines.line_end(line - 1) - lines.line_start(line - 1) + 1
@@ -87,8 +92,42 @@ def _content(descriptor: int, max_bytes: int) -> bytes:
         os.close(descriptor)
 
 
-def _line_and_column(place: str) -> tuple[int, int]:
-    line, _, column = place.partition(":")
-    if not all(part.isdecimal() and len(part) <= _MAX_DIGITS and int(part) for part in (line, column)):
-        raise BadInput(f"--at {place[:40]} is not LINE:COL; give both counted from 1, as in --at 12:5")
-    return int(line), int(column)
+NEW_PREFIX = ".infill-ls-new-"
+
+
+def replace_text(file: Path, target: Path, expected: str, text: str) -> None:
+    """Writes `text` over `target`, the real path of `file`: all of it or nothing, since a new file takes its place.
+    Raises BadInput if that holds other text than `expected`, or cannot be replaced without a loss.
+    """
+    try:
+        before = target.stat()
+        if read_named_file(file, target) != expected:
+            raise BadInput(f"{file} was changed by someone else meanwhile; run the command again")
+        if not os.access(target, os.W_OK):
+            raise BadInput(f"{file} is read-only; it was left as it was")
+        if before.st_nlink > 1:
+            raise BadInput(f"{file} has several names (hard links); it was left as it was, copy it and try again")
+        _replace(file, target, before, text)
+    except OSError as error:
+        raise BadInput(f"{file} cannot be written: {error.strerror}; it was left as it was") from None
+
+
+def _replace(file: Path, target: Path, before: os.stat_result, text: str) -> None:
+    """Raises OSError or BadInput; then the old file is untouched."""
+    descriptor, name = mkstemp(prefix=NEW_PREFIX, dir=target.parent)
+    new = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(text.encode())
+            stream.flush()
+            os.fsync(descriptor)
+        if (new.stat().st_uid, new.stat().st_gid) != (before.st_uid, before.st_gid):
+            shutil.chown(new, before.st_uid, before.st_gid)
+        shutil.copystat(target, new)  # also extended attributes, where the system has them
+        os.utime(new)
+        now = target.stat()
+        if (now.st_ino, now.st_size, now.st_mtime_ns) != (before.st_ino, before.st_size, before.st_mtime_ns):
+            raise BadInput(f"{file} was changed by someone else meanwhile; run the command again")
+        new.replace(target)
+    finally:
+        new.unlink(missing_ok=True)

@@ -1,5 +1,6 @@
-"""Converts the URIs of documents to paths. Knows no LSP types, and opens nothing."""
+"""Converts the URIs of documents to paths, and follows the links on a path. Knows no LSP types, and opens nothing."""
 
+import os
 import re
 from contextlib import suppress
 from functools import lru_cache
@@ -77,3 +78,38 @@ def _path_in(parts: SplitResult) -> str:
 
 def _whole(parts: SplitResult) -> str:
     return urlunsplit(("", "", parts.path, parts.query, parts.fragment))
+
+
+MAX_LINKS = 40
+"""As many as Linux follows; more form a circle."""
+
+
+def names_of(path: Path) -> tuple[Path, ...]:
+    """Every path under which a file is known: `path`, the target of each link on the way, and finally the real path.
+    May take as long as the file system: not for an event loop.
+    """
+    try:
+        return tuple(dict.fromkeys([path, *_steps(path), Path(os.path.realpath(path))]))
+    except (OSError, ValueError):
+        return (path,)
+
+
+def _steps(path: Path) -> list[Path]:
+    """The path with its first link replaced, then with the next one replaced too, and so on."""
+    found: list[Path] = []
+    done = Path(path.anchor)
+    left = list(reversed(path.parts[1:]))
+    while left and len(found) < MAX_LINKS:
+        part = left.pop()
+        if part == "..":
+            done = done.parent
+            continue
+        try:
+            target = Path(os.readlink(done / part))  # noqa: PTH115 - Path's raises the same, and is slower
+        except OSError:  # it is not a link, or does not exist
+            done /= part
+            continue
+        done /= target.anchor
+        left += reversed(target.parts[1:] if target.anchor else target.parts)
+        found.append(Path(normpath(done.joinpath(*reversed(left)))))
+    return found

@@ -1,4 +1,4 @@
-"""Maps a draft to its holes, fits each part like an answer, and reports progress. Knows no LSP types."""
+"""Maps a draft to its holes, fits each part like an answer, and says how far it is. Knows no LSP types."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from inference.messages import Draft
 from lsp_server import carve
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill import fitting
-from lsp_server.fill.candidates import FEW_HOLES
+from lsp_server.fill.fitting import FEW_HOLES
 
 _Pieces = tuple[str, ...]
 _Confidences = tuple[float, ...]
@@ -25,7 +25,6 @@ class HoleDraft:
     confidences: _Confidences
 
     def part(self, first: int, length: int) -> "tuple[_Pieces, _Confidences]":
-        """The tokens, or parts of them, in `text[first : first + length]`, and their probabilities."""
         return _within(first, first + length, self.pieces, self.confidences)
 
 
@@ -55,28 +54,15 @@ class DraftReader:
         return None if text is None else HoleDraft(span.start, span.end, text, *_by_token(text, pieces, confidences))
 
 
-class DraftProgress:
-    """Follows the drafts of one request. Neighbouring holes share a canvas, and each canvas starts at step 1."""
-
-    def __init__(self) -> None:
-        self._done = 0
-        self._begun = 0
-        self._step = 0
-
-    def after(self, draft: Draft) -> tuple[str, int]:
-        """A message such as `step 3`, or `holes 4 to 6 of 9, step 3` for several canvases; the percentage of the holes
-        that are filled. How many steps there will be nobody knows: most models end long before the most there can be.
-        """
-        holes = len(draft.pieces)
-        begun = max((number for number, pieces in enumerate(draft.pieces, 1) if pieces), default=0)
-        if draft.step < self._step and begun > self._begun:
-            self._done = self._begun
-        self._begun = begun
-        self._step = draft.step
-        words = f"step {draft.step}"
-        if begun > 0 and (self._done or begun < holes):
-            words = f"{_numbers(self._done + 1, begun)} of {holes}, {words}"
-        return words, 100 * self._done // max(holes, 1)
+def progress_of(draft: Draft) -> tuple[str, int]:
+    """A message such as `step 3`, or `hole 4 of 9, step 3` before the last hole, and a percentage by the holes begun.
+    How many steps there will be nobody knows: most models end long before the most there can be.
+    """
+    holes = len(draft.pieces)
+    begun = max((number for number, pieces in enumerate(draft.pieces, 1) if pieces), default=0)
+    if begun in (0, holes):
+        return f"step {draft.step}", 0
+    return f"hole {begun} of {holes}, step {draft.step}", 100 * (begun - 1) // holes
 
 
 def _by_token(text: str, pieces: Sequence[str], confidences: Sequence[float]) -> tuple[_Pieces, _Confidences]:
@@ -94,7 +80,3 @@ def _within(first: int, end: int, pieces: Sequence[str], confidences: Sequence[f
     starts = accumulate(map(len, pieces), initial=0)
     parts = [piece[max(first - at, 0) : max(end - at, 0)] for piece, at in zip(pieces, starts, strict=False)]
     return tuple(filter(None, parts)), tuple(kept for part, kept in zip(parts, confidences, strict=True) if part)
-
-
-def _numbers(first: int, last: int) -> str:
-    return f"hole {last}" if first >= last else f"holes {first} to {last}"

@@ -41,45 +41,62 @@ class Shown:
 
 @dataclass(frozen=True)
 class Taken:
-    """The user accepted the answer `id`, as a whole or its start: `text` is now in the document, at `start`."""
+    """The user accepted the answer `id`, as a whole or its start."""
 
     id: str
-    start: int
-    text: str
     is_whole: bool = True
     is_refined: bool = False
     """Whether the partner wrote it."""
 
 
 class Feature:
-    """Something that a session does with its documents. Ignores each event unless it overrides the method."""
+    """Something that a session does with its documents. Passes each event on to its `parts`, unless it overrides the
+    method; most have none.
+    """
 
     is_computing = False
     """Whether the user waits for it, or soon may."""
+    parts: Sequence["Feature"] = ()
 
     def opened(self, uri: str) -> None:
         """A document was opened."""
+        for each in self.parts:
+            each.opened(uri)
 
     def changed(self, uri: str, changes: Sequence[Change]) -> None:
         """A document has changed; each change applies to the text after the previous one."""
+        for each in self.parts:
+            each.changed(uri, changes)
 
     def saved(self, uri: str) -> None:
         """A document was saved."""
+        for each in self.parts:
+            each.saved(uri)
 
     def closed(self, uri: str) -> None:
         """A document was closed, or our copy of it can no longer be trusted. It may never have been opened."""
+        for each in self.parts:
+            each.closed(uri)
 
     def shown(self, uri: str, shown: Shown) -> None:
         """The user sees an answer."""
+        for each in self.parts:
+            each.shown(uri, shown)
 
     def taken(self, uri: str, taken: Taken) -> None:
         """The user accepted an answer."""
+        for each in self.parts:
+            each.taken(uri, taken)
 
     def rejected(self, uri: str, answer_id: str) -> None:
         """The user rejected an answer."""
+        for each in self.parts:
+            each.rejected(uri, answer_id)
 
     async def ended(self) -> None:
         """The session has ended."""
+        for each in self.parts:
+            await each.ended()
 
 
 _F = TypeVar("_F", bound=Feature)
@@ -89,44 +106,8 @@ class Broadcast(Feature):
     """All features of a session: each hears of every event, in the order in which they were added."""
 
     def __init__(self) -> None:
-        self._all: list[Feature] = []
-
-    def add(self, feature: Feature) -> None:
-        """Adds a feature."""
-        self._all.append(feature)
+        self.parts: list[Feature] = []
 
     def every(self, kind: type[_F]) -> list[_F]:
         """The features of a class and its subclasses, in order."""
-        return [each for each in self._all if isinstance(each, kind)]
-
-    def opened(self, uri: str) -> None:
-        for each in self._all:
-            each.opened(uri)
-
-    def changed(self, uri: str, changes: Sequence[Change]) -> None:
-        for each in self._all:
-            each.changed(uri, changes)
-
-    def saved(self, uri: str) -> None:
-        for each in self._all:
-            each.saved(uri)
-
-    def closed(self, uri: str) -> None:
-        for each in self._all:
-            each.closed(uri)
-
-    def shown(self, uri: str, shown: Shown) -> None:
-        for each in self._all:
-            each.shown(uri, shown)
-
-    def taken(self, uri: str, taken: Taken) -> None:
-        for each in self._all:
-            each.taken(uri, taken)
-
-    def rejected(self, uri: str, answer_id: str) -> None:
-        for each in self._all:
-            each.rejected(uri, answer_id)
-
-    async def ended(self) -> None:
-        for each in self._all:
-            await each.ended()
+        return [each for each in self.parts if isinstance(each, kind)]

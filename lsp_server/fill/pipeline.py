@@ -14,9 +14,9 @@ from lsp_server import carve
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import path_of
 from lsp_server.fill import fitting
-from lsp_server.fill.candidates import count_unfilled, current_texts, fitted
+from lsp_server.fill.fitting import count_unfilled, current_texts, fitted
 from lsp_server.settings.schema import Settings
-from lsp_server.syntax.source import well_formed
+from lsp_server.syntax.parsing import well_formed
 from lsp_server.worker import Deadline, OnDraft, WorkerClient
 from lsp_server.worker.client import LATE_S
 
@@ -66,16 +66,13 @@ class Budget:
 
     @property
     def left_ms(self) -> float:
-        """The time left until the deadline."""
         return self.deadline_ms - (time.monotonic() - self.began_s) * 1000
 
     @property
     def deadline(self) -> Deadline:
-        """The deadline."""
         return Deadline(self.deadline_ms, self.began_s)
 
     def from_now(self) -> "Budget":
-        """The same budget, starting now."""
         return dataclasses.replace(self, began_s=time.monotonic())
 
 
@@ -112,7 +109,6 @@ class FillResult:
     drops: Mapping[fitting.Drop, int] = field(default_factory=dict)
 
     def why_empty(self, budget: Budget) -> str:
-        """Explains to the user why there is no candidate."""
         if self.cut:
             return CUT_OFF
         if self.late:

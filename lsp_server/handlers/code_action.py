@@ -1,15 +1,20 @@
-"""`textDocument/codeAction`: lists the possible actions. Asks no model: `codeAction/resolve` or a command does."""
+"""`textDocument/codeAction` lists the possible actions and asks no model; `codeAction/resolve` or a command does."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Sequence
-from functools import partial
+from dataclasses import dataclass
+from itertools import count
+from typing import Annotated
 
 import attrs
 from lsprotocol import types
 from lsprotocol.types import CodeAction, Command
+from msgspec import Meta, Struct
 
-from inference.messages import HoleKind
-from lsp_server.actions.action import (
+from inference.messages import Draft, HoleKind
+from lsp_server.actions import (
+    STALE,
     Action,
     ActionKind,
     Cancelled,
@@ -17,31 +22,179 @@ from lsp_server.actions.action import (
     NotDone,
     distinct,
     fills,
+    holes_of,
     refinements,
     repairs,
 )
 from lsp_server.carve import Span
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.positions import Encoding
-from lsp_server.documents.tracking import TextRange
-from lsp_server.handlers.action_edit import ActionRequest, Done, perform
+from lsp_server.fill.drafts import DraftReader, progress_of
+from lsp_server.fill.feature import Asked, Shown, Taken
+from lsp_server.fill.fitting import current_texts
+from lsp_server.fill.pipeline import Budget, FillOptions, left_as_they_are
 from lsp_server.handlers.inline_edit import accept_command
-from lsp_server.lsp.capabilities import COMMAND_PREFIX, FILL_KIND, PULL_COMMAND, REPAIR_KIND
-from lsp_server.lsp.edits import offsets_of, range_of, workspace_edit
-from lsp_server.lsp.replies import ReplyError, read_raw
+from lsp_server.lsp.capabilities import (
+    COMMAND_PREFIX,
+    FILL_KIND,
+    PULL_COMMAND,
+    REPAIR_KIND,
+    offsets_of,
+    range_of,
+    workspace_edit,
+)
+from lsp_server.lsp.dispatch import RawPosition, ReplyError, read_raw
+from lsp_server.lsp.draft_notifications import DraftSender
+from lsp_server.lsp.editor_connection import Report, StoppedByUser
 from lsp_server.next_edit.finder import nearest
 from lsp_server.next_edit.service import NextEditService
-from lsp_server.refine.refining import Refining
+from lsp_server.refine.refining import NO_PARTNER, Refining
 from lsp_server.session import Session
+from lsp_server.worker import OnDraft, WorkerFailure
+
+_numbers = count(1)
+
+
+class RawRange(Struct, frozen=True):
+    start: RawPosition
+    end: RawPosition
+
+
+class ActionRequest(Struct, frozen=True):
+    """An action for a range, of that `version` of the document only if given. With `tell`, shows the user why nothing
+    was done. It is the argument of the action's command, and with its kind the `data` of its code action.
+    """
+
+    uri: str
+    range: RawRange
+    strength: Annotated[float, Meta(ge=0, le=1)] | None = None
+    instruction: str = ""
+    version: int | None = None
+    tell: bool = False
+    kind: ActionKind = ActionKind.FILL_HOLE
+
+
+@dataclass(frozen=True)
+class Done:
+    """The edit of an action, what it did, the id of its answer, and a message about unfilled holes, if any."""
+
+    edit: types.WorkspaceEdit
+    activity: str
+    id: str
+    left: str | None
+
+
+def perform(
+    session: Session, asked: ActionRequest, kind: ActionKind, token: types.ProgressToken | None
+) -> Awaitable[Done]:
+    """Carries out an action on the text as it is now. Shows progress under `token`. Raises NotDone."""
+    budget = Budget.of(session.settings_of(asked.uri), invoked=True)
+    performing: Awaitable[Done] = session.with_document(
+        asked.uri,
+        lambda snapshot: _performed(session, asked, kind, snapshot, budget=budget, token=token),
+        lambda why: _refused(f"cannot fill: {why}" if why else STALE),
+        parsed=True,
+    )
+    return performing
+
+
+async def _refused(why: str) -> Done:
+    raise NotDone(why)
+
+
+async def _performed(
+    session: Session,
+    asked: ActionRequest,
+    kind: ActionKind,
+    snapshot: Snapshot,
+    *,
+    budget: Budget,
+    token: types.ProgressToken | None,
+) -> Done:
+    """Looks for the holes in a thread, because a long file may have thousands."""
+    if asked.version not in (None, snapshot.version):
+        raise NotDone(STALE)
+    uri = snapshot.uri
+    encoding = session.features.encoding
+    marker = session.settings_of(uri).marker
+    ends = (asked.range.start, asked.range.end)
+    start, end = sorted(snapshot.lines.offset(at.line, at.character, encoding) for at in ends)
+    holes = await asyncio.to_thread(holes_of, kind, snapshot, marker, start, end)
+    action = Action(kind, start, end, holes, asked.strength, asked.instruction)
+    session.mark_used(uri)
+    try:
+        texts, took_ms = await session.editor.progress.run(
+            action.activity,
+            lambda report: _texts(
+                session, action, snapshot, budget, _on_draft(session, action, snapshot, token, report)
+            ),
+            token=token,
+            may_create=session.features.progress,
+        )
+    except StoppedByUser:
+        raise Cancelled from None
+    except WorkerFailure as failure:
+        raise NotDone(f"cannot fill: {failure}") from failure
+    if not session.is_current(snapshot):
+        raise NotDone(STALE)
+    done_id = f"action-{next(_numbers)}"
+    options = FillOptions(action.strength, action.instruction)
+    is_refined = kind is ActionKind.REFINE
+    sampled = None if is_refined else Asked(snapshot, holes, texts, budget, marker, took_ms=took_ms, options=options)
+    waited_ms = (time.monotonic() - budget.began_s) * 1000
+    session.broadcast.shown(uri, Shown(done_id, "action", waited_ms, sampled))
+    session.feature(Refining).expect(Taken(done_id, is_refined=is_refined), snapshot, holes, texts)
+    edit = workspace_edit(snapshot, holes, texts, session.features)
+    return Done(edit, action.activity, done_id, left_as_they_are(texts, current_texts(snapshot, holes)))
+
+
+async def _texts(
+    session: Session, action: Action, snapshot: Snapshot, budget: Budget, on_draft: OnDraft | None
+) -> tuple[tuple[str, ...], float]:
+    """The texts for the holes, and how long the model took, in ms. Raises NotDone, WorkerFailure."""
+    is_refined = action.kind is ActionKind.REFINE
+    connection = session.partner_connection if is_refined else session.worker
+    if connection is None:
+        raise NotDone(NO_PARTNER)
+    worker = connection.client
+    await worker.load(budget.deadline)
+    context = await session.context_for(snapshot, action.holes[0].start, worker.last_status)
+    if context is None:
+        raise NotDone(f"cannot fill: {await session.why_off_now(snapshot.uri)}")
+    sent_s = time.monotonic()
+    found = await action.filled(
+        worker,
+        snapshot,
+        budget.from_now() if is_refined else budget,  # measured by the partner
+        marker=session.settings_of(snapshot.uri).marker,
+        on_draft=on_draft,
+        context=context,
+    )
+    return found.texts, (time.monotonic() - sent_s) * 1000
+
+
+def _on_draft(
+    session: Session, action: Action, snapshot: Snapshot, token: types.ProgressToken | None, report: Report
+) -> OnDraft | None:
+    """The callback for each draft; None if nobody would see drafts."""
+    features = session.features
+    if token is None and not (features.progress or features.drafts):
+        return None
+    reader = DraftReader(snapshot, action.holes)
+    drafts = DraftSender(session.editor.notify, kind="action", encoding=features.encoding, token=token)
+
+    def on_draft(draft: Draft) -> None:
+        report(*progress_of(draft))
+        if features.drafts:
+            drafts.send(draft, snapshot if session.is_current(snapshot) else None, lambda: reader.read(draft))
+
+    return on_draft
+
 
 NEXT_EDIT_KIND = f"{FILL_KIND}.nextEdit"
 DOWNLOAD_KIND = f"{FILL_KIND}.pullModel"
 Only = Sequence[types.CodeActionKind | str] | None
 """The kinds a client asks for. Known kinds are lsprotocol enums, which are also strings."""
-
-
-_Partner = tuple[str, TextRange | None]
-"""The title of the partner's action, and the recent fill at the cursor."""
 
 
 def code_action(
@@ -58,8 +211,7 @@ async def _all_wanted(session: Session, snapshot: Snapshot, params: types.CodeAc
     encoding = session.features.encoding
     marker = session.settings_of(snapshot.uri).marker  # not in the thread
     place = offsets_of(snapshot.lines, params.range, encoding)
-    made = session.feature(Refining).fill_at(snapshot.uri, place[0])
-    partner = (session.partner.action_title, made) if session.partner else None
+    partner = session.partner.action_title if session.partner else ""
     found = await asyncio.to_thread(_available, snapshot, params, marker, encoding, partner)
     available = [action for action in found if _wanted(only, lsp_kind(action))]
     offered = [_offer(session, snapshot, action, params) for action in distinct(available)]
@@ -102,7 +254,7 @@ def lsp_kind(action: Action) -> str:
 
 
 def _available(
-    snapshot: Snapshot, params: types.CodeActionParams, marker: str, encoding: Encoding, partner: _Partner | None
+    snapshot: Snapshot, params: types.CodeActionParams, marker: str, encoding: Encoding, partner: str
 ) -> list[Action]:
     start, end = offsets_of(snapshot.lines, params.range, encoding)
     diagnostics = [
@@ -111,7 +263,7 @@ def _available(
     ]
     automatic = params.context.trigger_kind == types.CodeActionTriggerKind.Automatic
     found = [*repairs(snapshot, marker, diagnostics), *fills(snapshot, marker, start, end, automatic=automatic)]
-    return found + (refinements(snapshot, marker, start, end, *partner) if partner else [])
+    return found + (refinements(snapshot, marker, start, end, partner) if partner else [])
 
 
 def _offer(session: Session, snapshot: Snapshot, action: Action, params: types.CodeActionParams) -> CodeAction:
@@ -146,7 +298,7 @@ def code_action_resolve(session: Session, action: CodeAction) -> CodeAction | Aw
     if action.data is None or action.edit is not None or not _is_ours(action.kind):
         return action
     asked: ActionRequest = read_raw("params for codeAction/resolve: data", action.data, ActionRequest)
-    return perform(session, asked, asked.kind, None, partial(_resolved, action))
+    return _resolved(action, perform(session, asked, asked.kind, None))
 
 
 async def _resolved(action: CodeAction, performing: Awaitable[Done]) -> CodeAction:

@@ -10,9 +10,8 @@ from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import Budget
 from lsp_server.inline import InlineRequest, InlineResult, InlineService, ListService
 from lsp_server.inline.suggestion import Cursor
-from lsp_server.lsp.capabilities import ClientFeatures
+from lsp_server.lsp.capabilities import ClientFeatures, offset_of
 from lsp_server.lsp.completion_items import list_item
-from lsp_server.lsp.edits import offset_of
 from lsp_server.session import Session
 from lsp_server.settings.schema import Settings
 

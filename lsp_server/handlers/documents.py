@@ -56,7 +56,6 @@ def notebook_did_open(session: Session, params: types.DidOpenNotebookDocumentPar
 
 
 def notebook_did_change(session: Session, params: types.DidChangeNotebookDocumentParams) -> None:
-    """Updates the cells of a notebook, and their text like that of any document."""
     cells = params.change.cells
     if cells is None:  # only its metadata changed
         return
@@ -82,7 +81,6 @@ def _restructure(session: Session, notebook: str, change: types.NotebookDocument
 
 
 def notebook_did_close(session: Session, params: types.DidCloseNotebookDocumentParams) -> None:
-    """Forgets a notebook and all cells it has had."""
     for cell in session.notebooks.close(params.notebook_document.uri):
         session.forget(cell)
     for closed in params.cell_text_documents:

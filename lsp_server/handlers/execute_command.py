@@ -8,13 +8,13 @@ from lsprotocol import types
 from msgspec import Struct
 
 from inference.models.catalogue import AUTO
-from lsp_server.actions.action import CANNOT_APPLY, ActionKind, Cancelled, NotDone
+from lsp_server.actions import CANNOT_APPLY, ActionKind, Cancelled, NotDone
 from lsp_server.diagnosis.models import NotPulled, pull
-from lsp_server.handlers.action_edit import ActionRequest, Done, perform
+from lsp_server.handlers.code_action import ActionRequest, Done, perform
 from lsp_server.handlers.inline_completion import accept
 from lsp_server.lsp.capabilities import ACCEPT_COMMAND, COMMAND_PREFIX, PULL_COMMAND, REFINE_SUGGESTION_COMMAND
-from lsp_server.lsp.progress import StoppedByUser
-from lsp_server.lsp.replies import ReplyError, read_raw
+from lsp_server.lsp.dispatch import ReplyError, read_raw
+from lsp_server.lsp.editor_connection import StoppedByUser
 from lsp_server.refine.refining import NotRefined, Refining
 from lsp_server.session import Session
 from lsp_server.worker import WorkerFailure
@@ -26,8 +26,6 @@ Handler = Callable[[Session, types.ExecuteCommandParams], CommandAnswer | Awaita
 
 
 class PullArgument(Struct, frozen=True):
-    """The argument of a download: a model name from the catalogue."""
-
     model: str
 
 
@@ -39,7 +37,6 @@ def execute_command(session: Session, params: types.ExecuteCommandParams) -> Com
 
 
 def command_answer(*, applied: bool, reason: str | None = None) -> CommandAnswer:
-    """The reply to every command."""
     return {"applied": applied, "reason": reason}
 
 
@@ -51,11 +48,10 @@ def argument(params: types.ExecuteCommandParams, kind: type[Any]) -> Any:
 def _fill(
     kind: ActionKind, session: Session, params: types.ExecuteCommandParams
 ) -> CommandAnswer | Awaitable[CommandAnswer]:
-    """Fills the text as it is on arrival."""
     asked: ActionRequest = argument(params, ActionRequest)
     if not session.features.apply_edit:
         return _answer(session, asked, applied=False, reason=CANNOT_APPLY)
-    return perform(session, asked, kind, params.work_done_token, partial(_applied, session, asked))
+    return _applied(session, asked, perform(session, asked, kind, params.work_done_token))
 
 
 async def _applied(session: Session, asked: ActionRequest, performing: Awaitable[Done]) -> CommandAnswer:
@@ -117,7 +113,6 @@ def _suggestion_in(params: types.ExecuteCommandParams) -> tuple[str, str]:
 
 
 async def _refine_suggestion(session: Session, params: types.ExecuteCommandParams) -> CommandAnswer:
-    """Asks the partner about a suggestion."""
     uri, suggestion_id = _suggestion_in(params)
     if reason := session.why_off(uri):
         return command_answer(applied=False, reason=f"cannot fill: {reason}")

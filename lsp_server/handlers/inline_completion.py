@@ -15,10 +15,10 @@ from lsp_server.documents.positions import first_units
 from lsp_server.fill.pipeline import Budget
 from lsp_server.inline import InlineRequest, InlineResult, InlineService, OnDraft, ReadDraft
 from lsp_server.inline.suggestion import Cursor
+from lsp_server.lsp.capabilities import offset_of, offsets_of
 from lsp_server.lsp.completion_items import ghost_text
+from lsp_server.lsp.dispatch import RawDocument
 from lsp_server.lsp.draft_notifications import DraftSender
-from lsp_server.lsp.edits import offset_of, offsets_of
-from lsp_server.lsp.replies import RawDocument
 from lsp_server.next_edit.service import NextEditService
 from lsp_server.session import Session
 
@@ -97,7 +97,6 @@ class DidAcceptParams(DidRejectParams, frozen=True, rename="camel"):
 
 
 def did_accept(session: Session, params: DidAcceptParams) -> None:
-    """The user accepted an inline completion, or the start of one."""
     accept(session, params.text_document.uri, params.id, params.accepted_length)
 
 

@@ -7,9 +7,8 @@ from lsprotocol import types
 from msgspec import Struct
 
 from lsp_server.documents.document import Document, Snapshot
-from lsp_server.lsp.capabilities import ACCEPT_COMMAND
-from lsp_server.lsp.edits import range_of
-from lsp_server.lsp.replies import RawDocument, RawPosition
+from lsp_server.lsp.capabilities import ACCEPT_COMMAND, range_of
+from lsp_server.lsp.dispatch import RawDocument, RawPosition
 from lsp_server.next_edit.service import NextEditService, Offer
 from lsp_server.session import Session
 
@@ -21,22 +20,6 @@ DID_FOCUS = "textDocument/didFocus"
 class InlineEditParams(Struct, frozen=True, rename="camel"):
     text_document: RawDocument
     position: RawPosition
-
-
-class FocusParams(Struct, frozen=True, rename="camel"):
-    text_document: RawDocument | None = None
-
-
-class _Command(Struct, frozen=True):
-    arguments: list[Any] = []
-
-
-class _Item(Struct, frozen=True):
-    command: _Command
-
-
-class ShownParams(Struct, frozen=True):
-    item: _Item
 
 
 NONE: dict[str, Any] = {"edits": []}
@@ -85,14 +68,15 @@ def accept_command(uri: str, offer: Offer) -> types.Command:
     return types.Command(f"Next edit: {offer.edit.why}", ACCEPT_COMMAND, arguments=[offer.id, uri])
 
 
-def did_show_inline_edit(session: Session, params: ShownParams) -> None:
+def did_show_inline_edit(session: Session, params: Any) -> None:
     """The user sees an offer: `item` is an edit from an answer."""
-    match params.item.command.arguments:
-        case [str(offer_id), str(uri)]:
+    match params:
+        case {"item": {"command": {"arguments": [str(offer_id), str(uri)]}}}:
             session.feature(NextEditService).show(uri, offer_id)
 
 
-def did_focus(session: Session, params: FocusParams) -> None:
+def did_focus(session: Session, params: Any) -> None:
     """The user has switched to another document, or to none."""
-    if params.text_document is not None:
-        session.mark_used(params.text_document.uri)
+    match params:
+        case {"textDocument": {"uri": str(uri)}}:
+            session.mark_used(uri)

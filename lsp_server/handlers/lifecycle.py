@@ -1,4 +1,4 @@
-"""`initialize`, `initialized` and `shutdown`: a client states its capabilities, begins to listen, and leaves."""
+"""A client states its capabilities, begins to listen, changes its settings and workspace folders, and leaves."""
 
 import asyncio
 import logging
@@ -10,11 +10,46 @@ from lsprotocol import types
 
 from lsp_server.handlers.completion import options_at_start
 from lsp_server.handlers.execute_command import COMMANDS
-from lsp_server.handlers.settings import ask_for_settings
 from lsp_server.lsp.capabilities import client_features, server_capabilities
-from lsp_server.lsp.dispatch import InfillProtocol
-from lsp_server.lsp.replies import ReplyError
+from lsp_server.lsp.dispatch import InfillProtocol, ReplyError
 from lsp_server.session import Session
+
+SECTIONS = ("infill-ls", "infill")
+"""The sections of an editor's settings that may hold ours; the first one present counts."""
+
+
+def did_change_configuration(session: Session, params: types.DidChangeConfigurationParams) -> Awaitable[None] | None:
+    if isinstance(params.settings, Mapping):
+        section = next((section for section in SECTIONS if section in params.settings), None)
+        if section is not None:
+            session.configuration.take_sent(params.settings[section])
+            session.show_problems()
+    return ask_for_settings(session) if session.features.configuration else None
+
+
+async def ask_for_settings(session: Session) -> None:
+    """Requests the client's settings, for each folder and for none. Without an answer, they stay unchanged."""
+    folders = [None, *(folder.uri for folder in session.configuration.folders)]
+    items = [types.ConfigurationItem(scope_uri=folder, section=section) for folder in folders for section in SECTIONS]
+    found = await session.editor.configuration(items)
+    if found is None:
+        return
+    for number, folder in enumerate(folders):
+        answers = found[number * len(SECTIONS) : (number + 1) * len(SECTIONS)]
+        raw = next((answer for answer in answers if answer is not None), None)
+        if raw is not None or folder is not None:  # without an answer, keep what the client sent unasked
+            session.configuration.take_sent(raw, folder)
+    session.show_problems()
+
+
+def did_change_workspace_folders(
+    session: Session, params: types.DidChangeWorkspaceFoldersParams
+) -> Awaitable[None] | None:
+    event = params.event
+    session.configuration.change_folders([it.uri for it in event.added], [it.uri for it in event.removed])
+    session.show_problems()
+    return ask_for_settings(session) if session.features.configuration else None
+
 
 LIMIT_S = 2.0
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from msgspec import Struct
 from inference.models.catalogue import AUTO
 from lsp_server.diagnosis.file_report import why_no_hole
 from lsp_server.diagnosis.models import offer, probed_catalogue
-from lsp_server.lsp.replies import RawDocument, RawPosition
+from lsp_server.lsp.dispatch import RawDocument, RawPosition
 from lsp_server.session import Session
 from lsp_server.syntax.languages import grammar_of
 from lsp_server.worker import WorkerFailure
@@ -18,8 +18,6 @@ MODEL_OFFER = "infill/modelOffer"
 
 
 class StatusParams(Struct, frozen=True, rename="camel"):
-    """The document and the position that the status is about, if any."""
-
     text_document: RawDocument | None = None
     position: RawPosition | None = None
 
@@ -65,7 +63,7 @@ async def model_offer(session: Session, _: Any) -> dict[str, Any]:
     answer: dict[str, Any] = {"offer": None, "problem": "", "model": None if chosen == AUTO else chosen}
     if chosen == AUTO:
         try:
-            await session.worker.loaded()
+            await session.worker.client.load()
             if session.worker.makes_do:
                 answer["offer"] = offer(await probed_catalogue(session.settings.device))
         except (WorkerFailure, OSError, ValueError) as error:

@@ -14,7 +14,7 @@ from inference.models.fim_tokens import TABLE
 from lsp_server.settings.privacy import is_secret
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import language_of
-from lsp_server.syntax.source import well_formed
+from lsp_server.syntax.parsing import well_formed
 
 MOST_TOKENS = 1_024
 """The longest text, whatever a request asks for."""

@@ -1,10 +1,25 @@
-"""One suggestion, and the part of it still to be typed. Its range keeps what is typed in it, so the result stays."""
+"""Suggestions, the part of each still to be typed, the known ones of a document, and the computation of new ones.
 
-from dataclasses import dataclass, replace
+A suggestion's range keeps what is typed in it, so the result stays.
+"""
 
+import asyncio
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import count
+
+from inference.messages import Draft
+from lsp_server import carve
 from lsp_server.carve import Span
-from lsp_server.documents.change import Change
-from lsp_server.fill.feature import Taken
+from lsp_server.documents.change import Change, difference
+from lsp_server.documents.document import Snapshot
+from lsp_server.documents.positions import LineIndex
+from lsp_server.fill.drafts import DraftReader, HoleDraft
+from lsp_server.fill.feature import Asked, Taken
+from lsp_server.fill.pipeline import Budget, FillResult
 from lsp_server.syntax.languages import CLOSERS
 from lsp_server.syntax.lines import is_one_line, line_start
 
@@ -40,12 +55,10 @@ class Anchor:
 
     @property
     def head(self) -> str:
-        """The original text before the cursor."""
         return self.original[: self.cursor]
 
     @property
     def tail(self) -> str:
-        """The original text behind the cursor."""
         return self.original[self.cursor :]
 
     def is_fresh(self, text: str) -> bool:
@@ -56,7 +69,6 @@ class Anchor:
         return len(self.lead) == MAX_LEAD_CHARACTERS or first == line_start(text, first)
 
     def contains(self, change: Change) -> bool:
-        """Whether `change` falls inside the range."""
         return self.start <= change.start and change.end <= self.end
 
     def after(self, change: Change) -> "tuple[Anchor, str] | None":
@@ -91,7 +103,6 @@ class Anchor:
 
 
 def computation_of(suggestion_id: str) -> str:
-    """The id of the computation that produced a suggestion."""
     return suggestion_id.rpartition(".")[0]
 
 
@@ -138,13 +149,11 @@ class Suggestion:
 
     @property
     def computation(self) -> str:
-        """The id of the computation that produced it, and possibly others."""
         return computation_of(self.id)
 
     def taken(self, length: int) -> Taken:
         """What is accepted with the first `length` characters of it, which are now in the text."""
-        text = self.text[:length]
-        return Taken(self.computation, self.anchor.start, text, len(text) == len(self.text), self.is_refined)
+        return Taken(self.computation, length >= len(self.text), self.is_refined)
 
     def after(self, change: Change) -> "Suggestion | None":
         """The same suggestion after a change of the text; None if that made it useless."""
@@ -157,7 +166,6 @@ class Suggestion:
         return Suggestion(self.id, anchor, text, self.hole, self.confidence, self.invoked, shown_from, self.is_refined)
 
     def applied(self, text: str) -> str:
-        """The whole text with the suggestion in it."""
         return text[: self.anchor.start] + self.text + text[self.anchor.end :]
 
     def at(self, text: str, cursor: Cursor) -> GhostText | None:
@@ -235,3 +243,377 @@ def _closers_of(typed: str) -> str:
         elif character in _QUOTES:
             stack.append(character)
     return "".join(reversed(stack))
+
+
+KEPT = 24
+AT_ONCE_CHARACTERS = 3
+"""A shorter change may be typing: editors batch keystrokes."""
+_KEPT_TEXTS = 100
+"""The number of earlier texts to recognise."""
+KEPT_REJECTED = 16
+SLIP_CHARACTERS = 2
+"""This many wrong characters may be a typing slip; more are intended."""
+_NEAR_CHARACTERS = 100
+"""How far before the end of an insertion to look for the cursor."""
+
+
+class SuggestionHistory:
+    """The suggestions to show again, newest first, and the rejected ones, which reappear only on request.
+
+    A rejected one is reported by the editor, or was seen and typed over. One that merely vanished is not rejected.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._suggestions: list[Suggestion] = []
+        self._rejected: list[Suggestion] = []
+        self._undo = UndoDetector(text)
+
+    @property
+    def after_undo(self) -> bool:
+        return self._undo.undone
+
+    def changed(self, changes: Sequence[Change], text: str) -> list[Suggestion]:
+        """`changes`, one after the other, led to `text`. Returns the suggestions that they typed over."""
+        for change in changes:
+            self._rejected = _moved(self._rejected, change)
+            self._suggestions = _moved(self._suggestions, change)
+        shown = [each for each in self._suggestions if each.shown_from is not None and changes]
+        placed = _placed(changes, text) if shown else []
+        typed_over = [each for each in shown if any(is_typed_over(each, change, text) for change in placed)]
+        for suggestion in typed_over:
+            self.reject(suggestion.id)
+        self._undo.changed(changes, text)
+        return typed_over
+
+    def put_in(self, changes: Sequence[Change], text: str) -> Suggestion | None:
+        """The newest shown suggestion that `changes` inserted in one go, for editors that report no acceptance."""
+        if all(len(difference(each.removed, each.added).added) < AT_ONCE_CHARACTERS for each in changes):
+            return None
+        shown = (each for each in self._suggestions if each.shown_from is not None)
+        return next((each for each in shown if text[each.anchor.start : each.anchor.end] == each.text), None)
+
+    def is_shown(self, computation: str) -> bool:
+        """Whether any result of a computation was shown, and neither rejected nor lost since."""
+        return any(each.computation == computation and each.shown_from is not None for each in self._suggestions)
+
+    def add(self, suggestions: Sequence[Suggestion]) -> None:
+        self._suggestions = [*suggestions, *self._suggestions][:KEPT]
+
+    def get(self, suggestion_id: str) -> Suggestion | None:
+        """The suggestion with this id, in its current place; None if unknown."""
+        return next((each for each in self._suggestions if each.id == suggestion_id), None)
+
+    def refine(self, asked: Suggestion, new_id: str, text: str, confidence: float, document_text: str) -> bool:
+        """Shows `text` ahead of `asked`, the suggestion when it was requested; False if either lost its place."""
+        found = self.get(asked.id)
+        if found is None or not found.anchor.is_fresh(document_text):
+            return False
+        text = found.text.removesuffix(asked.text) + text
+        refined = replace(
+            found, id=new_id, text=text, confidence=confidence, invoked=True, shown_from=None, is_refined=True
+        )
+        if not all(each.continues(each.typed(document_text)) for each in (refined, found)):
+            return False
+        self.add([refined])
+        return True
+
+    def reject(self, suggestion_id: str) -> None:
+        if suggestion := self.get(suggestion_id):
+            self._rejected = [suggestion, *self._rejected][:KEPT_REJECTED]
+            self._suggestions = [each for each in self._suggestions if each is not suggestion]
+
+    def find(
+        self, text: str, cursor: Cursor, *, invoked: bool, floor: float = 0.0, limit: int = 8
+    ) -> list[tuple[Suggestion, GhostText]]:
+        """The distinct suggestions for the cursor in the current text, newest first, at most `limit`.
+
+        An automatic request skips rejected ones, and those below `floor` unless the user has already seen them.
+        """
+        found: dict[GhostText, Suggestion] = {}
+        for suggestion in self._suggestions:
+            shown = suggestion.at(text, cursor)
+            if shown is not None and (invoked or not self._is_unwanted(suggestion, text, floor)):
+                found.setdefault(shown, suggestion)
+        return [(suggestion, shown) for shown, suggestion in found.items()][:limit]
+
+    def show(self, found: Sequence[tuple[Suggestion, GhostText]], text: str, *, invoked: bool) -> None:
+        """Marks these as shown; an explicitly requested one is no longer rejected."""
+        starts = {suggestion.id: shown.start - suggestion.anchor.start for suggestion, shown in found}
+        self._suggestions = [
+            replace(each, shown_from=starts[each.id]) if each.id in starts else each for each in self._suggestions
+        ]
+        for suggestion, _ in found if invoked else ():
+            self._rejected = [other for other in self._rejected if not _same(suggestion, other, text)]
+
+    def _is_unwanted(self, suggestion: Suggestion, text: str, floor: float) -> bool:
+        unsure = suggestion.confidence < floor and suggestion.shown_from is None and not suggestion.is_refined
+        return unsure or any(_same(suggestion, other, text) for other in self._rejected)
+
+
+class UndoDetector:
+    """Detects, by hashes of earlier texts, that the user has just undone more than a character or white space."""
+
+    def __init__(self, text: str) -> None:
+        self._texts: OrderedDict[int, None] = OrderedDict({hash(text): None})
+        self.undone = False
+
+    def changed(self, changes: Sequence[Change], text: str) -> None:
+        """`changes` came together and led to `text`. Each counts by itself; if they cancel out, it was a slip."""
+        key = hash(text)
+        is_back = key in self._texts and key != next(reversed(self._texts))
+        self.undone = is_back and any(
+            len(each.strip()) > 1 for change in changes for each in (change.removed, change.added)
+        )
+        self._texts[key] = None
+        self._texts.move_to_end(key)
+        if len(self._texts) > _KEPT_TEXTS:
+            self._texts.popitem(last=False)
+
+
+def _placed(changes: Sequence[Change], text: str) -> list[Change]:
+    """The changes whose added text still stands in `text`, to which they led, each at its place there."""
+    placed: list[Change] = []
+    for change in changes:
+        placed = [replace(each, start=change.move(each.start)) for each in placed] + [change]
+    return [each for each in placed if text.startswith(each.added, each.start)]
+
+
+def _moved(suggestions: Sequence[Suggestion], change: Change) -> list[Suggestion]:
+    moved = (suggestion.after(change) for suggestion in suggestions)
+    return [suggestion for suggestion in moved if suggestion is not None]
+
+
+def _same(one: Suggestion, other: Suggestion, text: str) -> bool:
+    first, last = sorted((one.anchor, other.anchor), key=lambda anchor: anchor.start)
+    if first.end < last.start:
+        return False
+    start = first.start
+    end = max(first.end, last.end)
+    return _within(one, text, start, end) == _within(other, text, start, end)
+
+
+def _within(suggestion: Suggestion, text: str, start: int, end: int) -> str:
+    """The result for `[start, end)` of `text`."""
+    return text[start : suggestion.anchor.start] + suggestion.text + text[suggestion.anchor.end : end]
+
+
+def is_typed_over(suggestion: Suggestion, change: Change, text: str) -> bool:
+    """Whether `change`, which led to `text`, clearly shows that the user wants something other than `suggestion`."""
+    anchor = suggestion.anchor
+    end = change.start + len(change.added)
+    if not change.added or not anchor.start <= change.start <= end <= anchor.end or not anchor.is_fresh(text):
+        return False
+    typed = text[anchor.start : end]
+    pairs = enumerate(zip(typed, suggestion.text, strict=False))
+    differs_at = next((at for at, (one, other) in pairs if one != other), None)
+    if differs_at is None or len(typed) - differs_at <= SLIP_CHARACTERS:
+        return False
+    near = range(max(change.start, end - _NEAR_CHARACTERS), end + 1)
+    return not any(suggestion.at(text, Cursor(offset)) for offset in near)  # the editor may have closed a bracket
+
+
+ReadDraft = Callable[[str], list[HoleDraft]]
+"""The hole of a draft, or the rest of a partly typed one, as the current text would show it; may be empty."""
+OnDraft = Callable[[Draft, ReadDraft], None]
+_numbers = count(1)
+_LINE_END = re.compile(r"\r\n|[\r\n]")
+_PAIRS = ("()", "[]", "{}", '""', "''", "``")
+"""Pairs that an editor inserts together when it closes brackets and quotes: the cursor ends up between them."""
+
+
+@dataclass(frozen=True)
+class InlineRequest:
+    """A request at a cursor. `floor` (least confidence) and `pause_s` apply to automatic requests.
+
+    `wants_empty`: ranges are empty where nothing behind the cursor is replaced.
+    """
+
+    cursor: Cursor
+    budget: Budget
+    marker: str
+    invoked: bool = False
+    floor: float = 0.0
+    pause_s: float = 0.0
+    on_draft: OnDraft | None = None
+    wants_empty: bool = False
+
+
+@dataclass(frozen=True)
+class InlineResult:
+    """What to show, best first, in a text with these lines; the document may have moved on when this is read."""
+
+    found: Sequence[tuple[Suggestion, GhostText]] = ()
+    lines: LineIndex | None = None
+    around: tuple[str, str] = ("", "")
+    """The cursor's line, before and behind the cursor."""
+
+    def __bool__(self) -> bool:
+        return bool(self.found)
+
+    @property
+    def is_a_choice(self) -> bool:
+        """Whether the user asked explicitly and has several to choose from, such as a draft and its improvement."""
+        if self.found and self.found[0][0].is_refined:
+            return True
+        return len(self.found) > 1 and all(suggestion.invoked for suggestion, _ in self.found)
+
+
+NOTHING = InlineResult()
+
+
+@dataclass(eq=False)
+class PendingReply:
+    """An open request. `cursor` follows the changes of the text; `result` may be cancelled."""
+
+    request: InlineRequest
+    cursor: int
+    result: "asyncio.Future[InlineResult]"
+
+    def answer(self, result: InlineResult) -> None:
+        if not self.result.done():
+            self.result.set_result(result)
+
+
+def hole_for(snapshot: Snapshot, cursor: Cursor, marker: str) -> carve.Span | None:
+    """The hole at a cursor if it is on one line, since an editor can show a fill nowhere else.
+
+    With an item selected in the editor's list, the fill extends that item and replaces the same range.
+    """
+    hole = carve.at_cursor(snapshot, cursor.offset, marker)
+    if hole is None or snapshot.lines.line_of(hole.start) != snapshot.lines.line_of(hole.end):
+        return None
+    if cursor.selected is None:
+        return hole
+    start, end, text = cursor.selected
+    if not start <= cursor.offset <= end:
+        return None
+    return replace(hole, start=start, end=max(hole.end, end), starts_with=text)
+
+
+@dataclass(eq=False)
+class Computation:
+    """The fill of `hole` for `request`, whose cursor is at `cursor` of `snapshot`, and what is typed meanwhile."""
+
+    snapshot: Snapshot
+    hole: carve.Span
+    request: InlineRequest
+    cursor: Cursor
+    is_prefetch: bool = False
+    """Whether it started ahead of any request."""
+    id: str = field(default_factory=lambda: f"inline-{next(_numbers)}")
+    anchor: Anchor = field(init=False)
+    """The hole's place in the current text."""
+    typed: str = field(init=False)
+    """The text in it before the cursor."""
+    sent_at_s: float | None = None
+    """When the worker was asked, on the event loop's clock; None: not yet."""
+    replies: list[PendingReply] = field(default_factory=list)
+    """The requests waiting for it."""
+    task: "asyncio.Task[None] | None" = None
+    grace: asyncio.TimerHandle | None = None
+    """Ends it, unless another request takes it over first."""
+
+    def __post_init__(self) -> None:
+        hole = self.hole
+        statement = carve.statement_start(self.snapshot, hole.start)
+        self.anchor = Anchor.of(self.snapshot.text, hole.start, hole.end, self.cursor.offset, statement)
+        self.typed = self.anchor.head
+
+    def follow(self, change: Change) -> bool:
+        """Follows a change of the text. False: the result has become useless."""
+        found = self.anchor.after(change)
+        if found is None or found[1]:
+            return False
+        inside = self.anchor.contains(change)
+        if inside and not self._can_pin(change):
+            return False
+        self.anchor = found[0]
+        self.typed += change.added if inside else ""
+        return True
+
+    @property
+    def is_amended(self) -> bool:
+        return self.typed != self.anchor.head
+
+    def amendment(self) -> str | None:
+        """The part of `typed` to send to the worker; None if the fill will begin with it anyway."""
+        return None if self.hole.starts_with.startswith(self.typed) else self.typed
+
+    def answers(self, text: str, request: InlineRequest) -> bool:
+        if request.invoked and not self.request.invoked:
+            return False
+        cursor = request.cursor
+        if cursor.selected != self.cursor.selected or (cursor.selected and self.is_amended):
+            return False
+        end = self.anchor.start + len(self.typed)
+        return cursor.offset == end and text[self.anchor.start : end] == self.typed
+
+    def suggestions(self, filled: FillResult) -> list[Suggestion]:
+        """The answers as suggestions for the current text, best first, leaving out any that adds a marker."""
+        marker = self.request.marker
+        invoked = self.request.invoked
+        markers = max(self.anchor.original.count(marker), self.typed.count(marker))
+        return [
+            Suggestion(f"{self.id}.{number}", self.anchor, each.texts[0], self.hole, each.confidence, invoked)
+            for number, each in enumerate(filled.candidates)
+            if each.texts[0].count(marker) <= markers
+        ]
+
+    def asked(self, shown: Suggestion) -> Asked | None:
+        """What the model was just asked, if this is its answer; None if the user has typed into the hole since."""
+        if self.sent_at_s is None or self.is_amended or shown.computation != self.id:
+            return None
+        took_ms = (asyncio.get_running_loop().time() - self.sent_at_s) * 1000
+        return Asked(self.snapshot, [self.hole], [shown.text], self.request.budget, self.request.marker, took_ms)
+
+    def show(self, draft: Draft) -> None:
+        for reply in self.replies:
+            if reply.request.on_draft is not None and not reply.result.done():
+                reply.request.on_draft(draft, partial(self.drafted, draft, reply.cursor))
+
+    def drafted(self, draft: Draft, cursor: int, text: str) -> list[HoleDraft]:
+        """The hole of `draft`, or the rest of a partly typed one, as `text` would show it at `cursor`; may be empty."""
+        found = []
+        for hole in DraftReader(self.snapshot, [self.hole]).read(draft):
+            shown = Suggestion("", self.anchor, hole.text, self.hole).at(text, Cursor(cursor))
+            if shown is not None:
+                parts = hole.part(shown.start - self.anchor.start, len(shown.text))
+                found.append(HoleDraft(shown.start, shown.end, shown.text, *parts))
+        return found
+
+    def _can_pin(self, change: Change) -> bool:
+        """Whether `change` appends to the typed text in a way the worker can pin."""
+        hole = self.hole
+        typed = self.typed + change.added
+        if self.sent_at_s is None or change.removed or change.start != self.anchor.start + len(self.typed):
+            return False
+        lines = len(_LINE_END.findall(change.added))
+        if change.added in _PAIRS or lines > 1 or (hole.single_line and lines):  # the cursor may be before its end
+            return False
+        return typed.startswith(hole.starts_with) or hole.starts_with.startswith(typed)
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """The user accepted `text`, the start of `suggestion` or all of it. What follows is prefetched within `budget`."""
+
+    suggestion: Suggestion
+    text: str
+    budget: Budget | None
+    marker: str
+
+    @property
+    def is_whole(self) -> bool:
+        return self.text == self.suggestion.text
+
+    def prefetch(self, snapshot: Snapshot, budget: Budget) -> Computation | None:
+        """The computation for what follows; `snapshot` is the document including the accepted text."""
+        anchor = self.suggestion.anchor
+        cursor = Cursor(anchor.start + len(self.text))
+        hole: carve.Span | None
+        if self.is_whole:
+            hole = hole_for(snapshot, cursor, self.marker)
+        else:
+            hole = replace(self.suggestion.hole, start=anchor.start, end=anchor.end, starts_with=self.text)
+        request = InlineRequest(cursor, budget, self.marker)
+        return None if hole is None else Computation(snapshot, hole, request, cursor, is_prefetch=True)

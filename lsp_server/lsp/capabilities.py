@@ -1,4 +1,4 @@
-"""What the client can do, read leniently from raw JSON, and what the server offers."""
+"""What the client can do, read leniently from raw JSON, what the server offers, and edits as this client takes them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,9 @@ from typing import Any
 
 from lsprotocol import types
 
-from lsp_server.documents.positions import Encoding
+from lsp_server.carve import Span
+from lsp_server.documents.document import Snapshot
+from lsp_server.documents.positions import Encoding, LineIndex
 
 COMMAND_PREFIX = "infill-ls."
 """The prefix of all our command names."""
@@ -20,8 +22,6 @@ FILL_KIND = "refactor.rewrite.infill"
 
 @dataclass(frozen=True)
 class ClientFeatures:
-    """The client's capabilities that matter to us."""
-
     encoding: Encoding = Encoding.UTF16
     versioned_edits: bool = False
     lazy_code_actions: bool = False
@@ -45,31 +45,33 @@ class ClientFeatures:
     registers_configuration: bool = False
 
 
+_FLAGS = {
+    "versioned_edits": "workspace.workspaceEdit.documentChanges",
+    "apply_edit": "workspace.applyEdit",
+    "progress": "window.workDoneProgress",
+    "drafts": "experimental.infillDrafts",
+    "next_edits": "experimental.infillNextEdits",
+    "configuration": "workspace.configuration",
+    "registers_configuration": "workspace.didChangeConfiguration.dynamicRegistration",
+}
+"""The capabilities that are true or false."""
+
+
 def client_features(capabilities: Any, client: Any = None) -> ClientFeatures:
     """Parses `capabilities` and `clientInfo` of the initialize request; anything missing or malformed counts as
     unsupported.
     """
-    action = ("textDocument", "codeAction")
-    configuration = ("workspace", "didChangeConfiguration")
-    resolved = _at(capabilities, *action, "resolveSupport", "properties")
-    resolves = isinstance(resolved, list) and "edit" in resolved
-    tags = _at(capabilities, *action, "tagSupport", "valueSet")
-    formats = _at(capabilities, "textDocument", "completion", "completionItem", "documentationFormat")
+    action = _at(capabilities, "textDocument.codeAction")
+    resolves = "edit" in _list_at(action, "resolveSupport.properties")
     return ClientFeatures(
-        encoding=_encoding(_at(capabilities, "general", "positionEncodings")),
-        versioned_edits=_at(capabilities, "workspace", "workspaceEdit", "documentChanges") is True,
-        lazy_code_actions=resolves and _at(capabilities, *action, "dataSupport") is True,
-        llm_tag=isinstance(tags, list) and types.CodeActionTag.LlmGenerated.value in tags,
-        apply_edit=_at(capabilities, "workspace", "applyEdit") is True,
-        progress=_at(capabilities, "window", "workDoneProgress") is True,
+        **{name: _at(capabilities, path) is True for name, path in _FLAGS.items()},
+        encoding=_encoding(_list_at(capabilities, "general.positionEncodings")),
+        lazy_code_actions=resolves and _at(action, "dataSupport") is True,
+        llm_tag=types.CodeActionTag.LlmGenerated.value in _list_at(action, "tagSupport.valueSet"),
         is_neovim=_at(client, "name") == "Neovim",
-        plugin=_at(capabilities, "experimental", "infillDrafts") is not None,
-        drafts=_at(capabilities, "experimental", "infillDrafts") is True,
-        next_edits=_at(capabilities, "experimental", "infillNextEdits") is True,
-        inline_completion=_at(capabilities, "textDocument", "inlineCompletion") is not None,
-        markdown=isinstance(formats, list) and "markdown" in formats,
-        configuration=_at(capabilities, "workspace", "configuration") is True,
-        registers_configuration=_at(capabilities, *configuration, "dynamicRegistration") is True,
+        plugin=_at(capabilities, "experimental.infillDrafts") is not None,
+        inline_completion=_at(capabilities, "textDocument.inlineCompletion") is not None,
+        markdown="markdown" in _list_at(capabilities, "textDocument.completion.completionItem.documentationFormat"),
     )
 
 
@@ -96,16 +98,49 @@ def server_capabilities(
     )
 
 
-def _encoding(offered: Any) -> Encoding:
+def _encoding(offered: list[Any]) -> Encoding:
     """The first of the client's encodings that we support; UTF-16 if it lists none, as the protocol says."""
-    known = {encoding.value: encoding for encoding in Encoding}
-    for name in offered if isinstance(offered, list) else []:
-        if isinstance(name, str) and name in known:
-            return known[name]
-    return Encoding.UTF16
+    return next((known for name in offered for known in Encoding if known.value == name), Encoding.UTF16)
 
 
-def _at(value: Any, *keys: str) -> Any:
-    for key in keys:
+def _at(value: Any, path: str) -> Any:
+    for key in path.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None
     return value
+
+
+def _list_at(value: Any, path: str) -> list[Any]:
+    found = _at(value, path)
+    return found if isinstance(found, list) else []
+
+
+def range_of(lines: LineIndex, start: int, end: int, encoding: Encoding) -> types.Range:
+    """The range `[start, end)` of a text with these lines."""
+    first, last = (types.Position(*lines.position(offset, encoding)) for offset in (start, end))
+    return types.Range(start=first, end=last)
+
+
+def offset_of(lines: LineIndex, position: types.Position, encoding: Encoding) -> int:
+    """The offset of a position in a text with these lines; one outside the text is clamped."""
+    return lines.offset(position.line, position.character, encoding)
+
+
+def offsets_of(lines: LineIndex, range_: types.Range, encoding: Encoding) -> tuple[int, int]:
+    """The offsets of a range, smaller one first."""
+    first, last = sorted(offset_of(lines, position, encoding) for position in (range_.start, range_.end))
+    return first, last
+
+
+def workspace_edit(
+    snapshot: Snapshot, spans: Sequence[Span], texts: Sequence[str], features: ClientFeatures
+) -> types.WorkspaceEdit:
+    """Puts `texts` into the holes `spans`; with the document's version if the client checks it."""
+    edits = [
+        types.TextEdit(range=range_of(snapshot.lines, span.start, span.end, features.encoding), new_text=text)
+        for span, text in zip(spans, texts, strict=True)
+        if text != snapshot.text[span.start : span.end]
+    ]
+    if not features.versioned_edits:
+        return types.WorkspaceEdit(changes={snapshot.uri: edits})
+    document = types.OptionalVersionedTextDocumentIdentifier(uri=snapshot.uri, version=snapshot.version)
+    return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(text_document=document, edits=edits)])

@@ -10,8 +10,7 @@ from lsprotocol.types import CompletionItem, InlineCompletionItem
 from lsp_server.documents.document import Document
 from lsp_server.documents.positions import Encoding, LineIndex
 from lsp_server.inline.suggestion import GhostText, Suggestion
-from lsp_server.lsp.capabilities import ACCEPT_COMMAND
-from lsp_server.lsp.edits import range_of
+from lsp_server.lsp.capabilities import ACCEPT_COMMAND, range_of
 from lsp_server.syntax.languages import table_of
 from lsp_server.syntax.lines import word_before
 
@@ -85,7 +84,6 @@ def _from_word(document: Document, cursor: int, shown: GhostText) -> tuple[int, 
 
 
 def _accept_command(suggestion: Suggestion, uri: str, *line: str) -> types.Command:
-    """The command that the editor runs after inserting the suggestion."""
     return types.Command(title="Accept", command=ACCEPT_COMMAND, arguments=[suggestion.id, uri, *line])
 
 

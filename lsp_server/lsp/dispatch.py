@@ -1,6 +1,7 @@
 """Passes each message to its handler, and gives each request exactly one reply. Knows no method's meaning.
 
-pygls only sends *our* requests: it leaves one with undecodable params unanswered, and sends tracebacks to clients.
+pygls only sends *our* requests: it leaves one with undecodable params unanswered, and sends tracebacks to clients. Of
+an error neither client nor log gets a document's text.
 """
 
 import asyncio
@@ -9,18 +10,90 @@ import json
 import logging
 import math
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from enum import Enum, auto
 from functools import partial
-from typing import Any, TypeGuard
+from typing import Annotated, Any, TypeGuard
 
-from cattrs import Converter
+import msgspec
+from cattrs import Converter, transform_error
 from lsprotocol import types
-from lsprotocol.types import ErrorCodes, ResponseError
+from lsprotocol.types import INITIALIZE, ErrorCodes, LSPErrorCodes, ResponseError
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol
 
-from lsp_server.lsp.replies import Phase, ReplyError, error_of, invalid_params, refusal
 from lsp_server.worker.failure import traceback_of
+
+
+class ReplyError(Exception):
+    """The error that a handler replies with. str() tells the user what happened and what to do."""
+
+    def __init__(self, message: str, code: int = LSPErrorCodes.RequestFailed) -> None:
+        super().__init__(message)
+        self.code = int(code)
+
+
+def invalid_params(method: str, error: Exception) -> ReplyError:
+    """The reply to params that do not fit `method`: it names the fields, but never their values."""
+    return ReplyError(f"invalid params for {method}: {_places(error)}", ErrorCodes.InvalidParams)
+
+
+class RawPosition(msgspec.Struct, frozen=True):
+    line: Annotated[int, msgspec.Meta(ge=0)]
+    character: Annotated[int, msgspec.Meta(ge=0)]
+
+
+class RawDocument(msgspec.Struct, frozen=True):
+    uri: str
+    version: int | None = None
+
+
+def read_raw(what: str, value: Any, kind: type[Any]) -> Any:
+    """Raw JSON as a `kind`. Raises ReplyError, which names the problem with `what`, such as `params for a/method`."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        reason = str(error).replace("`", "")
+    except UnicodeEncodeError:
+        reason = "half a surrogate pair"
+    raise ReplyError(f"invalid {what}: {reason}", ErrorCodes.InvalidParams)
+
+
+def refusal(code: ErrorCodes, message: str) -> ResponseError:
+    return ResponseError(code=int(code), message=message)
+
+
+class Phase(Enum):
+    """The state of the connection; requests before `initialize` and after `shutdown` are refused."""
+
+    NEW = auto()
+    RUNNING = auto()
+    SHUT_DOWN = auto()
+
+    def refuses(self, method: str) -> ResponseError | None:
+        if method == INITIALIZE:
+            return None if self is Phase.NEW else refusal(ErrorCodes.InvalidRequest, "already initialized")
+        if self is Phase.NEW:
+            return refusal(ErrorCodes.ServerNotInitialized, "send initialize first")
+        return refusal(ErrorCodes.InvalidRequest, "the server is shutting down") if self is Phase.SHUT_DOWN else None
+
+
+def error_of(error: BaseException, method: str) -> ResponseError:
+    if isinstance(error, asyncio.CancelledError):
+        return ResponseError(code=int(LSPErrorCodes.RequestCancelled), message="cancelled")
+    if isinstance(error, ReplyError):
+        return ResponseError(code=error.code, message=str(error))
+    message = f"internal error in {method} ({type(error).__name__}); the server's log says where"
+    return ResponseError(code=int(ErrorCodes.InternalError), message=message)
+
+
+def _places(error: Exception) -> str:
+    try:
+        lines: Iterable[str] = transform_error(error, path="params")
+    except Exception:  # only the wording is lost: the client must get its answer
+        return type(error).__name__
+    return "; ".join(lines)[:500]
+
 
 log = logging.getLogger(__name__)
 Id = int | float | str
@@ -54,15 +127,25 @@ def _accept_no_version(converter: Converter) -> None:
 class InfillProtocol(LanguageServerProtocol):
     """Calls `handlers` on arrival, by method; they return a result, or an awaitable of it."""
 
+    phase = Phase.NEW
+
     def __init__(self, server: LanguageServer, converter: Converter) -> None:
         super().__init__(server, converter)
         _accept_no_version(converter)
-        self.phase = Phase.NEW
         self.handlers: dict[str, Handler] = {}
         self.on_unreadable: Callable[[str, Any], None] = lambda method, params: None
         """Called for each notification with undecodable params."""
         self.write: Callable[[bytes], None] = lambda body: None
+        self.leave: Callable[[], Awaitable[None]] = lambda: self.drain(0)
+        """Called once the client is gone: stops its requests."""
+        self.ended = asyncio.Event()
+        """Set when the client has said goodbye."""
         self._running: dict[Id, asyncio.Future[Any]] = {}
+
+    @property
+    def exit_status(self) -> int:
+        """That of a process that serves this client alone: 0 once the client has sent `shutdown`."""
+        return 0 if self.phase is Phase.SHUT_DOWN else 1
 
     def receive(self, body: bytes) -> None:
         """Handles the bytes of one message, or of a batch. Never raises."""
@@ -132,7 +215,9 @@ class InfillProtocol(LanguageServerProtocol):
                 task.cancel()
         elif types.METHOD_TO_TYPES.get(method, (None, None))[1] is not None:
             log.info("%s was sent as a notification and is ignored: it is a request and needs an id", method)
-        elif method == types.EXIT or (self.phase is Phase.RUNNING and method in self.handlers):
+        elif method == types.EXIT:
+            self.ended.set()
+        elif self.phase is Phase.RUNNING and method in self.handlers:
             try:
                 outcome = self._called(method, params)
             except Exception as error:

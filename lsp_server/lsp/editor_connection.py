@@ -1,22 +1,126 @@
-"""The session's connection to its editor: messages and requests to it, apart from replies."""
+"""The session's connection to its editor: messages, requests and progress displays, apart from replies."""
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from typing import Any
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from itertools import count
+from typing import Any, TypeVar
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
-from lsp_server.lsp.progress import ProgressTracker
+T = TypeVar("T")
+Report = Callable[[str, int], None]
+"""Reports progress: a message and a percentage."""
+
+PATIENCE_S = 1.0
+"""Work that finishes sooner gets no display, unless the client sent its own token."""
+INTERVAL_S = 0.1
+"""More frequent reports would only make a display flicker."""
+_numbers = count(1)
+
+
+class StoppedByUser(Exception):
+    """The user stopped the work from its progress display."""
+
+
+class ProgressTracker:
+    """All work of a session that can be displayed and stopped."""
+
+    def __init__(self, server: LanguageServer) -> None:
+        self._server = server
+        self._tasks: dict[types.ProgressToken, asyncio.Future[Any]] = {}
+
+    async def run(
+        self, title: str, work: Callable[[Report], Awaitable[T]], *, token: types.ProgressToken | None, may_create: bool
+    ) -> T:
+        """The result of `work`, shown under the client's `token` or, if `may_create`, ours. Raises StoppedByUser."""
+        display = ProgressDisplay(self._server, title, token)
+        task = asyncio.ensure_future(work(display.report))
+        if token is None and may_create:
+            display.create_after(PATIENCE_S)
+        self._tasks[display.token] = task
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if (waiting := asyncio.current_task()) is not None and waiting.cancelling():
+                raise
+            raise StoppedByUser from None
+        finally:
+            task.cancel()
+            if self._tasks.get(display.token) is task:
+                del self._tasks[display.token]
+            display.end()
+
+    def cancel(self, token: types.ProgressToken) -> None:
+        """The user cancelled it. Ignores work that has ended or was never ours."""
+        if task := self._tasks.get(token):
+            task.cancel()
+
+
+class ProgressDisplay:
+    """One progress display, under the client's `token` or ours."""
+
+    def __init__(
+        self, server: LanguageServer, title: str, token: types.ProgressToken | None = None, *, cancellable: bool = True
+    ) -> None:
+        self.token: types.ProgressToken = f"infill-ls/{next(_numbers)}" if token is None else token
+        self._server = server
+        self._title = f"infill-ls: {title}"
+        self._state: dict[str, Any] = {"cancellable": cancellable or None, "message": None, "percentage": 0}
+        self._shown = False
+        self._ended = asyncio.Event()
+        self._creating: asyncio.Task[None] | None = None
+        self._reported_s = float("-inf")
+        if token is not None:
+            self._begin()
+
+    def create_after(self, patience_s: float) -> None:
+        """Requests a display under our token, unless the work ends within `patience_s`."""
+        self._creating = asyncio.create_task(self._create(patience_s))
+
+    def report(self, message: str, percentage: int) -> None:
+        """Reports progress; the percentage never falls."""
+        self._state["message"] = message or None
+        self._state["percentage"] = max(self._state["percentage"], min(percentage, 100))
+        now_s = time.monotonic()
+        if self._shown and not self._ended.is_set() and now_s - self._reported_s >= INTERVAL_S:
+            self._reported_s = now_s
+            self._send(types.WorkDoneProgressReport(**self._state))
+
+    def end(self) -> None:
+        if self._shown and not self._ended.is_set():
+            self._send(types.WorkDoneProgressEnd())
+        self._ended.set()
+
+    async def _create(self, patience_s: float) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._ended.wait(), patience_s)
+            return
+        try:
+            await self._server.window_work_done_progress_create_async(types.WorkDoneProgressCreateParams(self.token))
+            self._begin()
+        except Exception as error:  # the client refused, so there is nothing to show
+            log.info("no progress display: %s", type(error).__name__)
+
+    def _begin(self) -> None:
+        if not self._ended.is_set():
+            self._shown = True
+            self._send(types.WorkDoneProgressBegin(self._title, **self._state))
+
+    def _send(
+        self, value: types.WorkDoneProgressBegin | types.WorkDoneProgressReport | types.WorkDoneProgressEnd
+    ) -> None:
+        self._server.progress(types.ProgressParams(token=self.token, value=value))
+
 
 log = logging.getLogger(__name__)
 
 
 class EditorConnection:
-    """Shows a message only once if asked to."""
-
     def __init__(self, server: LanguageServer) -> None:
         self.progress = ProgressTracker(server)
         self._server = server
@@ -24,17 +128,14 @@ class EditorConnection:
         self._configuration_round = 0
 
     def show(self, message: str, kind: types.MessageType) -> None:
-        """Shows the user a message."""
         self._server.window_show_message(types.ShowMessageParams(type=kind, message=f"infill-ls: {message}"))
 
     def show_once(self, message: str, kind: types.MessageType) -> None:
-        """Shows the user a message, unless already shown."""
         if message not in self._shown:
             self._shown.add(message)
             self.show(message, kind)
 
     def notify(self, method: str, params: Any) -> None:
-        """Sends one of our own notifications."""
         self._server.protocol.notify(method, params)
 
     async def apply_edit(self, edit: types.WorkspaceEdit, label: str) -> tuple[bool, str | None]:

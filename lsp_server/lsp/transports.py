@@ -10,6 +10,7 @@ import ipaddress
 import logging
 import os
 import re
+import select
 import socket
 import sys
 import threading
@@ -20,7 +21,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from io import BufferedIOBase, RawIOBase
-from typing import Protocol
+
+from lsp_server.lsp.dispatch import InfillProtocol
 
 log = logging.getLogger(__name__)
 MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -40,23 +42,7 @@ Write = Callable[[bytes], None]
 """Sends one message. Never blocks and never raises; does nothing once the client is gone."""
 
 
-class Conversation(Protocol):
-    """The server's side of the conversation with one client. `ended` is set when the client has said goodbye."""
-
-    ended: asyncio.Event
-
-    @property
-    def exit_status(self) -> int:
-        """The exit status of a process that serves this client alone."""
-
-    def receive(self, body: bytes) -> None:
-        """Handles one message from the client before the next is read. Never raises."""
-
-    async def leave(self) -> None:
-        """The client is gone: stops its requests."""
-
-
-StartConversation = Callable[[Write], Conversation]
+StartConversation = Callable[[Write], InfillProtocol]
 """Called for each client that connects."""
 
 
@@ -67,7 +53,6 @@ class FrameError(Exception):
 
 
 def framed(body: bytes) -> bytes:
-    """One message as sent over a stream."""
     return b"Content-Length: %d%b%b" % (len(body), _HEADER_END, body)
 
 
@@ -160,13 +145,22 @@ def stdio(start: StartConversation) -> tuple[Client, AsyncIterator[bytes]]:
 
 
 def writing_in_thread(stream: RawIOBase) -> Callable[[bytes], Awaitable[None]]:
-    """Sends messages to a blocking stream, in a thread of their own."""
+    """Sends messages to a blocking stream, in a thread of their own if they may have to wait."""
     thread = ThreadPoolExecutor(1, "stdout")
 
     async def send(body: bytes) -> None:
-        await asyncio.get_running_loop().run_in_executor(thread, _write_all, stream, framed(body))
+        data = framed(body)
+        if _takes_at_once(stream, len(data)):
+            stream.write(data)
+        else:
+            await asyncio.get_running_loop().run_in_executor(thread, _write_all, stream, data)
 
     return send
+
+
+def _takes_at_once(stream: RawIOBase, size: int) -> bool:
+    """Whether writing so many bytes cannot block: a pipe with room takes `PIPE_BUF` of them, and all or none."""
+    return os.name != "nt" and size <= select.PIPE_BUF and bool(select.select([], [stream], [], 0)[1])
 
 
 def read_in_thread(stream: BufferedIOBase) -> asyncio.StreamReader:
@@ -248,7 +242,6 @@ class Listener:
         self._clients: dict[asyncio.Task[None], Client] = {}
 
     def add(self, client: Client, bodies: AsyncIterator[bytes]) -> asyncio.Task[None]:
-        """Listens to a client until it leaves."""
         task = asyncio.create_task(self._serve(client, bodies))
         self._clients[task] = client
         task.add_done_callback(self._clients.pop)

@@ -12,8 +12,8 @@ from pygls.lsp.server import LanguageServer
 from inference.messages import ErrorCode, Status
 from inference.models.catalogue import AUTO, EMBEDDED, FIRST, known
 from inference.remote import address
-from lsp_server.lsp.progress import ProgressDisplay
-from lsp_server.worker import ClientState, Deadline, WorkerClient, WorkerFailure, WorkerOptions
+from lsp_server.lsp.editor_connection import ProgressDisplay
+from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
 from lsp_server.worker.failure import traceback_of
 from lsp_server.worker.options import problem_of
 
@@ -59,7 +59,6 @@ class WorkerConnection:
 
     @property
     def state(self) -> ClientState:
-        """The state of the client."""
         return self.client.state
 
     @property
@@ -75,12 +74,10 @@ class WorkerConnection:
 
     @property
     def download(self) -> str:
-        """The title of the command that downloads it."""
         return f"Download the model {self.better} ({known(self.better).download_bytes / 1e6:.0f} MB)"
 
     @property
     def no_model(self) -> str:
-        """What to tell a user for whom the embedded model must do."""
         return (
             "the tiny embedded model fills in, because no pulled model runs here. It knows little, and only Python. "
             f"For a real model pick the code action “{self.download}”, or run `infill-ls models pull {self.better}`"
@@ -112,11 +109,6 @@ class WorkerConnection:
     def warm_up(self) -> None:
         """Starts the worker in the background, or joins the running one, so that the first fill finds it ready."""
         self._warming = asyncio.create_task(self._start())
-
-    async def loaded(self, deadline: Deadline | None = None) -> WorkerClient:
-        """The client once its worker, started if needed, has loaded its model. Raises as `WorkerClient.ask`."""
-        await self.client.load(deadline)
-        return self.client
 
     async def restart(self, *, load: bool = True) -> None:
         """Ends the worker once it has finished its requests, and loads another, or leaves that to the next request.
@@ -238,7 +230,6 @@ class PartnerConnection(WorkerConnection):
         return f"{'Refine' if sees else 'Rewrite'} with {self.name}"
 
     def report(self) -> dict[str, Any]:
-        """The `partner` entry of the status."""
         last = self.client.last_status
         return {
             "name": self.name,

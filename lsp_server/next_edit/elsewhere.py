@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import local_path
-from lsp_server.fill.fitting.breakage import errors_of
+from lsp_server.fill.fitting import errors_of
 from lsp_server.next_edit.imports import Import, candidate_paths, imported_names
 from lsp_server.next_edit.names import Names, Role
 from lsp_server.next_edit.recent import Comparison
@@ -16,7 +16,7 @@ from lsp_server.next_edit.renames import Compared, NextEdit, after_renames
 from lsp_server.next_edit.signatures import after_signatures, changed_functions
 from lsp_server.syntax.languages import table_of
 from lsp_server.syntax.lines import line_start
-from lsp_server.syntax.source import ParsedText, Source
+from lsp_server.syntax.parsing import ParsedText, Source
 
 _BETWEEN = "\n\n"
 _MOST_CHARACTERS = 300_000

@@ -8,8 +8,7 @@ from tree_sitter import Tree
 from inference.messages import HoleKind
 from lsp_server.carve import Span
 from lsp_server.documents.change import difference
-from lsp_server.fill.fitting.breakage import errors_of, errors_with
-from lsp_server.fill.fitting.unseen import brings_unseen
+from lsp_server.fill.fitting import brings_unseen, errors_of, errors_with
 from lsp_server.next_edit.additions import after_additions, after_fields
 from lsp_server.next_edit.elsewhere import ChangedDocument, edits_after
 from lsp_server.next_edit.names import MOST_OCCURRENCES, Names
@@ -18,8 +17,7 @@ from lsp_server.next_edit.renames import Compared, NextEdit, after_halves, after
 from lsp_server.next_edit.repeats import after_repeats
 from lsp_server.next_edit.signatures import after_signatures
 from lsp_server.syntax.lines import line_end, line_start
-from lsp_server.syntax.parsing import edit_tree, parse
-from lsp_server.syntax.source import ParsedText, Source
+from lsp_server.syntax.parsing import ParsedText, Source, edit_tree, parse
 
 MOST_OFFERS = 200
 """Edits after one change; a user facing more will find another way."""

@@ -6,6 +6,7 @@ import itertools
 import logging
 from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -13,15 +14,17 @@ from inference.messages import Hunk, NextEditRequest
 from inference.models.catalogue import AUTO, EMBEDDED
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import path_of
-from lsp_server.fill.host import Host
 from lsp_server.next_edit.elsewhere import Situation
 from lsp_server.next_edit.finder import offerable
 from lsp_server.next_edit.recent import LINE
 from lsp_server.next_edit.renames import NextEdit
 from lsp_server.next_edit.rewriting import offers, trimmed
-from lsp_server.syntax.source import well_formed
+from lsp_server.syntax.parsing import well_formed
 from lsp_server.worker import WorkerClient, WorkerFailure
 from lsp_server.worker.client import ClientState
+
+if TYPE_CHECKING:
+    from lsp_server.session import Session
 
 log = logging.getLogger(__name__)
 _ids = itertools.count(1)
@@ -29,19 +32,21 @@ _MOST_EDITS = 6
 """How far back the model looks."""
 
 
-async def propose(host: Host, situation: Situation) -> Sequence[NextEdit]:
+async def propose(session: "Session", situation: Situation) -> Sequence[NextEdit]:
     """A model's edits for a document, best first: those of the edit model, if the user has one."""
     snapshot = situation.snapshot
-    edit_model = host.edit_model if host.edit_model and _may_ask(host.edit_model, host.worker.client) else None
-    deadline_ms = host.settings_of(snapshot.uri).deadline_ms.invoked
-    if not (edit_model or _can_judge(host, situation)) or await host.why_off_now(snapshot.uri):
+    edit_model = (
+        session.edit_model if session.edit_model and _may_ask(session.edit_model, session.worker.client) else None
+    )
+    deadline_ms = session.settings_of(snapshot.uri).deadline_ms.invoked
+    if not (edit_model or _can_judge(session, situation)) or await session.why_off_now(snapshot.uri):
         return ()
     try:
         if edit_model is not None:
-            others = [each for each in situation.others if await host.why_off_now(each.uri) is None]
+            others = [each for each in situation.others if await session.why_off_now(each.uri) is None]
             situation = dataclasses.replace(situation, others=others)
-            return await rewritten(edit_model, situation, host.configuration.name_of, deadline_ms)
-        return await ask(host.worker.client, snapshot, situation.earlier, deadline_ms)
+            return await rewritten(edit_model, situation, session.configuration.name_of, deadline_ms)
+        return await ask(session.worker.client, snapshot, situation.earlier, deadline_ms)
     except WorkerFailure as failure:
         log.info("the model proposes no next edit: %s", failure)
         return ()
@@ -62,10 +67,10 @@ def _is_there(client: WorkerClient) -> bool:
     return client.state in (ClientState.READY, ClientState.BUSY)
 
 
-def _can_judge(host: Host, situation: Situation) -> bool:
+def _can_judge(session: "Session", situation: Situation) -> bool:
     """Whether the model may know more than the syntax, after an edit."""
-    client = host.worker.client
-    name = host.settings_of(situation.snapshot.uri).model
+    client = session.worker.client
+    name = session.settings_of(situation.snapshot.uri).model
     is_local = client.last_status is not None and not client.last_status.server
     return bool(situation.earlier) and name != EMBEDDED and is_local and _is_there(client)
 

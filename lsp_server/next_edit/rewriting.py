@@ -15,13 +15,12 @@ from itertools import groupby
 
 from inference.messages import Edit, HoleKind
 from lsp_server.carve import Span
-from lsp_server.fill.fitting.breakage import errors_of, errors_with
-from lsp_server.fill.fitting.unseen import brings_unseen
+from lsp_server.fill.fitting import brings_unseen, errors_of, errors_with
 from lsp_server.next_edit.elsewhere import Situation
 from lsp_server.next_edit.recent import LINE, Comparison
 from lsp_server.next_edit.renames import NextEdit
 from lsp_server.syntax.lines import end_of_text_before, is_blank, is_word, line_end, line_start
-from lsp_server.syntax.source import Source
+from lsp_server.syntax.parsing import Source
 from lsp_server.syntax.view import View
 
 WHY = "the model expects it after your last edits"

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Event as Stop
 
-from lsp_server.documents.change import Change
+from lsp_server.documents.change import Change, TextRange, smallest
 from lsp_server.documents.document import Document, Snapshot
-from lsp_server.documents.tracking import TextRange, smallest
 from lsp_server.fill.feature import Feature, Shown, Taken
 from lsp_server.next_edit.elsewhere import ChangedDocument, Situation
 from lsp_server.next_edit.finder import edits_after_others, nearest, next_edits
@@ -62,7 +61,7 @@ class _Taken:
     def after(self, changes: Sequence[Change]) -> "_Taken":
         place = self.place
         for change in map(smallest, changes):
-            place = place and place.after(change, self.removed, grows=True)
+            place = place and place.after(change)
         return replace(self, place=place)
 
     def is_undone(self, text: str) -> bool:
@@ -250,7 +249,7 @@ class NextEditService(Feature):
         offer = self._find(uri, offer_id, ends=True)
         if offer is not None:
             self._tell_shown(uri, offer)
-            self._listener.taken(uri, Taken(offer.id, 0, ""))
+            self._listener.taken(uri, Taken(offer.id))
             self._states[uri].changed_s = 0.0
 
     def dismiss(self, uri: str, offer_id: str) -> None:

@@ -1,5 +1,311 @@
-"""One editor: its documents, settings and connections, and the listeners for what the user was shown."""
+"""One editor's session: its documents, settings, connections and features. For one event loop."""
 
-from lsp_server.session.session import Session
+import asyncio
+import inspect
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
 
-__all__ = ["Session"]
+from lsprotocol import types
+from pygls.lsp.server import LanguageServer
+
+from inference.messages import Snippet, Status, WorkerOptions
+from inference.models.catalogue import AUTO
+from lsp_server.context.provider import ASKED_MS, ContextSource
+from lsp_server.diagnosis.models import downloads_of_others, is_first_time, or_use
+from lsp_server.documents.document import Document, ParseJob, Snapshot
+from lsp_server.documents.notebooks import Notebooks
+from lsp_server.documents.uris import names_of, path_as_given, path_of, possible_paths
+from lsp_server.fill.feature import Broadcast, Feature
+from lsp_server.lsp.capabilities import ClientFeatures
+from lsp_server.lsp.editor_connection import EditorConnection
+from lsp_server.lsp.worker_connection import CLIENT_NAME, STATUS_CHANGED, PartnerConnection, WorkerConnection
+from lsp_server.settings.file_system import FileSystem
+from lsp_server.settings.launch import edit_model_options, partner_options, worker_options
+from lsp_server.settings.resolver import Configuration
+from lsp_server.settings.schema import PARTNER, Settings
+from lsp_server.syntax.lines import plain_line_ends
+from lsp_server.worker import ClientState, WorkerClient
+from lsp_server.worker.failure import SilentError, StillLoadingError
+
+_F = TypeVar("_F", bound=Feature)
+_LOST = "could not be read; reopen the file to get suggestions"
+_UNANSWERED = "its file system does not answer, so the target of its path is unknown. Try again once it does."
+
+
+class Session:
+    """One client: its documents, settings and connections. `flags` are the command line's settings; they win."""
+
+    def __init__(self, server: LanguageServer, flags: Mapping[str, Any]) -> None:
+        self.features = ClientFeatures()
+        self.configuration = Configuration(flags, os.environ)
+        self.documents: dict[str, Document] = {}
+        self.notebooks = Notebooks(self.documents)
+        self.editor = EditorConnection(server)
+        self.worker = WorkerConnection(server, self.editor.show_once, self._tell_status)
+        self.partner: PartnerConnection | None = None
+        self.edit_model: WorkerClient | None = None
+        self._connect_partner = partial(PartnerConnection, server, self.editor.show_once, self._tell_status)
+        self.broadcast = Broadcast()
+        """What to tell all features."""
+        self._context = ContextSource()
+        self._parsing: dict[ParseJob, asyncio.Task[None]] = {}
+        self._file_system = FileSystem()
+        self._links: dict[str, tuple[str, ...]] = {}
+        """Where the links on each document's path led when last followed."""
+        self._lost: dict[str, str] = {}
+        """The documents with an unreadable edit, and their languages."""
+        self._following: set[asyncio.Task[bool]] = set()
+        self._telling: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
+
+    def feature(self, kind: type[_F]) -> _F:
+        return next(each for each in self.broadcast.every(kind) if type(each) is kind)
+
+    @property
+    def is_computing(self) -> bool:
+        return any(each.is_computing for each in self.broadcast.every(Feature))
+
+    @property
+    def settings(self) -> Settings:
+        """The settings outside any document; for a document use `settings_of`."""
+        return self.configuration.settings
+
+    def settings_of(self, uri: str) -> Settings:
+        """The settings for a document, by its workspace folder; for a cell by that of its notebook."""
+        return self.configuration.of(self.notebooks.home_of(uri))
+
+    def follows_edits(self, uri: str) -> bool:
+        return self.settings_of(uri).next_edit.enabled and self.why_off(uri) is None
+
+    def start(self, features: ClientFeatures, options: Any, folders: Sequence[str] = ()) -> None:
+        """The client has sent its capabilities, its start options, and the URIs of its workspace folders."""
+        self.features = features
+        self.configuration.start(options, folders)
+        self.worker.shows_progress = features.progress
+        self.worker.use(worker_options(self.settings, sends_token=self.configuration.sends_token))
+        if self.settings.partner.url is not None and self.settings.model != PARTNER:
+            self.partner = self._connect_partner()
+            self.partner.use(partner_options(self.settings, sends_token=self.configuration.sends_partner_token))
+        if self.settings.next_edit.model == AUTO:
+            self._looking = asyncio.create_task(self._look_for_edit_model())
+        else:
+            self._use_edit_model(edit_model_options(self.settings))
+
+    async def _look_for_edit_model(self) -> None:
+        self._use_edit_model(await asyncio.to_thread(edit_model_options, self.settings))
+
+    def _use_edit_model(self, options: WorkerOptions | None) -> None:
+        if options:
+            self.edit_model = WorkerClient(options, name=CLIENT_NAME, on_state=self._tell_failure)
+
+    def status_report(self) -> dict[str, Any]:
+        return self.worker.report() | {"partner": self.partner.report() if self.partner else None}
+
+    @property
+    def partner_connection(self) -> WorkerConnection | None:
+        """The connection to the partner, which may be the model itself; None if there is none."""
+        return self.worker if self.settings.model == PARTNER else self.partner
+
+    def refresh_settings(self) -> None:
+        if self.configuration.refresh():
+            self.show_problems()
+
+    def show_problems(self) -> None:
+        """Tells the user about problems with the settings; each once."""
+        for problem in self.configuration.problems:
+            self.warn(problem)
+
+    def open(self, uri: str, language_id: str, version: int, text: str) -> None:
+        """Keeps a document, unless it may hold secrets. The targets of links on its path are known a moment later."""
+        self.forget(uri)
+        self.refresh_settings()
+        if not self.configuration.is_secret(self._names_of(uri), self.settings_of(uri)):
+            around = self.notebooks.surroundings_of(uri)
+            self.documents[uri] = Document(uri, language_id, version, self.text_of(text), around)
+            self.broadcast.opened(uri)
+            following = asyncio.create_task(self._follow_links(uri))
+            self._following.add(following)
+            following.add_done_callback(self._following.discard)
+
+    def text_of(self, text: str) -> str:
+        """Text from the editor, with the line ends that it wants to have back."""
+        return plain_line_ends(text) if self.features.is_neovim else text
+
+    def forget(self, uri: str) -> None:
+        """The document was closed, or our copy of it can no longer be trusted."""
+        self.broadcast.closed(uri)
+        if document := self.documents.pop(uri, None):
+            document.stop_parsing()
+        self._links.pop(uri, None)
+        self._lost.pop(uri, None)
+
+    def close(self) -> None:
+        """The client is gone: stops the prefetches and drops all documents, which take by far the most memory."""
+        for uri in tuple(self.documents):
+            self.forget(uri)
+        self._context.close()
+        for task in (self._telling, self._looking):
+            if task:
+                task.cancel()
+
+    def lose(self, *uris: str) -> None:
+        """Edits could not be read, so our texts no longer match the editor's: these documents get no more fills. One
+        that was lost before stays lost.
+        """
+        opened = [uri for uri in uris if uri in self.documents]
+        for uri in uris:
+            document = self.documents.get(uri)
+            language = document.language_id if document else self._lost.get(uri)
+            self.forget(uri)
+            if language is not None:
+                self._lost[uri] = language
+        if len(opened) == 1:
+            self.warn(f"an edit of {path_of(opened[0]).rpartition('/')[2]} {_LOST}")
+        elif opened:
+            self.warn("an edit could not be read; reopen your files to get suggestions")
+
+    def found_again(self, uri: str, version: int, text: str) -> None:
+        """The editor has sent the whole text of a document, which reopens it after a lost edit."""
+        if (language := self._lost.get(uri)) is not None:
+            self.open(uri, language, version, text)
+
+    def tell_why(self, failure: StillLoadingError | SilentError) -> None:
+        """Tells why an explicit request found nothing; that the model is loading, once per load."""
+        if isinstance(failure, SilentError) or self.worker.is_news_of_load():
+            self.editor.show(str(failure), types.MessageType.Warning)
+
+    def _tell_status(self) -> None:
+        self.editor.notify(STATUS_CHANGED, self.status_report())
+        if self.worker.makes_do and not self.features.plugin and is_first_time():
+            self._telling = asyncio.create_task(self._tell_of_models())
+
+    async def _tell_of_models(self) -> None:
+        found = await asyncio.to_thread(downloads_of_others)
+        device = self.worker.report()["device"] or ""
+        self.editor.show_once(self.worker.no_model + or_use(found, device), types.MessageType.Info)
+
+    def _tell_failure(self, state: ClientState, detail: str) -> None:
+        if state is ClientState.FAILED and detail:
+            self.warn(detail)
+
+    def warn(self, message: str) -> None:
+        self.editor.show_once(message, types.MessageType.Warning)
+
+    def why_off(self, uri: str) -> str | None:
+        """Why a document gets no fills; None if it does. Uses what is known of its links and follows none."""
+        document = self.documents.get(uri)
+        language = document.language_id if document else ""
+        closed = f"an edit of it {_LOST}" if uri in self._lost else "the document is not open"
+        reason = self.configuration.why_off(self._names_of(uri), language, self.settings_of(uri))
+        return reason or (None if document else closed)
+
+    async def why_off_now(self, uri: str) -> str | None:
+        """The same, after following its links again and reading changed settings files: for a text that goes to the
+        model, not for each keystroke.
+        """
+        answers = await self._follow_links(uri)
+        return self.why_off(uri) or (None if answers else _UNANSWERED)
+
+    async def _follow_links(self, uri: str) -> bool:
+        """Follows the links on a document's path again, and reads changed settings files. Returns whether the targets
+        are known. Forgets a document whose links lead to a secret. For a cell, follows also those of its notebook's
+        cells, whose text it shows.
+        """
+        home = self.notebooks.home_of(uri)
+        given = (path_as_given(each) for each in (home, uri, *self.notebooks.cells_of(home)))
+        paths = tuple(dict.fromkeys(filter(None, given)))
+        others = tuple(path for path in map(Path, self._names_of(uri)) if path.is_absolute())  # of a diff's side
+        question = partial(_looked_at, paths, others, self.configuration)
+        has_changed, links = await self._file_system.ask((paths, others), question) or (False, None)
+        if has_changed:
+            self.show_problems()
+        if links is not None and uri in self.documents:
+            is_first = uri not in self._links
+            self._links[uri] = links
+            names = (
+                self._names_of(uri) if is_first else links
+            )  # by the settings around it, its own name may be a secret's
+            if self.configuration.is_secret(names, self.settings_of(uri)):
+                self.forget(uri)
+                self._links[uri] = links  # until it is closed
+        return links is not None
+
+    def _names_of(self, uri: str) -> tuple[str, ...]:
+        """Every path a document may have, with the known targets of its links; a cell also has its notebook's."""
+        names = dict.fromkeys((self.notebooks.home_of(uri), uri))
+        return (*(path for each in names for path in possible_paths(each)), *self._links.get(uri, ()))
+
+    def snapshot(self, uri: str) -> Snapshot | None:
+        """The current document, if it is open and may be filled."""
+        return None if self.why_off(uri) else self.documents[uri].snapshot(quick=True)
+
+    def with_document(
+        self, uri: str, handle: Callable[[Any], Any], otherwise: Callable[[str], Any], *, parsed: bool
+    ) -> Any:
+        """The result of `handle` for the document or, if `parsed`, for a snapshot of it with a tree, or an awaitable of
+        it. The result of `otherwise` if the document may not be filled, with the reason, or is edited before it is
+        parsed ("").
+        """
+        if why := self.why_off(uri):
+            return otherwise(why)
+        document = self.documents[uri]
+        found = self.parsed(document) if parsed else document
+        return _later(found, handle, otherwise) if inspect.isawaitable(found) else handle(found)
+
+    def parsed(self, document: Document) -> Snapshot | Awaitable[Snapshot | None]:
+        """A snapshot with a tree; None if the document is edited or closed before there is one."""
+        job = document.parse_job()
+        return document.snapshot() if job is None else self._parsed(document, job)
+
+    async def _parsed(self, document: Document, job: ParseJob) -> Snapshot | None:
+        """Parses in a thread. Requests wait for the tree; keystrokes do not."""
+        running = self._parsing.get(job)
+        if running is None:
+            running = self._parsing[job] = asyncio.create_task(asyncio.to_thread(job.run))
+            running.add_done_callback(lambda _: (self._parsing.pop(job, None), document.take(job)))
+        await asyncio.shield(running)  # others may wait for it too
+        is_current = self.documents.get(document.uri) is document and document.take(job)
+        return document.snapshot() if is_current else None
+
+    def mark_used(self, uri: str) -> None:
+        """The user works in this document, which makes it the most recently used."""
+        if document := self.documents.pop(uri, None):
+            self.documents[uri] = document
+
+    async def context_for(
+        self, snapshot: Snapshot, offset: int, status: Status | None, max_ms: int = ASKED_MS
+    ) -> tuple[Snippet, ...] | None:
+        """The parts of other files that help a model of this status to fill a hole at `offset`, as far as found within
+        `max_ms`. None if the model may not see the document, after following its links again.
+        """
+        if await self.why_off_now(snapshot.uri):
+            return None
+        wanted = self.settings_of(snapshot.uri).context
+        opened = [other for uri, other in reversed(self.documents.items()) if uri != snapshot.uri]
+        return await self._context.for_hole(
+            snapshot, offset, wanted, status, configuration=self.configuration, opened=opened, max_ms=max_ms
+        )
+
+    def is_current(self, snapshot: Snapshot) -> bool:
+        now = self.documents.get(snapshot.uri)
+        return now is not None and now.version == snapshot.version and now.text == snapshot.text
+
+
+async def _later(
+    found: Awaitable[Snapshot | None], handle: Callable[[Snapshot], Any], otherwise: Callable[[str], Any]
+) -> Any:
+    snapshot = await found
+    result = otherwise("") if snapshot is None else handle(snapshot)
+    return await result if inspect.isawaitable(result) else result
+
+
+def _looked_at(
+    paths: tuple[Path, ...], others: tuple[Path, ...], configuration: Configuration
+) -> tuple[bool, tuple[str, ...]]:
+    """Whether settings files above any path have changed, and the names that `paths` have by links. In a thread."""
+    names = [names_of(path) for path in paths]
+    has_changed = configuration.refresh([*others, *(name for several in names for name in several)])
+    return has_changed, tuple(name.as_posix() for _, *others in names for name in others)

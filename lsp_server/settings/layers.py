@@ -3,6 +3,7 @@
 A bad or unknown key becomes a problem, and everything else is used. A layer's author decides what it may set.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from enum import Enum, auto
@@ -110,7 +111,6 @@ def converted(value: object, kind: Any, *, strict: bool = True) -> Any:
 
 
 def plain(error: Exception) -> str:
-    """The problem with a value, worded for the user."""
     return str(error).replace("`", "").removesuffix(" - at $")
 
 
@@ -196,3 +196,53 @@ def _folded(name: str) -> str:
 def _json_name(value: object) -> str:
     names: dict[type, str] = {list: "an array", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
     return names.get(type(value), type(value).__name__)
+
+
+PREFIX = "INFILL_LS_"
+NO_SETTINGS = frozenset(
+    f"{PREFIX}{name}"
+    for name in (
+        "RUNTIME_DIR",
+        "STATE_DIR",
+        "TRANSPORT",
+        "SERVER_TOKEN",
+        "PARTNER_TOKEN",
+        "NEXT_EDIT_TOKEN",
+        "HTTP_TOKEN",
+    )
+)
+"""Our variables that are not settings."""
+_SETTINGS = {"_".join(key.fields).upper(): name for name, key in KEYS.items()}
+"""The setting of each variable, which is named here without `PREFIX`."""
+
+
+def environment_layers(environment: Mapping[str, str]) -> tuple[list[Layer], list[str]]:
+    """One layer for each variable that sets something, and one line for each unusable one. `INFILL_LS_MAX_STEPS=8` sets
+    `maxSteps`, `INFILL_LS_DEADLINE_MS_INVOKED=500` sets `deadlineMs.invoked`.
+    """
+    layers: list[Layer] = []
+    problems: list[str] = []
+    for variable, text in sorted(environment.items()):
+        if not variable.startswith(PREFIX) or variable in NO_SETTINGS or not text:
+            continue
+        word = variable.removeprefix(PREFIX)
+        source = f"environment variable {variable}"
+        if word not in _SETTINGS:
+            problems.append(f"{source}: no such setting{nearest(word, list(_SETTINGS), PREFIX)}; ignored")
+            continue
+        try:
+            layers.append(Layer(source, _raw(_SETTINGS[word], text)))
+        except (msgspec.ValidationError, ValueError) as error:
+            problems.append(f"{source}: {plain(error)}; ignored")
+    return layers, problems
+
+
+def _raw(name: str, text: str) -> dict[str, Any]:
+    """The raw settings with the value of a variable's text. Raises msgspec.ValidationError or ValueError."""
+    given: Any = text.strip()
+    if isinstance(KEYS[name].default, tuple):
+        is_array = given.startswith('["')  # as in the configuration file
+        given = json.loads(text) if is_array else [item.strip() for item in text.split(",") if item.strip()]
+    value = converted(given, KEYS[name].kind, strict=False)
+    group, _, inner = name.rpartition(".")
+    return {group: {inner: value}} if group else {name: value}

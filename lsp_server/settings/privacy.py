@@ -2,20 +2,186 @@
 
 A user's pattern without a slash is compared with the file's name, one with a slash with the end of its path; `*` also
 spans folders and case does not count.
+
+The names come from shhgit, gitrob, gitleaks, GitHub's templates for ignore files, and the places where tools keep their
+credentials. Case and invisible characters do not count. A copy made by an editor or a person (`.env~`, `key.pem.txt`,
+`.token.swp`) counts as its original, and so does another spelling of a name (`.env.`, `.env::$DATA`, `HEAD:.env`). The
+part before a separator counts as a name (`.env@tip`, `.env;1`), and a key's extension counts anywhere (`key.pem.md`);
+after a space or a bracket the last extension stays, so `token list.py` is code.
+
+A word such as `secrets` counts only if the file is data or has no extension: `secrets.py` is code. An example
+(`.env.example`, `secrets.dist.yml`) does not count either, unless it is a key.
 """
 
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterator, Sequence
 from fnmatch import translate
 from functools import lru_cache
+from itertools import islice
+from posixpath import normpath
 
 from lsp_server.settings.schema import Settings
-from lsp_server.settings.secret_names import is_secret_name, originals_of
 from lsp_server.syntax.languages import language_of
+from lsp_server.syntax.lines import is_unseen
+
+_FOLDERS = """
+    .ssh .aws .azure .gcloud .oci .kube .minikube .gnupg .password-store .pki .terraform .terraform.d .chef
+    .putty .purple .snowsql .snowflake .supabase .acme.sh .step .thunderbird .mozilla/firefox .git-crypt
+    .config/gcloud .config/gh .config/hub .config/glab-cli .config/doctl .config/rclone .config/op .config/sops
+    .subversion/auth .config/age .config/configstore .config/hcloud .config/stripe library/keychains
+    .local/share/keyrings run/secrets etc/wireguard etc/letsencrypt etc/ssl/private
+"""
+"""Everything in them, at any depth, including code."""
+_PATHS = """
+    .docker/config.json .git/config .gem/credentials .bundle/config .m2/settings*.xml .gradle/gradle.properties
+    .nuget/nuget.config .irssi/config .weechat/sec.conf .fly/config.yml .vscode/sftp.json
+    .s3conf/s3config.yml etc/master.passwd etc/shadow etc/shadow- etc/gshadow etc/gshadow- config/credentials/*.enc
+"""
+_KEYS = """
+    *.pem *.key *.p12 *.pfx *.p8 *.pkcs8 *.pkcs12 *.ppk *.pvk *.snk *.jks *.jceks *.bks *.bcfks *.keystore *.truststore
+    *.keytab *.keychain *.keychain-db *.agilekeychain *.kdb *.kdbx *.psafe3 *.opvault *.1pif *.kwallet *.bek *.agekey
+    *.jwk *.gpg *.asc *.private_key *.ovpn *.mobileprovision secring.* utc--* wallet.dat authorized_keys
+    id_rsa id_dsa id_ecdsa id_ed25519 id_xmss *_rsa *_dsa *_ecdsa *_ed25519 ssh_host_*_key
+"""
+"""Keys and key stores, including examples of them."""
+_FILES = """
+    .env .env.* .env-* .env_* *.env .envrc .envrc.local .flaskenv .dev.vars .dev.vars.*
+    .netrc _netrc .authinfo .msmtprc .fetchmailrc .offlineimaprc .muttrc .htpasswd proftpdpasswd
+    .npmrc .yarnrc.yml .pypirc pip.conf pip.ini auth.json auth.toml .dockercfg .dockerconfigjson .git-credentials
+    .pgpass pgpass.conf .pg_service.conf .my.cnf .mylogin.cnf robomongo.json .*_history fish_history .erlang.cookie
+    .s3cfg .boto .passwd-s3fs .edgerc .databrickscfg .sentryclirc .tugboat rclone.conf kaggle.json *.kubeconfig
+    service-account*.json service_account*.json client_secret*.json *credentials*.json *adminsdk*.json
+    google-services.json googleservice-info.plist logins.json *.tfvars *.tfvars.json *.tfstate *.tfstate.* .terraformrc
+    terraform.rc .vault_pass* vault_pass* vault-pass* .vault-token vault.yml vault.yaml *.secret *.secrets *.secret.y*ml
+    *.token .api_key* key.properties keystore.properties signing.properties appsettings.secrets.json local.settings.json
+    *.publishsettings *.azurepubxml *.cscfg unattend.xml autounattend.xml sysprep.xml sysprep.inf
+    sftp-config.json .ftpconfig .remote-sync.json filezilla.xml recentservers.xml sitemanager.xml winscp.ini
+    wg[0-9].conf wpa_supplicant*.conf *.nmconnection
+    wp-config.php localsettings.php local_settings.py arduino_secrets.h secret_token.rb
+    secrets.sh credentials.sh secrets.ps1 credentials.ps1 secrets.bat credentials.bat
+"""
+"""Fixed names; some are code, because people keep passwords in just these."""
+_DATA = r"(?:\.(?:json[5c]?|ya?ml|toml|ini|cfg|conf|config|properties|xml|plist|txt|csv|tsv|env|dat|db|enc|age|b64))"
+_WORDS = (
+    rf"(?:.*[-_. ])?(?:credentials?|secrets|(?:api|private|priv|access|secret)[-_]?keys?|rootkey|kubeconfig){_DATA}*",
+    rf"(?:credentials|secrets)[-_. ].*{_DATA}",
+    rf"(?:secret|token|passwords?|passwd|passphrase|mnemonic){_DATA}*",
+    r"(?:.*[-_. ])?secret(?:\.ya?ml)?",
+    r"(?:.*[-_. ])?(?:secret|token|passwords?|passwd|passphrase)(?:\.(?:txt|csv|tsv))?",
+    r"id_(?:rsa|dsa|ecdsa|ed25519|xmss)[-_.][^.]*(?:\.pub)?",
+)
+"""Regular expressions for a name without its leading dot."""
+_COPY = re.compile(
+    r"(?<=.)(?:\.un~|~|[-_.](?:bak|backup|old|orig|original|copy|saved?|prev|tmp|temp|disabled)(?: ?\d+)?|\.sw[a-p]"
+    r"|\.\d[\d_.:t-]*|\.(?:rpm|dpkg-|ucf-)[a-z]+|\.(?:txt|log|git|new|rej|b64|base64|hex|enc)|[. ]+)\Z",
+    re.IGNORECASE,
+)
+_COPY_OF = re.compile(r"(?:copy|backup) (?:\(\d+\) )?of ", re.IGNORECASE)
+_APART = re.compile(r"(?<=[^ ])(?:[;,~]|(?P<keeps_extension>[ (]))")
+"""Before it stands a name, after it the mark of a copy or a version."""
+_STREAM = re.compile(r"(?<=[^/])[:!\0][^/]*")
+"""What NTFS, git or an archive's reader takes for a part or a version of the file in front of it."""
+_VERSION = re.compile(r"(?<=[^/])[:!@\0]")
+"""Before it stands the name of a file, after it a version of it or a part."""
+_SEPARATOR = re.compile("[:!%]")
+"""Vim and Emacs write a whole path into the name of a backup, with `%` or `!` for its slashes."""
+_MOST_NAMES, _MOST_VERSIONS, _LONGEST_NAME = 32, 32, 255
+"""How many originals and how many separators of one path are looked at, and how much of a name is split."""
+_TYPES = "|".join(glob.removeprefix("*.") for glob in _KEYS.split() if glob.startswith("*."))
+_KEY_INSIDE = re.compile(
+    rf".*\.(?!(?:key|keystore|asc)\.(?:[cm]?[jt]sx?|py|go|rs|rb|java|kt|cs|cpp|[ch]|php|lua|vue)\Z)(?:{_TYPES})\."
+)
+"""A key's extension before another one; before one of code not those that are words of code, too."""
+_EXAMPLE = re.compile(
+    r"[-_.](?:example|sample|template|tmpl|tpl|dist)(?=(?:\.\w+)?\Z)|\A(?:example|sample|template)(?=\.env\Z)"
+)
+_COMMANDS = ("/bin/", "/sbin/", "/libexec/", "/scripts/")
+"""There, a file without an extension is a program: `bin/change-password`."""
+_TRANSLATIONS = re.compile(r"/(?:locales?|langs?|languages?|i18n|l10n|translations?)/")
+"""There, a word in a name is the file's topic: `locales/en/password.json`."""
+
+
+def _any_of(globs: str) -> str:
+    return "|".join(translate(glob) for glob in globs.split())
+
+
+_FOLDER = "|".join(map(re.escape, _FOLDERS.split()))
+_SECRET_PATH = re.compile(rf"(?:.*/)(?:(?:{_FOLDER})/.*|(?:{_any_of(_PATHS)}))", re.DOTALL)
+_SECRET_KEY = re.compile(_any_of(_KEYS))
+_SECRET_FILE = re.compile(_any_of(_FILES))
+_SECRET_WORD = re.compile("|".join(f"(?:{words})" for words in _WORDS))
+
+
+@lru_cache(maxsize=1024)
+def is_secret_name(path: str) -> bool:
+    """Whether a file at `path` (with slashes) may hold secrets. Cached, because every keystroke asks."""
+    return any(map(_is_secret, originals_of(f"/{path.lower().strip('/')}")))
+
+
+@lru_cache(maxsize=1024)
+def originals_of(path: str) -> tuple[str, ...]:
+    """`path`, its other spellings, and if its name marks it as a copy, its possible originals."""
+    return tuple(dict.fromkeys(original for each in _spellings_of(path) for original in _originals_of(each)))
+
+
+def _spellings_of(path: str) -> tuple[str, ...]:
+    """`path` as given, and as file systems and tools read it, which trim its parts or split them at some signs."""
+    seen = "".join(sign for sign in path if sign == "\0" or not is_unseen(sign))
+    plain = unicodedata.normalize("NFKC", seen).replace("\\", "/")
+    parts = (_SEPARATOR.sub("/", each) for each in (plain, *_before_versions(plain)))
+    return path, *(_tidied(each) for each in (plain, _STREAM.sub("", plain), *parts))
+
+
+def _before_versions(path: str) -> Iterator[str]:
+    """What stands before each separator. Package managers put `@1.2` behind the names of folders: `token@1.2/a.js`."""
+    for match in islice(_VERSION.finditer(path), _MOST_VERSIONS):
+        before = path[: match.start()]
+        if match[0] != "@" or "/" not in path[match.end() :] or "." in before.rpartition("/")[2]:
+            yield before
+
+
+def _tidied(path: str) -> str:
+    parts = (part.strip().rstrip(". ") for part in normpath(path).split("/"))
+    return "/" + "/".join(part for part in parts if part)
+
+
+def _originals_of(path: str) -> tuple[str, ...]:
+    folder, slash, name = path.rpartition("/")
+    found = [name]
+    for each in found:  # which grows
+        new = [original for original in _shorter(each) if original and original not in found]
+        found += new[: _MOST_NAMES - len(found)]
+    return tuple(f"{folder}{slash}{original}" for original in found)
+
+
+def _shorter(name: str) -> Iterator[str]:
+    """What `name` is a copy or a version of, if it is one."""
+    if name.startswith("#") and name.endswith("#"):  # what Emacs saves by itself
+        yield name.strip("#")
+    yield name.removeprefix(".#")  # its lock
+    yield _COPY_OF.sub("", name, count=1)
+    if copy := _COPY.search(name):
+        yield name[: copy.start()]
+        if copy[0].startswith((".sw", ".un")):  # Vim has put a dot in front, unless there was one
+            yield name[: copy.start()].removeprefix(".")
+    head = name[:_LONGEST_NAME]
+    for match in _APART.finditer(head):
+        dot = head.rfind(".", match.end()) if match["keeps_extension"] else -1
+        yield head[: match.start()] + (head[dot:] if dot >= 0 else "")
+
+
+def _is_secret(path: str) -> bool:
+    folder, _, name = path.rpartition("/")
+    if _SECRET_PATH.fullmatch(path) or _SECRET_KEY.fullmatch(_EXAMPLE.sub("", name)) or _KEY_INSIDE.match(name):
+        return True
+    if _EXAMPLE.search(name) or (_TRANSLATIONS.search(path) and not name.startswith(".")):
+        return False
+    is_command = "." not in name and f"{folder}/".endswith(_COMMANDS)
+    return bool(_SECRET_FILE.fullmatch(name) or (not is_command and _SECRET_WORD.fullmatch(name.lstrip("."))))
 
 
 def is_secret(path: str, settings: Settings) -> bool:
-    """Whether the file must not be read."""
     globs = settings.secret_globs
     return is_secret_name(path) or (bool(globs) and any(_matches(name, globs) for name in originals_of(path)))
 

@@ -8,18 +8,60 @@ It also decides whether a file may be read (`why_off`), for the server, the comm
 """
 
 import os
+import tomllib
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
-from lsp_server.documents.links import names_of
-from lsp_server.documents.uris import local_path, place_of
-from lsp_server.settings.environment import environment_layers
-from lsp_server.settings.file import NAME, SettingsFile
-from lsp_server.settings.layers import Layer, Origin, resolve
+from lsp_server.documents.reading import Unreadable, read_text
+from lsp_server.documents.uris import local_path, names_of, place_of
+from lsp_server.settings.layers import Layer, Origin, environment_layers, resolve
 from lsp_server.settings.privacy import is_secret, why_off
 from lsp_server.settings.schema import PARTNER, Settings
+
+NAME = "infill-ls.toml"
+MAX_BYTES = 65_536
+Stamp = tuple[int, int, int] | None
+"""Changes whenever a file does; None if there is none."""
+
+
+@dataclass(frozen=True)
+class SettingsFile:
+    """The settings file of a folder as it was read; without a `layer` if there is none that can be used."""
+
+    path: Path
+    stamp: Stamp = None
+    layer: Layer | None = None
+    problem: str = ""
+
+    @classmethod
+    def of(cls, folder: Path) -> "SettingsFile":
+        """The file of a folder, existing or not. For any thread: a file system may be slow."""
+        path = folder / NAME
+        stamp = _stamp(path)
+        if stamp is None:
+            return cls(path)
+        try:
+            raw = tomllib.loads(read_text(path, MAX_BYTES))
+        except Unreadable as error:
+            return cls(path, stamp, problem="" if error.missing else f"{path}: {error}; ignored")
+        except (ValueError, RecursionError) as error:  # a TOMLDecodeError, or of `int` for a number without end
+            return cls(path, stamp, problem=f"{path}: not TOML: {error}; the whole file is ignored")
+        return cls(path, stamp, Layer(str(path), raw, Origin.WORKSPACE))
+
+    @property
+    def is_current(self) -> bool:
+        return _stamp(self.path) == self.stamp
+
+
+def _stamp(path: Path) -> Stamp:
+    try:
+        about = path.stat()
+    except (OSError, ValueError):
+        return None
+    return about.st_mtime_ns, about.st_size, about.st_ino
+
 
 MAX_PROBLEMS = 10
 _MAX_LINE = 400
@@ -35,7 +77,6 @@ class WorkspaceFolder:
 
     @classmethod
     def of(cls, uri: str) -> "WorkspaceFolder":
-        """The folder at a URI."""
         return cls(uri, local_path(uri), place_of(uri))
 
 
@@ -66,7 +107,6 @@ class Configuration:
 
     @property
     def folders(self) -> tuple[WorkspaceFolder, ...]:
-        """The workspace folders, in the editor's order."""
         return tuple(self._folders)
 
     @property
@@ -103,7 +143,6 @@ class Configuration:
 
     @property
     def files(self) -> list[Path]:
-        """The settings files that were found."""
         return [file.path for file in tuple(self._files.values()) if file.layer]
 
     def start(self, options: object, folders: Sequence[str]) -> None:
@@ -114,7 +153,6 @@ class Configuration:
         self._resolved = {}
 
     def change_folders(self, added: Sequence[str], removed: Sequence[str]) -> None:
-        """Adds and removes workspace folders."""
         gone = {WorkspaceFolder.of(uri) for uri in removed}
         new = [folder for uri in added if (folder := WorkspaceFolder.of(uri)) not in self._folders]
         self._folders = [*(folder for folder in self._folders if folder not in gone), *dict.fromkeys(new)]
@@ -152,7 +190,6 @@ class Configuration:
         return any(new[place] is not old[place] for place in places)
 
     def of(self, uri: str) -> Settings:
-        """The settings for a document."""
         return self.at(place_of(uri))
 
     def at(self, place: PurePath) -> Settings:
@@ -187,7 +224,6 @@ class Configuration:
 
     @property
     def roots(self) -> tuple[Path, ...]:
-        """The workspace folders on this machine."""
         return tuple(folder.path for folder in self._folders if folder.path)
 
     def _judges(self, names: Sequence[str], own: Settings) -> list[Settings]:
@@ -197,7 +233,6 @@ class Configuration:
 
     @property
     def _users_own(self) -> Settings:
-        """The settings without any workspace."""
         layers = self._layers(*self._first)
         return resolve([layer for layer in layers if layer.origin is Origin.USER])[0]
 

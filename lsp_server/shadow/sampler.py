@@ -15,6 +15,7 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -22,13 +23,14 @@ from inference.messages import Status
 from inference.models.catalogue import EMBEDDED
 from inference.remote import address
 from lsp_server.fill.feature import Asked, Feature, Shown, Taken
-from lsp_server.fill.host import Host
 from lsp_server.fill.pipeline import fill
 from lsp_server.settings.launch import partner_options, worker_options
 from lsp_server.settings.schema import PARTNER, Settings
-from lsp_server.usage.records import Pair, today
-from lsp_server.usage.usage import Ledger, language_of
+from lsp_server.usage.usage import Ledger, Pair, language_of, today
 from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions
+
+if TYPE_CHECKING:
+    from lsp_server.session import Session
 
 log = logging.getLogger(__name__)
 CLIENT_NAME = "infill-ls serve (shadow)"
@@ -60,9 +62,9 @@ class Sampler(Feature):
     """`chance` selects the sample."""
 
     def __init__(
-        self, host: Host, ledger: Ledger, chance: random.Random | None = None, *, quiet_s: float = QUIET_S
+        self, session: "Session", ledger: Ledger, chance: random.Random | None = None, *, quiet_s: float = QUIET_S
     ) -> None:
-        self._host = host
+        self._session = session
         self._ledger = ledger
         self._chance = chance or random.Random()  # noqa: S311 - nobody gains anything from guessing it
         self._quiet_s = quiet_s
@@ -72,12 +74,12 @@ class Sampler(Feature):
 
     def shown(self, uri: str, shown: Shown) -> None:
         asked = shown.asked
-        settings = self._host.settings_of(uri)
+        settings = self._session.settings_of(uri)
         if asked is None or asked.options.strength < 1 or len(asked.spans) > MOST_HOLES or settings.statistics == "off":
             return
         if self._chance.random() >= settings.shadow.sample or (client := self._other()) is None:
             return
-        main = self._host.worker.client
+        main = self._session.worker.client
         name = model_name(main.options, main.last_status)
         pair = Pair(today(), language_of(asked.snapshot.language_id), name, "", "", asked.took_ms)
         sample = _Sample(uri, asked, pair)
@@ -91,7 +93,7 @@ class Sampler(Feature):
 
     def saved(self, uri: str) -> None:
         for sample in [each for each in self._samples if each.uri == uri and each.saved is None]:
-            sample.saved = _texts_in(self._host.documents[uri].text, sample.asked)
+            sample.saved = _texts_in(self._session.documents[uri].text, sample.asked)
             self._compare(sample)
 
     def closed(self, uri: str) -> None:
@@ -107,7 +109,7 @@ class Sampler(Feature):
     def _other(self) -> WorkerClient | None:
         """The client of the other model, of the session's start; None if there is none."""
         if self._client is None and (
-            options := other_options(self._host.settings, self._host.configuration.sends_partner_token)
+            options := other_options(self._session.settings, self._session.configuration.sends_partner_token)
         ):
             self._client = WorkerClient(options, name=CLIENT_NAME)
         return self._client
@@ -122,9 +124,9 @@ class Sampler(Feature):
         """One at a time, when the user waits for nothing."""
         async with self._turn:
             await asyncio.sleep(self._quiet_s)
-            while self._host.is_computing:  # noqa: ASYNC110 - nothing tells when that ends
+            while self._session.is_computing:  # noqa: ASYNC110 - nothing tells when that ends
                 await asyncio.sleep(self._quiet_s)
-            settings = self._host.settings_of(sample.uri)  # which may have changed
+            settings = self._session.settings_of(sample.uri)  # which may have changed
             is_wanted = settings.statistics == "on" and settings.shadow.sample > 0
             outcome = "failed"
             began_s = time.monotonic()
@@ -146,9 +148,9 @@ class Sampler(Feature):
         not be asked.
         """
         asked = sample.asked
-        settings = self._host.settings_of(sample.uri)
+        settings = self._session.settings_of(sample.uri)
         await client.load()
-        context = await self._host.context_for(asked.snapshot, asked.spans[0].start, client.last_status)
+        context = await self._session.context_for(asked.snapshot, asked.spans[0].start, client.last_status)
         if context is None:
             return None
         limit_ms = asked.budget.deadline_ms

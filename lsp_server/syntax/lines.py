@@ -19,13 +19,11 @@ _UNSEEN = re.compile(
 
 
 def line_start(text: str, offset: int) -> int:
-    """The start of the line that contains `offset`."""
     newline = text.rfind("\n", 0, offset)
     return max(newline, text.rfind("\r", newline + 1, offset)) + 1
 
 
 def line_end(text: str, offset: int) -> int:
-    """The end of the line that contains `offset`, without its line end."""
     match = _LINE_END.search(text, offset)
     return match.start() if match else len(text)
 
@@ -55,7 +53,6 @@ def eol_at(text: str, offset: int) -> str:
 
 
 def plain_line_ends(text: str) -> str:
-    """`text` with every line end as `\\n`."""
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
@@ -66,7 +63,6 @@ def indentation(text: str, offset: int) -> str:
 
 
 def is_blank(text: str) -> bool:
-    """Whether `text` is empty or only white space."""
     return not text or text.isspace()
 
 

@@ -8,16 +8,65 @@ tree: they stay as tokens without any width.
 
 import re
 import time
+from bisect import bisect_right
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import islice
 from time import perf_counter
+from typing import Protocol, Self
 
 from tree_sitter import Language, Parser, Tree
 
-from lsp_server.syntax.byte_offsets import byte_and_point, encode
 from lsp_server.syntax.languages import CLOSERS, LanguageTable, grammar_of, table_of
 from lsp_server.syntax.lines import line_end, line_start
 from lsp_server.syntax.scanning import open_quote, unclosed, unopened
+
+_CHUNK_CHARACTERS = 2048
+
+
+def encode(text: str) -> bytes:
+    """The bytes that tree-sitter reads for `text`. A lone surrogate, which an editor may send, becomes `?`."""
+    return text.encode("utf-8", "replace")
+
+
+def byte_and_point(text: str, offset: int) -> tuple[int, int, int]:
+    """The byte of `offset`, its row, and its column in bytes. A row ends only at `\\n`, unlike the LSP's lines."""
+    row = text.count("\n", 0, offset)
+    line_start = text.rfind("\n", 0, offset) + 1
+    if text.isascii():
+        return offset, row, offset - line_start
+    return len(encode(text[:offset])), row, len(encode(text[line_start:offset]))
+
+
+class ByteOffsets:
+    """Converts between `str` indices of one text and offsets into its UTF-8 bytes. Free if it is all ASCII."""
+
+    __slots__ = ("_ascii", "_starts", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._ascii = text.isascii()
+        self._starts = [0]
+        if not self._ascii:
+            for at in range(0, len(text), _CHUNK_CHARACTERS):
+                self._starts.append(self._starts[-1] + len(encode(text[at : at + _CHUNK_CHARACTERS])))
+
+    def to_byte(self, offset: int) -> int:
+        """The byte at which the character at `offset` starts."""
+        if self._ascii:
+            return offset
+        chunk = offset // _CHUNK_CHARACTERS
+        return self._starts[chunk] + len(encode(self._text[chunk * _CHUNK_CHARACTERS : offset]))
+
+    def to_offset(self, byte: int) -> int:
+        """The `str` index of the character that starts at `byte`."""
+        if self._ascii:
+            return byte
+        chunk = max(bisect_right(self._starts, byte, 0, len(self._starts) - 1) - 1, 0)
+        at = chunk * _CHUNK_CHARACTERS
+        data = encode(self._text[at : at + _CHUNK_CHARACTERS])[: byte - self._starts[chunk]]
+        return at + len(data.decode("utf-8", "ignore"))
+
 
 _MAX_SLOW_STEPS = 16
 _MAX_SLOW_STEPS_MENDED = 60
@@ -112,7 +161,6 @@ class Limit:
         return 0.0 if self._began_s is None else self._now_s - self._began_s
 
     def stop(self) -> None:
-        """Gives up at the next opportunity."""
         self.reached = True
 
     def is_reached(self) -> bool:
@@ -185,3 +233,38 @@ def edit_tree(tree: Tree, text: str, start: int, end: int, replacement: str) -> 
         (old_row, old_column),
         (start_row + rows, new_column),
     )
+
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Source(Protocol):
+    """An immutable text to carve. `tree` is the parse of `text` (see `parsing`), or None. `uri` has the extension."""
+
+    @property
+    def uri(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def language_id(self) -> str: ...
+    @property
+    def tree(self) -> Tree | None: ...
+
+
+@dataclass(frozen=True)
+class ParsedText:
+    """A text that belongs to no open document."""
+
+    text: str
+    language_id: str
+    tree: Tree | None
+    uri: str = ""
+
+    @classmethod
+    def parse(cls, language_id: str, text: str, uri: str = "") -> Self:
+        return cls(text, language_id, parse(language_id, text), uri)
+
+
+def well_formed(text: str) -> str:
+    """`text` with U+FFFD in place of each lone surrogate, which UTF-8 cannot hold and no model can read."""
+    return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)

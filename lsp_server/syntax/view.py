@@ -1,16 +1,19 @@
-"""Reads a source's tree with its language's table, in `str` indices. Visits only nodes near an offset."""
+"""Reads a source's tree with its language's table, in `str` indices. Visits only nodes near an offset.
+
+Tells whether an offset is inside a string or comment, and where that ends: a fill there never reaches beyond.
+"""
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Self
 
 from tree_sitter import Node, TreeCursor
 
-from lsp_server.syntax.byte_offsets import ByteOffsets
 from lsp_server.syntax.languages import LanguageTable, table_of
 from lsp_server.syntax.lines import end_of_text_before
-from lsp_server.syntax.source import Source
+from lsp_server.syntax.parsing import ByteOffsets, Source
 
 _MANY_CHILDREN = 64
 """Search the children of a larger node by bisection; the broken part of a text can be one huge node."""
@@ -23,72 +26,6 @@ _OFTEN = 4
 _BRACKETS = frozenset("()[]{}")
 
 
-class TreePath:
-    """The path from the root to the last queried node. Mutable: each thread needs its own.
-
-    `Node.parent` searches from the root each time, which makes climbing from a deep node quadratic.
-    """
-
-    def __init__(self, root: Node) -> None:
-        self._path = [root]
-
-    def smallest_over(self, start: int, end: int) -> Node | None:
-        """The smallest node over the bytes [start, end), which are not empty; None only in an empty tree."""
-        self._pop(start, end)
-        while self._path[-1].child_count > _MANY_CHILDREN:
-            child = _child_over(self._path[-1], start, end)
-            if child is None:
-                break
-            self._path.append(child)
-        return self._path[-1].descendant_for_byte_range(start, end)
-
-    def up_from(self, node: Node, most: int) -> list[Node]:
-        """`node`, its parent, and so on up to the root: at most this many."""
-        self._pop(node.start_byte, node.end_byte, node)
-        while self._path[-1] != node:
-            child = _child_towards(self._path[-1], node)
-            if child is None:
-                return list(_parents(node, most))
-            self._path.append(child)
-        return self._path[: -most - 1 : -1]
-
-    def _pop(self, start: int, end: int, node: Node | None = None) -> None:
-        """Goes up to a node that contains all of [start, end), or to `node`; an equally large one may be inside it."""
-        path = self._path
-        while len(path) > 1 and path[-1] != node:
-            top = path[-1]
-            if node is None and top.start_byte <= start and end <= top.end_byte:
-                return
-            if top.start_byte < start and end < top.end_byte:  # not so beside a missing token, which has no width
-                return
-            path.pop()
-
-
-def _child_towards(node: Node, inner: Node) -> Node | None:
-    """The child that is or contains `inner`; None: it is not below `node`."""
-    if node.child_count > _MANY_CHILDREN and inner.start_byte < inner.end_byte:
-        found = _child_over(node, inner.start_byte, inner.end_byte)
-        if found is not None:
-            return found
-    return node.child_with_descendant(inner)
-
-
-def _child_over(node: Node, start: int, end: int) -> Node | None:
-    children = node.children
-    at = bisect_right(children, start, key=lambda child: child.end_byte)
-    found = children[at] if at < len(children) else None
-    return found if found is not None and found.start_byte <= start and end <= found.end_byte else None
-
-
-def _parents(node: Node, most: int) -> Iterator[Node]:
-    above: Node | None = node
-    for _ in range(most):
-        if above is None:
-            return
-        yield above
-        above = above.parent
-
-
 class View:
     """Reads one source. Cheap to make, so make a new one for each request; each thread needs its own."""
 
@@ -96,7 +33,8 @@ class View:
         self.text = text
         self.table = table
         self.root = root
-        self._path = TreePath(root)
+        self._path = [root]
+        """From the root to the last node that was asked about: tree-sitter looks for each parent from the root."""
         self._brackets: dict[int, list[Node]] = {}
         self._asked = Counter[int]()
         self._bytes = ByteOffsets(text)
@@ -111,15 +49,12 @@ class View:
         return cls(source.text, table_of(source.language_id), source.tree.root_node)
 
     def start(self, node: Node) -> int:
-        """Where a node starts, as a `str` index."""
         return self._bytes.to_offset(node.start_byte)
 
     def end(self, node: Node) -> int:
-        """Where a node ends, as a `str` index."""
         return self._bytes.to_offset(node.end_byte)
 
     def code(self, node: Node) -> str:
-        """The text of a node."""
         return self.text[self.start(node) : self.end(node)]
 
     def node_over(self, start: int, end: int) -> Node | None:
@@ -130,14 +65,23 @@ class View:
         """The smallest node over the character at `offset`; None outside the text."""
         if not 0 <= offset < len(self.text):
             return None
-        return self._path.smallest_over(self._bytes.to_byte(offset), self._bytes.to_byte(offset + 1))
+        return self.node_over(offset, offset + 1)
 
     def ancestors(self, node: Node | None) -> list[Node]:
         """A node, its parent, and so on up to the root, or to a limit; empty for None."""
-        return [] if node is None else self._path.up_from(node, _MAX_DEPTH)
+        if node is None:
+            return []
+        path = self._path
+        while len(path) > 1 and path[-1] != node and not _is_well_inside(node, path[-1]):
+            path.pop()
+        while path[-1] != node:
+            child = path[-1].child_with_descendant(node)
+            if child is None:
+                return [node, *self.ancestors(node.parent)]
+            path.append(child)
+        return path[: -_MAX_DEPTH - 1 : -1]
 
     def parent(self, node: Node) -> Node | None:
-        """The parent of a node; None for the root."""
         return next(iter(self.ancestors(node)[1:2]), None)
 
     def literal_at(self, offset: int) -> str:
@@ -203,9 +147,72 @@ class View:
                 return
 
 
+def _is_well_inside(node: Node, outer: Node) -> bool:
+    """Whether one node surely contains another: not beside a missing token, which has no width."""
+    return outer.start_byte < node.start_byte and node.end_byte < outer.end_byte
+
+
 def _goto_next(cursor: TreeCursor) -> bool:
     """Moves past the node under the cursor; False at the end of the tree."""
     while not cursor.goto_next_sibling():
         if not cursor.goto_parent():
             return False
     return True
+
+
+@dataclass(frozen=True)
+class StringOrComment:
+    """The inside of a string or comment, and its end. `unfinished`: the comment lasts to the end of another one."""
+
+    start: int
+    end: int
+    closer: str = ""
+    unfinished: bool = False
+
+
+def string_or_comment_at(view: View, offset: int) -> StringOrComment | None:
+    """The string or comment that contains `offset`; None in code, including code embedded in a string."""
+    for at in (offset - 1, offset):  # the end of a line comment is found only from within
+        for node in view.ancestors(view.leaf_at(at)):
+            if node.type in view.table.interpolations:
+                break
+            inside = None
+            if node.type in view.table.comments:
+                inside = _inside_comment(view, node)
+            elif node.type in view.table.strings:
+                inside = _inside_string(view, node, offset)
+            if inside and inside.start <= offset <= inside.end:
+                return inside
+    return None
+
+
+def _inside_comment(view: View, node: Node) -> StringOrComment:
+    start, end = view.start(node), view.end(node)
+    for opener, closer in view.table.block_comments:
+        if view.text.startswith(opener, start) and view.text.endswith(closer, start + len(opener), end):
+            end -= len(closer)
+            unfinished = view.text.find(opener, start + len(opener), end) >= 0
+            return StringOrComment(start + 1, end, closer, unfinished)
+    return StringOrComment(start + 1, max(start + len(view.text[start:end].rstrip("\r\n")), start + 1))
+
+
+def _inside_string(view: View, node: Node, offset: int) -> StringOrComment:
+    """A string's delimiters are its first and last children, or its first and last characters if it has no children."""
+    start, end = view.start(node), view.end(node)
+    if node.child_count < 2:
+        return StringOrComment(start + 1, end - 1, view.text[end - 1 : end])
+    children = node.children
+    first, last = 0, len(children) - 1
+    while first + 1 < last and _is_delimiter(children[first + 1]):  # as in R"x(…)x"
+        first += 1
+    while last - 1 > first and _is_delimiter(children[last - 1]):
+        last -= 1
+    if children[-1].start_byte < children[-1].end_byte:
+        end = view.start(children[last])
+    code = (child for child in view.children(node, offset, end) if child.type in view.table.interpolations)
+    next_code = next((at for at in map(view.start, code) if at >= offset), end)  # embedded code stays
+    return StringOrComment(view.end(children[first]), next_code, view.text[end : view.end(node)])
+
+
+def _is_delimiter(node: Node) -> bool:
+    return not node.is_named or "delimiter" in node.type

@@ -1,25 +1,168 @@
-"""Counts what the user was shown, accepted and rejected, and has a thread write it, so that typing never waits for the
-disk.
+"""Counts what the user was shown, accepted and rejected, in an SQLite file in a private folder, beside shadow mode's
+comparisons. Several processes may write. A thread does, so that typing never waits for the disk.
 """
 
 import asyncio
+import os
 import re
-import threading
+import stat
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
+import platformdirs
+
+from inference.remote.private import why_not_private
 from lsp_server.fill.feature import Feature, Shown, Taken
-from lsp_server.fill.host import Host
-from lsp_server.usage.records import Key, Pair, today, usage_file
+from lsp_server.settings.file_system import FileSystem
+from lsp_server.worker.paths import APP, FOLDER_VARIABLE, runtime_folder
+
+if TYPE_CHECKING:
+    import sqlite3
+
+STATE_VARIABLE = "INFILL_LS_STATE_DIR"
+KEPT_DAYS = 365
+FORGET = "`infill-ls stats forget` deletes it"
+_PATIENCE_S = 5.0
+"""How long to wait while another process writes."""
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS counter (
+    day TEXT NOT NULL, language TEXT NOT NULL, trigger TEXT NOT NULL, event TEXT NOT NULL, count REAL NOT NULL,
+    PRIMARY KEY (day, language, trigger, event)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS pair (
+    day TEXT NOT NULL, language TEXT NOT NULL, main_model TEXT NOT NULL, other_model TEXT NOT NULL,
+    outcome TEXT NOT NULL, main_ms REAL NOT NULL, other_ms REAL, main_similarity REAL, other_similarity REAL
+);
+"""
+
+
+class Key(NamedTuple):
+    """What a counter counts: an event of answers on one (local) day, in one language, that came in one way."""
+
+    day: str
+    language: str
+    trigger: str
+    event: str
+
+
+class Pair(NamedTuple):
+    """One request to two models, and the similarity of each one's text to what was saved (0 to 1; None: not known)."""
+
+    day: str
+    language: str
+    main_model: str
+    other_model: str
+    outcome: str
+    main_ms: float
+    other_ms: float | None = None
+    main_similarity: float | None = None
+    other_similarity: float | None = None
+
+
+def usage_file() -> Path:
+    """The file, existing or not: in a folder that the environment names, otherwise in the system's folder for state."""
+    if chosen := os.environ.get(STATE_VARIABLE):
+        folder = Path(chosen).expanduser().absolute()
+    elif os.environ.get(FOLDER_VARIABLE):
+        folder = runtime_folder()
+    else:
+        folder = platformdirs.user_state_path(APP, appauthor=False)
+    return folder / "usage" / "counters.sqlite"
+
+
+def today() -> str:
+    return datetime.now().astimezone().date().isoformat()
+
+
+def write(file: Path, counts: Mapping[Key, float], pairs: Sequence[Pair]) -> None:
+    """Adds to the counters, and keeps the pairs. All or nothing. Raises OSError or sqlite3.Error, which say why."""
+    _make(file)
+    with _opened(file) as connection, connection:
+        connection.executescript(_SCHEMA)
+        connection.execute("BEGIN IMMEDIATE")
+        connection.executemany(
+            "INSERT INTO counter VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count",
+            [(*key, count) for key, count in counts.items()],
+        )
+        connection.executemany("INSERT INTO pair VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", pairs)
+        for table in ("counter", "pair"):
+            oldest = f"date('now', '-{KEPT_DAYS} days')"
+            connection.execute(f"DELETE FROM {table} WHERE day < {oldest}")  # noqa: S608 - two names of our own
+
+
+def problem_of_writing(file: Path, counts: Mapping[Key, float], pairs: Sequence[Pair]) -> str:
+    """Does the same; returns why it failed, or nothing."""
+    try:
+        import sqlite3
+    except ImportError as error:
+        return f"this Python was built without SQLite ({error})"
+    try:
+        write(file, counts, pairs)
+    except (OSError, sqlite3.Error) as error:
+        return in_words(file, error)
+    return ""
+
+
+def read(file: Path, days: int) -> tuple[dict[Key, float], list[Pair]]:
+    """The counters and pairs of the last days. Raises OSError or sqlite3.Error."""
+    if not file.exists():
+        return {}, []
+    since = (f"-{days} days",)
+    with _opened(file) as connection:
+        connection.executescript(_SCHEMA)
+        counts = connection.execute("SELECT * FROM counter WHERE day > date('now', 'localtime', ?)", since).fetchall()
+        pairs = connection.execute("SELECT * FROM pair WHERE day > date('now', 'localtime', ?)", since).fetchall()
+    return {Key(*key): count for *key, count in counts}, [Pair(*row) for row in pairs]
+
+
+def forget(file: Path) -> list[Path]:
+    """Deletes the file, and those of earlier versions in the same folder. Returns what it deleted. Raises OSError."""
+    found = [each for name in (file.name, "usage.") for each in sorted(file.parent.glob(f"{name}*"))]
+    for each in found:
+        each.unlink()
+    return found
+
+
+def in_words(file: Path, error: Exception) -> str:
+    """What went wrong with the file, and what to do."""
+    return f"{file}: {getattr(error, 'strerror', None) or error}; {FORGET}"
+
+
+@contextmanager
+def _opened(file: Path) -> "Iterator[sqlite3.Connection]":
+    import sqlite3
+
+    with closing(sqlite3.connect(file, timeout=_PATIENCE_S)) as connection:
+        yield connection
+
+
+def _make(file: Path) -> None:
+    """Creates the private folder and file if missing; refuses anything else in their place. Raises OSError."""
+    file.parent.parent.mkdir(parents=True, exist_ok=True)
+    if trouble := why_not_private(file.parent, STATE_VARIABLE):
+        raise OSError(trouble)
+    file.parent.mkdir(mode=0o700, exist_ok=True)
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    handle = os.open(file, flags, 0o600)
+    is_plain = stat.S_ISREG(os.fstat(handle).st_mode)
+    os.close(handle)
+    if not is_plain:
+        raise OSError(f"{file} is not a regular file")
+
+
+if TYPE_CHECKING:
+    from lsp_server.session import Session
 
 WRITE_S = 1.0
 """Write this long after the first count."""
 RETRY_S = 30.0
 """After a failure, wait this long."""
-CLOSE_S = 3.0
-"""The end of a session waits this long for a slow disk."""
 _MOST_PAIRS = 1000
 SHOWN = "shown"
 WHOLE = "whole"
@@ -41,16 +184,15 @@ class Ledger(Feature):
         self._warn = warn
         self._counts: Counter[Key] = Counter()
         self._pairs: list[Pair] = []
+        self._files = FileSystem()
         self._timer: asyncio.TimerHandle | None = None
-        self._thread: threading.Thread | None = None
+        self._writing: set[asyncio.Task[None]] = set()
 
     def count(self, key: Key, by: int = 1) -> None:
-        """Adds to a counter."""
         self._counts[key] += by
         self._write_after(WRITE_S)
 
     def add(self, pair: Pair) -> None:
-        """Keeps a comparison."""
         self._pairs = [*self._pairs, pair][-_MOST_PAIRS:]
         self._write_after(WRITE_S)
 
@@ -58,45 +200,31 @@ class Ledger(Feature):
         """Writes the rest, but does not wait for a hung disk."""
         if self._timer is not None:
             self._timer.cancel()
-            self._write()
-        if self._thread is not None:
-            await asyncio.to_thread(self._thread.join, CLOSE_S)
+            self._begin()
+        if self._writing:
+            await asyncio.wait(self._writing)
 
     def _write_after(self, seconds: float) -> None:
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(seconds, self._write)
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._begin)
 
-    def _write(self) -> None:
+    def _begin(self) -> None:
         self._timer = None
-        if self._thread is not None and self._thread.is_alive():
-            self._write_after(RETRY_S)
-            return
-        counts = self._counts
-        pairs = self._pairs
+        writing = asyncio.create_task(self._write(self._counts, self._pairs))
         self._counts = Counter()
         self._pairs = []
-        work = (counts, pairs, asyncio.get_running_loop())
-        self._thread = threading.Thread(target=self._in_thread, args=work, name="usage", daemon=True)
-        self._thread.start()
+        self._writing.add(writing)
+        writing.add_done_callback(self._writing.discard)
 
-    def _in_thread(self, counts: Mapping[Key, int], pairs: Sequence[Pair], loop: asyncio.AbstractEventLoop) -> None:
-        try:
-            from lsp_server.usage import store  # here, because SQLite takes 20 ms to load
-
-            why = store.problem_of_writing(usage_file(), counts, pairs)
-        except ImportError as error:
-            why = f"this Python was built without SQLite ({error})"
-        if why:
-            with suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(self._failed, why, counts, pairs)
-
-    def _failed(self, why: str, counts: Mapping[Key, int], pairs: Sequence[Pair]) -> None:
-        self._counts.update(counts)
-        self._pairs = [*pairs, *self._pairs][-_MOST_PAIRS:]
-        self._warn(
-            f"the statistics cannot be written: {why}; all else works; set `statistics` to off to stop this message"
-        )
-        self._write_after(RETRY_S)
+    async def _write(self, counts: Counter[Key], pairs: Sequence[Pair]) -> None:
+        writing = partial(problem_of_writing, usage_file(), counts, pairs)
+        if why := await self._files.ask(writing, writing):
+            self._counts.update(counts)
+            self._pairs = [*pairs, *self._pairs][-_MOST_PAIRS:]
+            self._warn(
+                f"the statistics cannot be written: {why}; all else works; set `statistics` to off to stop this message"
+            )
+            self._write_after(RETRY_S)
 
 
 @dataclass
@@ -108,8 +236,8 @@ class _Answer:
 class Usage(Feature):
     """Counts each answer once, however often it is shown, by its last outcome."""
 
-    def __init__(self, host: Host, ledger: Ledger) -> None:
-        self._host = host
+    def __init__(self, session: "Session", ledger: Ledger) -> None:
+        self._session = session
         self._ledger = ledger
         self._answers: dict[str, _Answer] = {}
 
@@ -140,8 +268,8 @@ class Usage(Feature):
         self._count(uri, answer.trigger, outcome)
 
     def _count(self, uri: str, trigger: str, event: str, by: int = 1) -> None:
-        document = self._host.documents.get(uri)
-        if document is not None and self._host.settings_of(uri).statistics == "on":
+        document = self._session.documents.get(uri)
+        if document is not None and self._session.settings_of(uri).statistics == "on":
             self._ledger.count(Key(today(), language_of(document.language_id), trigger, event), by)
 
 

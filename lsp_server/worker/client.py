@@ -34,15 +34,13 @@ from inference.messages import (
     WorkerOptions,
     WorkerState,
 )
-from lsp_server.worker.connect import STATUS_S, NotListeningError, WorkerStream, join
+from lsp_server.worker.connect import STATUS_S, NotListeningError, WorkerStream, attach_or_start, join
 from lsp_server.worker.failure import SilentError, StillLoadingError, WorkerFailure
 from lsp_server.worker.options import resolved
-from lsp_server.worker.paths import WorkerPaths, paths_of
-from lsp_server.worker.processes import is_stopped, pid_of
-from lsp_server.worker.spawn import attach_or_start
+from lsp_server.worker.paths import WorkerPaths, is_stopped, paths_of, pid_of
 
-GRACE_S = 2.0
-"""After this long, ask a worker with its model for a sign of life."""
+GRACE_S = 1.0
+"""How often a waiting client asks for a sign of life."""
 LATE_S = 0.5
 """An answer may still come this long after its deadline: the worker stops between two steps."""
 ANSWER_S = 3.0
@@ -64,7 +62,6 @@ _HUNG = (
     "The model has been in one step for {:.0f} s and hangs; "
     "end its worker with the command infill-ls.restartWorker, or with `infill-ls worker --stop`"
 )
-_TICK_S = 0.5
 _numbers = count(1)
 _T = TypeVar("_T")
 OnDraft = Callable[[Draft], None]
@@ -97,7 +94,6 @@ class Deadline:
 
     @property
     def left_s(self) -> float:
-        """The time left; 0 if it is over."""
         return max(self.began_s + self.limit_ms / 1000 - time.monotonic(), 0.0)
 
 
@@ -138,7 +134,6 @@ class _Connection:
         return self.status is not None and self.status.state in (WorkerState.STOPPING, WorkerState.FAILED)
 
     def send(self, message: Request | Cancel | Amend | StatusRequest | Shutdown) -> None:
-        """Raises WorkerFailure."""
         if self.failure:
             raise self.failure
         try:
@@ -147,12 +142,10 @@ class _Connection:
             raise WorkerFailure(ErrorCode.BAD_REQUEST, f"The request cannot be sent: {error}") from error
 
     async def closed(self) -> None:
-        """Waits until it is closed."""
         if self.reading is not None:
             await asyncio.wait({self.reading})
 
     async def ask_status(self) -> Status:
-        """The worker's current status. Raises WorkerFailure."""
         asker: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
         self.send(StatusRequest())
         self.askers.append(asker)
@@ -231,8 +224,7 @@ class WorkerClient:
         moment after the deadline; without a deadline, waits for as long as the worker lives.
         """
         request = request if request.id else msgspec.structs.replace(request, id=f"request-{next(_numbers)}")
-        patience_s = max((request.deadline_ms or 0) / 1000 - ANSWER_S, 0)
-        return await self._while_alive(self._answer(request, on_draft), patience_s, deadline)
+        return await self._while_alive(self._answer(request, on_draft), deadline)
 
     async def load(self, deadline: Deadline | None = None) -> None:
         """Starts the worker if needed, and waits until it has loaded its model. Raises as `ask`.
@@ -241,7 +233,7 @@ class WorkerClient:
         worker loading.
         """
         if self.state not in _HAS_MODEL:
-            await self._while_alive(self._load(), GRACE_S, deadline)
+            await self._while_alive(self._load(), deadline)
 
     def amend(self, request_id: str, hole: int, text: str) -> None:
         """Pins `text`, the user's whole text at the start of a hole, in the running request of this id, if there is
@@ -291,18 +283,20 @@ class WorkerClient:
             await connection.closed()
         self._announce()
 
-    async def _while_alive(
-        self, work: Coroutine[Any, Any, _T], patience_s: float, deadline: Deadline | None = None
-    ) -> _T:
+    async def _while_alive(self, work: Coroutine[Any, Any, _T], deadline: Deadline | None = None) -> _T:
         """The result of `work`, which waits for the worker and never outlives this call."""
         asked = asyncio.create_task(work)
-        watch = asyncio.create_task(self._watch(patience_s))
+        watch = asyncio.create_task(self._watch())
         both: set[asyncio.Task[Any]] = {asked, watch}
         try:
             limit_s = deadline.left_s if deadline else None
             done, _ = await asyncio.wait(both, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
             if not done and deadline is not None:
-                await self._require_model(deadline)
+                pid = self.pid or await asyncio.to_thread(pid_of, self.paths)
+                if is_stopped(pid):
+                    raise SilentError(self.paths, pid)
+                if self.state not in _HAS_MODEL:
+                    raise StillLoadingError(deadline.limit_ms, self.reason)
                 done, _ = await asyncio.wait(both, timeout=LATE_S, return_when=asyncio.FIRST_COMPLETED)
             if asked in done:
                 return asked.result()
@@ -314,18 +308,11 @@ class WorkerClient:
                 task.cancel()
                 task.add_done_callback(lambda task: task.cancelled() or task.exception())  # or asyncio logs an error
 
-    async def _watch(self, patience_s: float) -> NoReturn:
-        """Raises WorkerFailure once the worker hangs. First asks one with its model after `patience_s`."""
-        left_s = patience_s
+    async def _watch(self) -> NoReturn:
+        """Raises WorkerFailure once the worker hangs."""
         while True:
-            await asyncio.sleep(_TICK_S)
-            silence = Deadline(int(LOADING_ANSWER_S * 1000))
-            if self.state in _HAS_MODEL:
-                left_s -= _TICK_S
-                if left_s > 0:
-                    continue
-                left_s = GRACE_S
-                silence = Deadline(0)
+            await asyncio.sleep(GRACE_S)
+            silence = Deadline(0 if self.state in _HAS_MODEL else int(LOADING_ANSWER_S * 1000))
             while not await self.answers(ANSWER_S):
                 if is_stopped(self.pid) or not silence.left_s:
                     raise SilentError(self.paths, self.pid)
@@ -333,19 +320,18 @@ class WorkerClient:
             if step_s > self._hung_step_s:
                 raise WorkerFailure(ErrorCode.STOPPED, _HUNG.format(step_s))
 
-    async def _require_model(self, deadline: Deadline) -> None:
-        """Raises SilentError if the worker is stopped, StillLoadingError if it has no model yet."""
-        pid = self.pid or await asyncio.to_thread(pid_of, self.paths)
-        if is_stopped(pid):
-            raise SilentError(self.paths, pid)
-        if self.state not in _HAS_MODEL:
-            raise StillLoadingError(deadline.limit_ms, self.reason)
-
     async def _answer(self, request: Request, on_draft: OnDraft | None) -> WorkerAnswer:
         for _ in range(REFUSALS):
             connection = await self._connected()
+            pending = _Pending(on_draft, asyncio.get_running_loop().create_future())
             try:
-                answer = await self._sent(connection, request, on_draft)
+                connection.send(request)
+                connection.pending[request.id] = pending
+                answer = await pending.reply
+            except asyncio.CancelledError:
+                if connection.pending.pop(request.id, None) and connection.failure is None:
+                    connection.send(Cancel(request.id))
+                raise
             except WorkerFailure as failure:
                 if failure.code is not ErrorCode.STOPPED or connection.failure is not None:
                     raise
@@ -355,17 +341,6 @@ class WorkerClient:
                 self._failures = 0
                 return answer
         raise WorkerFailure(ErrorCode.STOPPED, "The worker keeps ending before it can answer. Try again.")
-
-    async def _sent(self, connection: _Connection, request: Request, on_draft: OnDraft | None) -> WorkerAnswer:
-        pending = _Pending(on_draft, asyncio.get_running_loop().create_future())
-        connection.send(request)
-        connection.pending[request.id] = pending
-        try:
-            return await pending.reply
-        except asyncio.CancelledError:
-            if connection.pending.pop(request.id, None) and connection.failure is None:
-                connection.send(Cancel(request.id))
-            raise
 
     async def _load(self) -> None:
         await self.status(start=True)
@@ -457,7 +432,13 @@ class WorkerClient:
 
     def _take(self, connection: _Connection, message: WorkerMessage) -> None:
         if isinstance(message, Status):
-            self._take_status(connection, message)
+            connection.status = self.last_status = message
+            for asker in connection.askers:
+                _settle(asker, message)
+            connection.askers.clear()
+            self._announce()
+            if self._on_status:
+                self._on_status(message)
             return
         if isinstance(message, Failed) and not message.id:
             raise WorkerFailure(message.code, message.message)
@@ -477,15 +458,6 @@ class WorkerClient:
             case Failed(code=code, message=words):
                 del connection.pending[message.id]
                 _settle(pending.reply, WorkerFailure(code, words))
-
-    def _take_status(self, connection: _Connection, status: Status) -> None:
-        connection.status = self.last_status = status
-        for asker in connection.askers:
-            _settle(asker, status)
-        connection.askers.clear()
-        self._announce()
-        if self._on_status:
-            self._on_status(status)
 
     def _end(self, connection: _Connection, failure: WorkerFailure) -> None:
         """A connection has ended: as announced, because we left, or because the worker failed. Fails all who wait."""
@@ -509,7 +481,6 @@ class WorkerClient:
         self._announce()
 
     def _announce(self) -> None:
-        """Calls `on_state` if anything has changed."""
         now = (self.state, self.reason)
         if now != self._announced:
             self._announced = now

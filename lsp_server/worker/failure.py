@@ -3,8 +3,7 @@
 import traceback
 
 from inference.messages import ErrorCode
-from lsp_server.worker.paths import WorkerPaths
-from lsp_server.worker.processes import is_stopped, pid_of
+from lsp_server.worker.paths import WorkerPaths, is_stopped, pid_of
 
 _LOGGED_CALLS = 30
 """The innermost frames; an endless recursion has a thousand."""

@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 from lsprotocol import types
 
-from lsp_server.usage.records import STATE_VARIABLE
+from lsp_server.usage.usage import STATE_VARIABLE
 from tests.e2e.editor import Editor, capabilities
 from tests.e2e.raw_client import RawClient
 

@@ -9,8 +9,8 @@ import pytest
 from lsprotocol.types import Position
 from pygls.exceptions import JsonRpcException
 
+from lsp_server.diagnosis.workers import survey
 from lsp_server.worker import WorkerClient, WorkerOptions
-from lsp_server.worker.survey import survey
 from tests.e2e.conftest import PATIENT
 from tests.e2e.editor import everywhere
 from tests.e2e.relay import Relay, relay_to

@@ -17,7 +17,7 @@ from inference.messages import Candidate
 from lsp_server import carve
 from lsp_server.cli import main
 from lsp_server.documents.document import Document
-from lsp_server.fill.candidates import fitted
+from lsp_server.fill.fitting import fitted
 from lsp_server.worker.paths import WorkerPaths, paths_at
 from tests.e2e.editor import environment
 from tests.workers import PATIENCE_S, RawClient, is_idle, kill

@@ -15,8 +15,8 @@ import pytest_asyncio
 from lsprotocol.types import Position
 
 from inference.messages import InfillRequest, Snippet, Text, WorkerOptions
+from lsp_server.diagnosis.workers import survey
 from lsp_server.worker import WorkerClient
-from lsp_server.worker.survey import survey
 from tests.e2e.conftest import PATIENT, StartEditor
 from tests.e2e.editor import capabilities, environment
 from tests.e2e.http_endpoint import HttpEndpoint, loaded

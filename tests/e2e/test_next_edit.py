@@ -19,7 +19,7 @@ from lsprotocol.types import Position
 from inference.bench.edit_models import RecordedModel, Rewrite
 from lsp_server.cli import main
 from lsp_server.next_edit.rewriting import WHY
-from lsp_server.usage.records import STATE_VARIABLE
+from lsp_server.usage.usage import STATE_VARIABLE
 from tests.e2e import reference
 from tests.e2e.conftest import PATIENT, StartRaw
 from tests.e2e.raw_client import CAN, RawClient

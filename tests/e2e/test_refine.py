@@ -184,30 +184,6 @@ async def test_a_selection_is_refined_and_nothing_else_changes(user: User, partn
     assert (await user.client.status())["partner"]["seesDrafts"] is True
 
 
-async def test_a_fill_just_made_is_refined_where_it_stands_by_now(user: User, partner: PartnerServer) -> None:
-    user.change(AT, AT, "???")
-    offered = await user.actions(AT, AT)
-    assert REFINE not in offered
-    user.apply(await user.resolved(offered["refactor.rewrite.infill.fillHole"]))
-    drafted = user.text.splitlines()[2][11:]
-    user.change((0, 0), (0, 0), "# a line above\n")
-    user.apply(await user.resolved((await user.actions((3, 11), (3, 11)))[REFINE]))
-    assert user.text == "# a line above\n" + DOCUMENT.replace("return ", f"return {REFINED}")
-    assert [asked.draft.strip() for asked in partner.fills] == [drafted.strip()]
-
-
-async def test_taken_suggestion_is_refined_and_nothing_behind_it(user: User, partner: PartnerServer) -> None:
-    """Although the editor does not say that it was taken."""
-    more = "\n\nprint(mean([1, 2, 3]), mean([4, 5, 6]))\n"
-    user.change((3, 0), (3, 0), more)
-    draft, _ = await user.draft()
-    user.change(AT, AT, draft)
-    at = AT[0], AT[1] + len(draft)
-    user.apply(await user.resolved((await user.actions(at, at))[REFINE]))
-    assert user.text == DOCUMENT.replace("return ", f"return {REFINED}") + more
-    assert [asked.draft.strip() for asked in partner.fills] == [draft.strip()]
-
-
 async def test_what_appears_by_itself_is_never_sent_to_the_partner(start_raw: StartRaw, partner: PartnerServer) -> None:
     options = with_partner(partner, confidenceFloor=0)
     options["partner"]["model"] = "never asked"  # so that it has a worker of its own, which is never started

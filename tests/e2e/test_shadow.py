@@ -9,8 +9,7 @@ import pytest
 import pytest_asyncio
 
 from lsp_server.cli import main
-from lsp_server.usage.records import Pair, usage_file
-from lsp_server.usage.store import read
+from lsp_server.usage.usage import Pair, read, usage_file
 from tests.e2e.conftest import StartRaw
 from tests.e2e.raw_client import CAN, RawClient
 from tests.e2e.test_usage import HOLES, QUICK, Filler, put_in

@@ -11,10 +11,10 @@ import pytest
 
 from inference.messages import Candidate
 from lsp_server import carve
-from lsp_server.actions.action import fills
+from lsp_server.actions import fills
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill import fitting
-from lsp_server.fill.candidates import fitted
+from lsp_server.fill.fitting import fitted
 
 MOST_GROWTH = 9.0
 """For four times the text."""

@@ -139,7 +139,7 @@ async def test_of_a_client_that_has_gone_no_document_is_kept() -> None:
     document = ref(server.session.documents[URI])
     gc.disable()
     try:
-        await server.leave()
+        await server.protocol.leave()
         assert document() is None
     finally:
         gc.enable()
@@ -156,7 +156,7 @@ async def test_a_worker_that_does_not_let_go_keeps_no_other_one() -> None:
     server = InfillServer({})
     server.session.start(ClientFeatures(), {"partner": {"url": "http://127.0.0.1:9", "kind": "chat"}})
     server.session.worker = Hanging(server, lambda *_: None, lambda: None)
-    await server.leave()
+    await server.protocol.leave()
     assert server.session.partner.client.state is ClientState.CLOSED
 
 
@@ -187,7 +187,7 @@ async def test_document_with_two_lost_edits_is_found_again() -> None:
     session.open(URI, "python", 1, "x = 1\n")
     for _ in range(2):
         session.lose(URI)
-    session.lose_all()
+    session.lose(*session.documents)
     assert "could not be read" in (session.why_off(URI) or "")
     whole = types.TextDocumentContentChangeWholeDocument("y")
     did_change(session, types.DidChangeTextDocumentParams(types.VersionedTextDocumentIdentifier(2, URI), [whole]))

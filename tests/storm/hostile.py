@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from lsp_server.fill.fitting.unseen import unseen_in
+from lsp_server.fill.fitting import unseen_in
 from tests.e2e.editor import environment
 from tests.hub_server import hub_of
 from tests.partner_server import Asked, PartnerServer, sensible

@@ -157,7 +157,6 @@ with_braces = partial(
 
 
 def kinds(*words: str) -> frozenset[str]:
-    """The words, which are separated by spaces."""
     return frozenset(" ".join(words).split())
 
 

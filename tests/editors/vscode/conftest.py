@@ -13,8 +13,8 @@ import pytest
 from playwright.sync_api import BrowserContext, sync_playwright
 
 from inference.messages import Status
+from lsp_server.diagnosis.workers import survey
 from lsp_server.worker.paths import FOLDER_VARIABLE
-from lsp_server.worker.survey import survey
 from tests.editors.conftest import not_tested
 from tests.editors.places import INSTALLED
 from tests.editors.vscode.browser import browser_in

@@ -5,7 +5,7 @@ from contextlib import suppress
 import pytest
 
 from inference.messages import Hole
-from lsp_server.actions.action import Action, ActionKind, DiagnosticText, NotDone, distinct, fills, holes_of, repairs
+from lsp_server.actions import Action, ActionKind, DiagnosticText, NotDone, distinct, fills, holes_of, repairs
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.pipeline import Budget
 from lsp_server.worker.paths import WorkerPaths

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lsp_server import carve
 from lsp_server.fill import fitting
 from lsp_server.syntax.languages import TABLES
-from lsp_server.syntax.source import ParsedText
+from lsp_server.syntax.parsing import ParsedText
 from tests.lsp_server.fixtures import cases
 from tests.lsp_server.texts import PIECES, short_texts
 

@@ -15,7 +15,7 @@ import pytest
 
 from inference.messages import HoleKind
 from lsp_server import carve
-from lsp_server.syntax.source import ParsedText, Source
+from lsp_server.syntax.parsing import ParsedText, Source
 from tests.lsp_server.fixtures import Case, cases
 
 SIGNS = "‸«»⟦⟧"

@@ -2,7 +2,7 @@
 
 from inference.messages import HoleKind
 from lsp_server import carve
-from lsp_server.syntax.source import ParsedText
+from lsp_server.syntax.parsing import ParsedText
 
 STUB = "class A:\n    def f(self) -> int: ...\n\n    def g(self):\n        ...\n"
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from lsp_server import carve
-from lsp_server.syntax.source import ParsedText
+from lsp_server.syntax.parsing import ParsedText
 from tests.lsp_server.fixtures import Case, cases
 from tests.lsp_server.texts import texts
 

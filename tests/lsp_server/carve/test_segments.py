@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from inference.messages import Hole, HoleKind, Text
 from lsp_server import carve
-from lsp_server.syntax.source import ParsedText
+from lsp_server.syntax.parsing import ParsedText
 from tests.lsp_server.texts import short_texts, texts
 
 

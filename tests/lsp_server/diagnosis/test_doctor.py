@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from inference.models.catalogue import ENTRIES
-from lsp_server.diagnosis.check import Check, Grade
-from lsp_server.diagnosis.file_report import examine_file, examine_grammars, examine_settings
+from lsp_server.diagnosis.file_report import examine_file, examine_settings
 from lsp_server.diagnosis.machine import log_of
+from lsp_server.diagnosis.workers import Check, Grade
 from lsp_server.worker.paths import WorkerPaths
 from tests.inference.models.test_discovery import DIGEST, manifest, put
 from tests.lsp_server.worker.test_commands import checks_of, infill_ls
@@ -126,12 +126,6 @@ def test_odd_names_are_told_on_any_terminal(tmp_path: Path, monkeypatch: pytest.
     assert "Traceback" not in done.stderr and done.returncode == 0
     assert "\\x1b[31m\\u202e.py: 2 lines" in done.stdout
     assert all(each.isprintable() or each == "\n" for each in done.stdout + done.stderr)
-
-
-def test_every_grammar_that_belongs_to_us_is_there() -> None:
-    found = examine_grammars()
-    assert found.verdict is Grade.OK
-    assert {"python", "typescript", "rust"} <= set(found.found.split(", "))
 
 
 def test_the_command_fails_where_a_file_gets_nothing(project: Path) -> None:

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import MANY_EDITS, Document, Edit, Snapshot
 from lsp_server.documents.positions import Encoding
-from lsp_server.syntax.parsing import parse
-from lsp_server.syntax.source import well_formed
+from lsp_server.syntax.parsing import parse, well_formed
 from tests.lsp_server.texts import short_texts, texts
 
 

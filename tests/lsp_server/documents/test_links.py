@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lsp_server.documents.links import names_of
+from lsp_server.documents.uris import names_of
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ from threading import Event, Thread
 
 import pytest
 
-from lsp_server.documents.reading import BadInput
-from lsp_server.documents.writing import NEW_PREFIX, replace_text
+from lsp_server.documents.reading import NEW_PREFIX, BadInput, replace_text
 from tests.workers import PATIENCE_S, short_folder
 
 NOBODY = 65_534
@@ -23,7 +22,7 @@ REPLACER = """
 import resource, sys
 from itertools import cycle, pairwise
 from pathlib import Path
-from lsp_server.documents.writing import replace_text
+from lsp_server.documents.reading import replace_text
 file, texts = Path(sys.argv[1]), ["old\\n" * 100, "new text\\n" * 200]
 if limit := int(sys.argv[2]):
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from lsp_server import carve
-from lsp_server.actions.action import Action, ActionKind, NotDone, holes_of
+from lsp_server.actions import Action, ActionKind, NotDone, holes_of
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.pipeline import Budget, FillResult, fill
 from lsp_server.settings.schema import Settings

@@ -4,11 +4,10 @@ from inference.messages import Draft
 from lsp_server import carve
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document, Snapshot
-from lsp_server.fill.drafts import DraftProgress, DraftReader, HoleDraft
+from lsp_server.fill.drafts import DraftReader, HoleDraft, progress_of
 from lsp_server.fill.pipeline import Budget
 from lsp_server.inline import InlineRequest
-from lsp_server.inline.computation import Computation
-from lsp_server.inline.suggestion import Cursor
+from lsp_server.inline.suggestion import Computation, Cursor
 
 
 def at_cursor(text: str) -> tuple[Snapshot, carve.Span]:
@@ -87,15 +86,7 @@ def draft_of(step: int, *holes: str) -> Draft:
     return Draft("r", step, 8, pieces, tuple(tuple(1.0 for _ in hole) for hole in pieces))
 
 
-def test_progress_names_the_holes_of_a_canvas() -> None:
-    progress = DraftProgress()
-    assert progress.after(draft_of(4, "a", "b", "", "")) == ("holes 1 to 2 of 4, step 4", 0)
-    assert progress.after(draft_of(8, "a", "b", "", "")) == ("holes 1 to 2 of 4, step 8", 0)
-    assert progress.after(draft_of(4, "a", "b", "c", "")) == ("hole 3 of 4, step 4", 50)
-    assert progress.after(draft_of(2, "a", "b", "c", "d")) == ("hole 4 of 4, step 2", 75)
-
-
-def test_a_canvas_that_starts_again_is_not_another_one() -> None:
-    progress = DraftProgress()
-    progress.after(draft_of(6, "a", "b", ""))
-    assert progress.after(draft_of(1, "a", "b", "")) == ("holes 1 to 2 of 3, step 1", 0)
+def test_progress_names_the_last_hole_begun() -> None:
+    assert progress_of(draft_of(4, "a", "b", "", "")) == ("hole 2 of 4, step 4", 25)
+    assert progress_of(draft_of(2, "a", "b", "c", "d")) == ("step 2", 0)
+    assert progress_of(draft_of(2, "a")) == ("step 2", 0)

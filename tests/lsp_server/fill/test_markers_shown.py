@@ -23,9 +23,6 @@ class Workers:
 
     client: Listening
 
-    async def loaded(self, _deadline: object = None) -> Listening:
-        return self.client
-
 
 async def gather(*_: object) -> tuple[Snippet, ...]:
     return CONTEXT

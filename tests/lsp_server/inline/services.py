@@ -2,11 +2,11 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from inference.messages import Snippet, Status
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.feature import Broadcast
-from lsp_server.fill.host import Connection
 from lsp_server.inline import InlineService
 
 ContextFor = Callable[[Snapshot, int, Status | None, int], Awaitable[tuple[Snippet, ...] | None]]
@@ -21,7 +21,7 @@ class LoneHost:
     """What the service needs of a session with one document."""
 
     document: Document
-    worker: Connection
+    worker: Any
     context_for: ContextFor = no_context
     broadcast: Broadcast = field(default_factory=Broadcast)
 
@@ -36,5 +36,5 @@ class LoneHost:
         """Nobody listens."""
 
 
-def inline_service(document: Document, connection: Connection, context_for: ContextFor = no_context) -> InlineService:
+def inline_service(document: Document, connection: Any, context_for: ContextFor = no_context) -> InlineService:
     return InlineService(LoneHost(document, connection, context_for))  # type: ignore[arg-type]

@@ -7,8 +7,7 @@ from lsp_server import carve
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import Budget, FillResult
-from lsp_server.inline.computation import Computation, InlineRequest
-from lsp_server.inline.suggestion import Cursor
+from lsp_server.inline.suggestion import Computation, Cursor, InlineRequest
 
 CURSOR = "‸"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from lsp_server.documents.change import Change
-from lsp_server.inline.history import KEPT
+from lsp_server.inline.suggestion import KEPT
 from tests.lsp_server.inline.typing_user import TypingUser, suggestion
 
 HERE = "x = ‸\n"

@@ -42,9 +42,6 @@ class Scene:
         self.service = inline_service(self.document, self, self.gather)
         self.service.opened(URI)
 
-    async def loaded(self, _deadline: object = None) -> WorkerClient:
-        return self.client
-
     async def gather(self, *_: object) -> tuple[Snippet, ...] | None:
         if self.is_off:
             return None

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from inference.messages import HoleKind
 from lsp_server.carve import Span
 from lsp_server.documents.change import Change
-from lsp_server.inline.history import SuggestionHistory
-from lsp_server.inline.suggestion import Anchor, Cursor, Suggestion
+from lsp_server.inline.suggestion import Anchor, Cursor, Suggestion, SuggestionHistory
 
 CURSOR = "‸"
 

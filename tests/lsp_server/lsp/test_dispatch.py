@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from lsprotocol import types
 
-from lsp_server.lsp.replies import ReplyError
+from lsp_server.lsp.dispatch import ReplyError
 from lsp_server.server import InfillServer
 from tests.lsp_server.lsp.kept_output import KeptOutput, ServerUnderTest
 from tests.workers import PATIENCE_S, until
@@ -192,7 +192,7 @@ async def test_nothing_is_done_before_initialize_and_after_shutdown(tested: Serv
     server = InfillServer({}, output.write)
     start = {"id": 2, "method": "initialize", "params": {"capabilities": {"textDocument": "of a later protocol"}}}
     for message in ({"id": 1, "method": "textDocument/codeAction", "params": {}}, start):
-        server.receive(json.dumps({"jsonrpc": "2.0", **message}).encode())
+        server.protocol.receive(json.dumps({"jsonrpc": "2.0", **message}).encode())
     first, second = output.replies
     assert first["error"]["code"] == -32002
     assert second["result"]["capabilities"]["positionEncoding"] == "utf-16"
@@ -214,7 +214,7 @@ async def test_a_document_whose_edit_cannot_be_read_gets_no_more_fills() -> None
     assert "a.py" in shown
     tested.send(method="textDocument/didOpen", params=opened)
     assert session.why_off(uri) is None
-    await tested.server.leave()
+    await tested.server.protocol.leave()
 
 
 async def test_duplicate_request_id_is_refused(tested: ServerUnderTest) -> None:
@@ -244,4 +244,4 @@ async def test_a_request_that_comes_as_a_notification_does_nothing(tested: Serve
     await settle()
     assert tested.output.messages == []
     assert tested.server.session.documents
-    assert tested.server.exit_status == 1
+    assert tested.server.protocol.exit_status == 1

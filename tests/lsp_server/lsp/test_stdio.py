@@ -51,11 +51,12 @@ async def test_writing_to_a_gone_editor_ends_the_server() -> None:
     conversation.write(b"y")
 
 
-async def test_slow_reader_blocks_nobody_and_gets_all_in_order() -> None:
+@pytest.mark.parametrize("size", [100, 10_000])
+async def test_slow_reader_blocks_nobody_and_gets_all_in_order(size: int) -> None:
     reading, writing = os.pipe()
     with os.fdopen(writing, "wb", buffering=0) as stream, os.fdopen(reading, "rb") as unread:
         client = Client(Kept, writing_in_thread(stream))
-        bodies = [b"%d %b" % (number, b"x" * 10_000) for number in range(100)]  # more than a pipe holds
+        bodies = [b"%d %b" % (number, b"x" * size) for number in range(1_000_000 // size)]  # more than a pipe holds
         for body in bodies:
             client.write(body)
         sent = b"".join(map(framed, bodies))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lsp_server.next_edit.finder import next_edits
-from lsp_server.syntax.source import ParsedText
+from lsp_server.syntax.parsing import ParsedText
 from tests.lsp_server.fixtures import Case, cases
 from tests.lsp_server.next_edit.drawing import drawn, read
 

@@ -4,7 +4,7 @@ import pytest
 
 from lsp_server.next_edit.elsewhere import ChangedDocument
 from lsp_server.next_edit.finder import edits_after_others
-from lsp_server.syntax.source import ParsedText
+from lsp_server.syntax.parsing import ParsedText
 from tests.lsp_server.next_edit.drawing import drawn, read
 
 STORE = "def «load→read»(path):\n    return path\n"

@@ -6,7 +6,7 @@
 import pytest
 
 from lsp_server.next_edit.finder import next_edits
-from lsp_server.syntax.source import ParsedText
+from lsp_server.syntax.parsing import ParsedText
 from tests.lsp_server.next_edit.drawing import read
 
 

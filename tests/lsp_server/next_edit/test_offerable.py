@@ -4,7 +4,7 @@ import pytest
 
 from lsp_server.next_edit.finder import next_edits, offerable
 from lsp_server.next_edit.renames import NextEdit
-from lsp_server.syntax.source import ParsedText
+from lsp_server.syntax.parsing import ParsedText
 
 
 @pytest.mark.parametrize("language", ["python", ""])

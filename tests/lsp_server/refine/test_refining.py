@@ -11,18 +11,15 @@ from dataclasses import dataclass
 import pytest
 from lsprotocol import types
 
-from lsp_server import carve
-from lsp_server.actions.action import Action, ActionKind, NotDone, holes_of
-from lsp_server.documents.change import Change
+from lsp_server.actions import Action, ActionKind, NotDone, holes_of
 from lsp_server.documents.document import Document
-from lsp_server.fill.feature import Taken
 from lsp_server.fill.pipeline import Budget
 from lsp_server.handlers import lifecycle
 from lsp_server.handlers.documents import did_change
 from lsp_server.inline import InlineRequest, InlineResult, InlineService
 from lsp_server.inline.suggestion import Cursor, Suggestion
 from lsp_server.lsp.capabilities import ClientFeatures
-from lsp_server.refine.refining import NotRefined, RecentFills, Refining
+from lsp_server.refine.refining import NotRefined, Refining
 from lsp_server.server import InfillServer
 from lsp_server.session import Session
 from lsp_server.settings.launch import partner_options
@@ -130,40 +127,3 @@ async def _cut_off(worker: ScriptedWorker, client: WorkerClient, kind: ActionKin
     await worker.until(lambda: bool(worker.requests))
     worker.answer_cut("y = 2")
     return (await asking).texts
-
-
-SPANS = "a = ???\nb = ???\n"
-FILLED = "a = one\nb = second\n"
-
-
-def expecting(*texts: str) -> RecentFills:
-    """The editor was sent texts for both holes."""
-    snapshot = Document(URI, "python", 1, SPANS).snapshot()
-    fills = RecentFills()
-    fills.expect(Taken("it", 0, ""), snapshot, carve.markers(snapshot, "???"), texts)
-    return fills
-
-
-def test_an_edit_that_is_never_applied_is_given_up() -> None:
-    fills = expecting("one", "second")
-    assert fills.changed([Change(0, "", "x")], "other") is None
-    assert fills.changed([Change(0, "", "x")], FILLED) is None
-
-
-def test_a_hole_that_was_left_as_it_is_is_no_fill() -> None:
-    fills = expecting("one", "???")
-    assert fills.changed([Change(4, "???", "one")], "a = one\nb = ???\n")
-    assert fills.at(4) and fills.at(12) is None
-
-
-def test_a_fill_is_followed_through_edits_and_lost_with_its_text() -> None:
-    fills = expecting("one", "second")
-    taken = fills.changed([Change(12, "???", "second"), Change(4, "???", "one")], FILLED)
-    assert taken is not None and taken.id == "it"
-    later = "# above\n" + FILLED
-    fills.changed([Change(0, "", "# above\n")], later)
-    place = fills.at(8 + 5)
-    assert place is not None and place.of(later) == "one"
-    assert fills.at(0) is None
-    fills.changed([Change(12, "one", "")], "# above\na = \nb = second\n")
-    assert fills.at(12) is None

@@ -5,9 +5,9 @@ import pytest
 from lsp_server.settings.launch import partner_options, worker_options
 from lsp_server.settings.schema import PartnerSettings, ServerSettings, Settings
 from lsp_server.worker import WorkerFailure
+from lsp_server.worker.connect import command
 from lsp_server.worker.options import is_remote, problem_of
 from lsp_server.worker.paths import paths_of
-from lsp_server.worker.spawn import command
 
 PARTNER = PartnerSettings("http://gpu.example:8080/v1/", "gemma", "chat", plain_http=True)
 SETTINGS = Settings(partner=PARTNER, server=ServerSettings("other", "/tokenizer"))

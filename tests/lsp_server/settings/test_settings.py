@@ -7,8 +7,7 @@ import pytest
 
 from inference.messages import MAX_STEPS
 from lsp_server.commands.arguments import add_model_arguments, settings_of
-from lsp_server.settings.environment import environment_layers
-from lsp_server.settings.layers import Layer, Origin, resolve
+from lsp_server.settings.layers import Layer, Origin, environment_layers, resolve
 from lsp_server.settings.schema import STARTUP, USER_ONLY, PartnerSettings, ServerSettings, Settings, json_schema
 
 

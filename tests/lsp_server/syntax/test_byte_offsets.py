@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_server.syntax.byte_offsets import ByteOffsets
+from lsp_server.syntax.parsing import ByteOffsets
 from tests.lsp_server.texts import texts
 
 

@@ -1,7 +1,7 @@
 """Only a text of a reasonable length, in a language with a grammar, gets a tree."""
 
 from lsp_server.syntax import parsing
-from lsp_server.syntax.source import ParsedText, well_formed
+from lsp_server.syntax.parsing import ParsedText, well_formed
 
 
 def test_a_text_that_is_too_long_gets_no_tree() -> None:

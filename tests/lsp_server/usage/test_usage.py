@@ -14,8 +14,7 @@ from lsp_server.fill.pipeline import Budget
 from lsp_server.inline import InlineRequest, InlineResult, InlineService
 from lsp_server.inline.suggestion import Cursor, Suggestion
 from lsp_server.settings.schema import Settings
-from lsp_server.usage.records import Key
-from lsp_server.usage.usage import Usage
+from lsp_server.usage.usage import Key, Usage
 from lsp_server.worker import WorkerClient
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_client
 from tests.lsp_server.inline.services import LoneHost
@@ -46,16 +45,13 @@ class Scene:
         self.documents = {URI: self.document}
         self.broadcast = Broadcast()
         self.usage = Usage(self, self.counts)  # type: ignore[arg-type]
-        self.broadcast.add(self.usage)
+        self.broadcast.parts.append(self.usage)
         self.service = InlineService(LoneHost(self.document, self, broadcast=self.broadcast))  # type: ignore[arg-type]
-        self.broadcast.add(self.service)
+        self.broadcast.parts.append(self.service)
         self.broadcast.opened(URI)
 
     def settings_of(self, _uri: str) -> Settings:
         return self.settings
-
-    async def loaded(self, _deadline: object = None) -> WorkerClient:
-        return self.client
 
     async def ask(self, offset: int = 4, *, invoked: bool = True) -> list[Suggestion]:
         request = InlineRequest(Cursor(offset), BUDGET.from_now(), "???", invoked=invoked)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from lsp_server.diagnosis.workers import survey
 from lsp_server.worker.paths import FOLDER_VARIABLE
-from lsp_server.worker.survey import survey
 from tests.workers import kill, short_folder
 
 

@@ -12,7 +12,7 @@ import pytest
 from inference.messages import ErrorCode, Status
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
 from lsp_server.worker.failure import SilentError
-from lsp_server.worker.processes import pid_of
+from lsp_server.worker.paths import pid_of
 from tests.workers import fill, kill, until
 
 BOUND_S = 30.0

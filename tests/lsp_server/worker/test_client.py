@@ -22,9 +22,9 @@ from inference.messages import (
     WorkerState,
     frame,
 )
+from lsp_server.diagnosis.workers import survey
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths, paths_of
-from lsp_server.worker.survey import survey
 from tests.workers import PATIENCE_S, RawClient, fill, is_alive, is_idle, kill, long_fill, short_folder, until
 
 

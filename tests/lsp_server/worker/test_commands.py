@@ -19,8 +19,8 @@ from inference.messages import Status, WorkerState
 from lsp_server.cli import main
 from lsp_server.commands import worker
 from lsp_server.diagnosis.workers import describe_status
+from lsp_server.worker.connect import command
 from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths, paths_of
-from lsp_server.worker.spawn import command
 from tests.inference.loaded import save_with_broken_encoder
 from tests.workers import PATIENCE_S
 
@@ -91,7 +91,7 @@ def test_doctor_finds_this_machine_fit(resident: WorkerPaths) -> None:
     assert {check["verdict"] for check in checks.values()} <= {"ok", "warn"}
     assert checks["socket"]["found"] == str(resident.socket)
     assert "ready" in checks["worker"]["found"]
-    assert {"python", "device", "memory", "model", "runtime folder", "log"} <= set(checks)
+    assert {"python", "device", "model", "runtime folder", "log"} <= set(checks)
 
 
 def test_status_and_doctor_report_senseless_likelihoods(private: Path) -> None:

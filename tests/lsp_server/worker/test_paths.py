@@ -14,9 +14,9 @@ import pytest
 from inference.models import catalogue, downloads
 from inference.remote.private import why_not_private
 from lsp_server.worker import WorkerFailure, WorkerOptions
+from lsp_server.worker.connect import command, require_folders
 from lsp_server.worker.options import problem_of, resolved
 from lsp_server.worker.paths import FOLDER_VARIABLE, paths_of, socket_folders
-from lsp_server.worker.spawn import command, require_folders
 
 URL = {"model": "http://h:1"}
 ROOT = Path(__file__).parent.parent.parent.parent

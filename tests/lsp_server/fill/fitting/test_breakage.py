@@ -4,7 +4,7 @@ import pytest
 
 from lsp_server import carve
 from lsp_server.fill import fitting
-from lsp_server.syntax.source import ParsedText
+from lsp_server.syntax.parsing import ParsedText
 
 
 def order(text: str, *candidates: tuple[str, ...], language_id: str = "python") -> list[int]:

@@ -10,8 +10,8 @@ from inference.messages import HoleKind
 from lsp_server import carve
 from lsp_server.fill import fitting
 from lsp_server.syntax.languages import table_of
+from lsp_server.syntax.parsing import ParsedText
 from lsp_server.syntax.scanning import unclosed, unopened
-from lsp_server.syntax.source import ParsedText
 from tests.lsp_server.fixtures import Case, cases, with_cursor
 from tests.lsp_server.texts import short_texts, texts
 

@@ -11,7 +11,7 @@ import pytest
 
 from lsp_server import carve
 from lsp_server.fill import fitting
-from lsp_server.syntax.source import ParsedText
+from lsp_server.syntax.parsing import ParsedText
 
 MODULES = [json.decoder, random, textwrap, types]
 

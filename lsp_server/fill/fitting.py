@@ -1,17 +1,24 @@
-"""Makes one fill ready to insert in a few steps, each of which only cuts or restyles it."""
+"""Makes the worker's candidates ready to insert, in a few steps that only cut or restyle, and orders them.
+
+Text in, text out; knows no LSP, worker or model. A hole for which a candidate has nothing keeps its text.
+"""
 
 import re
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import takewhile
 
-from inference.messages import HoleKind
+from msgspec.structs import replace
+from tree_sitter import Tree
+
+from inference.messages import Candidate, HoleKind
 from lsp_server.carve import Span
-from lsp_server.carve.brackets import OpenBracket, in_expression, open_brackets
-from lsp_server.fill.fitting.breakage import Patience, cut_at_foreign_closer, least_broken, open_in_text
-from lsp_server.fill.fitting.unseen import brings_unseen
+from lsp_server.carve.blocks import OpenBracket, in_expression, open_brackets
+from lsp_server.carve.segments import splice
+from lsp_server.documents.document import Snapshot
 from lsp_server.syntax.languages import CLOSERS, LanguageTable, table_of
 from lsp_server.syntax.lines import (
     eol_at,
@@ -19,16 +26,187 @@ from lsp_server.syntax.lines import (
     indentation,
     is_blank,
     is_deeper,
+    is_unseen,
     is_word,
     line_end,
     line_start,
     plain_line_ends,
     previous_line,
 )
-from lsp_server.syntax.scanning import comment_at_end, pair_end
-from lsp_server.syntax.source import Source
-from lsp_server.syntax.strings_and_comments import StringOrComment, string_or_comment_at
-from lsp_server.syntax.view import View
+from lsp_server.syntax.parsing import Limit, Source, edit_tree, parse
+from lsp_server.syntax.scanning import brackets_of, comment_at_end, pair_end, unclosed, unopened
+from lsp_server.syntax.view import StringOrComment, View, string_or_comment_at
+
+MAX_PARSE_S = 0.25
+"""Processor time for one parse; in a sound file of 5,000 lines it takes a few milliseconds."""
+_WINDOW_CHARACTERS = 4000
+
+
+@dataclass
+class Patience:
+    """Two deadlines (by `time.monotonic`): one for parsing, one for fitting further holes. `stop` ends both."""
+
+    parse_until_s: float = float("inf")
+    until_s: float = float("inf")
+    _stopped: bool = False
+    _parse: Limit = field(default_factory=lambda: Limit(MAX_PARSE_S))
+
+    @classmethod
+    def of(cls, left_s: float) -> "Patience":
+        """Patience for `left_s` from now; parses get half of it."""
+        now_s = time.monotonic()
+        return cls(now_s + left_s / 2, now_s + left_s)
+
+    @property
+    def is_over(self) -> bool:
+        return self._stopped or time.monotonic() >= self.until_s
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._parse.stop()
+
+    def for_parse(self) -> Limit | None:
+        """The time limit of the next parse; None: do not parse."""
+        if self._stopped or time.monotonic() >= self.parse_until_s:
+            return None
+        self._parse = Limit(MAX_PARSE_S)
+        return self._parse
+
+
+def cut_at_foreign_closer(fill: str, brackets: Sequence[OpenBracket], table: LanguageTable) -> str:
+    """`fill` cut at the first bracket that it closes but did not open, unless one of `brackets` before it needs it."""
+    own: list[str] = []
+    outer = list(brackets)
+    for at, bracket in brackets_of(fill, table):
+        if bracket in CLOSERS:
+            own.append(CLOSERS[bracket])
+        elif own and own[-1] == bracket:
+            own.pop()
+        elif not own and outer and not outer[-1].closed and CLOSERS[outer[-1].kind] == bracket:
+            outer.pop()
+        else:
+            return fill[:at]
+    return fill
+
+
+def open_in_text(text: str, start: int, end: int, table: LanguageTable) -> list[OpenBracket]:
+    """The brackets open at a hole [start, end), guessed from nearby text: for languages without a tree."""
+    first = max(start - _WINDOW_CHARACTERS, 0)
+    before = unclosed(text[first:start], table)
+    closers = unopened(text[end : end + _WINDOW_CHARACTERS], table)
+    partners = [*closers[: len(before)], *[""] * (len(before) - len(closers))][::-1]
+    return [
+        OpenBracket(bracket, first + at, CLOSERS[bracket] == partner, "")
+        for (at, bracket), partner in zip(before, partners, strict=True)
+    ]
+
+
+_MAX_COUNTED = 100
+"""Stop counting here: in a text this broken the count says nothing about a fill."""
+
+
+def order(
+    source: Source, spans: Sequence[Span], candidates: Sequence[tuple[str, ...]], patience: Patience | None = None
+) -> list[int]:
+    """The indices of `candidates`, with those that add errors to the tree moved last, compared with a plain name in the
+    holes. Without a tree the order stays. Raises ValueError as `splice`, if there is a choice.
+    """
+    if source.tree is None or len(candidates) < 2:  # parsing takes time, and one candidate leaves no choice
+        return list(range(len(candidates)))
+    allowed = _allowed_errors(source, spans, patience)
+    breaks = [_is_more(errors_with(source, spans, fills, patience), allowed) for fills in candidates]
+    return sorted(range(len(candidates)), key=breaks.__getitem__)
+
+
+def breaks_parse(source: Source, spans: Sequence[Span], fills: Sequence[str], patience: Patience | None = None) -> bool:
+    """Whether `fills` add errors to the tree; False if unknown. Raises as `splice`."""
+    return _is_more(errors_with(source, spans, fills, patience), _allowed_errors(source, spans, patience))
+
+
+def errors_with(
+    source: Source, spans: Sequence[Span], fills: Sequence[str], patience: Patience | None = None
+) -> int | None:
+    """The number of errors in the tree with `fills` in place of `spans`; None if unknown. Raises as `splice` does."""
+    text = splice(source.text, spans, fills)
+    limit = (patience or Patience()).for_parse()
+    if source.tree is None or limit is None:
+        return None
+    edited = source.tree.copy()
+    for span, fill in reversed(list(zip(spans, fills, strict=True))):  # backwards, so that earlier offsets stay valid
+        edit_tree(edited, source.text, span.start, span.end, fill)
+    filled = parse(source.language_id, text, edited, limit=limit)
+    return None if filled is None else errors_of(filled)
+
+
+def least_broken(source: Source, span: Span, *fills: str, patience: Patience | None = None) -> str:
+    """The fill that leaves the fewest errors; the first one on a tie or if unknown."""
+    if len(set(fills)) == 1:
+        return fills[0]
+    best, least = fills[0], None
+    for fill in fills:
+        errors = errors_with(source, [span], [fill], patience)
+        if errors is None:
+            return fills[0]
+        if least is None or errors < least:
+            best, least = fill, errors
+    return best
+
+
+def errors_of(tree: Tree) -> int:
+    """The number of error or missing nodes. Visits only branches that contain one."""
+    found, cursor = 0, tree.walk()
+    while found < _MAX_COUNTED:
+        node = cursor.node
+        found += node is not None and (node.is_error or node.is_missing)
+        if node is not None and node.has_error and cursor.goto_first_child():
+            continue
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return found
+    return found
+
+
+def _is_more(errors: int | None, allowed: int) -> bool:
+    return errors is not None and errors > allowed
+
+
+def _allowed_errors(source: Source, spans: Sequence[Span], patience: Patience | None) -> int:
+    table = table_of(source.language_id)
+    least = errors_of(source.tree) if source.tree else 0
+    for name in dict.fromkeys((table.name, table.name + table.statement_end)):
+        errors = errors_with(source, spans, [span.starts_with + name for span in spans], patience)
+        least = least if errors is None else min(least, errors)
+    return least
+
+
+_SUSPECT = re.compile(r"[^\t\n\r -~]")
+_LOOK = "(?:\ufe0f?[\U0001f3fb-\U0001f3ff]?)"
+_EMOJI = re.compile(
+    "[#*0-9]\ufe0f\u20e3|"
+    f"[\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u27ff\u2900-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff]{_LOOK}"
+    f"(?:\u200d[\u2190-\u27ff\u2900-\u2bff\U0001f000-\U0001faff]{_LOOK}){{0,3}}"
+)
+"""One emoji: the joiners and selectors in it are part of the visible glyph. None joins more than four."""
+_BYTE_ORDER_MARK = "\ufeff"
+
+
+def brings_unseen(fill: str, text: str, typed: str = "") -> bool:
+    """Whether `fill` has an invisible character that neither `text` (but for a byte order mark) nor `typed` has."""
+    return any(each not in typed and each not in text.removeprefix(_BYTE_ORDER_MARK) for each in unseen_in(fill))
+
+
+def visible(text: str) -> str:
+    """`text` made safe for a terminal: U+FFFD replaces invisible characters."""
+    unseen = unseen_in(text)
+    return text.translate(dict.fromkeys(map(ord, unseen), "\ufffd")) if unseen else text
+
+
+def unseen_in(text: str) -> set[str]:
+    """The invisible characters in `text`, except those inside an emoji."""
+    if not _SUSPECT.search(text):
+        return set()
+    return {each for each in _SUSPECT.findall(_EMOJI.sub("", text)) if is_unseen(each)}
+
 
 _MIN_LINES = 2
 """This many lines equal to the lines below count as repetition even if the fill has more lines after them."""
@@ -67,7 +245,6 @@ class Around:
 
 
 def look_around(source: Source, span: Span, view: View | None) -> Around:
-    """The surroundings of `span` in `source`, whose view is `view`."""
     text, table = source.text, table_of(source.language_id)
     end = line_end(text, span.end)
     below = plain_line_ends(text[end : end + _AFTER_CHARACTERS]).split("\n")[1:]
@@ -107,7 +284,6 @@ def drop_repeated_line_start(around: Around, fill: str) -> str:
 
 
 def repeats_line_above(around: Around, fill: str) -> bool:
-    """Whether a statement merely repeats the line above; inside brackets that may be data."""
     first = fill.removeprefix(around.starts_with).partition("\n")[0] if around.at_line_start else ""
     return _has_letter(first) and not in_expression(around.brackets) and first.strip() == around.above.strip()
 
@@ -243,7 +419,6 @@ class Fitter:
         return close_on_new_line(around, fill).replace("\n", eol_at(text, span.start))
 
     def _look_around(self, span: Span) -> Around:
-        """The surroundings of a hole, shared by its candidates."""
         if self._known is None or self._known[0] != span:
             self._known = span, look_around(self._source, span, self._view)
         return self._known[1]
@@ -330,3 +505,63 @@ def trim_end(around: Around, fill: str) -> str:
     fill = fill.rstrip("\n") if around.span.single_line else fill.rstrip()
     follows = around.after[:1]
     return fill if follows and not follows.isspace() and follows not in ")]},;:" else fill.rstrip()
+
+
+FEW_HOLES = 8
+"""Fitting this many takes a few milliseconds at most if nothing is parsed."""
+
+
+def current_texts(snapshot: Snapshot, spans: Sequence[Span]) -> tuple[str, ...]:
+    return tuple(snapshot.text[span.start : span.end] for span in spans)
+
+
+def fitted(
+    snapshot: Snapshot,
+    spans: Sequence[Span],
+    candidates: Sequence[Candidate],
+    patience: Patience | None = None,
+) -> tuple[list[Candidate], Counter[Drop]]:
+    """The distinct candidates that change something, best first, and the drops by reason.
+
+    First those that fill every hole, last those that break the parse. When `patience` runs out, holes keep their text.
+    """
+    current = current_texts(snapshot, spans)
+    patience = patience or Patience()
+    rows, drops = _fit_all(snapshot, spans, candidates, current, patience)
+    fits: dict[tuple[str, ...], Candidate] = {}
+    for candidate, texts in zip(candidates, rows, strict=True):
+        if texts != current:
+            fits.setdefault(texts, replace(candidate, texts=texts))
+    ordered = [list(fits.values())[index] for index in order(snapshot, spans, list(fits), patience)]
+    return sorted(ordered, key=lambda candidate: count_unfilled(candidate.texts, current)), drops
+
+
+def without_new_holes(candidates: Sequence[Candidate], current: tuple[str, ...], marker: str) -> Iterator[Candidate]:
+    """The candidates that change something. A hole keeps its current text where a fill would add another `marker`."""
+    for candidate in candidates:
+        pairs = zip(candidate.texts, current, strict=True)
+        texts = tuple(old if new.count(marker) > old.count(marker) else new for new, old in pairs)
+        if texts != current:
+            yield replace(candidate, texts=texts)
+
+
+def count_unfilled(texts: Sequence[str], current: Sequence[str]) -> int:
+    return sum(text == before for text, before in zip(texts, current, strict=True))
+
+
+def _fit_all(
+    snapshot: Snapshot,
+    spans: Sequence[Span],
+    candidates: Sequence[Candidate],
+    current: Sequence[str],
+    patience: Patience,
+) -> tuple[list[tuple[str, ...]], Counter[Drop]]:
+    """The text of each hole for each candidate, hole by hole, since neighbours share most of the tree."""
+    fitter = Fitter(snapshot, patience)
+    texts: list[list[str]] = [[] for _ in candidates]
+    for number, span in enumerate(spans):
+        is_left = number >= FEW_HOLES and patience.is_over
+        for candidate, row in zip(candidates, texts, strict=True):
+            text = None if is_left or number in candidate.unfilled else fitter.fit(span, candidate.texts[number])
+            row.append(current[number] if text is None else text)
+    return [tuple(row) for row in texts], fitter.drops
