@@ -1,7 +1,8 @@
 """`infill-ls bench passes`: how fast a fill-in-the-middle model reads and writes here, alone or beside llama.cpp.
 
 Fills lines twice, first cold, then as the next keystroke finds it. It starts each llama.cpp that `--peer` names with
-the same file, and asks all in turns, line by line. Its last line of output is one JSON object; compare ratios, not
+the same file, and asks all in turns, line by line, with the servers that `--url` names, such as `infill-ls serve
+--http`. Its last line of output is one JSON object; compare ratios, not
 machines.
 """
 
@@ -58,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             peers = [_started(program, args.model, folder / f"{n}.log") for n, program in enumerate(args.peer)]
             for peer in peers:
                 stack.callback(peer.stop)
-            print(json.dumps(found | measured(engine, tasks[::step][: args.limit], peers)))
+            print(json.dumps(found | measured(engine, tasks[::step][: args.limit], peers, args.url)))
     except (ModelError, TaskError, httpx2.HTTPError, KeyError, RuntimeError, TimeoutError) as error:
         print(f"infill-ls: {error}", file=sys.stderr)
         return 2
@@ -85,18 +86,23 @@ def argument_parser() -> argparse.ArgumentParser:
         metavar="PROGRAM",
         help="a llama-server, or a Python that has xllamacpp, to compare with; may be given several times",
     )
+    parser.add_argument(
+        "--url", action="append", default=[], help="a running server with llama.cpp's /infill, likewise"
+    )
     return parser
 
 
-def measured(engine: Engine, tasks: Sequence[InfillingTask], peers: Sequence[LlamaServer]) -> dict[str, Any]:
-    """Fills the lines; returns the cost here and on the servers, which may still be starting."""
+def measured(
+    engine: Engine, tasks: Sequence[InfillingTask], peers: Sequence[LlamaServer], urls: Sequence[str]
+) -> dict[str, Any]:
+    """Fills the lines; returns the cost here and on the servers, of which `peers` may still be starting."""
     loads_s = [peer.wait() for peer in peers]
     ours = defaultdict[str, float](float)
-    theirs = [defaultdict[str, float](float) for _ in peers]
+    theirs = {url: defaultdict[str, float](float) for url in (*(peer.url for peer in peers), *urls)}
     for task in tasks:
         _of_engine(engine, task, ours)
-        for peer, times in zip(peers, theirs, strict=True):
-            _of_server(peer.url, task, times)
+        for url, times in theirs.items():
+            _of_server(url, task, times)
     found: dict[str, Any] = {
         "system_info": f"n_threads = {torch.get_num_threads()} | torch {torch.__version__}: "
         f"{torch.backends.cpu.get_cpu_capability()} | {engine.dtype}",
@@ -106,10 +112,13 @@ def measured(engine: Engine, tasks: Sequence[InfillingTask], peers: Sequence[Lla
         "reads_gb_s": _bandwidth_bytes_s() / 1e9,
         "peers": [],
     }
-    for peer, times, load_s in zip(peers, theirs, loads_s, strict=True):
+    about: dict[str, dict[str, Any]] = {
+        peer.url: {"system_info": peer.system_info, "load_s": load_s, "memory_mb": peer.memory_mb}
+        for peer, load_s in zip(peers, loads_s, strict=True)
+    }
+    for url, times in theirs.items():
         ratios = {f"{what}_ratio": ours[f"{what}_s"] / times[f"{what}_s"] for what in ("cold", "next_key")}
-        about = {"system_info": peer.system_info, "load_s": load_s, "memory_mb": peer.memory_mb}
-        found["peers"].append(about | _shown(times) | ratios)
+        found["peers"].append(about.get(url, {"url": url}) | _shown(times) | ratios)
     return found
 
 

@@ -1,11 +1,13 @@
 """The benchmark of passes fills real lines with a small model and times each part."""
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
 from inference.bench import passes
+from tests.e2e.http_endpoint import HttpEndpoint
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -16,6 +18,18 @@ def test_reading_writing_and_passes_are_measured(capsys: pytest.CaptureFixture[s
     assert found["lines"] == 2
     assert all(found["ours"][key] > 0 for key in ("cold_s", "next_key_s", "prompt_tokens_s", "output_tokens_s"))
     assert set(found["pass_ms_by_rows"]) == {"1", "2", "4", "8", "16", "64", "256"}
+
+
+async def test_a_running_server_is_measured_likewise(runtime_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [str(DATA / "tuning.jsonl.gz"), "--model", str(DATA / "fim"), "--limit", "1"]
+    endpoint = await HttpEndpoint.start(runtime_folder, "--model", str(DATA / "fim"), "--device", "cpu")
+    try:
+        assert await asyncio.to_thread(passes.main, [*words, "--url", endpoint.url]) == 0
+    finally:
+        await endpoint.stop()
+    [server] = json.loads(capsys.readouterr().out.splitlines()[-1])["peers"]
+    assert server["url"] == endpoint.url
+    assert all(server[key] > 0 for key in ("cold_s", "next_key_s", "prompt_tokens_s", "cold_ratio"))
 
 
 def test_a_model_with_canvases_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
