@@ -8,6 +8,7 @@ import argparse
 import json
 import statistics
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -104,10 +105,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def measure(args: argparse.Namespace, engine: Engine, fill: Callable[[ContextTask], TaskResult]) -> None:
     """Fills, compares and prints. Raises TaskError if the tasks do not say what to show."""
-    tasks = [task for task in read_as(ContextTask, args.data) if task.half == args.half][: args.limit]
+    kinds: dict[str, list[ContextTask]] = {}
+    for task in read_as(ContextTask, args.data):
+        if task.half == args.half and len(same := kinds.setdefault(task.kind, [])) != args.limit:
+            same.append(task)
     known = _known(args.predictions, args.model)
     prompts = _Prompts(engine)
-    for task in tasks:
+    for task in chain.from_iterable(kinds.values()):
         for arm in args.context:
             if (arm, task.task_id) not in known:
                 prompts.show(task, arm)
@@ -117,8 +121,9 @@ def measure(args: argparse.Namespace, engine: Engine, fill: Callable[[ContextTas
                 if args.predictions:
                     with args.predictions.open("ab") as file:
                         file.write(msgspec.json.encode(filled) + b"\n")
-    kinds = {kind: [task.task_id for task in tasks if task.kind == kind] for kind in sorted({t.kind for t in tasks})}
-    found = {kind: {arm: [known[arm, id_] for id_ in ids] for arm in args.context} for kind, ids in kinds.items()}
+    found = {
+        kind: {arm: [known[arm, task.task_id] for task in same] for arm in args.context} for kind, same in kinds.items()
+    }
     print(json.dumps({"model": args.model, "half": args.half, "kinds": {k: _compared(v) for k, v in found.items()}}))
 
 

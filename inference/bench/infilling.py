@@ -178,7 +178,9 @@ def argument_parser() -> argparse.ArgumentParser:
     """The benchmark's flags."""
     parser = argparse.ArgumentParser(prog="infill-ls bench infilling", description=__doc__)
     parser.add_argument("--data", type=Path, required=True, metavar="FILE.jsonl[.gz]", help="the tasks")
-    parser.add_argument("--limit", type=_positive, metavar="N", help="measure only the first N tasks")
+    parser.add_argument(
+        "--limit", type=_positive, metavar="N", help="measure only the first N tasks (with --context: of each kind)"
+    )
     parser.add_argument("--sample", type=_positive, metavar="N", help="measure only N tasks, chosen by the seed")
     parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER", help="the model (default: embedded)")
     parser.add_argument("--device", metavar="NAME", help="where to compute (default: the best device found)")

@@ -1,9 +1,10 @@
-"""From an empty home to ghost text in real VS Code: the extension installs the server that it holds.
+"""From an empty home to ghost text in real VS Code: the extension installs the server that it holds, and a model.
 
 Not beside the other tests of VS Code: this one needs the package index, and they have no network.
 """
 
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ from playwright.sync_api import BrowserContext, sync_playwright
 
 from tests.editors.conftest import not_tested
 from tests.editors.places import share_package_index, until
+from tests.editors.vscode import pictures
 from tests.editors.vscode.browser import browser_in
 from tests.editors.vscode.code_server import SERVER, CodeServer, why_missing
 from tests.editors.vscode.test_vscode import BASKET, HALF_LINE
@@ -22,7 +24,6 @@ from tests.editors.vscode.window import Window
 
 INSTALLING_S = 900
 TOAST = ".notifications-toasts .notification-list-item"
-BUTTON = f"{TOAST} .monaco-button"
 pytestmark = pytest.mark.timeout(3 * INSTALLING_S)
 
 
@@ -63,25 +64,43 @@ def installed(home: Path) -> list[Path]:
     return [folder for folder in folders if (folder / "complete").exists()]
 
 
+def button(title: str) -> str:
+    return f'{TOAST} .monaco-button:has-text("{title}")'
+
+
 def await_server(window: Window) -> None:
     window.page.wait_for_selector('[id="infill-ls.infill.infill.status"] .codicon-sparkle')
 
 
-def test_a_button_installs_the_server_and_it_fills(home: Path, browser: BrowserContext) -> None:
+def test_buttons_install_the_server_and_a_model(home: Path, browser: BrowserContext) -> None:
     code_server = CodeServer(home, has_server=False)
+    code_server.set(infill__model=None)
     code_server.install()
     window = started(home, browser, code_server)
-    window.page.click(f'{BUTTON}:has-text("Install It")')
-    window.page.click(f'{BUTTON}:has-text("Cancel")')
+    window.page.click(button("Install It"))
+    window.page.click(button("Cancel"))
     until(lambda: not list((home / "user").rglob("server-*")), "nothing is left of a cancelled installation")
 
     window.run("Infill: Restart")
-    window.page.click(f'{BUTTON}:has-text("Install It")')
+    window.page.wait_for_selector(button("Install It"))
+    pictures.take_notification(window, "install-server")
+    began = time.monotonic()
+    window.page.click(button("Install It"))
     await_server(window)
+    took = {"server": time.monotonic() - began}
+    window.page.wait_for_selector(button("Download It"))
+    pictures.take_notification(window, "install-model")
+    began = time.monotonic()
+    window.page.click(button("Download It"))
+    window.page.wait_for_selector(f'{TOAST}:has-text("fills from now on")')
+    took["model"] = time.monotonic() - began
     window.open("basket.py", BASKET)
     window.go_to(*HALF_LINE)
+    began = time.monotonic()
     window.type(".")
     ghost = window.await_ghost()
+    took["ghost text"] = time.monotonic() - began
+    print("seconds:", {what: round(seconds, 1) for what, seconds in took.items()})
     window.press("Tab")
     assert window.saved() == BASKET.replace("not in self", f"not in self.{ghost}")
     [new] = installed(home)

