@@ -75,6 +75,12 @@ class Window:
     def await_ghost(self) -> str:
         return until(lambda: self.ghost, "ghost text is shown")
 
+    def ghost_within(self, seconds: float) -> str:
+        """The ghost text that is shown within this time; "" if there is none."""
+        with suppress(AssertionError):
+            return until(lambda: self.ghost, "ghost text is shown", seconds)
+        return ""
+
     @property
     def drawn(self) -> str:
         """What is drawn beside the document's text now: a draft, or what is previewed."""
