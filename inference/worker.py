@@ -88,7 +88,6 @@ async def serve(arguments: WorkerArguments, place: Place, open_infiller: OpenInf
 
 
 def _on_signals(stop: Callable[[], None]) -> None:
-    """Calls `stop` on the loop on SIGTERM and Ctrl-C."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         try:

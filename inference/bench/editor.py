@@ -236,7 +236,6 @@ def _engine_ends(runtime: Path) -> Iterator[tuple[float, float]]:
 
 
 def _split(press: Mapping[str, float], ended: Sequence[tuple[float, float]]) -> dict[str, float]:
-    """Splits the time of one key press, in ms."""
     engine = sum(ms for at, ms in ended if press["asked"] <= at <= press["answered"] + 0.005)
     return {
         "total": (press["painted"] - press["key"]) * 1000,
@@ -253,7 +252,6 @@ def _quantiles(values: Sequence[float]) -> dict[str, float]:
 
 
 def argument_parser() -> argparse.ArgumentParser:
-    """The benchmark's flags."""
     parser = argparse.ArgumentParser(
         prog="infill-ls bench editor", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

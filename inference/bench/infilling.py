@@ -34,16 +34,13 @@ Filler = Callable[[InfillingTask], TaskResult]
 """Fills one task's hole."""
 
 
-def by_engine(engine: Engine, *, steps: int | None = None, seed: int = 0, quick: bool = False) -> Filler:
-    """Fills with a loaded model. `steps` None takes the checkpoint's own number; `quick`: as for ghost text.
-
-    The filler raises RequestError for a hole that does not fit on a canvas of this checkpoint.
-    """
+def by_engine(engine: Engine, *, seed: int = 0) -> Filler:
+    """Fills with a loaded model. The filler raises RequestError for a hole that fits no canvas of this checkpoint."""
 
     def fill(task: InfillingTask) -> TaskResult:
         hole = Hole(HoleKind.LINE if task.single_line else HoleKind.BODY, single_line=task.single_line)
-        segments = (Text(task.parts.before), hole, Text(task.parts.after))
-        request = InfillRequest(task.task_id, segments, language="python", max_steps=steps, seed=seed, quick=quick)
+        segments = (Text(task.before), hole, Text(task.after))
+        request = InfillRequest(task.task_id, segments, language="python", seed=seed)
         began = time.perf_counter()
         best: Candidate | None = None
         passes = 0
@@ -74,7 +71,7 @@ def by_transformers(file: Path, dtype: str | None) -> Filler:
 
     def fill(task: InfillingTask) -> TaskResult:
         began = time.perf_counter()
-        before, after = (tokenizer.encode(text) for text in (task.parts.before, task.parts.after))
+        before, after = (tokenizer.encode(text) for text in (task.before, task.after))
         ids = torch.tensor([[prefix, *before, suffix, *after, middle]])
         with torch.inference_mode():
             written = model.generate(
@@ -112,7 +109,6 @@ def _most_tokens(task: InfillingTask) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measures and prints; returns the exit status."""
     args = argument_parser().parse_args(argv)
     try:
         if args.context:
@@ -133,7 +129,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 f"{figures['p50_passes']:.0f} passes (median), "
                 f"{figures['mean_ms']:.0f} ms (median {figures['p50_ms']:.0f})"
             )
-    about = {"data": args.data.name, "model": args.model, "by": args.by, "steps": args.steps}
+    about = {"data": args.data.name, "model": args.model, "by": args.by}
     print(json.dumps(about | summary))
     return 0
 
@@ -144,7 +140,7 @@ def _filler(args: argparse.Namespace) -> Filler:
         return by_transformers(Path(args.model), args.dtype)
     if args.by:
         return by_llama_server(args.by)
-    return by_engine(_engine(args), steps=args.steps, seed=args.seed, quick=args.quick)
+    return by_engine(_engine(args), seed=args.seed)
 
 
 def _engine(args: argparse.Namespace) -> Engine:
@@ -175,7 +171,6 @@ def _positive(value: str) -> int:
 
 
 def argument_parser() -> argparse.ArgumentParser:
-    """The benchmark's flags."""
     parser = argparse.ArgumentParser(prog="infill-ls bench infilling", description=__doc__)
     parser.add_argument("--data", type=Path, required=True, metavar="FILE.jsonl[.gz]", help="the tasks")
     parser.add_argument(
@@ -186,8 +181,6 @@ def argument_parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", metavar="NAME", help="where to compute (default: the best device found)")
     parser.add_argument("--dtype", metavar="NAME", help="what to compute in (default: the best found)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the sample and the sampler (default: 0)")
-    parser.add_argument("--steps", type=_positive, metavar="N", help="take at most N denoising steps")
-    parser.add_argument("--quick", action="store_true", help="as for a suggestion that nobody asked for")
     context.add_arguments(parser)
     parser.add_argument("--by", metavar="transformers|URL", help="who fills instead; a URL: llama.cpp's server")
     parser.add_argument("--json", action="store_true", help="print the JSON object only")

@@ -9,7 +9,6 @@ import random
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,41 +37,32 @@ class InfillingTask(msgspec.Struct, frozen=True):
 
     @property
     def single_line(self) -> bool:
-        """Whether the solution has no line break inside it."""
-        return not set(_LINE_BREAKS) & set(self.parts.solution)
+        return not set(_LINE_BREAKS) & set(self.solution)
 
     @property
-    def parts(self) -> "TaskParts":
-        """The same task with the line breaks around the solution pinned."""
-        full = self.canonical_solution
-        solution = full.strip(_LINE_BREAKS)
-        start = len(full) - len(full.lstrip(_LINE_BREAKS)) if solution else 0
-        return TaskParts(self.prompt, full[:start], solution, full[start + len(solution) :], self.suffix)
-
-
-@dataclass(frozen=True)
-class TaskParts:
-    """prompt + leading + solution + trailing + suffix is the whole text; only the solution is the hole."""
-
-    prompt: str
-    leading: str
-    solution: str
-    trailing: str
-    suffix: str
+    def solution(self) -> str:
+        """What belongs into the hole."""
+        return self.canonical_solution.strip(_LINE_BREAKS)
 
     @property
     def before(self) -> str:
         """The text before the hole."""
-        return self.prompt + self.leading
+        return self.prompt + self._breaks[0]
 
     @property
     def after(self) -> str:
-        """The text after the hole."""
-        return self.trailing + self.suffix
+        return self._breaks[1] + self.suffix
 
     def completion(self, fill: str) -> str:
         """The text between prompt and suffix, with `fill` as the solution."""
-        return self.leading + fill + self.trailing
+        return fill.join(self._breaks)
+
+    @property
+    def _breaks(self) -> tuple[str, str]:
+        """The line breaks around the solution."""
+        full = self.canonical_solution
+        start = len(full) - len(full.lstrip(_LINE_BREAKS)) if self.solution else 0
+        return full[:start], full[start + len(self.solution) :]
 
 
 SomeTask = TypeVar("SomeTask", bound=InfillingTask)
@@ -110,9 +100,9 @@ def llama_fill(
 ) -> dict[str, Any]:
     """The answer of llama.cpp's `/infill`, once so many characters are typed. Raises httpx2.HTTPError."""
     body = {
-        "input_prefix": task.parts.before,
-        "input_suffix": task.parts.after,
-        "prompt": task.parts.solution[:typed],
+        "input_prefix": task.before,
+        "input_suffix": task.after,
+        "prompt": task.solution[:typed],
         "n_predict": most_tokens,
         "temperature": 0,
         "stop": ["\n"] if task.single_line else [],
@@ -148,10 +138,10 @@ class TaskResult(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, task: InfillingTask, text: str, began: float, **counted: int) -> "TaskResult":
         """The result of a task with this fill, begun at `began` of `time.perf_counter`."""
-        solution = task.parts.solution
+        solution = task.solution
         ms = round((time.perf_counter() - began) * 1000, 2)
         similarity = round(edit_similarity(text, solution), 4)
-        completion = task.parts.completion(text)
+        completion = task.completion(text)
         return cls(task.task_id, text, completion, exact(text, solution), similarity, ms=ms, **counted)
 
 

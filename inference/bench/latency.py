@@ -11,16 +11,15 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import closing
 from functools import partial
 from typing import Any, cast
 
-import psutil
 import torch
 
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.layout import OPEN, Row
-from inference.engine.search.denoise import Denoising, MaskNoise, Noise, UniformNoise
+from inference.engine.search.denoise import Denoising, UniformNoise
 from inference.models import devices, registry
 from inference.models.diffusion_gemma import recorded
 from inference.models.diffusion_gemma.adapter import DiffusionGemma, EncodedContext
@@ -28,14 +27,15 @@ from inference.models.diffusion_gemma.config import NO_VISION
 from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.prefix_cache import PrefixCache
 from inference.models.family import ModelError
-from inference.models.properties import Properties, SamplerSettings
+from inference.models.properties import SamplerSettings
 
 _PREFIXES = (1024, 8192)
 _FLOOR_CANVAS = 256
 STEPS = 8
 LINE_TOKENS = 8
 SUFFIX_TOKENS = 16
-_NEVER_STOP = {"stability": 1, "confidence": 1e-30}
+_NEVER_STOPS = 1e-30
+"""A confidence that no answer has."""
 RELEASED_TEXT_CONFIG: dict[str, Any] = {
     "vocab_size": 262_144,
     "hidden_size": 2816,
@@ -73,22 +73,7 @@ _SMALL_TEXT_CONFIG = RELEASED_TEXT_CONFIG | {
 RANDOM_SHAPES = {"26b": RELEASED_TEXT_CONFIG, "small": _SMALL_TEXT_CONFIG}
 
 
-@dataclass(frozen=True)
-class MeasuredNetwork:
-    """A network under measurement."""
-
-    name: str
-    network: Network
-    properties: Properties
-
-
-def from_checkpoint(model: str, device: str | None, dtype: str | None) -> MeasuredNetwork:
-    """The network of a checkpoint. Raises ModelError."""
-    family = DiffusionGemma.load(registry.find(model), device, dtype, lambda _fraction, _what: None)
-    return MeasuredNetwork(model, cast("Network", family.network), family.properties)
-
-
-def random_network(shape: str, device: str | None, dtype: str | None) -> MeasuredNetwork:
+def random_network(shape: str, device: str | None, dtype: str | None) -> Network:
     """Random weights of one of `RANDOM_SHAPES`, made on the device itself. Raises ModelError if they cannot fit."""
     from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion, DiffusionGemmaTextConfig
 
@@ -109,221 +94,162 @@ def random_network(shape: str, device: str | None, dtype: str | None) -> Measure
         torch.set_default_dtype(before)
     model.eval()
     model.set_attn_implementation("sdpa")
-    return MeasuredNetwork(f"random-{shape}", recorded.fastest(model), Properties())
-
-
-def milliseconds(work: Callable[[], object], device: torch.device, repeats: int = 5) -> float:
-    """The median time of `work` after a warm-up, including its queued work on the device."""
-    work()
-    times = []
-    for _ in range(repeats):
-        wait(device)
-        began = time.perf_counter()
-        work()
-        wait(device)
-        times.append((time.perf_counter() - began) * 1000)
-    return statistics.median(times)
-
-
-def wait(device: torch.device) -> None:
-    """Waits until the device has finished everything."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    elif device.type == "mps":
-        torch.mps.synchronize()
-
-
-def peak_bytes(device: torch.device) -> int:
-    """The peak of torch's allocations on CUDA; elsewhere the resident size of the process now."""
-    if device.type == "cuda":
-        return int(torch.cuda.max_memory_allocated(device))
-    return int(psutil.Process().memory_info().rss)
-
-
-def bandwidth_bytes_per_s(device: torch.device, size_bytes: int) -> float:
-    """The memory bandwidth of a large copy, counting bytes read and bytes written."""
-    source = torch.empty(size_bytes, dtype=torch.uint8, device=device)
-    target = torch.empty_like(source)
-    return 2 * size_bytes / (milliseconds(lambda: target.copy_(source), device) / 1000)
-
-
-def step_bytes(network: Network, rows: int) -> int:
-    """How many bytes of weights one decoder pass over `rows` canvas rows must read: all but the unused experts.
-
-    Random rows use 1 - (1 - k/E)^rows of E experts, k each; the embedding is lm_head, and the encoder the decoder.
-    """
-    config = network.model.config.text_config
-    used = 1 - (1 - config.top_k_experts / config.num_experts) ** rows
-    total = 0.0
-    for name, parameter in network.model.model.decoder.named_parameters():
-        share = used if ".experts." in name else 1.0
-        total += share * parameter.numel() * parameter.element_size()
-    return int(total)
+    return recorded.fastest(model)
 
 
 def main(argv: Sequence[str] | None = None, lengths: Sequence[int] = _PREFIXES) -> int:
     """Measures with prefixes of these numbers of tokens, and prints; returns the exit status."""
     args = argument_parser().parse_args(argv)
     try:
-        measured = (
-            random_network(args.random, args.device, args.dtype)
-            if args.random
-            else from_checkpoint(args.model, args.device, args.dtype)
-        )
+        if args.random:
+            network = random_network(args.random, args.device, args.dtype)
+        else:
+            family = DiffusionGemma.load(registry.find(args.model), args.device, args.dtype, lambda *_: None)
+            network = cast("Network", family.network)
     except ModelError as error:
         print(f"infill-ls: {error}", file=sys.stderr)
         return 2
-    result = measure(LatencyBench(measured), lengths, quiet=args.json)
+    bench = LatencyBench(network)
+    lengths = sorted({min(length, network.max_positions // 2) for length in lengths})
+    result = {
+        "model": f"random-{args.random}" if args.random else args.model,
+        "device": torch.cuda.get_device_name(bench.device) if bench.on_cuda else bench.device.type,
+        "dtype": str(network.dtype).removeprefix("torch."),
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+    }
+    for name, section in bench.sections(lengths).items():
+        result[name] = _rounded(section())
+        if not args.json:
+            print(f"{name}: {json.dumps(result[name], indent=1)}", flush=True)
     print(json.dumps(result))
     return 0
-
-
-def measure(bench: "LatencyBench", lengths: Sequence[int] = _PREFIXES, *, quiet: bool = False) -> dict[str, Any]:
-    """The results of all sections. Prints each when done, unless `quiet`."""
-    longest = bench.measured.properties.max_prefix_tokens
-    usual = min(longest, lengths[0])
-    result: dict[str, Any] = _about(bench)
-    sections: dict[str, Callable[[], Any]] = {
-        "against_generate": lambda: against_generate(bench, usual),
-        "prefixes": lambda: prefixes(bench, sorted({min(longest, length) for length in lengths})),
-        "floor": lambda: _floor(bench, usual),
-    }
-    for name, section in sections.items():
-        result[name] = section()
-        if not quiet:
-            print(f"{name}: {json.dumps(_rounded(result[name]), indent=1)}", flush=True)
-    result["peak_bytes"] = peak_bytes(bench.device)
-    return _rounded(result)  # type: ignore[no-any-return]
 
 
 class LatencyBench:
     """A network under measurement, and the random tokens it is measured on."""
 
-    def __init__(self, measured: MeasuredNetwork) -> None:
-        self.measured = measured
-        self.network = measured.network
-        self.device = measured.network.device
-        self.canvas_tokens = int(self.network.model.config.canvas_length)
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.device = network.device
+        self.on_cuda = network.device.type == "cuda"
         self._generator = torch.Generator().manual_seed(0)
-        mask = measured.properties.mask_token_id
-        stream = torch.Generator(self.device).manual_seed(0)
-        vocabulary_size = self.network.vocabulary_size
-        self._noise: Noise = UniformNoise(vocabulary_size, stream) if mask is None else MaskNoise(mask, stream)
+        self._noise = UniformNoise(network.vocabulary_size, torch.Generator(self.device).manual_seed(0))
 
-    def ids(self, count: int) -> list[int]:
-        """Random tokens."""
+    def sections(self, lengths: Sequence[int]) -> dict[str, Callable[[], Any]]:
+        """What is measured, by name."""
+        return {
+            "against_generate": lambda: self.against_generate(lengths[0]),
+            "prefixes": lambda: list(map(self.prefix, lengths)),
+            "floor": lambda: self.floor(lengths[0]),
+        }
+
+    def against_generate(self, prefix: int) -> dict[str, Any]:
+        """One line: our loop on the same canvas and on a tight one, prefix cold and warm, and `generate`."""
+        ids = self._ids(prefix)
+        cache = self._cache()
+        canvas_tokens = int(self.network.model.config.canvas_length)
+        with closing(self._encoded(cache, ids)):
+            rows: dict[str, float] = {}
+            for canvas, suffix in (("same", canvas_tokens - LINE_TOKENS), ("tight", SUFFIX_TOKENS)):
+                rows[f"{canvas}_canvas_cold"] = self._ms(partial(self._infill, None, ids, suffix))
+                rows[f"{canvas}_canvas_warm"] = self._ms(partial(self._infill, cache, ids, suffix))
+        theirs = self._ms(lambda: self._generate(ids, canvas_tokens))
+        times = {f"{name}_ms": ms for name, ms in rows.items()}
+        ratios = {f"{name}_times_faster": theirs / ms for name, ms in rows.items()}
+        about = {"prefix_tokens": prefix, "hole_tokens": LINE_TOKENS, "steps": STEPS, "generate_ms": theirs}
+        return about | times | ratios
+
+    def prefix(self, length: int) -> dict[str, Any]:
+        """A keystroke at the end of a prefix: encoding all of it, against only the part missing from the cache."""
+        ids = self._ids(length)
+        cache = self._cache()
+        self._encoded(cache, ids).close()
+        cold = self._ms(lambda: self._encoded(self._cache(), ids).close(), 3)
+        warm = self._ms(lambda: self._encoded(cache, [*ids, *self._ids(1)]).close())
+        return {"prefix_tokens": length, "cold_ms": cold, "warm_ms": warm, "warm_share": warm / cold}
+
+    def floor(self, prefix: int) -> dict[str, Any]:
+        """A step on a full canvas, against the time to read its weights once, as fast as a large copy reads."""
+        hole = _FLOOR_CANVAS // 4
+        with closing(self._encoded(self._cache(), self._ids(prefix))) as context:
+            ms = self._ms(lambda: self._denoise(context, hole, _FLOOR_CANVAS - hole), 3) / STEPS
+        source = torch.empty(2 << 30 if self.on_cuda else 256 << 20, dtype=torch.uint8, device=self.device)
+        target = torch.empty_like(source)
+        bandwidth = 2 * source.nbytes / (self._ms(lambda: target.copy_(source)) / 1000)
+        read = self._step_bytes(_FLOOR_CANVAS)
+        floor_ms = read / bandwidth * 1000
+        sizes = {"canvas_tokens": _FLOOR_CANVAS, "step_bytes": read, "bandwidth_bytes_per_s": bandwidth}
+        return {**sizes, "ms_per_step": ms, "floor_ms": floor_ms, "times_floor": ms / floor_ms}
+
+    def _step_bytes(self, rows: int) -> int:
+        """How many bytes of weights a decoder pass over `rows` canvas rows must read: all but the unused experts.
+
+        Random rows use 1 - (1 - k/E)^rows of E experts, k each; the embedding is lm_head, and the encoder the decoder.
+        """
+        config = self.network.model.config.text_config
+        used = 1 - (1 - config.top_k_experts / config.num_experts) ** rows
+        weights = self.network.model.model.decoder.named_parameters()
+        return int(sum((used if ".experts." in name else 1.0) * weight.nbytes for name, weight in weights))
+
+    def _ids(self, count: int) -> list[int]:
         return torch.randint(5, self.network.vocabulary_size, (count,), generator=self._generator).tolist()
 
-    def cache(self) -> PrefixCache:
-        """An empty cache."""
+    def _cache(self) -> PrefixCache:
         return PrefixCache(self.network, 8 << 30)
 
-    def encoded(self, cache: PrefixCache, ids: Sequence[int]) -> EncodedContext:
-        """Returns the whole prefix after encoding whatever the cache lacks. The caller closes it."""
+    def _encoded(self, cache: PrefixCache, ids: Sequence[int]) -> EncodedContext:
+        """The whole prefix, after encoding what the cache lacks. The caller closes it."""
         context = EncodedContext(self.network, cache.acquire(ids), ids)
         for _ in context.encode():
             pass
         return context
 
-    def denoise(self, context: EncodedContext, hole: int, suffix: int) -> None:
+    def _infill(self, cache: PrefixCache | None, ids: Sequence[int], suffix: int) -> None:
+        """Behind `ids`, which nothing knows, or which are in the `cache` but for one more token."""
+        ids = [*ids, *self._ids(1)] if cache else ids
+        with closing(self._encoded(cache or self._cache(), ids)) as context:
+            self._denoise(context, LINE_TOKENS, suffix)
+
+    def _denoise(self, context: EncodedContext, hole: int, suffix: int) -> None:
         """Takes steps on a canvas with `hole` tokens to fill and `suffix` pinned ones after them."""
-        row = Row((OPEN,) * hole + tuple(self.ids(suffix)), ((0, 0, hole),))
-        canvas = CanvasBatch.of([row], self.device)
-        settings = SamplerSettings(max_steps=STEPS, **_NEVER_STOP)  # type: ignore[arg-type]
-        loop = Denoising(context, canvas, settings, self._noise)
+        row = Row((OPEN,) * hole + tuple(self._ids(suffix)), ((0, 0, hole),))
+        settings = SamplerSettings(max_steps=STEPS, confidence=_NEVER_STOPS)
+        loop = Denoising(context, CanvasBatch.of([row], self.device), settings, self._noise)
         while not loop.finished:
             loop.step()
 
-    def generate(self, ids: Sequence[int]) -> None:
+    def _generate(self, ids: Sequence[int], canvas_tokens: int) -> None:
         """Runs transformers' own loop over one canvas."""
         from transformers.models.diffusion_gemma.generation_diffusion_gemma import (
             DiffusionGemmaGenerationConfig,
             EntropyBoundSamplerConfig,
         )
 
-        times = {"t_min": 0.4, "t_max": 0.8, "stability_threshold": 1, "confidence_threshold": 1e-30}
+        times = {"t_min": 0.4, "t_max": 0.8, "stability_threshold": 1, "confidence_threshold": _NEVER_STOPS}
         sampler = EntropyBoundSamplerConfig(entropy_bound=0.1)
         config: Any = DiffusionGemmaGenerationConfig(  # type: ignore[no-untyped-call]
-            max_new_tokens=self.canvas_tokens, max_denoising_steps=STEPS, sampler_config=sampler, **times
+            max_new_tokens=canvas_tokens, max_denoising_steps=STEPS, sampler_config=sampler, **times
         )
         self.network.model.generate(torch.tensor([list(ids)], device=self.device), generation_config=config)
 
-    def ms(self, work: Callable[[], object], repeats: int = 5) -> float:
-        """The median milliseconds of `work`."""
-        return milliseconds(work, self.device, repeats)
+    def _ms(self, work: Callable[[], object], repeats: int = 5) -> float:
+        """The median time of `work` after a warm-up, including its queued work on the device."""
+        work()
+        times = []
+        for _ in range(repeats):
+            self._wait()
+            began = time.perf_counter()
+            work()
+            self._wait()
+            times.append((time.perf_counter() - began) * 1000)
+        return statistics.median(times)
 
-
-def against_generate(bench: LatencyBench, prefix: int) -> dict[str, Any]:
-    """One single-line infill: our loop on the same canvas and on a tight one, prefix cold and warm, and `generate`."""
-    ids = bench.ids(prefix)
-    cache = bench.cache()
-    warm = bench.encoded(cache, ids)
-    wide = bench.canvas_tokens - LINE_TOKENS
-
-    def cold(suffix: int) -> None:
-        context = bench.encoded(bench.cache(), ids)
-        bench.denoise(context, LINE_TOKENS, suffix)
-        context.close()
-
-    def keystroke(suffix: int) -> None:
-        context = bench.encoded(cache, [*ids, *bench.ids(1)])
-        bench.denoise(context, LINE_TOKENS, suffix)
-        context.close()
-
-    theirs = bench.ms(lambda: bench.generate(ids))
-    rows = {
-        "same_canvas_cold_ms": bench.ms(lambda: cold(wide)),
-        "same_canvas_warm_ms": bench.ms(lambda: keystroke(wide)),
-        "tight_canvas_cold_ms": bench.ms(lambda: cold(SUFFIX_TOKENS)),
-        "tight_canvas_warm_ms": bench.ms(lambda: keystroke(SUFFIX_TOKENS)),
-    }
-    warm.close()
-    ratios = {name.replace("_ms", "_times_faster"): theirs / ms for name, ms in rows.items()}
-    return {"prefix_tokens": prefix, "hole_tokens": LINE_TOKENS, "steps": STEPS, "generate_ms": theirs} | rows | ratios
-
-
-def prefixes(bench: LatencyBench, lengths: Sequence[int]) -> list[dict[str, Any]]:
-    """A keystroke at the end of a prefix: encoding all of it, against only the part missing from the cache."""
-    found = []
-    for length in lengths:
-        ids = bench.ids(length)
-        cache = bench.cache()
-        bench.encoded(cache, ids).close()
-        cold = bench.ms(partial(_encode, bench, ids, 0), 3)
-        warm = bench.ms(partial(_encode, bench, ids, 1, cache))
-        found.append({"prefix_tokens": length, "cold_ms": cold, "warm_ms": warm, "warm_share": warm / cold})
-    return found
-
-
-def _encode(bench: LatencyBench, ids: Sequence[int], typed: int, cache: PrefixCache | None = None) -> None:
-    """Encodes a prefix and `typed` more tokens, reusing the cached part."""
-    bench.encoded(cache or bench.cache(), [*ids, *bench.ids(typed)]).close()
-
-
-def _about(bench: LatencyBench) -> dict[str, Any]:
-    device = bench.device
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-    return {
-        "model": bench.measured.name,
-        "device": name,
-        "dtype": str(bench.network.dtype).removeprefix("torch."),
-        "torch": torch.__version__,
-        "threads": torch.get_num_threads(),
-    }
-
-
-def _floor(bench: LatencyBench, prefix: int) -> dict[str, Any]:
-    """A step on a full canvas, against the time to read its weights once."""
-    context = bench.encoded(bench.cache(), bench.ids(prefix))
-    hole = _FLOOR_CANVAS // 4
-    ms = bench.ms(lambda: bench.denoise(context, hole, _FLOOR_CANVAS - hole), 3) / STEPS
-    context.close()
-    read = step_bytes(bench.network, _FLOOR_CANVAS)
-    copied_bytes = 2 << 30 if bench.device.type == "cuda" else 256 << 20
-    bandwidth = bandwidth_bytes_per_s(bench.device, copied_bytes)
-    floor_ms = read / bandwidth * 1000
-    sizes = {"canvas_tokens": _FLOOR_CANVAS, "ms_per_step": ms, "step_bytes": read, "bandwidth_bytes_per_s": bandwidth}
-    return {**sizes, "floor_ms": floor_ms, "times_floor": ms / floor_ms}
+    def _wait(self) -> None:
+        if self.on_cuda:
+            torch.cuda.synchronize(self.device)
+        elif self.device.type == "mps":
+            torch.mps.synchronize()
 
 
 def _rounded(value: Any) -> Any:
@@ -336,7 +262,6 @@ def _rounded(value: Any) -> Any:
 
 
 def argument_parser() -> argparse.ArgumentParser:
-    """The benchmark's flags."""
     parser = argparse.ArgumentParser(prog="infill-ls bench latency", description=__doc__)
     parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER", help="the model (default: embedded)")
     parser.add_argument("--random", choices=sorted(RANDOM_SHAPES), help="random weights of a shape")

@@ -82,7 +82,6 @@ class LlamaServer:
         return int(psutil.Process(self._process.pid).memory_info().rss) >> 20
 
     def stop(self) -> None:
-        """Ends it."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()

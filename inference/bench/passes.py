@@ -151,8 +151,8 @@ def _shown(times: Times) -> dict[str, float]:
 def _of_engine(engine: Engine, task: InfillingTask, times: Times) -> None:
     """As in llama.cpp's timings, the pass that reads the prompt's end yields the first token."""
     for typed in (0, _TYPED):
-        before = task.parts.before + task.parts.solution[:typed]
-        parts = (Text(before), Hole(single_line=True, max_tokens=_MOST_TOKENS), Text(task.parts.after))
+        before = task.before + task.solution[:typed]
+        parts = (Text(before), Hole(single_line=True, max_tokens=_MOST_TOKENS), Text(task.after))
         began = time.perf_counter()
         written = 0
         read_s = 0.0
@@ -178,11 +178,11 @@ def _of_server(server: str, task: InfillingTask, times: Times) -> None:
 
 def _passes(family: MiddleFamily, task: InfillingTask) -> dict[int, float]:
     """Milliseconds of a pass by its rows, including their logits: the fastest of some."""
-    ids = family.tokenizer.encode(task.parts.before[-3000:], add_special_tokens=False).ids
+    ids = family.tokenizer.encode(task.before[-3000:], add_special_tokens=False).ids
     context = family.open(ids)
     for _ in context.encode():
         pass
-    writing = context.continuation(1, max(_ROWS) + 1)
+    writing = context.continuation(max(_ROWS) + 1)
     writing.feed(torch.empty(1, 0, dtype=torch.long))
     found = {}
     for rows in _ROWS:

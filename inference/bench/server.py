@@ -37,7 +37,6 @@ _LONGEST_LINE = 60
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measures and prints; returns the exit status."""
     args = argument_parser().parse_args(argv)
     try:
         result = measure(args.lines, args.keystrokes)
@@ -90,7 +89,6 @@ class Typist:
         self._section = ""
 
     def sections(self) -> dict[str, Callable[[], float]]:
-        """What is measured, by name."""
         return {
             "no_op": self.no_op,
             "remembered": self.remembered,
@@ -100,7 +98,6 @@ class Typist:
         }
 
     def no_op(self) -> float:
-        """A no-op request."""
         began = time.perf_counter()
         self._editor.no_op()
         return (time.perf_counter() - began) * 1000
@@ -198,7 +195,6 @@ def _count(text: str) -> int:
 
 
 def argument_parser() -> argparse.ArgumentParser:
-    """The benchmark's flags."""
     parser = argparse.ArgumentParser(prog="infill-ls bench server", description=__doc__)
     parser.add_argument("--lines", type=_count, default=5_000, help="length of the Python file (default: %(default)s)")
     parser.add_argument("--keystrokes", type=_count, default=500, help="in each section (default: %(default)s)")

@@ -41,7 +41,6 @@ class Offered:
     accept: dict[str, Any]
 
     def applied(self, text: str) -> str:
-        """The document's text with it."""
         return text[: self.start] + self.text + text[self.end :]
 
 
@@ -73,13 +72,11 @@ class ScriptedEditor:
             self._process.kill()
 
     def open(self, text: str, uri: str = URI, language: str = "python") -> None:
-        """Opens a document."""
         self._versions[uri] = 1
         document = {"uri": uri, "languageId": language, "version": 1, "text": text}
         self.tell("textDocument/didOpen", {"textDocument": document})
 
     def close_all(self) -> None:
-        """Closes all documents."""
         while self._versions:
             self.tell("textDocument/didClose", {"textDocument": {"uri": self._versions.popitem()[0]}})
 
@@ -149,7 +146,6 @@ class ScriptedEditor:
         return float(used.user + used.system)
 
     def tell(self, method: str, params: Any) -> None:
-        """Sends a notification."""
         self._send({"method": method, "params": params})
 
     def ask(self, method: str, params: Any) -> Any:
@@ -184,13 +180,11 @@ class ScriptedEditor:
 
 
 def position_of(text: str, offset: int) -> dict[str, Any]:
-    """The protocol's position of an offset."""
     start = text.rfind("\n", 0, offset) + 1
     return {"line": text.count("\n", 0, offset), "character": len(text[start:offset].encode("utf-16-le")) // 2}
 
 
 def offset_of(text: str, position: dict[str, int]) -> int:
-    """The offset of the protocol's position."""
     lines = text.split("\n")
     before = sum(len(line) + 1 for line in lines[: position["line"]])
     inside = lines[position["line"]].encode("utf-16-le")[: 2 * position["character"]]

@@ -12,7 +12,6 @@ from inference.engine.next_edit.judging import NextEditing
 from inference.engine.next_edit.rewriting import EditRewriting
 from inference.messages import EditKind, Hole, HoleKind, InfillRequest, NextEditRequest, Text
 from inference.models.family import Family, MiddleFamily, ModelError
-from inference.models.properties import Properties
 
 
 class Engine:
@@ -47,10 +46,6 @@ class Engine:
     def prompt_token_ms(self) -> float:
         """The same for reading a token."""
         return self._middle.prompt_token_ms if self._middle else 0.0
-
-    def using(self, properties: Properties) -> "Engine":
-        """An engine that shares this one's model and searches by other properties."""
-        return Engine(self.loaded.using(properties))
 
     def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Infilling | MiddleInfilling:
         """The work on a request. `deadline` is in seconds of `time.monotonic()`. Raises RequestError."""

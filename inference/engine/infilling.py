@@ -24,7 +24,7 @@ from inference.engine.search.length import Effort
 from inference.engine.search.unmask import Resizing, Unmasking
 from inference.engine.work import Work
 from inference.messages import Candidate, Done, Draft, InfillRequest, Outcome
-from inference.models.family import Context, LengthSignal
+from inference.models.family import Context
 from inference.models.properties import ENTROPY_BOUND
 
 InfillEvent = Draft | Candidate | Done
@@ -47,8 +47,8 @@ class Infilling(Work[InfillEvent]):
             generator.manual_seed(request.seed)
         self._noise = noise_of(model.traits, model.properties, generator)
         self._effort = Effort.of(request, model.properties)
-        self._policy = rank.policy_of(model.traits)
-        self._finished = max(self._policy.finished, self._effort.candidates)
+        self._masks_again = rank.by_masking(model.traits)
+        self._finished = max(rank.finished(model.traits), self._effort.candidates)
         self._trials: list[Written] = []
         self._ends: list[float] = []
 
@@ -98,13 +98,12 @@ class Infilling(Work[InfillEvent]):
         for short in (False, True):
             plan = self._planner.plan(group, earlier, short=short)
             context = stack.enter_context(closing(family.open(plan.prefix_ids)))
-            if (yield from self._encode(context, plan.prefix_ids, row_s=family.row_s)) or short:
+            if (yield from self._encode(context, plan.prefix_ids)) or short:
                 break
             stack.close()
         return plan, context
 
     def _agreeing(self, written: Sequence[Written], plan: Plan) -> list[Written]:
-        """Those that agree with text typed meanwhile."""
         holes = self._planner.request.holes[plan.group.first : plan.group.end]
 
         def agrees(one: Written) -> bool:
@@ -116,20 +115,19 @@ class Infilling(Work[InfillEvent]):
     def _lengths(self, plan: Plan) -> list[tuple[int, ...]]:
         """The lengths to try, one per hole; as many choices as candidates are wanted, or as a good choice needs."""
         holes = plan.layout.holes
-        most = self._policy.lengths(plan.layout.holes, self._model.properties.length_choices)
-        count = 1 if self._late() else max(self._effort.candidates, most)
-        if self._model.traits.length_signal is LengthSignal.EXPAND_DELETE:
+        count = 1 if self._late() else max(self._effort.candidates, rank.lengths(self._model.traits, holes))
+        if self._model.traits.resizes:
             choices = length.to_resize(holes, 1 if self._late() else self._effort.candidates)
         elif self._late():
             choices = [length.usual(holes)]
         else:
-            choices = length.guessed(holes, count, usual_first=self._policy.by_masking)
+            choices = length.guessed(holes, count, usual_first=self._masks_again)
         missing = 0 if self._late() else max(0, self._effort.candidates - len(choices))
         return choices + [choices[i % len(choices)] for i in range(missing)]
 
     def _find_ends(self, context: Context, plan: Plan) -> Iterator[None]:
         """Asks where the hole ends, if fills are also ranked by that."""
-        if self._policy.by_masking and not self._late() and rank.weights_for(self._model, plan).end:
+        if self._masks_again and not self._late() and rank.weights_for(self._model, plan).end:
             self._ends = rank.end_chances(self._model, context, plan)
             if self._ends:
                 self._counters.steps += 1
@@ -162,7 +160,7 @@ class Infilling(Work[InfillEvent]):
                 yield None
                 known = yield from self._by_masking(context, plan, loop.standing, 1)
                 standing = prune.prune(self._model, loop, context, plan, self._finished, known)
-                self._trials += standing if self._policy.keeps_trials else []
+                self._trials += standing if not self._masks_again else []
             yield self._draft(loop.written(0), plan, earlier, loop) if self._request.drafts else None
             if self._canvases.has_news and not self._canvases.go_on(plan.group, earlier, pin):
                 return False
@@ -175,7 +173,7 @@ class Infilling(Work[InfillEvent]):
     ) -> Generator[None, None, list[float] | None]:
         """The scores of different answers, in one pass once it is late; None if masking finds none, or none agrees."""
         lines = all(hole.single_line for hole in plan.layout.holes)
-        if not (self._policy.by_masking and lines) or len({tuple(one.ids) for one in written}) == 1:
+        if not (self._masks_again and lines) or len({tuple(one.ids) for one in written}) == 1:
             return None
         weights = rank.weights_for(self._model, plan)
         left = 0 if self._late() else parts
@@ -195,7 +193,6 @@ class Infilling(Work[InfillEvent]):
             left -= 1
 
     def _draft(self, shown: Written, plan: Plan, earlier: Sequence[str], loop: Denoising) -> Draft:
-        """The current state of one canvas of `loop`."""
         steps = (loop.step_number, loop.max_steps)
         holes = len(self._planner.request.holes)
         return answered.draft(self._model.vocabulary, self._request.id, steps, shown, plan, earlier, holes)

@@ -90,7 +90,3 @@ class LoadedModel:
     def fills_canvas(self) -> bool:
         """Whether canvases as wide as the checkpoint was trained on take no more time than narrow ones."""
         return self.traits.free_rows >= self.properties.canvas_tokens
-
-    def using(self, properties: Properties) -> "LoadedModel":
-        """The same model with other search settings. The checkpoint still decides which tokens may be written."""
-        return replace(self, properties=properties)

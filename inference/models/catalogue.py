@@ -133,46 +133,15 @@ _CODERS = {
 }
 """For Qwen2.5-Coder: parameters (the files hold a separate output layer), pinned file, SHA-256."""
 _DEEPSEEK = "DeepSeek's own: read its page"
-_LLAMAS = (
-    (
-        "seed-coder-8b",
-        "ByteDance-Seed/Seed-Coder-8B-Base",
-        "Llama's shape; suffix first",
-        "MIT",
-        _SEED,
-    ),
-    (
-        "mellum-4b",
-        "JetBrains/Mellum-4b-base",
-        "Llama's shape; reads other files",
-        "Apache-2.0",
-        (4_000_000_000, 3_700_000_000),
-    ),
-    (
-        "deepseek-coder-1.3b",
-        "deepseek-ai/deepseek-coder-1.3b-base",
-        "Llama's shape",
-        _DEEPSEEK,
-        _qwen2(2048, 24, 5504, 2048, 32_256, copies=2),
-    ),
-    (
-        "deepseek-coder-6.7b",
-        "deepseek-ai/deepseek-coder-6.7b-base",
-        "Llama's shape",
-        _DEEPSEEK,
-        _qwen2(4096, 32, 11_008, 4096, 32_256, copies=2),
-    ),
-    (
-        "codellama-7b",
-        "codellama/CodeLlama-7b-hf",
-        "Llama 2's shape",
-        "Llama 2: read its page",
-        _qwen2(4096, 32, 11_008, 4096, 32_016, copies=2),
-    ),
-)
-"""Name, repository, description, licence, and parameters in all and in linear layers."""
 _MEASURED = {"0.5b": Quality(61.7, EXACT, "our own"), "1.5b": Quality(85.0, EXACT, "our own")}
 _OPEN_DLLM = "github.com/pengzhangzhi/Open-dLLM"
+_LLAMA_7B = _qwen2(4096, 32, 11_008, 4096, 32_016, copies=2)
+_DEEPSEEK_SMALL = _qwen2(2048, 24, 5504, 2048, 32_256, copies=2)
+_DEEPSEEK_LARGE = _qwen2(4096, 32, 11_008, 4096, 32_256, copies=2)
+
+
+def _llama(name: str, repo: str, licence: str, shape: tuple[float, float], about: str = "Llama's shape") -> Published:
+    return Published(name, repo, f"fill in the middle, {about}", licence, "fim", *shape, is_tried=False)
 
 
 def _masked(
@@ -213,10 +182,11 @@ ENTRIES = (
         )
         for size, (parameters, (revision, count_bytes, wheels), sha256) in _CODERS.items()
     ),
-    *(
-        Published(name, repo, f"fill in the middle, {about}", licence, "fim", *shape, is_tried=False)
-        for name, repo, about, licence, shape in _LLAMAS
-    ),
+    _llama("seed-coder-8b", "ByteDance-Seed/Seed-Coder-8B-Base", "MIT", _SEED, "Llama's shape; suffix first"),
+    _llama("mellum-4b", "JetBrains/Mellum-4b-base", "Apache-2.0", (4e9, 3.7e9), "Llama's shape; reads other files"),
+    _llama("deepseek-coder-1.3b", "deepseek-ai/deepseek-coder-1.3b-base", _DEEPSEEK, _DEEPSEEK_SMALL),
+    _llama("deepseek-coder-6.7b", "deepseek-ai/deepseek-coder-6.7b-base", _DEEPSEEK, _DEEPSEEK_LARGE),
+    _llama("codellama-7b", "codellama/CodeLlama-7b-hf", "Llama 2: read its page", _LLAMA_7B, "Llama 2's shape"),
     _edit_model("zeta-2", "zed-industries/zeta-2", "Seed-Coder 8B", _SEED, licence="read its page"),
     _edit_model("zeta", "zed-industries/zeta", "Qwen2.5-Coder 7B", _SEVEN_B),
     _edit_model("sweep", "sweepai/sweep-next-edit-1.5B", "Qwen2.5-Coder 1.5B", _CODERS["1.5b"][0], bits=8.5),
@@ -304,5 +274,4 @@ def names_no_folder(model: str) -> bool:
 
 
 def known(name: str) -> Published:
-    """The model of a name that is in the table."""
     return _BY_NAME[name]

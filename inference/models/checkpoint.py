@@ -18,7 +18,7 @@ from inference.models.catalogue import EMBEDDED
 from inference.models.checkpoint_files import MAX_SIZE
 from inference.models.family import ModelError
 from inference.models.gguf import header, stated
-from inference.models.gguf.file import GgufFile
+from inference.models.gguf.header import GgufFile
 from inference.models.gguf.tokenizer import tokenizer_in
 from inference.models.properties import ENTROPY_BOUND, NoiseKind, Properties
 
@@ -43,7 +43,6 @@ class Checkpoint:
 
     @property
     def model_type(self) -> str:
-        """The architecture according to config.json."""
         return str(self.config["model_type"])
 
     @property

@@ -88,7 +88,6 @@ def converted(file: Path, content: Mapping[str, Any], kind: type[_Kind]) -> _Kin
 
 
 def first_line(error: BaseException) -> str:
-    """What went wrong, briefly."""
     return (str(error).splitlines() or [type(error).__name__])[0][:300]
 
 

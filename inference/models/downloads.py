@@ -51,7 +51,6 @@ class Pulled(msgspec.Struct, frozen=True):
 
     @property
     def bytes_(self) -> int:
-        """The size of all files."""
         return sum(file.size for file in self.files.values())
 
 
@@ -100,7 +99,6 @@ def has_size(path: Path, count_bytes: int) -> bool:
 
 
 def is_here(entry: Published) -> bool:
-    """Whether a model's files are on this machine."""
     try:
         return not entry.repo or find(entry.name) is not None
     except ModelError:

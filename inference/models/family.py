@@ -8,10 +8,8 @@ together, V vocabulary size.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
-from inference.messages import Snippet
 from inference.models.properties import NoiseKind, Properties
 
 if TYPE_CHECKING:  # a worker needs ModelError before it can afford to import torch
@@ -27,25 +25,19 @@ class ModelError(Exception):
     """A checkpoint is unusable. The message says which, why, and what to do next."""
 
 
-class LengthSignal(StrEnum):
-    """How a model signals the number of tokens a hole needs."""
-
-    EXPAND_DELETE = "expand/delete"
-    """Two tokens add and remove rows in the middle of denoising, as in DreamOn."""
-    NONE = "none"
-    """Not at all: several lengths are denoised side by side."""
-
-
 @dataclass(frozen=True)
 class Traits:
     """A loaded model's abilities. The engine chooses its search by these and never by a model's name."""
 
     noise: NoiseKind
-    length_signal: LengthSignal
     vocabulary_size: int
     """V: rows of the logits. May be larger than the tokenizer's vocabulary."""
     can_score: bool
     """Whether `Context.log_probabilities` may be called."""
+    resizes: bool = False
+    """Whether two of its tokens add and remove rows in the middle of denoising, as DreamOn's. Otherwise several lengths
+    are denoised side by side.
+    """
     continuable_tokens: int = 0
     """The longest prompt and text together of a `MiddleFamily`."""
     runs_on: str = ""
@@ -84,13 +76,6 @@ class Family(Protocol):
         """Does one piece of what later requests can use, while nobody waits; returns whether there may be more."""
         return False
 
-    @property
-    def row_s(self) -> float:
-        """The latest time per row of a pass over many rows, in seconds, of a family that reads a prefix together with
-        its first canvas, which nothing can interrupt; inf: there was none yet. 0: it reads prefixes by themselves.
-        """
-        return 0.0
-
 
 class MiddleFamily(Family, Protocol):
     """A causal model that was trained to fill the middle. Only with `Traits.fills_middle`.
@@ -112,12 +97,8 @@ class MiddleFamily(Family, Protocol):
     and while text is typed the prompt grows at its end.
     """
 
-    def middle_prompt(self, prefix: str, suffix: str, *, path: str = "", files: Sequence[Snippet] = ()) -> list[int]:
-        """The tokens after which the model writes the text between `prefix` and `suffix`.
-
-        `files` come first, in the model's form for a repository, and `path` names the file with the hole there; a model
-        without such a form omits both. Never empty.
-        """
+    def middle_prompt(self, prefix: str, suffix: str) -> list[int]:
+        """The tokens after which the model writes the text between `prefix` and `suffix`. Never empty."""
 
     def chat_prompt(self, message: str, answer: str = "") -> list[int] | None:
         """A user's `message` and the model's begun `answer` as tokens; None if it was not trained to chat."""
@@ -140,15 +121,15 @@ class MiddleFamily(Family, Protocol):
 class Context(Protocol):
     """A prefix of tokens, and the model's predictions behind it. Must not be used after `close`."""
 
-    @property
-    def reused_tokens(self) -> int:
-        """How many tokens of the prefix were known already when it was opened."""
+    reused_tokens: int
+    """How many tokens of the prefix were known already when it was opened."""
 
     def encode(self) -> Iterator[int]:
         """Reads the unknown part, at most one forward pass at each `next`, which returns how many tokens are left.
 
         Exhaust it before calling anything below. If it is abandoned, later contexts know the part already read.
         """
+        return iter(())
 
     def predict(
         self, ids: "Tensor", rows: "Tensor", *, valid: "Tensor | None" = None, feedback: "Tensor | None" = None
@@ -159,18 +140,21 @@ class Context(Protocol):
         padding; None: there is none. `feedback` (N, ...) is the result of `feedback` for the previous prediction; None
         at first.
         """
+        raise AssertionError("its traits say that it cannot")
 
     def feedback(self, logits: "Tensor", probabilities: "Tensor") -> "Tensor | None":
         """What a prediction hands on to the next: (N, V) logits and their softmax -> (N, ...), or None if nothing.
 
         The engine selects and merges its rows like those of the canvases; it does not look inside.
         """
+        return None
 
     def log_probabilities(self, continuations: "Sequence[Sequence[int]]") -> "list[Tensor]":
         """For each continuation of the prefix the exact causal log-probability of each of its tokens, float32 (n,).
 
         Behind an empty prefix, the first token has none: (n - 1,). Only with `Traits.can_score`.
         """
+        raise AssertionError("its traits say that it cannot")
 
     def close(self) -> None:
         """Frees the context's memory. May be called twice."""
@@ -179,27 +163,27 @@ class Context(Protocol):
 class MiddleContext(Context, Protocol):
     """A prompt, and what a `MiddleFamily` writes behind it."""
 
-    def continuation(self, count: int, room_tokens: int) -> "Continuation":
-        """Continues the prompt `count` times side by side, each by up to `room_tokens`.
+    def continuation(self, room_tokens: int) -> "Continuation":
+        """Continues the prompt by up to `room_tokens`.
 
         Only within `Traits.continuable_tokens`, and behind a non-empty prompt or with a first token to feed.
         """
 
 
 class Continuation(Protocol):
-    """Several continuations of one prompt that grow token by token."""
+    """A continuation of a prompt that grows token by token."""
 
     def feed(self, ids: "Tensor") -> "Tensor":
-        """Appends (K, n) tokens, n may be 0 at first; the float32 logits (K, V) of the token that follows each."""
+        """Appends (1, n) tokens, n may be 0 at first; the float32 logits (1, V) of the token that follows."""
 
     def feed_rows(self, ids: "Tensor") -> "Tensor":
-        """Appends (K, n) tokens in one causal pass; the float32 logits (K, n, V) after each of them.
+        """Appends (1, n) tokens in one causal pass; the float32 logits (1, n, V) after each of them.
 
-        The first call has one row more, (K, n + 1, V), at the front: the logits after the prompt itself.
+        The first call has one row more, (1, n + 1, V), at the front: the logits after the prompt itself.
         """
 
     def trim(self, count: int) -> None:
-        """Forgets the last `count` fed tokens of every continuation, as if they had never been fed."""
+        """Forgets the last `count` fed tokens, as if they had never been fed."""
 
 
 def common_start(one: Sequence[object], other: Sequence[object]) -> int:

@@ -45,9 +45,9 @@ class OddAnswerError(Exception):
     """The hub's answer makes no sense. str() says why."""
 
 
-def look_up(repo: str, revision: str | None) -> Pulled:
-    """The hub's files at a revision; None: the newest. Raises OddAnswerError, OSError or the client's errors."""
-    info = HfApi().model_info(repo, revision=revision, files_metadata=True, timeout=_ANSWER_S)
+def look_up(repo: str) -> Pulled:
+    """The hub's newest files. Raises OddAnswerError, OSError or the client's errors."""
+    info = HfApi().model_info(repo, files_metadata=True, timeout=_ANSWER_S)
     card = info.card_data
     licence = (card.get("license_name") or card.get("license")) if card else None
     files = {}

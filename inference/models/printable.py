@@ -29,10 +29,7 @@ def suit_any_terminal() -> None:
 
 
 class LogFormatter(logging.Formatter):
-    """Formats log lines that are safe to print in a terminal."""
-
     def format(self, record: logging.LogRecord) -> str:
-        """See `logging.Formatter`."""
         return printable_lines(super().format(record))
 
 

@@ -96,8 +96,6 @@ class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How much of the text behind the last hole goes on the canvas if every row costs time: see `Traits.free_rows`."""
     slots: HoleSlots = HoleSlots()
     prompt: Literal["plain", "chat"] = "plain"
-    length_choices: Annotated[int, Meta(ge=1, le=64)] | None = None
-    """How many lengths to try side by side for one answer. None: as many as suit the length signal (policy.py)."""
     quick_steps: Steps = 8
     """The most denoising steps of an automatic request."""
     line_steps: Steps | None = None
@@ -110,8 +108,4 @@ class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bos_token_id: TokenId | None = None
     eos_token_id: TokenId | None = None
     """The tokens before and after a whole file; None: `<bos>` and `<eos>`, if the tokenizer has them."""
-    exact: bool = False
-    """Whether each step recomputes every row, for models in which every row sees every row. Otherwise keys and values
-    of unchanged rows are kept for some steps, and for the next request: several times faster, and nearly the same.
-    """
     sampler: SamplerSettings = SamplerSettings()

@@ -125,7 +125,7 @@ def _complete(target: Target, *, accepted: bool, shown: Shown) -> None:
     except downloads.DamagedRecordError:
         damaged = printable(target.folder / downloads.RECORD)
         print(f"{damaged} is damaged: {target.name} counts as not pulled", flush=True)
-    wanted = record or _pinned(target) or hub.look_up(target.repo, None)
+    wanted = record or _pinned(target) or hub.look_up(target.repo)
     _show(target, wanted)
     if not record:
         if not any(name.endswith((".safetensors", ".gguf")) for name in wanted.files):
@@ -252,7 +252,6 @@ def _write(folder: Path, record: Pulled) -> None:
 
 
 def _reason(error: Exception, target: Target) -> str:
-    """What went wrong, and the remedy, judging by the error of the hub's client."""
     page = _page_of(target.repo)
     again = "; partial downloads stay, and the same command resumes there"
     if isinstance(error, GatedRepoError):

@@ -14,7 +14,7 @@ from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import ModelError
 from inference.models.gguf import stated
-from inference.models.gguf.file import GgufFile, GgufTensor
+from inference.models.gguf.header import GgufFile, GgufTensor
 
 _BLOCK_WEIGHTS: Final = 1 << 22
 """Read about this many weights of a tensor at a time."""
@@ -24,8 +24,23 @@ time, and left 110 MB more to the allocator when half a billion weights were pac
 """
 
 
-class Shards:
-    """The tensors of safetensors files, by the hub's names. Each access opens and closes a file: none stays mapped."""
+class _Tensors:
+    """The tensors of a checkpoint by the hub's names."""
+
+    name: str
+    """The user's name for the model."""
+    shapes: dict[str, tuple[int, ...]]
+
+    def _require(self, name: str, shape: Sequence[int]) -> None:
+        """Raises ModelError if the tensor is missing or of another shape."""
+        found = self.shapes.get(name)
+        if found != tuple(shape):
+            what = "missing" if found is None else f"of shape {list(found)}, not {list(shape)}"
+            raise ModelError(f"{self.name}: the weight {name} is {what}; download the checkpoint again")
+
+
+class Shards(_Tensors):
+    """Those of safetensors files. Each access opens and closes a file: none stays mapped."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         """Reads only the headers. Raises ModelError if one cannot be read."""
@@ -57,10 +72,7 @@ class Shards:
 
     @contextmanager
     def _opened(self, name: str, shape: Sequence[int]) -> Iterator[Any]:
-        found = self.shapes.get(name)
-        if found != tuple(shape):
-            what = "missing" if found is None else f"of shape {list(found)}, not {list(shape)}"
-            raise ModelError(f"{self.checkpoint.name}: the weight {name} is {what}; download the checkpoint again")
+        self._require(name, shape)
         file = self._stored[name].file
         try:
             with safe_open(file, "pt") as opened:
@@ -69,11 +81,10 @@ class Shards:
             raise ModelError(f"{self.checkpoint.name}: {file} cannot be loaded: {error}") from error
 
 
-class GgufWeights:
-    """The tensors in a GGUF file, by the hub's names, each dequantised on access. Nothing stays mapped."""
+class GgufWeights(_Tensors):
+    """Those in a GGUF file, each dequantised on access. Nothing stays mapped."""
 
     def __init__(self, name: str, file: GgufFile) -> None:
-        """`name`: the user's name for the model."""
         self.name = name
         self._file = file
         self._stored = stated.stored_tensors(file)
@@ -88,11 +99,14 @@ class GgufWeights:
 
     def rows(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
         """As `Shards.rows`, in float32."""
-        found = self._stored.get(name)
-        if found is None or found.shape != tuple(shape):
-            what = "missing" if found is None else f"of shape {list(found.shape)}, not {list(shape)}"
-            raise ModelError(f"{self.name}: the weight {name} is {what}; download the file again")
-        yield from _blocks(self._file, found)
+        self._require(name, shape)
+        tensor = self._stored[name]
+        row_bytes = _row_bytes(tensor)
+        rows = prod(tensor.shape[:-1])
+        step = max(1, _UNPACKED_WEIGHTS // tensor.shape[-1])
+        for first in range(0, rows, step):
+            begin, end = (tensor.begin + row * row_bytes for row in (first, min(rows, first + step)))
+            yield first, _plain(self._file.bytes_at(begin, end), tensor)
 
     def in_file(self, name: str) -> "StoredRows":
         """A matrix to look up rows in, which stays in the file."""
@@ -120,17 +134,7 @@ class StoredRows:
 
 
 def opened(checkpoint: Checkpoint) -> Weights:
-    """The weights of a checkpoint. Raises ModelError if they cannot be read."""
     return GgufWeights(checkpoint.name, checkpoint.gguf) if checkpoint.gguf else Shards(checkpoint)
-
-
-def _blocks(file: GgufFile, tensor: GgufTensor) -> Iterator[tuple[int, Tensor]]:
-    row_bytes = _row_bytes(tensor)
-    rows = prod(tensor.shape[:-1])
-    step = max(1, _UNPACKED_WEIGHTS // tensor.shape[-1])
-    for first in range(0, rows, step):
-        last = min(rows, first + step)
-        yield first, _plain(file.bytes_at(tensor.begin + first * row_bytes, tensor.begin + last * row_bytes), tensor)
 
 
 def _row_bytes(tensor: GgufTensor) -> int:

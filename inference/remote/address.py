@@ -62,7 +62,6 @@ class Address:
 
     @property
     def place(self) -> str:
-        """The host and the port, as in a URL."""
         return f"{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
     @property

@@ -56,8 +56,6 @@ class _Completion(msgspec.Struct, frozen=True):
 
 
 class ServedEditModel(ServedInfiller):
-    """An edit model on a server."""
-
     role = EDITS
 
     async def look(self) -> None:
@@ -74,7 +72,6 @@ class ServedEditModel(ServedInfiller):
         self.edits = self._kind = found
 
     def infill(self, request: Request, *, deadline: float | None = None) -> Work:
-        """Rewrites the lines around the request's cursor."""
         if isinstance(request, InfillRequest):
             raise RequestError(FILLS_NOTHING)
         return self._rewrite(request, deadline)

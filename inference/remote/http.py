@@ -188,7 +188,6 @@ class Client:
             await response.aclose()
 
     async def close(self) -> None:
-        """Closes the connections."""
         await self._http.aclose()
 
     async def _patiently(self, attempt_once: Callable[[], Awaitable[_T]], deadline: float | None) -> _T:

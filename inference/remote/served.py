@@ -8,16 +8,15 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from inference.engine.canvas.plan import text_and_holes
 from inference.engine.errors import CANNOT_JUDGE, RequestError
 from inference.engine.work import Counters
 from inference.messages import Candidate, Done, Draft, EditKind, InfillRequest, Outcome, Request
-from inference.models.family import ModelError, OnProgress
-from inference.remote import address
+from inference.models.family import ModelError
 from inference.remote.address import MODEL, ServerRole
-from inference.remote.http import Client, ServedModel, ServerError
+from inference.remote.http import Client, ServedModel
 from inference.serving.jobs import Work
 from inference.serving.startup import WorkerArguments
 
@@ -57,7 +56,7 @@ class RemoteWork(ABC):
         self.request = request
         self._deadline = deadline
         self._parts = text_and_holes(request)
-        self._counters = Counters()
+        self.counters = Counters()
         self._news = asyncio.Event()
         """Set when there may be something to report or redo."""
         self._events = self._work()
@@ -84,7 +83,7 @@ class RemoteWork(ABC):
 
     def _done(self) -> Done:
         outcome = Outcome.DEADLINE if self._late() else Outcome.COMPLETE
-        return Done(self.request.id, outcome, self._counters.stats())
+        return Done(self.request.id, outcome, self.counters.stats())
 
     def _late(self) -> bool:
         return self._deadline is not None and time.monotonic() >= self._deadline
@@ -122,12 +121,10 @@ class ServedInfiller(ABC):
         """Starts on a request. `deadline`: `time.monotonic()` seconds. Raises RequestError."""
 
     def facts(self) -> dict[str, Any]:
-        """The fields of `Status` that it knows."""
         names = ("model", "device", "context_tokens", "partner", "sees_drafts", "edits")
         return {name: getattr(self, name) for name in names}
 
     async def close(self) -> None:
-        """Closes the connections."""
         if self._handshake is not None:
             self._handshake.cancel()
             await asyncio.wait([self._handshake])
@@ -146,47 +143,3 @@ class ServedInfiller(ABC):
                 await self.look()
         except (ModelError, TimeoutError) as error:
             log.warning("the server that refused a request does not say what it serves: %s", error)
-
-
-_Infiller = TypeVar("_Infiller", bound=ServedInfiller)
-
-
-async def connect(
-    kind: type[_Infiller],
-    arguments: WorkerArguments,
-    on_progress: OnProgress,
-    *,
-    token: str = "",
-    limit_s: float | None = None,
-) -> _Infiller:
-    """The server that `arguments.model` names, which says within `limit_s` what it serves. Raises ModelError.
-
-    `token` is the secret to send there. None for `limit_s`: the kind's own limit.
-    """
-    role = kind.role
-    try:
-        at = address.parse(arguments.model, role)
-    except address.AddressError as error:
-        raise ModelError(str(error)) from error
-    if refused := at.why_refused(plain_http=arguments.plain_http, role=role):
-        raise ModelError(refused)
-    on_progress(0.1, f"asking {at.place}")
-    client = Client(at, token=token, role=role)
-    infiller = kind(client, arguments)
-    limit_s = kind.handshake_s if limit_s is None else limit_s
-    try:
-        async with asyncio.timeout(limit_s):
-            await infiller.look()
-    except BaseException as error:
-        await client.close()
-        if isinstance(error, TimeoutError):
-            raise ModelError(f"{at.url} has not answered for {limit_s:g} s; check that it is running") from error
-        cause = error.__cause__
-        if arguments.sends_token or not isinstance(cause, ServerError) or cause.status not in (401, 403):
-            raise
-        raise ModelError(
-            f"{error}. No token is sent there, for a workspace's infill-ls.toml chose this server, or http to it; to "
-            f"send yours, set `{role.url}` in your own settings"
-        ) from error
-    client.on_refused = infiller.look_later
-    return infiller

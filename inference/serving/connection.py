@@ -2,7 +2,9 @@
 
 import asyncio
 import hmac
+import os
 from contextlib import suppress
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -34,8 +36,6 @@ class RefusedError(Exception):
 
 
 class ClientConnection:
-    """A client, and its jobs by request id."""
-
     def __init__(self, host: "WorkerService", reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._host = host
         self._reader = reader
@@ -105,7 +105,7 @@ class ClientConnection:
         if not hmac.compare_digest(hello.token.encode(), self._host.token.encode()):
             said = "wrong token; only the user who started this worker may use it"
             raise RefusedError(ErrorCode.WRONG_TOKEN, said)
-        self.send(self._host.welcome())
+        self.send(messages.Welcome(version=version("infill-ls"), pid=os.getpid()))
 
     async def _say_goodbye(self, refusal: RefusedError) -> None:
         """Says why the connection ends, then reads for a moment: closing with unread input would lose the message."""
@@ -126,15 +126,7 @@ class ClientConnection:
 
     async def _listen(self) -> None:
         while True:
-            payload = await self._read()
-            try:
-                message = _decoded(payload)
-            except RefusedError as refusal:
-                if not (request_id := _id_of_bad_request(payload)):
-                    raise
-                self.send(Failed(request_id, ErrorCode.BAD_REQUEST, str(refusal)))  # and keep the connection
-            else:
-                self._handle(message)
+            self._handle(_decoded(await self._read()))
 
     def _handle(self, message: ClientMessage) -> None:
         match message:
@@ -169,11 +161,6 @@ class ClientConnection:
             self.jobs[request.id] = answer
 
 
-class _Envelope(msgspec.Struct):
-    type: str
-    id: str = ""
-
-
 def _decoded(payload: bytes) -> ClientMessage:
     """A client's message. Raises RefusedError for anything else."""
     try:
@@ -181,12 +168,3 @@ def _decoded(payload: bytes) -> ClientMessage:
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         shape = str(error)[:200] if isinstance(error, msgspec.ValidationError) else "malformed msgpack"
         raise RefusedError(ErrorCode.BAD_MESSAGE, f"not a message of this protocol: {shape}") from error
-
-
-def _id_of_bad_request(payload: bytes) -> str:
-    """The id of a request that cannot be decoded as a whole; empty if even that fails."""
-    try:
-        envelope = msgspec.msgpack.decode(payload, type=_Envelope)
-    except (msgspec.DecodeError, ValueError, RecursionError):
-        return ""
-    return envelope.id if envelope.type in ("infill", "next_edit") else ""

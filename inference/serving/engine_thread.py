@@ -69,7 +69,6 @@ class EngineWork:
         self.amendments.append((hole, text))
 
     def charge(self, seconds: float) -> None:
-        """Records the duration of a step."""
         self.used_s += seconds * (_QUICK_SHARE if self.request.quick else 1)
 
     async def aclose(self) -> None:

@@ -22,8 +22,6 @@ _TOO_SLOW = (
 
 
 class Health:
-    """How the worker's requests end."""
-
     def __init__(self, model: str) -> None:
         self._url = ""
         """The server that gets the text, without secrets; empty for a local model."""
@@ -35,7 +33,6 @@ class Health:
         self._late: deque[bool] = deque(maxlen=_LATEST)
 
     def answered(self) -> None:
-        """The server has answered."""
         self._problem = ""
         self._up_since = self._up_since or time.monotonic()
         self._silent = 0

@@ -153,7 +153,6 @@ class Queue:
             _stop(job)
 
     def counts(self) -> tuple[int, int]:
-        """The number of running and of waiting jobs."""
         return len(self._running), len(self._waiting)
 
     def _expire(self, job: Job) -> None:

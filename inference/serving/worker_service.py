@@ -7,13 +7,12 @@ import time
 from collections.abc import Awaitable
 from contextlib import suppress
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
 import psutil
 
-from inference.messages import Done, ErrorCode, Failed, Request, Status, Welcome, WorkerState
+from inference.messages import Done, ErrorCode, Failed, Request, Status, WorkerState
 from inference.serving.connection import ClientConnection
 from inference.serving.faults import release_memory
 from inference.serving.health import Health
@@ -60,7 +59,6 @@ class WorkerService:
 
     @property
     def exit_code(self) -> int:
-        """The exit status once `ended` is set."""
         return 1 if self._failure else 0
 
     async def until_ended(self) -> None:
@@ -76,12 +74,7 @@ class WorkerService:
 
     # --- For connections ---
 
-    def welcome(self) -> Welcome:
-        """This worker's identity."""
-        return Welcome(version=version("infill-ls"), pid=os.getpid())
-
     def status(self) -> Status:
-        """The worker's current state."""
         running, waiting = self.jobs.counts()
         now = msgspec.structs.replace(
             self._state,
@@ -159,7 +152,6 @@ class WorkerService:
         self._refresh()
 
     def progress(self, fraction: float, detail: str) -> None:
-        """Loading has progressed, 0 to 1."""
         if self._state.state is WorkerState.LOADING and time.monotonic() >= self._next_progress:
             self._next_progress = time.monotonic() + PROGRESS_EVERY_S
             self._enter(WorkerState.LOADING, progress=fraction, detail=detail)

@@ -16,7 +16,7 @@ from inference.messages import Candidate, Hole, InfillRequest, Text
 from inference.models import registry
 from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.prefix_cache import PrefixCache
-from inference.models.diffusion_gemma.recorded import RecordedNetwork
+from inference.models.diffusion_gemma.recorded import CudaGraphs, RecordedNetwork
 from inference.models.properties import SamplerSettings
 from tests.inference.engine.test_parity import CANVASES, PREFIX_TOKENS, ours, prompt
 from tests.inference.models.random_model import random_model, save_random_checkpoint
@@ -78,12 +78,11 @@ def test_the_released_shape_steps_near_its_bandwidth_floor(tmp_path: Path) -> No
     floor = result["floor"]
     least, most = NEAR_FLOOR
     assert least <= floor["times_floor"] <= most, floor
-    assert result["peak_bytes"] < torch.cuda.get_device_properties(0).total_memory
 
 
 def test_recorded_shapes_share_their_memory() -> None:
     """Each shape that is recorded after the largest one finds its scratch memory in the pool already."""
-    network = RecordedNetwork(random_model().to("cuda"))
+    network = RecordedNetwork(random_model().to("cuda"), CudaGraphs())
     prefix = PrefixCache(network, 0).acquire([])
     network.encode(torch.arange(40, device="cuda")[None], prefix)
     prefix.commit(list(range(40)))

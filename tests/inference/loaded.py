@@ -3,8 +3,10 @@
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import torch
 from safetensors.torch import load_file, save_file
 
@@ -21,6 +23,12 @@ TWIN = Path(__file__).parents[1] / "data" / "twin"
 def gemma(engine: Engine) -> DiffusionGemma:
     assert isinstance(engine.loaded.family, DiffusionGemma)
     return engine.loaded.family
+
+
+def using(engine: Engine, **changes: object) -> Engine:
+    """An engine that shares the model, and searches by other properties."""
+    properties = msgspec.structs.replace(engine.loaded.properties, **changes)
+    return Engine(replace(engine.loaded, properties=properties))
 
 
 @contextmanager

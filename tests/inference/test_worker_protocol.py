@@ -72,6 +72,7 @@ async def test_bad_greeting_ends_the_connection(resident: WorkerPaths, raw: byte
         pytest.param(framed(b"\x91" * 100_000), id="nested"),
         pytest.param(framed(b"\x82\xa4type\xa6cancel\xa2id\xa1\xff"), id="not UTF-8"),
         pytest.param(packed({"type": "unheard of", "id": "x"}), id="unknown type"),
+        pytest.param(packed({"type": "infill", "id": "x"}), id="no segments"),
         pytest.param(frame(Hello()), id="second greeting"),
     ],
 )
@@ -94,22 +95,6 @@ async def test_half_a_message_and_silence_do_not_disturb_other_clients(resident:
     assert not isinstance(await other.final("r"), Failed)
     half.close()
     other.close()
-
-
-@pytest.mark.parametrize(
-    "request_",
-    [
-        pytest.param({"type": "infill", "id": "x", "segments": [{"type": "hole", "kind": "unknown"}]}, id="hole kind"),
-        pytest.param({"type": "infill", "id": "x"}, id="no segments"),
-        pytest.param({"type": "next_edit", "id": "x", "text": "", "hunks": ["no hunk"]}, id="next edit"),
-    ],
-)
-async def test_a_malformed_request_fails_and_the_connection_goes_on(client: RawClient, request_: object) -> None:
-    client.send_bytes(packed(request_))
-    reply = await client.answer()
-    assert (reply.id, reply.code) == ("x", ErrorCode.BAD_REQUEST)
-    client.send(fill("x"))
-    assert not isinstance(await client.final("x"), Failed)
 
 
 async def test_a_running_id_is_refused_and_the_running_request_goes_on(client: RawClient) -> None:

@@ -48,7 +48,7 @@ def with_drafts(family: FillInMiddle, ids: Sequence[int], count: int, draft: Seq
     """What `greedy` writes where passes also check what follows the last token in `draft`; and how many passes."""
     context = family.open(ids)
     list(context.encode())
-    writing = context.continuation(1, count + len(draft))
+    writing = context.continuation(count + len(draft))
     written, fed, passes, rows = list[int](), list[int](), 0, 3
     while len(written) < count:
         proposed = _following(draft, written[-1:], rows)

@@ -71,21 +71,21 @@ async def test_together_no_worse_than_the_better_of_two(llama: LlamaServer, runt
     for task in tasks:
         found = {"partner": await _filled(other, task), **await _refined(own, task)}
         for who, text in found.items():
-            exact[who] += text.strip() == task.parts.solution.strip()
+            exact[who] += text.strip() == task.solution.strip()
     print(f"{len(tasks)} lines, exact: {exact}")
     assert exact["together"] >= max(exact["draft"], exact["partner"]) > 0
     assert [await own.quit(), await other.quit()] == [0, 0]
 
 
 async def _filled(editor: Editor, task: infilling_tasks.InfillingTask) -> str:
-    uri = Workbench(editor).open(task.parts.before + task.parts.after)
-    items = await editor.complete(uri, _end(task.parts.before))
+    uri = Workbench(editor).open(task.before + task.after)
+    items = await editor.complete(uri, _end(task.before))
     return str(items[0].insert_text) if items else ""
 
 
 async def _refined(editor: Editor, task: infilling_tasks.InfillingTask) -> dict[str, str]:
-    bench, at = Workbench(editor), _end(task.parts.before)
-    uri = bench.open(task.parts.before + task.parts.after)
+    bench, at = Workbench(editor), _end(task.before)
+    uri = bench.open(task.before + task.after)
     items = await editor.complete(uri, at)
     draft = str(items[0].insert_text) if items else ""
     if items and (await bench.command("infill-ls.refineSuggestion", items[0].command.arguments[0], uri))["applied"]:

@@ -19,8 +19,6 @@ from inference.messages import Candidate, Draft, Hole
 
 @dataclass(frozen=True)
 class RankedFill:
-    """One candidate for the holes of one canvas."""
-
     texts: tuple[str, ...]
     score: float
     tokens: int
@@ -34,8 +32,6 @@ HALF = "\ufffd"
 
 
 class Filled(NamedTuple):
-    """A finished canvas: its holes, and its answers, best first."""
-
     group: Group
     found: list[RankedFill]
 
@@ -81,7 +77,6 @@ class Canvases:
 
     @property
     def are_all(self) -> bool:
-        """Whether they fill every hole."""
         return self._end == len(self._planner.request.holes)
 
     @property
@@ -138,7 +133,6 @@ class Canvases:
 
 
 def agrees(texts: Sequence[str], holes: Sequence[Hole]) -> bool:
-    """Whether each text begins as its hole requires."""
     return all(text.startswith(hole.starts_with) for text, hole in zip(texts, holes, strict=True))
 
 

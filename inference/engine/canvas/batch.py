@@ -65,12 +65,10 @@ class CanvasBatch:
 
     @property
     def lengths(self) -> list[int]:
-        """The rows of each canvas that are not padding."""
         return [self.pinned.shape[1]] * self.batch if self.valid is None else self.valid.sum(1).tolist()
 
     @property
     def batch(self) -> int:
-        """B."""
         return self.pinned.shape[0]
 
     def pin(self, keep: Sequence[int], answer: Tensor, hole: int, counts: Sequence[int]) -> "CanvasBatch":

@@ -36,6 +36,11 @@ def token_window_start(count: int, maximum: int) -> int:
     return max(0, -(-(count - maximum) // step) * step)
 
 
+def start_of(text: str, size: int) -> str:
+    """The first whole lines of a text, at most `size` characters; less than one line if that is too long."""
+    return text if len(text) <= size else text[: text.rfind("\n", 0, size) + 1 or size]
+
+
 def pieces(text: str) -> Iterator[str]:
     """Splits the text into pieces to tokenise one by one. All but the last end at a line's or a word's end."""
     start = 0

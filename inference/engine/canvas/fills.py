@@ -1,10 +1,14 @@
 """Turns the hole rows of a canvas back into text."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from inference.engine.canvas.layout import HoleRows, Slots
 from inference.engine.canvas.vocabulary import LINE_BREAKS, Vocabulary
+
+_LEAST = 1e-9
 
 
 @dataclass(frozen=True)
@@ -19,14 +23,21 @@ class Written:
 
     @property
     def tokens(self) -> int:
-        """The number of tokens in the holes."""
         return sum(end - first for first, _, end in self.spans)
 
     @property
     def confidence(self) -> float:
         """The mean probability of the tokens that were not given; 1 if all were."""
-        chosen = [self.confidences[row] for _, first, end in self.spans for row in range(first, end)]
-        return sum(chosen) / len(chosen) if chosen else 1.0
+        return fmean(self._chosen or [1.0])
+
+    @property
+    def log_confidence(self) -> float:
+        """The mean of its logarithm."""
+        return fmean(math.log(max(sure, _LEAST)) for sure in self._chosen or [1.0])
+
+    @property
+    def _chosen(self) -> list[float]:
+        return [self.confidences[row] for _, first, end in self.spans for row in range(first, end)]
 
 
 def texts(

@@ -17,8 +17,6 @@ HoleRows = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Pinned:
-    """Tokens that condition the fill and never change."""
-
     ids: tuple[int, ...]
 
 
@@ -73,12 +71,10 @@ class Layout:
 
     @property
     def holes(self) -> tuple[Slots, ...]:
-        """The holes in document order."""
         return tuple(part for part in self.parts if isinstance(part, Slots))
 
     @property
     def suffix(self) -> tuple[int, ...]:
-        """The pinned tokens behind the last hole."""
         last = self.parts[-1]
         return last.ids if isinstance(last, Pinned) else ()
 

@@ -84,8 +84,6 @@ class Plan:
 
 
 class Planner:
-    """Plans the canvases of one request, for one checkpoint."""
-
     def __init__(
         self, vocabulary: Vocabulary, properties: Properties, request: InfillRequest, *, fills_canvas: bool = False
     ) -> None:
@@ -143,7 +141,6 @@ class Planner:
 
     @property
     def _most_characters(self) -> int:
-        """How much of a canvas text to tokenise."""
         return cutting.CHARACTERS_PER_TOKEN * self._properties.canvas_tokens
 
     @property
@@ -213,7 +210,6 @@ class Planner:
         return Slots(len(ids), len(ids), forced, allowed, skip, hole.single_line, ids, strength, given=skip)
 
     def _going_on(self, start: bytes, hole: Hole) -> tuple[int, ...]:
-        """The tokens allowed for the row that begins with `start`."""
         return tuple(self._vocabulary.starting_with(start, single_line=hole.single_line))
 
     def _room(self, used: int) -> int:

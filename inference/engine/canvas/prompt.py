@@ -113,14 +113,9 @@ def further_text(vocabulary: Vocabulary, properties: Properties, text: str, near
     start = text.find("\n", len(text) - left) + 1
     if not left or not start:
         return ""
-    shown = _whole_lines(text[start:], most * _CHARACTERS_PER_TOKEN)
+    shown = cutting.start_of(text[start:], most * _CHARACTERS_PER_TOKEN)
     ids = vocabulary.encode(shown)
-    return shown if len(ids) <= most else _whole_lines(shown, len(vocabulary.decode(ids[:most])))
-
-
-def _whole_lines(text: str, size: int) -> str:
-    """As many whole lines as fit into `size` characters."""
-    return text if len(text) <= size else text[: text.rfind("\n", 0, size) + 1]
+    return shown if len(ids) <= most else cutting.start_of(shown, len(vocabulary.decode(ids[:most])))
 
 
 def prefix(vocabulary: Vocabulary, properties: Properties, text: str, maximum: int) -> tuple[int, ...]:

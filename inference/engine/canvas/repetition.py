@@ -20,14 +20,14 @@ _LONGEST_PERIOD = 8
 
 
 def repeats(text: str) -> bool:
-    """Whether a text repeats itself several times in a row."""
     lines = [line.rstrip() for line in text.split("\n")]
     return any(map(_within, lines)) or any(_lines(lines, period) for period in range(1, _LONGEST_PERIOD + 1))
 
 
 def _within(line: str) -> bool:
     units = (match[1] for match in _IN_A_LINE.finditer(line))
-    return any(_has_letter(unit) and not _may_repeat(unit) for unit in units) or _SIGNS.search(line) is not None
+    odd = (unit for unit in units if not any(sign in unit for sign in _LISTED) and len(set(unit)) > 1)
+    return any(map(_has_letter, odd)) or _SIGNS.search(line) is not None
 
 
 def _lines(lines: Sequence[str], period: int) -> bool:
@@ -36,10 +36,6 @@ def _lines(lines: Sequence[str], period: int) -> bool:
         if first == second == third and any(map(_has_letter, first)):
             return True
     return False
-
-
-def _may_repeat(unit: str) -> bool:
-    return any(sign in unit for sign in _LISTED) or len(set(unit)) == 1
 
 
 def _has_letter(text: str) -> bool:

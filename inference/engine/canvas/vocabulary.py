@@ -23,8 +23,6 @@ _LONGEST_BLANK = 8
 
 
 class Vocabulary:
-    """A checkpoint's tokens as bytes."""
-
     def __init__(self, tokenizer: Tokenizer, control_ids: Collection[int] = ()) -> None:
         """`tokenizer`: byte-level or with byte fallback; from now on special tokens in a text are text for it.
 
@@ -45,7 +43,6 @@ class Vocabulary:
         return self._tokenizer.get_vocab_size(with_added_tokens=True)
 
     def id_of(self, token: str) -> int | None:
-        """The id of a token by its name, None if the vocabulary has no such token."""
         return self._tokenizer.token_to_id(token)
 
     def encode(self, text: str) -> list[int]:

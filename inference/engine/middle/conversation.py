@@ -50,12 +50,10 @@ def message(question: Question) -> str:
 
 
 def fence(question: Question) -> str:
-    """The fence of the requested code block: longer than any in the file."""
     return "`" * max([3, *(len(ticks) + 1 for ticks in _TICKS.findall(_all(question)))])
 
 
 def _mark(question: Question) -> str:
-    """The marker for the hole: text that the file does not contain."""
     text = _all(question)
     return next(mark for n in range(len(text) + 2) if (mark := f"<hole{n or ''}/>") not in text)
 
@@ -170,7 +168,6 @@ def _tails(prefix: str) -> list[str]:
 
 
 def _without_before(text: str, prefix: str) -> str:
-    """The text without a repeat of those."""
     start = text.lstrip()
     return next((start[len(tail) :] for tail in _tails(prefix) if start.startswith(tail)), text)
 

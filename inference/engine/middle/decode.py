@@ -60,8 +60,6 @@ class Choice(NamedTuple):
 
 
 class End(StrEnum):
-    """Why writing stopped."""
-
     TEXT = "text"
     """The model ended it, or its line, or ran into the text behind the hole."""
     ROOM = "room"
@@ -111,7 +109,6 @@ class Beam:
 
     @property
     def total(self) -> float:
-        """The log-probability of all choices together."""
         return sum(choice.chance for choice in self.choices)
 
     @property
@@ -121,7 +118,6 @@ class Beam:
 
     @property
     def text(self) -> str:
-        """The fill as written so far."""
         return self.prompt.text(self.data, ended=self.end is not None)
 
     def stop(self, end: End) -> None:
@@ -149,7 +145,6 @@ class Beam:
         return Beam(self.prompt, self.ids[: self.forced + place], self.forced, b"", self.choices[:place])
 
     def ranked(self, number: int, steps: int) -> RankedFill:
-        """The text as one answer for a hole."""
         sure = [1.0] * self.forced + [math.exp(choice.chance) for choice in self.choices]
         written = Written(self.ids, sure, ((0, self.forced, len(self.ids)),), steps)
         return RankedFill((self.text,), self.score, len(self.ids) - self.forced, number, written)
@@ -262,7 +257,6 @@ class Decoder:
         return float(chances[ends].logsumexp(-1))
 
     def _guess(self, beam: Beam) -> list[int]:
-        """What may come next."""
         most = min(self._most, beam.prompt.room - len(beam.choices) - 1)
         if self._lookup is None or most <= 0:
             return []
@@ -280,7 +274,7 @@ class Decoder:
         known = min(common_start(self._fed, ids), len(ids) - 1)
         if known < 0 or len(ids) + len(more) > self._room:
             self._room = len(ids) + len(more) + room
-            self._continuation = self._context.continuation(1, self._room)
+            self._continuation = self._context.continuation(self._room)
             self._fed = []
             known = 0
         elif known < len(self._fed):
@@ -338,8 +332,6 @@ class Decoder:
 
 
 class Beams:
-    """Writes the texts of one hole, one after another."""
-
     def __init__(self, decoder: Decoder, lookup: Lookup) -> None:
         self._decoder = decoder
         self._lookup = lookup

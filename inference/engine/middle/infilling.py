@@ -88,7 +88,6 @@ class Region:
         return beam.total + end
 
     def _inside(self, fills: Sequence[str], first: int = 0) -> str:
-        """The fills from number `first` on, with the pinned text between them."""
         return "".join(fill + text for fill, text in zip(fills[first:], self._inner[first:], strict=True))
 
 
@@ -267,7 +266,6 @@ class MiddleInfilling(Work[MiddleEvent]):
         return min(unread, key=unread.__getitem__)
 
     def _can_read(self, tokens: int) -> bool:
-        """Whether reading this many tokens would leave time to write."""
         ends_s = time.monotonic() + tokens * self._family.prompt_token_ms / 1000
         return not self._is_after(ends_s, _SHARE)
 
@@ -279,7 +277,6 @@ class MiddleInfilling(Work[MiddleEvent]):
         return Beam.given(self._model.vocabulary, prompt), None
 
     def _texts(self) -> list[str]:
-        """The text of each hole as far as known."""
         filled = self._filled
         return [filled[number][0].texts[0] if number in filled else "" for number in range(len(self._parts.holes))]
 

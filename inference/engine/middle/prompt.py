@@ -157,7 +157,6 @@ class PromptBuilder:
 
     @property
     def short_tokens(self) -> int:
-        """About how many tokens the shortest prompt has."""
         properties = self._model.properties
         return int(properties.max_prefix_tokens * SHORTEST.prefix + properties.suffix_tokens * SHORTEST.suffix)
 
@@ -219,7 +218,7 @@ class PromptBuilder:
         most = int(properties.max_prefix_tokens * reach.prefix) * CHARACTERS_PER_TOKEN
         start = cutting.window_start(before, max(1, most))
         end = int(properties.suffix_tokens * reach.suffix) * CHARACTERS_PER_TOKEN
-        return before[start:], after if len(after) <= end else after[: after.rfind("\n", 0, end) + 1 or end]
+        return before[start:], cutting.start_of(after, end)
 
     def _room(self, hole: Hole) -> int:
         room = question.room(hole)

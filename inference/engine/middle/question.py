@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from inference.engine.canvas import cutting
 from inference.messages import Hole, HoleKind, Snippet
 
 CHARACTERS_PER_TOKEN = 3
@@ -62,7 +63,7 @@ class Windows:
         """The text around a hole, cut at line ends, without `controls`. `answer_tokens` is what else needs room."""
         share = self.share * self._fitting(answer_tokens)
         prefix = _end_of(before, int(_PREFIX_TOKENS * share) * CHARACTERS_PER_TOKEN)
-        suffix = _start_of(after, int(_SUFFIX_TOKENS * share) * CHARACTERS_PER_TOKEN)
+        suffix = cutting.start_of(after, int(_SUFFIX_TOKENS * share) * CHARACTERS_PER_TOKEN)
         for token in controls:
             prefix = prefix.rpartition(token)[2]
             suffix = suffix.partition(token)[0]
@@ -114,11 +115,3 @@ def _end_of(text: str, most: int) -> str:
     cut = text[len(text) - most :]
     line_end = cut.find("\n")
     return cut[line_end + 1 :] if 0 <= line_end < len(cut) - 1 else cut
-
-
-def _start_of(text: str, most: int) -> str:
-    if len(text) <= most:
-        return text
-    cut = text[:most]
-    line_end = cut.rfind("\n")
-    return cut[: line_end + 1] if line_end > 0 else cut

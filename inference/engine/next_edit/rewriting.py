@@ -106,7 +106,7 @@ class EditRewriting(Work[_Event]):
         room = len(draft) + _MORE_TOKENS
         lookup = Lookup(draft)
         place = 0
-        writing = context.continuation(1, room + MOST_GUESSED)
+        writing = context.continuation(room + MOST_GUESSED)
         ids, last = list[int](), list[int]()
         pieces = list[tuple[bytes, float]]()
         while len(ids) < room and not self._late():

@@ -90,8 +90,6 @@ class UniformNoise:
 
 
 class MaskNoise:
-    """The checkpoint's mask token."""
-
     def __init__(self, mask_token_id: int, generator: torch.Generator) -> None:
         self._mask_token_id = mask_token_id
         self.generator = generator
@@ -111,7 +109,6 @@ Noise = UniformNoise | MaskNoise
 
 
 def noise_of(traits: Traits, properties: Properties, generator: torch.Generator) -> Noise:
-    """The noise that a model was trained with."""
     if traits.noise is NoiseKind.UNIFORM:
         return UniformNoise(traits.vocabulary_size, generator)
     assert properties.mask_token_id is not None, "checked when the checkpoint was read"
@@ -188,7 +185,6 @@ class Denoising:
         return self.canvas.with_holes(self._argmax)
 
     def written(self, index: int) -> Written:
-        """The current state of one canvas."""
         length = self.canvas.lengths[index]
         ids = self.answer[index, :length].tolist()
         sure = self.row_confidences[index, :length].tolist()
@@ -196,7 +192,6 @@ class Denoising:
 
     @property
     def standing(self) -> list[Written]:
-        """The current state of every canvas."""
         return [self.written(index) for index in range(self.canvas.batch)]
 
     @property
@@ -276,7 +271,6 @@ class Denoising:
         return logits.div_(heat) if constraint is not None else logits / heat  # in place if the tensor is ours
 
     def _heat(self) -> Tensor:
-        """The temperature of this step."""
         return temperature(self._settings, self.max_steps - self.step_number, self.max_steps)
 
     def _floor(self) -> Tensor | None:

@@ -18,7 +18,6 @@ were chosen on tests/data/tuning.jsonl.gz with tests/data/twin and tests/data/ma
 import itertools
 import math
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -30,10 +29,9 @@ from inference.engine.canvas.layout import Slots
 from inference.engine.canvas.plan import Plan
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.search import length
-from inference.models.family import Context, LengthSignal, Traits
+from inference.models.family import Context, Traits
 from inference.models.properties import NoiseKind
 
-_LEAST = 1e-9
 _LINE_ENDS = (b"\n", b"\r")
 PARTS = 5
 """How many passes read a fill; one more reads the text behind it."""
@@ -58,43 +56,27 @@ class ScoreWeights(NamedTuple):
 
 
 SEVERAL_LINES = ScoreWeights(smoothing=0.0, suffix=4.0, suffix_tokens=16)
-
-
-@dataclass(frozen=True)
-class LengthPolicy:
-    """How many lengths to try and how to compare their fills."""
-
-    of_one_line: int
-    """How many lengths of a line to try, unless the checkpoint says."""
-    of_several_lines: int
-    """The limit for a hole of several lines."""
-    finished: int
-    """How many canvases to denoise to the end; more if more candidates are wanted."""
-    keeps_trials: bool
-    """Whether the answers of the finished canvases at the time of pruning count: later steps can lose a good one."""
-    by_masking: bool
-    """Whether to rank fills of one line by masking them again (end_chances)."""
-    rest_of_line: ScoreWeights
-    part_of_line: ScoreWeights
-    several_lines: ScoreWeights
-
-    def lengths(self, holes: tuple[Slots, ...], stated: int | None) -> int:
-        """How many lengths to try; `stated` is the checkpoint's number."""
-        most = stated or self.of_one_line
-        return most if all(hole.single_line for hole in holes) else min(self.of_several_lines, most)
-
-
-_GUESSED = LengthPolicy(
-    14, 3, 4, True, False, ScoreWeights(3.0, 4.0, 16, 0.15), ScoreWeights(3.0, 8.0, 16), SEVERAL_LINES
-)
+_REST_OF_LINE = ScoreWeights(smoothing=3.0, suffix=4.0, suffix_tokens=16, length=0.15)
+_PART_OF_LINE = ScoreWeights(smoothing=3.0, suffix=8.0, suffix_tokens=16)
 _MASKED_LINE = ScoreWeights(smoothing=2.0, suffix=1.0, suffix_tokens=4, unusual=0.2, end=0.2)
-_MASKED = LengthPolicy(14, 1, 8, False, True, _MASKED_LINE, _MASKED_LINE, SEVERAL_LINES)
+_LENGTHS_OF_A_LINE = 14
 
 
-def policy_of(traits: Traits) -> LengthPolicy:
-    """The policy for a checkpoint of these traits."""
-    guessed = traits.length_signal is LengthSignal.NONE and not traits.can_score
-    return _MASKED if guessed and traits.noise is NoiseKind.MASK else _GUESSED
+def by_masking(traits: Traits) -> bool:
+    """Whether to rank fills of one line by masking them again: of a masked model that cannot score."""
+    return traits.noise is NoiseKind.MASK and not traits.resizes and not traits.can_score
+
+
+def lengths(traits: Traits, holes: Sequence[Slots]) -> int:
+    """How many lengths to try."""
+    if all(hole.single_line for hole in holes):
+        return _LENGTHS_OF_A_LINE
+    return 1 if by_masking(traits) else 3
+
+
+def finished(traits: Traits) -> int:
+    """How many canvases to denoise to the end; more if more candidates are wanted."""
+    return 8 if by_masking(traits) else 4
 
 
 def ranked(
@@ -118,7 +100,7 @@ def ranked(
 def scores(model: LoadedModel, context: Context, plan: Plan, written: Sequence[Written]) -> list[float]:
     """The score of each, higher is better; if the model cannot score, its confidence in its tokens."""
     if not model.traits.can_score:
-        return [by_confidence(one) for one in written]
+        return [one.log_confidence for one in written]
     weights = weights_for(model, plan)
     ends = [one.spans[-1][2] for one in written]
     pairs = [
@@ -129,11 +111,12 @@ def scores(model: LoadedModel, context: Context, plan: Plan, written: Sequence[W
 
 def weights_for(model: LoadedModel, plan: Plan) -> ScoreWeights:
     """How to weigh a canvas's answers: depends on whether its holes are single-line, and whether the line continues."""
-    known = policy_of(model.traits)
     if not all(hole.single_line for hole in plan.layout.holes):
-        return known.several_lines
+        return SEVERAL_LINES
+    if by_masking(model.traits):
+        return _MASKED_LINE
     following = model.vocabulary.bytes_of(list(plan.layout.suffix[:1]))
-    return known.part_of_line if following and not following.startswith(_LINE_ENDS) else known.rest_of_line
+    return _PART_OF_LINE if following and not following.startswith(_LINE_ENDS) else _REST_OF_LINE
 
 
 @torch.inference_mode()
@@ -152,12 +135,6 @@ def likelihoods(
         behind = float(values[count:].mean()) if suffix else None
         found.append(weighted(float(values[:count].sum()), count, behind, weights))
     return found
-
-
-def by_confidence(written: Written) -> float:
-    """The mean log-probability of the tokens a model chose, if it cannot score them afterwards."""
-    chosen = [written.confidences[row] for _, first, end in written.spans for row in range(first, end)]
-    return sum(math.log(max(sure, _LEAST)) for sure in chosen) / len(chosen) if chosen else 0.0
 
 
 def weighted(fill: float, tokens: int, suffix: float | None, weights: ScoreWeights) -> float:

@@ -19,7 +19,7 @@ from inference.engine.canvas.layout import OPEN, HoleRows, Row, Slots
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.search import denoise
 from inference.engine.search.denoise import Denoising, Noise, Start
-from inference.models.family import Context, LengthSignal
+from inference.models.family import Context
 from inference.models.properties import SamplerSettings
 
 _LAST_TIME = 1e-3
@@ -103,7 +103,7 @@ class Resizing:
     def of(cls, model: LoadedModel, holes: Sequence[Slots]) -> "Resizing | None":
         """For canvases with these holes; None if the model cannot request that."""
         stated = model.properties
-        if model.traits.length_signal is not LengthSignal.EXPAND_DELETE:
+        if not model.traits.resizes:
             return None
         assert stated.expand_token_id is not None and stated.delete_token_id is not None, "the signal says so"
         budget = _DOUBLED_PER_ROW * sum(hole.maximum for hole in holes)
@@ -211,7 +211,8 @@ class Unmasking(Denoising):
     @torch.inference_mode()
     def step(self) -> None:
         """One forward pass and the rows it writes. Skips steps that would write nothing."""
-        while not bool((due := self._due()).any()):
+        count = COUNTS[self._settings.schedule]
+        while not bool((due := count(self._per_canvas(self._masked), self._time, self._times)).any()):
             self._time += 1
         running = self._per_canvas(self._masked) > 0
         chosen = self._masked.nonzero()[:, 0]
@@ -232,15 +233,9 @@ class Unmasking(Denoising):
         super().go_on_with(chosen, canvas, constraint)
 
     def _most_passes(self) -> int:
-        """The number of steps, without the skipped ones."""
         left = self._times - self._time
         rows = int(self._per_canvas(self._masked).max())
         return self.step_number + min(left, rows)
-
-    def _due(self) -> Tensor:
-        """(B,) how many rows of each canvas to write at this step."""
-        count = COUNTS[self._settings.schedule]
-        return count(self._per_canvas(self._masked), self._time, self._times)
 
     def _per_canvas(self, rows: Tensor) -> Tensor:
         """(N,) bool -> (B,) the count of each canvas."""

@@ -11,7 +11,7 @@ from inference.models.checkpoint import Checkpoint
 from inference.models.diffusion_gemma import recorded, weights
 from inference.models.diffusion_gemma.passes import Passes
 from inference.models.diffusion_gemma.prefix_cache import EncodedPrefix, PrefixCache, ScoringCache
-from inference.models.family import Family, LengthSignal, OnProgress, Traits
+from inference.models.family import Family, OnProgress, Traits
 from inference.models.properties import NoiseKind, Properties
 
 _CACHE_SHARE = 0.25
@@ -50,7 +50,6 @@ class DiffusionGemma(Family):
         self.prefixes = PrefixCache(network, cache_bytes)
         self.traits = Traits(
             noise=NoiseKind(self.properties.corruption),
-            length_signal=LengthSignal.NONE,
             vocabulary_size=network.vocabulary_size,
             can_score=True,
             runs_on=runs_on,
@@ -59,7 +58,6 @@ class DiffusionGemma(Family):
 
     @classmethod
     def load(cls, found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> "DiffusionGemma":
-        """See `FamilyModule.load`."""
         tokenizer = found.tokenizer()
         place = devices.choose_device(device)
         progress(0.1, "checking memory")

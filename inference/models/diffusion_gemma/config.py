@@ -52,8 +52,6 @@ class _Stack(msgspec.Struct, kw_only=True):
     head_dim: HeadSize | None = None
     global_head_dim: HeadSize | None = None
     max_position_embeddings: Window | None = None
-    position_embedding_size: Size | None = None
-    patch_size: Heads | None = None
     rms_norm_eps: NotNegative | None = None
 
 
@@ -195,5 +193,4 @@ def refuse_packed(found: Checkpoint) -> None:
 
 
 def scales_of(weight: str) -> str:
-    """The name of a packed weight's scales."""
     return weight.removesuffix("weight") + "scales"

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from inference.models.diffusion_gemma.passes import ArrayRows, EncoderCache, LayerView, PrefixView, TorchRows, first_row
+from inference.models.diffusion_gemma.passes import ArrayRows, EncoderCache, LayerView, Passes, PrefixView, first_row
 
 MaskOf = Callable[[str], Tensor | None]
 """Maps a kind of layer to its mask, (B, 1, rows of queries, visible rows), 1 row if all see the same; None: sees all.
@@ -26,8 +26,8 @@ Rotary = tuple[Tensor, Tensor]
 """Cosines and sines of the rows' positions, (B or 1, W, D)."""
 
 
-class Network:
-    """A loaded DiffusionGemma (`Passes`). Every pass runs without gradients, and leaves the model as it is."""
+class Network(Passes):
+    """A loaded DiffusionGemma. Every pass runs without gradients, and leaves the model as it is."""
 
     def __init__(self, model: Any) -> None:
         """`model`: a `DiffusionGemmaForBlockDiffusion`, already on its device and in its dtype."""
@@ -44,7 +44,7 @@ class Network:
         self.hidden_size: int = config.hidden_size
         self.dtype: torch.dtype = self._lm_head.weight.dtype
         self.device: torch.device = self._lm_head.weight.device
-        self.rows: ArrayRows = TorchRows()
+        self.rows = ArrayRows()
 
     @torch.inference_mode()
     def encode(self, ids: Tensor, cache: EncoderCache) -> Tensor:
@@ -59,9 +59,6 @@ class Network:
     def decode(self, canvas: Tensor, soft: Tensor | None, prefix: PrefixView, valid: Tensor | None = None) -> Tensor:
         positions = torch.arange(prefix.length, prefix.length + canvas.shape[1], device=self.device)[None]
         return self.decode_rows(canvas, soft, positions, self.canvas_mask(valid, prefix.length), prefix)
-
-    def prepare(self) -> bool:
-        return False
 
     def decode_rows(
         self, canvas: Tensor, soft: Tensor | None, positions: Tensor, mask_of: MaskOf, prefix: PrefixView

@@ -17,29 +17,19 @@ Array = Any
 """A torch tensor, or an array of another library (models/mlx)."""
 
 
-class ArrayRows(Protocol):
-    """Operations on arrays (B, heads, n, size)."""
+class ArrayRows:
+    """Operations on arrays (B, heads, n, size), here of torch; another library's network has its own."""
 
     def empty(self, like: Array, count: int) -> Array:
         """A new array like `like` but with `count` rows. Their contents are undefined."""
+        return like.new_empty((*like.shape[:2], count, like.shape[3]))
 
     def repeated(self, rows: Array, batch: int) -> Array:
         """One batch's rows (1, ...) for each of `batch`, (B, ...), without a copy if possible."""
+        return rows.expand(batch, -1, -1, -1)
 
     def joined(self, first: Array, second: Array) -> Array:
         """A new array: the rows of one, then those of the other."""
-
-
-class TorchRows:
-    """`ArrayRows` for torch tensors."""
-
-    def empty(self, like: Tensor, count: int) -> Tensor:
-        return like.new_empty((*like.shape[:2], count, like.shape[3]))
-
-    def repeated(self, rows: Tensor, batch: int) -> Tensor:
-        return rows.expand(batch, -1, -1, -1)
-
-    def joined(self, first: Tensor, second: Tensor) -> Tensor:
         return torch.cat((first, second), 2)
 
 
@@ -94,6 +84,7 @@ class Passes(Protocol):
 
     def prepare(self) -> bool:
         """See `Family`."""
+        return False
 
     def logits(self, hidden: Tensor) -> Tensor:
         """(..., d) -> (..., V) in float32, soft-capped as the model was trained."""

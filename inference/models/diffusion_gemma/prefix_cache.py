@@ -48,15 +48,14 @@ class EncodedPrefix:
         self._entry = entry
         self._views: dict[tuple[int, int], PrefixView] = {}
 
-    def encode(self, ids: Sequence[int], *, seal: bool = True) -> Iterator[int]:
+    def encode(self, ids: Sequence[int]) -> Iterator[int]:
         """Encodes the rest of `ids`, at most 512 tokens at each `next`, which returns how many are left."""
         while self.length < len(ids):
             chunk = ids[self.length : self.length + _CHUNK_TOKENS]
             self._cache.network.encode(torch.tensor([list(chunk)], device=self._cache.network.device), self)
             self.commit(chunk)
             yield len(ids) - self.length
-        if seal:
-            self.seal()
+        self.seal()
 
     def update(self, keys: Array, values: Array, layer_index: int) -> tuple[Array, Array]:
         """Appends one layer's rows (1, heads, n, head size); returns the rows the layer may attend to, in order."""
@@ -120,7 +119,6 @@ class PrefixCache:
 
     @property
     def readers(self) -> int:
-        """How many prefixes are being read."""
         return sum(len(entry.readers) for entry in self._entries)
 
     def acquire(self, ids: Sequence[int]) -> EncodedPrefix:
@@ -147,7 +145,6 @@ class PrefixCache:
             self._entries.remove(entry)
 
     def size_bytes(self) -> int:
-        """The memory of all entries."""
         return sum(entry.size_bytes() for entry in self._entries)
 
     def check_integrity(self) -> None:

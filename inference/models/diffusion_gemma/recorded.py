@@ -10,11 +10,12 @@ import logging
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from inference.models.checkpoint_files import first_line
 from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.passes import LayerView, PrefixView, first_row
 from inference.models.diffusion_gemma.prefix_cache import PrefixCache
@@ -40,13 +41,6 @@ Pass = Callable[[], Tensor]
 """A pass at fixed addresses, or its replay: (B, rows, d). The result is valid until the next pass of any shape."""
 
 
-class PassRecorder(Protocol):
-    """Makes passes replayable. One instance serves all shapes of a network, so that they can share its memory."""
-
-    def record(self, run: Pass) -> Pass:
-        """A replay of `run`. Raises RuntimeError if that cannot be recorded."""
-
-
 class CudaGraphs:
     """Records passes as CUDA graphs that share one memory pool: no two of them run at a time."""
 
@@ -56,7 +50,7 @@ class CudaGraphs:
         self._pool = torch.cuda.graph_pool_handle()
 
     def record(self, run: Pass) -> Pass:
-        """Replays `run` as a graph. Its result stays in the pool, at the same address each time."""
+        """Replays `run` as a graph. Its result stays in the pool, at the same address. Raises RuntimeError."""
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):  # lazy set-up must not be recorded
@@ -76,23 +70,16 @@ class CudaGraphs:
 class RecordedNetwork(Network):
     """A network whose denoising pass is recorded, shape by shape."""
 
-    def __init__(self, model: Any, recorder: PassRecorder | None = None) -> None:
-        """`recorder`: how a pass is recorded; None: as a CUDA graph."""
+    def __init__(self, model: Any, recorder: CudaGraphs) -> None:
         super().__init__(model)
-        self._recorder = recorder or CudaGraphs()
+        self._recorder = recorder
         self._records = True
         self._programs: OrderedDict[Shape, _Program] = OrderedDict()
         self._rows: dict[int, _PrefixRows] = {}
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
-        """The recorded shapes, least recently used first."""
         return tuple(shape for shape, program in self._programs.items() if program.replay)
-
-    @property
-    def prefix_sizes(self) -> tuple[int, ...]:
-        """The sizes in rows of the prefix buffers in use, ascending."""
-        return tuple(sorted(self._rows))
 
     @torch.inference_mode()
     def decode(self, canvas: Tensor, soft: Tensor | None, prefix: PrefixView, valid: Tensor | None = None) -> Tensor:
@@ -200,7 +187,7 @@ class _Program:
             mask[..., :seen] = True
             mask[..., start : start + width] = True if valid is None else valid[:, None, None]
 
-    def record(self, recorder: PassRecorder) -> None:
+    def record(self, recorder: CudaGraphs) -> None:
         """Records it, with a canvas and a prefix of zeros, all visible. Raises RuntimeError."""
         for mask in self._masks.values():
             mask.fill_(True)
@@ -222,7 +209,7 @@ def fastest(model: Any) -> Network:
     if plain.device.type != "cuda":
         return plain
     model.set_experts_implementation("grouped_mm")  # the stock loop visits each expert from Python
-    return verified(lambda: RecordedNetwork(model), plain)
+    return verified(lambda: RecordedNetwork(model, CudaGraphs()), plain)
 
 
 def verified(make: Callable[[], Network], plainer: Network) -> Network:
@@ -231,7 +218,7 @@ def verified(make: Callable[[], Network], plainer: Network) -> Network:
         faster = make()
         worst = difference(faster, plainer)
     except Exception as error:  # a device may refuse, and another transformers release may differ
-        log.warning("a faster pass cannot run here and is not used: %s", (str(error).splitlines() or [repr(error)])[0])
+        log.warning("a faster pass cannot run here and is not used: %s", first_line(error))
         return plainer
     if worst <= 1.0:
         return faster
@@ -242,32 +229,23 @@ def verified(make: Callable[[], Network], plainer: Network) -> Network:
 
 @torch.inference_mode()
 def difference(faster: Network, plainer: Network) -> float:
-    """How much two networks differ on a few rows, relative to the limit: above 1 is too much."""
+    """How much two denoising passes differ on a few rows, relative to the limit: above 1 is too much."""
     ids = (torch.arange(_TRIAL_ROWS, device=plainer.device) * 7)[None] % plainer.vocabulary_size
-    (found, hidden), (wanted, plain_hidden) = _encoded(faster, ids), _encoded(plainer, ids)
-    parts = [_in_parts(hidden, plain_hidden, plainer.dtype)]
+    found, wanted = _encoded(faster, ids), _encoded(plainer, ids)
     faster.decode(ids, None, found)
     while faster.prepare():
         pass
+    allowed = _TOLERANCE.get(plainer.dtype, _HALF_TOLERANCE)
+    parts = []
     for soft in (None, plainer.token_embeddings(ids.flip(1))):
-        decoded = plainer.decode(ids, soft, wanted)
-        parts.append(_in_parts(faster.decode(ids, soft, found), decoded, plainer.dtype))
-    logits = plainer.logits(decoded[0])
-    parts.append(_in_parts(faster.logits(decoded[0]), logits, plainer.dtype))
-    given = logits, logits.softmax(-1)
-    signals = faster.expected_embeddings(*given), plainer.expected_embeddings(*given)
-    parts.append(_in_parts(*signals, plainer.dtype))
+        plain = plainer.decode(ids, soft, wanted).float()
+        parts.append(float((faster.decode(ids, soft, found).float() - plain).norm() / plain.norm()) / allowed)
     return float(torch.tensor(parts).max())  # not a number where one of them is none
 
 
-def _encoded(network: Network, ids: Tensor) -> tuple[PrefixView, Tensor]:
-    """A prefix (1, n) as a decoder reads it, and the hidden states (1, n, d) of its tokens."""
+def _encoded(network: Network, ids: Tensor) -> PrefixView:
+    """A prefix (1, n) as a decoder reads it."""
     prefix = PrefixCache(network, 0).acquire([])
-    hidden = network.encode(ids, prefix)
+    network.encode(ids, prefix)
     prefix.commit(ids[0].tolist())
-    return prefix.view(), hidden
-
-
-def _in_parts(found: Tensor, wanted: Tensor, products: torch.dtype) -> float:
-    distance = float((found.float() - wanted.float()).norm() / wanted.float().norm())
-    return distance / _TOLERANCE.get(products, _HALF_TOLERANCE)
+    return prefix.view()

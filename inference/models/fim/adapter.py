@@ -6,10 +6,9 @@ from contextlib import closing
 
 from tokenizers import Tokenizer
 
-from inference.messages import Snippet
 from inference.models import devices, fim_tokens
 from inference.models.checkpoint import Checkpoint
-from inference.models.family import LengthSignal, MiddleFamily, OnProgress, Traits
+from inference.models.family import MiddleFamily, OnProgress, Traits
 from inference.models.fim import formats, weights
 from inference.models.fim.context import PromptContext
 from inference.models.fim.matrices import Dynamic, has_dynamic
@@ -68,7 +67,6 @@ class FillInMiddle(MiddleFamily):
         self.token_ms = self.prompt_token_ms = 0.0
         self.traits = Traits(
             noise=NoiseKind.UNIFORM,
-            length_signal=LengthSignal.NONE,
             vocabulary_size=network.config.vocab_size,
             can_score=True,
             continuable_tokens=network.config.max_position_embeddings,
@@ -113,8 +111,8 @@ class FillInMiddle(MiddleFamily):
                 deque(context.encode(), maxlen=0)
         return self.known_tokens(ids) < len(ids) - 1
 
-    def middle_prompt(self, prefix: str, suffix: str, *, path: str = "", files: Sequence[Snippet] = ()) -> list[int]:
-        return [*self.begin_ids, *self._ids(self._tokens.parts(prefix, suffix, path, files))]
+    def middle_prompt(self, prefix: str, suffix: str) -> list[int]:
+        return [*self.begin_ids, *self._ids(self._tokens.parts(prefix, suffix, "", ()))]
 
     def chat_prompt(self, message: str, answer: str = "") -> list[int] | None:
         """See `MiddleFamily`. Models trained to chat end their answers with the end of a turn.

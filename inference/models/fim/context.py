@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
+from inference.models.family import MiddleContext
 from inference.models.fim.network import Network
 from inference.models.fim.rows import PrefixRows, Prompt, Prompts
 
@@ -19,7 +20,7 @@ OnPass = Callable[[int, float], None]
 """Receives the number of rows of a pass and its seconds."""
 
 
-class PromptContext:
+class PromptContext(MiddleContext):
     """A `Context`: the rows of a prompt. Its last piece is read in the pass that writes the first token."""
 
     def __init__(
@@ -54,16 +55,6 @@ class PromptContext:
         deque(self._read(end), maxlen=0)
         return max(0, end)
 
-    def predict(
-        self, ids: Tensor, rows: Tensor, *, valid: Tensor | None = None, feedback: Tensor | None = None
-    ) -> Tensor:
-        """Never: see `Traits.fills_middle`."""
-        raise NotImplementedError
-
-    def feedback(self, logits: Tensor, probabilities: Tensor) -> None:
-        """Never: see `Traits.fills_middle`."""
-        raise NotImplementedError
-
     @torch.inference_mode()
     def log_probabilities(self, continuations: Sequence[Sequence[int]]) -> list[Tensor]:
         """See `Context`. One pass for each."""
@@ -82,17 +73,16 @@ class PromptContext:
             found.append(chances.gather(1, fed[0, first + 1 : first + 1 + len(chances), None])[:, 0])
         return torch.cat(found)
 
-    def continuation(self, count: int, room_tokens: int) -> "PromptContinuation":
-        """See `Context`. Later contexts know the output of a single one; a second one works on a copy."""
+    def continuation(self, room_tokens: int) -> "PromptContinuation":
+        """See `Context`. Later contexts know the output of the first one; a second one works on a copy."""
         prompt, length = self._open, len(self._ids) + room_tokens
-        if count == 1 and self._writer is None:
+        if self._writer is None:
             prompt.rows.reserve(length)
             pending = self._ids[len(prompt.ids) :]
             self._writer = PromptContinuation(self._network, prompt.rows, pending, self._on_pass, prompt)
             return self._writer
         before = self._read_all()
-        rows = prompt.rows.copied(before, length, count)
-        return PromptContinuation(self._network, rows, self._ids[before:] * count, self._on_pass)
+        return PromptContinuation(self._network, prompt.rows.copied(before, length), self._ids[before:], self._on_pass)
 
     def close(self) -> None:
         if self._prompt is not None:
@@ -106,7 +96,7 @@ class PromptContext:
 
 
 class PromptContinuation:
-    """A `Continuation`. `prompt` learns what a single one feeds; None: it is not recorded."""
+    """A `Continuation`. `prompt` learns what it feeds; None: it is not recorded."""
 
     def __init__(
         self, network: Network, rows: PrefixRows, last: list[int], on_pass: OnPass, prompt: Prompt | None = None
@@ -115,8 +105,7 @@ class PromptContinuation:
         self._rows = rows
         self._on_pass = on_pass
         self._prompt = prompt
-        self._pending = torch.tensor([last], dtype=torch.long, device=network.device).view(rows.content.shape[2], -1)
-        self._first = rows.length
+        self._pending = torch.tensor([last], dtype=torch.long, device=network.device)
 
     @torch.inference_mode()
     def feed(self, ids: Tensor) -> Tensor:
@@ -137,9 +126,6 @@ class PromptContinuation:
         self._rows.length -= count
         if self._prompt is not None:
             self._prompt.cut(self._rows.length)
-
-    def keep(self, parents: Tensor) -> None:
-        self._rows.keep(parents, self._first)
 
     def _fed(self, ids: Tensor, wanted: int) -> Tensor:
         fed = torch.cat([self._pending, ids.to(self._pending.device)], 1)

@@ -6,7 +6,6 @@ Shapes: L layers, B sequences, G heads, T tokens, D the size of a head.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from inference.models.family import common_start
@@ -46,20 +45,14 @@ class PrefixRows:
             grown[..., : self.length, :] = self.content[..., : self.length, :]
             self.content = grown
 
-    def copied(self, length: int, capacity: int, count: int = 1) -> "PrefixRows":
-        """The first `length` tokens of the one sequence, `count` times, with room for this many tokens."""
+    def copied(self, length: int, capacity: int) -> "PrefixRows":
+        """The first `length` tokens, with room for this many."""
         shape = list(self.content.shape)
-        shape[2] = count
         shape[-2] = capacity
         made = PrefixRows(self.content.new_empty(shape))
         made.content[..., :length, :] = self.content[..., :length, :]
         made.length = length
         return made
-
-    def keep(self, parents: Tensor, first: int) -> None:
-        """(B,) each sequence becomes a copy of the one named at its place, from token `first` on."""
-        if not torch.equal(parents, torch.arange(len(parents), device=parents.device)):
-            self.content[..., first : self.length, :] = self.content[:, :, parents, :, first : self.length]
 
 
 @dataclass(eq=False)

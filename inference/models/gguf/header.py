@@ -1,4 +1,4 @@
-"""Reads the header of a GGUF file as untrusted input: its metadata, and the place of each tensor.
+"""Reads a GGUF file as untrusted input: its header, which has metadata and the place of each tensor, and its contents.
 
 The format is ggml's, version 2 or 3: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. Arrays, such as a
 vocabulary of 150,000 tokens, are skipped here and read on request. Knows no architecture.
@@ -7,25 +7,142 @@ vocabulary of 150,000 tokens, are skipped here and read on request. Knows no arc
 import os
 import stat
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from io import FileIO
 from math import isfinite, prod
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from inference.models.family import ModelError
-from inference.models.gguf.file import (
-    AGAIN,
-    ARRAY,
-    SCALARS,
-    STRING,
-    TYPES,
-    GgufFile,
-    GgufTensor,
-    Scalar,
-    StoredArray,
-    TensorType,
-)
+
+AGAIN = "download it again"
+
+
+class TensorType(NamedTuple):
+    """How ggml stores numbers: in blocks of `weights` numbers and `bytes_` bytes."""
+
+    name: str
+    weights: int
+    bytes_: int
+
+
+TYPES: Final = {
+    0: TensorType("F32", 1, 4),
+    1: TensorType("F16", 1, 2),
+    2: TensorType("Q4_0", 32, 18),
+    3: TensorType("Q4_1", 32, 20),
+    6: TensorType("Q5_0", 32, 22),
+    7: TensorType("Q5_1", 32, 24),
+    8: TensorType("Q8_0", 32, 34),
+    10: TensorType("Q2_K", 256, 84),
+    11: TensorType("Q3_K", 256, 110),
+    12: TensorType("Q4_K", 256, 144),
+    13: TensorType("Q5_K", 256, 176),
+    14: TensorType("Q6_K", 256, 210),
+    30: TensorType("BF16", 1, 2),
+}
+"""By the number of ggml's `ggml_type`."""
+
+STRING = 8
+ARRAY = 9
+SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+"""The format for `struct` of each metadata type, by its number."""
+
+Scalar = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class GgufTensor:
+    """A tensor: its `shape`, in torch's order, and its bytes `[begin, end)` of the file."""
+
+    shape: tuple[int, ...]
+    type_: TensorType
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class StoredArray:
+    """The place of a metadata array in the file, checked to be `count` items of this type."""
+
+    type_: int
+    count: int
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class GgufFile:
+    """A file whose header passed the checks. `metadata` has no arrays; `tensors` are keyed by ggml's names."""
+
+    path: Path
+    size_bytes: int
+    metadata: dict[str, Scalar]
+    arrays: dict[str, StoredArray]
+    tensors: dict[str, GgufTensor]
+
+    def strings(self, key: str) -> list[str]:
+        """An array of strings; empty if there is none. Raises ModelError."""
+        content = self._items(key, (STRING,), "texts")
+        texts = []
+        at = 0
+        try:
+            while at < len(content):
+                (length,) = struct.unpack_from("<Q", content, at)
+                texts.append(content[at + 8 : at + 8 + length].decode())
+                at += 8 + length
+        except (struct.error, UnicodeDecodeError, OverflowError) as error:
+            raise ModelError(f"{self.path}: {key} cannot be read: {error}; {AGAIN}") from error
+        return texts
+
+    def numbers(self, key: str) -> tuple[int, ...]:
+        """An array of whole numbers; empty if there is none. Raises ModelError."""
+        return self._numbers(key, "BbHhIiQq", "whole numbers")
+
+    def floats(self, key: str) -> tuple[float, ...]:
+        """An array of finite numbers; empty if there is none. Raises ModelError."""
+        values = self._numbers(key, "fd", "numbers")
+        if not all(map(isfinite, values)):
+            raise ModelError(f"{self.path}: {key} holds NaN or infinity; {AGAIN}")
+        return values
+
+    def _numbers(self, key: str, formats: str, what: str) -> tuple[Any, ...]:
+        types = [type_ for type_, format_ in SCALARS.items() if format_ in formats]
+        content = self._items(key, types, what)
+        return struct.unpack(f"<{self.arrays[key].count}{SCALARS[self.arrays[key].type_]}", content) if content else ()
+
+    def _items(self, key: str, types: Collection[int], what: str) -> bytes:
+        """The items of an array of one of these types; empty if there is none. Raises ModelError."""
+        found = self.arrays.get(key)
+        if found and found.type_ not in types:
+            raise ModelError(f"{self.path}: {key} is no list of {what}; {AGAIN}")
+        return self.bytes_at(found.begin, found.end) if found else b""
+
+    def bytes_at(self, begin: int, end: int) -> bytes:
+        """These bytes of the file. Raises ModelError if they no longer exist."""
+        with self.opened() as stream:
+            return self.read(stream, begin, end - begin)
+
+    def opened(self) -> FileIO:
+        """The file, to `read` from. Raises ModelError."""
+        try:
+            return self.path.open("rb", buffering=0)
+        except OSError as error:
+            raise ModelError(f"{self.path} cannot be read: {error.strerror}") from error
+
+    def read(self, stream: FileIO, begin: int, count: int) -> bytes:
+        """`count` bytes of the opened file. Raises ModelError if they no longer exist."""
+        try:
+            stream.seek(begin)
+            content = stream.read(count)
+        except OSError as error:
+            raise ModelError(f"{self.path} cannot be read: {error.strerror}") from error
+        if len(content) < count:
+            raise ModelError(f"{self.path} has become shorter since it was opened; load it again")
+        return content
+
 
 SUFFIX = ".gguf"
 ARCHITECTURE = "general.architecture"
@@ -79,7 +196,6 @@ class _Reader:
         self._at = 0
 
     def file(self) -> GgufFile:
-        """The whole header."""
         tensors, keys = self._counts()
         metadata: dict[str, Scalar] = {}
         arrays: dict[str, StoredArray] = {}
@@ -94,13 +210,11 @@ class _Reader:
         return GgufFile(self._path, self._size, metadata, arrays, self._placed(stated, metadata))
 
     def architecture(self) -> str:
-        """See the function of this name."""
         _, keys = self._counts()
         found = (value for key, value in self._values(keys) if key == ARCHITECTURE)
         return str(next(found, ""))
 
     def _counts(self) -> tuple[int, int]:
-        """The numbers of tensors and keys."""
         if self._take(4) != MAGIC:
             raise ModelError(f"{self._path} is no GGUF file; give a {SUFFIX} file or a checkpoint folder")
         version = self._number("I")

@@ -5,7 +5,7 @@ from typing import Any
 
 from inference.models.family import ModelError
 from inference.models.gguf import header
-from inference.models.gguf.file import GgufFile, GgufTensor
+from inference.models.gguf.header import GgufFile, GgufTensor
 
 ARCHITECTURES = ("qwen2", "qwen3", "llama")
 """The architectures whose weights are known here. `qwen2` also covers Qwen2.5 and Qwen2.5-Coder."""

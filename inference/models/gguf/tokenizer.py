@@ -6,7 +6,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 
 from inference.models import fim_tokens
 from inference.models.family import ModelError
-from inference.models.gguf.file import AGAIN, GgufFile
+from inference.models.gguf.header import AGAIN, GgufFile
 
 _KEY = "tokenizer.ggml"
 _WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+"

@@ -55,7 +55,6 @@ def read(found: Checkpoint, device: torch.device, precision: Precision, progress
         network = Qwen2(config).requires_grad_(False).eval()
 
     def give(module: Any, name: str, full: str) -> None:
-        """Gives a weight its memory and its values."""
         value = shards.tensor(full, shapes[full], device, precision.dtype)
         if not bool(value.isfinite().all()):
             raise ModelError(f"{shards.name}: {full} holds NaN or infinity; download the checkpoint again")

@@ -11,7 +11,6 @@ INSTALL = f"install them: {extras.shown(extras.install('mlx'))}"
 
 
 def is_installed() -> bool:
-    """Whether the packages of the extra are installed."""
     return all(find_spec(package) is not None for package in ("mlx", "mlx_vlm"))
 
 

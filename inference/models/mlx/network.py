@@ -14,13 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from inference.models.diffusion_gemma.passes import ArrayRows, EncoderCache, LayerView, PrefixView, first_row
+from inference.models.diffusion_gemma.passes import ArrayRows, EncoderCache, LayerView, Passes, PrefixView, first_row
 
 _SLIDING = "sliding_attention"
 
 
-class MlxNetwork:
-    """A loaded DiffusionGemma (`Passes`). MLX computes when its arrays become tensors."""
+class MlxNetwork(Passes):
+    """A loaded DiffusionGemma. MLX computes when its arrays become tensors."""
 
     def __init__(self, model: Any) -> None:
         """`model`: mlx-vlm's, with its weights."""
@@ -40,10 +40,6 @@ class MlxNetwork:
     @property
     def token_bytes(self) -> int:
         return sum(2 * layer.n_kv_heads * layer.head_dim * self.dtype.size for layer in self._layers)
-
-    def prepare(self) -> bool:
-        """See `Passes`. MLX needs nothing set up."""
-        return False
 
     def encode(self, ids: Tensor, cache: EncoderCache) -> Tensor:
         """See `Passes`. The keys and values are computed when this returns."""
@@ -124,7 +120,6 @@ class _EncodedLayer:
         return self._cache.update(keys, values, self._index)
 
     def make_mask(self, count: int, **_how: object) -> mx.array:
-        """The mask of the next `count` tokens."""
         return self._network.causal_mask(self._index, self.offset, count)
 
 
@@ -145,14 +140,13 @@ def tensor_of(array: mx.array) -> Tensor:
 
 
 def array_of(tensor: Tensor) -> mx.array:
-    """A copy of a tensor as an array."""
     if tensor.dtype == torch.bfloat16:
         return mx.array(tensor.contiguous().view(torch.uint16).numpy()).view(mx.bfloat16)
     return mx.array(tensor.numpy())
 
 
-class MlxRows:
-    """`ArrayRows` for MLX arrays. An array that shares its buffer with another is copied on writing."""
+class MlxRows(ArrayRows):
+    """For MLX arrays. An array that shares its buffer with another is copied on writing."""
 
     def empty(self, like: mx.array, count: int) -> mx.array:
         return mx.zeros((*like.shape[:2], count, like.shape[3]), like.dtype)

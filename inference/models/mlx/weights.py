@@ -4,7 +4,7 @@ mlx-vlm's own loader is not used: it looks for files by itself, runs a checkpoin
 unknown numbers. MLX reads and computes a weight on first use, so declared but absent weights take no memory.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import mlx.core as mx
@@ -16,9 +16,9 @@ from transformers import DiffusionGemmaConfig
 
 from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
-from inference.models.devices import FOUR_BIT, needed_bytes
+from inference.models.devices import needed_bytes
 from inference.models.diffusion_gemma.adapter import DiffusionGemma, cache_budget
-from inference.models.diffusion_gemma.config import Packing, packing_of, scales_of
+from inference.models.diffusion_gemma.config import packing_of, scales_of
 from inference.models.family import ModelError, OnProgress
 from inference.models.mlx import machine
 from inference.models.mlx.network import MlxNetwork
@@ -31,19 +31,16 @@ _READ_TOGETHER = 16
 _ENCODER = "model.encoder.language_model."
 _DECODER = "model.decoder."
 
-Sizes = dict[str, Any] | bool
-"""How to pack a matrix: `group_size`, `bits` and `mode`; False: not at all."""
-
 
 def read(found: Checkpoint, precision: str, *, on_gpu: bool, progress: OnProgress) -> Model:
-    """The loaded model, packed as stored, or in four bits if that is the precision. Raises ModelError."""
+    """The loaded model, packed as stored. Raises ModelError."""
     progress(0.15, "loading the model library")
     try:
         model = Model(_config(found))
-        packing = packing_of(found)
-        _fill(found, model, packing)
-        if packing is None and precision == FOUR_BIT:
-            _pack(model, lambda path, module: _four_bits(model, path, module))
+        stored = model.sanitize(_stored(found))
+        if packing := packing_of(found):
+            nn.quantize(model, class_predicate=lambda path, module: _as_stored(stored, path, module, packing.mode))
+        model.load_weights(_wanted(found, model, stored))
         model.set_dtype(_compute_dtype(precision, on_gpu=on_gpu))
         _compute(model, progress)
     except ModelError:
@@ -64,14 +61,6 @@ def _config(found: Checkpoint) -> ModelConfig:
     return ModelConfig(text_config=TextConfig(**stated), vision_config=None, image_token_id=None, video_token_id=None)
 
 
-def _fill(found: Checkpoint, model: Model, packing: Packing | None) -> None:
-    """Gives the model the weights of the files, not read yet."""
-    stored = model.sanitize(_stored(found))
-    if packing is not None:
-        _pack(model, lambda path, module: _as_stored(stored, path, module, packing.mode))
-    model.load_weights(_wanted(found, model, stored))
-
-
 def _stored(found: Checkpoint) -> dict[str, mx.array]:
     """The tensors of the files, by name, not read yet. Encoder and decoder share weights: a file may name either."""
     stored: dict[str, mx.array] = {}
@@ -84,14 +73,9 @@ def _stored(found: Checkpoint) -> dict[str, mx.array]:
     return stored
 
 
-def _pack(model: Model, how: Callable[[str, nn.Module], Sizes]) -> None:
-    """Packs the matrices of a model, or makes place for packed ones."""
-    nn.quantize(model, class_predicate=lambda path, module: hasattr(module, "to_quantized") and how(path, module))
-
-
-def _as_stored(stored: Mapping[str, mx.array], path: str, module: Any, mode: str) -> Sizes:
-    """The packing that a matrix's shapes imply."""
-    weight = stored.get(f"{path}.weight")
+def _as_stored(stored: Mapping[str, mx.array], path: str, module: Any, mode: str) -> dict[str, Any] | bool:
+    """How a matrix is packed, by its shapes: `group_size`, `bits` and `mode`; False: it is not."""
+    weight = stored.get(f"{path}.weight") if hasattr(module, "to_quantized") else None
     scales = stored.get(scales_of(f"{path}.weight"))
     if weight is None or scales is None:
         return False
@@ -100,14 +84,6 @@ def _as_stored(stored: Mapping[str, mx.array], path: str, module: Any, mode: str
     if left or not scales.shape[-1] or columns % scales.shape[-1]:
         raise ValueError(f"{path}: {list(weight.shape)} with scales {list(scales.shape)} are not {columns} columns")
     return {"group_size": columns // scales.shape[-1], "bits": bits, "mode": mode}
-
-
-def _four_bits(model: Model, path: str, module: Any) -> Sizes:
-    """Packs as MLX's own tools do: experts in four bits, everything else in eight."""
-    if module.weight.shape[-1] % machine.GROUP:
-        return False
-    how = model.quant_predicate(path, module)
-    return {"group_size": machine.GROUP, "bits": machine.BITS} if how is True else how
 
 
 def _wanted(found: Checkpoint, model: Model, stored: Mapping[str, mx.array]) -> list[tuple[str, mx.array]]:
@@ -129,7 +105,7 @@ def _compute_dtype(precision: str, *, on_gpu: bool) -> mx.Dtype:
 
 
 def _compute(model: Model, progress: OnProgress) -> None:
-    """Reads and packs the weights, a few at a time, so that unpacked ones are never all in memory together."""
+    """Reads the weights, a few at a time, to say how far it is."""
     arrays = [array for _, array in tree_flatten(model.parameters())]
     for start in range(0, len(arrays), _READ_TOGETHER):
         share = start / len(arrays)
@@ -155,16 +131,14 @@ def load(found: Checkpoint, here: machine.MlxDevice, dtype: str | None, progress
 
 
 def _fitting(found: Checkpoint, here: machine.MlxDevice, wanted: str | None) -> str:
-    """The requested dtype, or the best one in which the weights fit here. Raises ModelError."""
-    needs = []
-    for dtype in here.dtypes(found, wanted):
-        needed = needed_bytes(machine.weight_bytes(found, dtype))
-        if needed <= here.free_bytes:
-            return dtype
-        needs.append(f"{needed / 1e9:.1f} GB in {dtype}")
+    """The requested dtype, or the usual one. Raises ModelError if the weights do not fit here."""
+    dtype = here.dtype(found, wanted)
+    needed = needed_bytes(machine.weight_bytes(found, dtype))
+    if needed <= here.free_bytes:
+        return dtype
     raise ModelError(
-        f"{found.name} needs {' or '.join(needs)}, but {here.name} has {here.free_bytes / 1e9:.1f} GB free; "
-        "use a smaller dtype, close other programs, or choose a smaller model"
+        f"{found.name} needs {needed / 1e9:.1f} GB in {dtype}, but {here.name} has {here.free_bytes / 1e9:.1f} GB "
+        "free; close other programs, or choose a smaller model, such as one that is packed in 4 bits"
     )
 
 

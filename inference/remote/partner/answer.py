@@ -9,8 +9,7 @@ import msgspec
 
 from inference.engine.middle.question import Question
 from inference.remote.http import AnswerError, Client, ServerError
-from inference.remote.partner.interfaces import Interface, most_characters
-from inference.remote.partner.wire import DONE, Events, Piece
+from inference.remote.partner.interfaces import DONE, Events, Interface, Piece, most_characters
 
 _LONGEST_S = 300.0
 """How long a text without a deadline may take: a server may stream for ever."""
@@ -56,7 +55,6 @@ class Answer:
         self.end = self.end or "length"  # a stream without an end event may have broken off
 
     async def _take(self, events: list[bytes]) -> None:
-        """Raises AnswerError."""
         for first in range(0, len(events), _BATCH):
             pieces = [self._interface.read(event) for event in events[first : first + _BATCH]]
             self._add([piece for piece in pieces if piece is not None])
@@ -73,7 +71,7 @@ class Answer:
             self.end = self.end or piece.end
         most = most_characters(self.question)
         self._said = (self._said + "".join(piece.text for piece in pieces))[: most + 1]
-        if self._interface.find(self._said, self.question, False).is_closed:
+        if self._interface.find(self._said, self.question, ended=False).is_closed:
             self.end = "stop"
         elif len(self._said) > most:
             self.end = "length"
@@ -86,11 +84,11 @@ class Answer:
     @property
     def text(self) -> str:
         """The fill so far, after its required start; once it has ended, fitted to the file."""
-        found = self._interface.find(self._said, self.question, bool(self.end))
+        found = self._interface.find(self._said, self.question, ended=bool(self.end))
         return self._interface.fitted(self._said[found.start : found.end], self.question, ended=bool(self.end))
 
     @property
     def sure(self) -> tuple[float, ...]:
         """The probabilities of the fill's tokens, as far as known."""
-        found = self._interface.find(self._said, self.question, bool(self.end))
+        found = self._interface.find(self._said, self.question, ended=bool(self.end))
         return tuple(value for end, values in self._sure if found.start < end <= found.end for value in values)

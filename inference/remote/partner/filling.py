@@ -7,17 +7,26 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
 
 from inference.engine.canvas import answered
 from inference.engine.middle import question
 from inference.engine.middle.question import Question, Windows
 from inference.messages import MAX_CANDIDATES, Candidate, Draft, Request
+from inference.models import fim_tokens
+from inference.models.family import ModelError
+from inference.remote import http, served
 from inference.remote.address import PARTNER
-from inference.remote.http import ServerError
-from inference.remote.partner import kinds
+from inference.remote.http import AnswerError, ServedModel, ServerError
 from inference.remote.partner.answer import Answer
+from inference.remote.partner.interfaces import Chat, Interface, LlamaInfill, OfFamily
 from inference.remote.served import RemoteEvent, RemoteWork, ServedInfiller
 
 log = logging.getLogger(__name__)
@@ -27,7 +36,18 @@ _DRAFT_S = 0.05
 """The least time between two drafts."""
 _VARIED = 0.8
 """The temperature of all candidates but the first."""
+_REFUSED = (400, 404, 405, 415, 422, 500, 501)
+"""The server exists but does not support that. Any other error says nothing about its abilities."""
+_FOR_A_TOKEN = Question("def add(a, b):\n    return ", "\n", single_line=True, max_tokens=1)
 _TOO_LONG = ("context length", "context size", "context window", "too long", "maximum context", "exceeds", "too large")
+
+
+class _Defaults(msgspec.Struct, frozen=True):
+    n_ctx: Annotated[int, Meta(ge=1, le=(1 << 31) - 1)] | None = None
+
+
+class _Props(msgspec.Struct, frozen=True):
+    default_generation_settings: _Defaults
 
 
 @dataclass(frozen=True)
@@ -55,7 +75,6 @@ class Writer:
 
     @property
     def is_complete(self) -> bool:
-        """Whether each hole has its text."""
         return len(self.fills) == len(self._infilling.holes)
 
     async def write(self) -> None:
@@ -76,7 +95,6 @@ class Writer:
             self._restart()
 
     def shown(self) -> list[Fill]:
-        """The fills, including the one in progress."""
         if self.is_complete or self._answer is None:
             return self.fills
         return [*self.fills, self._whole(self._answer)]
@@ -99,7 +117,7 @@ class Writer:
             score=sum(math.log(max(value, 1e-9)) for value in sure) / max(1, len(sure)),
             steps=tokens,
             tokens=tokens,
-            ms=self._infilling.ms(),
+            ms=self._infilling.counters.ms(),
             complete=not rest and all(fill.is_complete for fill in fills),
             unfilled=tuple(rest),
             confidence=_mean(sure),
@@ -117,7 +135,8 @@ class Writer:
         finally:
             task.cancel()
             await asyncio.wait([task])
-            infilling.count(answer)
+            infilling.counters.steps += answer.tokens
+            infilling.counters.encode_ms = infilling.counters.encode_ms or answer.first_ms
         if self._answer is not answer or task.cancelled() or not self._is_answered(task):
             return
         fill = self._whole(answer) if answer.end == "stop" else self._cut(answer)
@@ -179,7 +198,6 @@ class PartnerInfilling(RemoteWork):
     """
 
     def __init__(self, partner: "PartnerInfiller", request: Request, deadline: float | None) -> None:
-        """As `RemoteWork`."""
         super().__init__(partner, request, deadline)
         request = self.request
         self.holes = self._parts.holes
@@ -223,21 +241,11 @@ class PartnerInfilling(RemoteWork):
             temperature=_VARIED if candidate else 0.0,
             seed=request.seed if request.seed is None else request.seed + candidate,
         )
-        self._counters.canvases += 1
+        self.counters.canvases += 1
         return Answer(self._server.client, self._interface, asked, self._deadline)
 
-    def count(self, answer: Answer) -> None:
-        """An answer is over: counts what it took."""
-        self._counters.steps += answer.tokens
-        self._counters.encode_ms = self._counters.encode_ms or answer.first_ms
-
     def left_s(self) -> float | None:
-        """The time until the deadline; None for no limit."""
         return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
-
-    def ms(self) -> float:
-        """The time since the work began."""
-        return self._counters.ms()
 
     def _pin(self, hole: int, text: str) -> None:
         self._typed[hole] = text
@@ -321,12 +329,22 @@ class PartnerInfiller(ServedInfiller):
     """It may load its model for the first probe."""
 
     async def look(self) -> None:
-        """Finds out the server's model, and how to ask it."""
-        kind = self._arguments.partner or "auto"
-        name, interface, context_tokens = await kinds.look(self.client, self._arguments.server_model, kind)
+        """Finds out the server's model, and how to ask it: asks it for one token."""
+        try:
+            model = await self._served()
+            props: _Props | None = None
+            with suppress(AnswerError, ServerError):  # llama.cpp alone describes itself
+                props = http.decoded(await self.client.get("/props"), _Props)
+            interface = await self._first_that_answers(model.id, is_llama=props is not None)
+        except AnswerError as error:
+            raise ModelError(f"{self.client.url} is not a server of models: {error}") from error
+        except ServerError as error:
+            raise ModelError(str(error)) from error
+        name = served.shown(model.id) or "a model without a name"
         if self.model and (name, interface.kind) != (self.model, self.partner):
             log.info("another server answers at %s: it serves %s", self.client.url, name)
-        self.windows = Windows(context_tokens)
+        limit = model.max_model_len or (props.default_generation_settings.n_ctx if props else None)
+        self.windows = Windows(limit)
         self.interface = interface
         self.model = name
         self.partner = interface.kind
@@ -340,3 +358,58 @@ class PartnerInfiller(ServedInfiller):
         """The server accepted these after refusing larger ones, so use them from now on."""
         if windows.context_tokens == self.windows.context_tokens and windows.share < self.windows.share:
             self.windows = windows
+
+    async def _served(self) -> ServedModel:
+        """The requested model, or the only one; a server that lists none has that, or one without a name."""
+        wanted = self._arguments.server_model
+        try:
+            listed = await http.models(self.client)
+        except ServerError as error:
+            if error.status not in (404, 405):
+                raise
+            return ServedModel(wanted or "")
+        return served.chosen(listed, wanted, self.client.url, "partner.model")
+
+    async def _ways(self, model: str, *, is_llama: bool) -> list[Callable[..., Interface]]:
+        """The ways to ask that are worth a try, best first."""
+        kind = self._arguments.partner or "auto"
+        others = {each.kind: each for each in (LlamaInfill, Interface, Chat)}
+        if kind != "auto":
+            return [partial(others[kind], model) if kind in others else partial(OfFamily, kind, model)]
+        is_ollama = False  # which puts a prompt into the model's own template: tokens in it do harm there
+        if not is_llama:
+            with suppress(ServerError):
+                is_ollama = b"version" in await self.client.get("/api/version")
+        family = None if is_ollama else fim_tokens.kind_of(model)
+        found = [partial(OfFamily, family, model)] if family else []
+        return [
+            *([partial(LlamaInfill, model)] if is_llama else []),
+            *found,
+            partial(Interface, model),
+            partial(Chat, model),
+        ]
+
+    async def _first_that_answers(self, model: str, *, is_llama: bool) -> Interface:
+        """Raises ModelError, which lists the answer to each attempt, and ServerError."""
+        refused: list[str] = []
+        for make in await self._ways(model, is_llama=is_llama):
+            for rich in (True, False):
+                interface = make(rich=rich)
+                try:
+                    await Answer(self.client, interface, _FOR_A_TOKEN, None).receive(lambda: None)
+                except TimeoutError:
+                    why = f"the server {self.client.url} did not end its answer"
+                except ServerError as error:
+                    if error.status and error.status not in _REFUSED:
+                        raise
+                    why = str(error)
+                else:
+                    return interface
+                if not rich:
+                    refused.append(f"{interface.kind} ({interface.path}): {why}")
+        kind = self._arguments.partner or "auto"
+        what = "it fills no hole" if kind == "auto" else f"it fills no hole when asked by `{kind}`"
+        raise ModelError(
+            f"{self.client.url} has {served.shown(model)}, but {what}: {'; '.join(refused)[:1500]}; set partner.kind "
+            "to what it supports"
+        )

@@ -1,133 +1,246 @@
-"""A server's interfaces for filling a hole: the request for each, and the fill in its answer."""
+"""A server's interfaces for filling a hole: the request for each, and its answer, which is parsed as untrusted."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from inference.engine.middle import conversation
 from inference.engine.middle.conversation import Block
 from inference.engine.middle.question import CHARACTERS_PER_TOKEN, CONTEXT_TOKENS, Question
-from inference.models.fim_tokens import FimTokens
-from inference.remote.partner import wire
-from inference.remote.partner.wire import ReadPiece
+from inference.models import fim_tokens
+from inference.remote.http import AnswerError, decoded, one_line
 
 _AROUND_CODE_TOKENS = 96
 """What may surround the code in a conversation's answer."""
+_LONGEST_EVENT_BYTES = 1 << 20
+"""llama.cpp's last event repeats the prompt."""
+
+
+class Events:
+    """The data of server-sent events, one line each, fed in parts as they arrive."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, part: bytes) -> list[bytes]:
+        """The events completed by this part. Raises AnswerError if one is too long."""
+        *lines, self._rest = (self._rest + part).split(b"\n")
+        if max(map(len, (*lines, self._rest))) > _LONGEST_EVENT_BYTES:
+            raise AnswerError(f"an event has more than {_LONGEST_EVENT_BYTES} bytes")
+        named = (line.rstrip(b"\r").partition(b":") for line in lines)
+        # llama.cpp names the field `error` if it fails in mid-answer
+        return [value.removeprefix(b" ") for name, _, value in named if name in (b"data", b"error")]
 
 
 @dataclass(frozen=True)
-class Interface:
-    """One way to ask: `body` makes a request, `find` finds the fill. Code brings no `controls` into a prompt."""
+class Piece:
+    """Some of a text. `sure` are the probabilities of its tokens, if known. `end` is "" as long as it continues.
 
-    kind: str
-    path: str
-    body: Callable[[Question], dict[str, Any]]
-    read: ReadPiece
-    find: Callable[[str, Question, bool], Block]
+    `end` is "stop" if the server says that the text is whole, otherwise "length": it was cut, filtered or aborted.
+    """
+
+    text: str
+    sure: tuple[float, ...] = ()
+    end: str = ""
+
+
+class _Token(msgspec.Struct, frozen=True):
+    logprob: float | None = None
+
+
+class _Logprobs(msgspec.Struct, frozen=True):
+    """OpenAI's two forms: `token_logprobs` of completions, `content` of conversations (and of llama.cpp)."""
+
+    token_logprobs: list[float | None] | None = None
+    content: list[_Token] | None = None
+
+    @property
+    def values(self) -> Sequence[float | None]:
+        return self.token_logprobs or [token.logprob for token in self.content or ()]
+
+
+class _Message(msgspec.Struct, frozen=True):
+    content: str | None = None
+
+
+class _Choice(msgspec.Struct, frozen=True):
+    text: str | None = None
+    delta: _Message | None = None
+    logprobs: _Logprobs | None = None
+    finish_reason: str | None = None
+
+
+class _Failure(msgspec.Struct, frozen=True):
+    error: Any = None
+    message: Any = None
+
+
+class _Choices(_Failure, frozen=True):
+    choices: list[_Choice] | None = None
+
+
+class _Infill(_Failure, frozen=True):
+    content: str | None = None
+    stop: bool = False
+    stop_type: str = ""
+    stopped_limit: bool = False
+    completion_probabilities: list[_Token] | None = None
+
+
+DONE = Piece("", end="stop")
+"""The last event of a complete stream; the reason for the end of its text may have come before."""
+
+_WHOLE = frozenset({"stop", "eos", "eos_token", "stop_sequence", "end_turn", "complete"})
+"""Reasons that mean a whole text."""
+
+
+class Interface:
+    """One way to ask for the fill of a hole: `/v1/completions` with a suffix, as the server knows the model's tokens.
+
+    Code brings no `controls` into a prompt. `rich`: also asks for probabilities.
+    """
+
+    kind = "suffix"
+    path = "/v1/completions"
     controls: tuple[str, ...] = ()
-    context_tokens: int = 0
-    sees_drafts: bool = False
+    context_tokens = 0
+    sees_drafts = False
+
+    def __init__(self, model: str, *, rich: bool) -> None:
+        self._model = model
+        self._rich = rich
+
+    def body(self, question: Question) -> dict[str, Any]:
+        """The request."""
+        around = {"prompt": question.prefix, "suffix": question.suffix}
+        return {**around, **self._common(question, _line_end(question)), **({"logprobs": 1} if self._rich else {})}
+
+    def read(self, event: bytes) -> Piece | None:
+        """The content of an event; None if it has none. Raises AnswerError, including for an error from the server."""
+        if event.strip() == b"[DONE]":
+            return DONE
+        read = decoded(event, _Choices)
+        if read.choices is None:
+            raise _failure(read)
+        if not read.choices:  # how many tokens it took
+            return None
+        first = read.choices[0]
+        text = first.text or (first.delta.content if first.delta else None) or ""
+        sure = _sure(first.logprobs.values) if first.logprobs else ()
+        return Piece(text, sure, _end(first.finish_reason))
+
+    def find(self, answer: str, question: Question, *, ended: bool) -> Block:
+        """The fill in an answer: all of it, up to a control token or the end of the only line."""
+        ends = [at for token in self.controls if (at := answer.find(token)) >= 0]
+        if question.single_line and answer:
+            line = answer.splitlines()[0]
+            ends += [len(line)] if len(line) < len(answer) else []
+        return Block(0, min(ends, default=len(answer)), bool(ends))
 
     def fitted(self, text: str, question: Question, *, ended: bool) -> str:
-        """A fill without a repeat of the hole's surroundings, which conversations tend to add."""
-        if not self.sees_drafts:
-            return text
-        return conversation.fitted(text, question) if ended else conversation.begun(text, question.prefix)
+        """A fill without a repeat of the hole's surroundings."""
+        return text
+
+    def _common(self, question: Question, stop: list[str]) -> dict[str, Any]:
+        about = {"model": self._model, "max_tokens": question.max_tokens, "temperature": question.temperature}
+        found: dict[str, Any] = {**about, "stream": True, **({"stop": stop} if stop else {})}
+        return found if question.seed is None else {**found, "seed": question.seed}
 
 
-def of_family(kind: str, model: str, tokens: FimTokens, *, rich: bool) -> Interface:
-    """`/v1/completions` with a family's tokens. `rich`: asks for probabilities, and for visible special tokens."""
+class OfFamily(Interface):
+    """`/v1/completions` with a family's tokens. `rich`: asks for visible special tokens, too."""
 
-    def body(question: Question) -> dict[str, Any]:
-        prompt = tokens.prompt(question.prefix, question.suffix, question.path, question.context)
-        stop = [*tokens.controls, *_line_end(question)]
-        more = {"logprobs": 1, "skip_special_tokens": False} if rich else {}
-        return {"model": model, "prompt": prompt, **_common(question, stop if rich else stop[:4]), **more}
+    def __init__(self, kind: str, model: str, *, rich: bool) -> None:
+        super().__init__(model, rich=rich)
+        self.kind = kind
+        self._tokens = fim_tokens.of_kind(kind, model)
+        self.controls = self._tokens.controls
+        self.context_tokens = CONTEXT_TOKENS if self._tokens.repository else 0
 
-    context = CONTEXT_TOKENS if tokens.repository else 0
-    find = _until(tokens.controls)
-    return Interface(
-        kind, "/v1/completions", body, wire.choice, find=find, controls=tokens.controls, context_tokens=context
-    )
-
-
-def with_suffix(model: str, *, rich: bool) -> Interface:
-    """`/v1/completions` with a suffix: the server knows the model's tokens."""
-
-    def body(question: Question) -> dict[str, Any]:
-        around = {"model": model, "prompt": question.prefix, "suffix": question.suffix}
-        return {**around, **_common(question, _line_end(question)), **({"logprobs": 1} if rich else {})}
-
-    return Interface("suffix", "/v1/completions", body, wire.choice, find=_until(()))
+    def body(self, question: Question) -> dict[str, Any]:
+        prompt = self._tokens.prompt(question.prefix, question.suffix, question.path, question.context)
+        stop = [*self.controls, *_line_end(question)]
+        more = {"logprobs": 1, "skip_special_tokens": False} if self._rich else {}
+        return {"prompt": prompt, **self._common(question, stop if self._rich else stop[:4]), **more}
 
 
-def llama_infill(model: str, *, rich: bool) -> Interface:
+class LlamaInfill(Interface):
     """llama.cpp's `/infill`. It truncates prefix and suffix itself, and accepts other files."""
 
-    def body(question: Question) -> dict[str, Any]:
-        common = _common(question, _line_end(question))
+    kind = "infill"
+    path = "/infill"
+    context_tokens = CONTEXT_TOKENS
+
+    def body(self, question: Question) -> dict[str, Any]:
+        common = self._common(question, _line_end(question))
         common["n_predict"] = common.pop("max_tokens")
         others = [{"filename": each.path, "text": each.text} for each in question.context]
         around = {"input_prefix": question.prefix, "input_suffix": question.suffix, "input_extra": others}
-        return {"model": model, **around, **common, **({"n_probs": 1} if rich else {})}
+        return {**around, **common, **({"n_probs": 1} if self._rich else {})}
 
-    return Interface("infill", "/infill", body, wire.infill, find=_until(()), context_tokens=CONTEXT_TOKENS)
+    def read(self, event: bytes) -> Piece | None:
+        if event.strip() == b"[DONE]":
+            return DONE
+        read = decoded(event, _Infill)
+        if read.content is None:
+            raise _failure(read)
+        values = [token.logprob for token in read.completion_probabilities or ()]
+        end = "length" if read.stop_type == "limit" or read.stopped_limit else "stop"
+        return Piece(read.content, _sure(values), end if read.stop else "")
 
 
-def chat(model: str, *, rich: bool) -> Interface:
-    """`/v1/chat/completions`. `rich`: asks for probabilities, and for no thinking if the model allows that."""
+class Chat(Interface):
+    """`/v1/chat/completions`. `rich`: asks for no thinking, too, if the model allows that."""
 
-    def body(question: Question) -> dict[str, Any]:
-        common = _common(question, [])
+    kind = "chat"
+    path = "/v1/chat/completions"
+    context_tokens = CONTEXT_TOKENS
+    sees_drafts = True
+
+    def body(self, question: Question) -> dict[str, Any]:
+        common = self._common(question, [])
         common["max_tokens"] += _AROUND_CODE_TOKENS if question.max_tokens > 1 else 0
-        more = {"logprobs": True, "chat_template_kwargs": {"enable_thinking": False}} if rich else {}
-        said = [{"role": "user", "content": conversation.message(question)}]
-        return {"model": model, "messages": said, **common, **more}
+        more = {"logprobs": True, "chat_template_kwargs": {"enable_thinking": False}} if self._rich else {}
+        return {"messages": [{"role": "user", "content": conversation.message(question)}], **common, **more}
 
-    return Interface(
-        "chat",
-        "/v1/chat/completions",
-        body,
-        wire.choice,
-        find=_spoken,
-        context_tokens=CONTEXT_TOKENS,
-        sees_drafts=True,
-    )
+    def find(self, answer: str, question: Question, *, ended: bool) -> Block:
+        """For a single line, waits for nothing behind it."""
+        block = conversation.block(answer, ended=ended)
+        is_whole = block.is_closed and ended
+        if question.single_line:
+            text = conversation.begun(answer[block.start : block.end], question.prefix)
+            is_whole = "\n" in text.lstrip("\n")
+        return Block(block.start, block.end, is_whole)
 
-
-def _common(question: Question, stop: list[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {"max_tokens": question.max_tokens, "temperature": question.temperature, "stream": True}
-    found |= {"stop": stop} if stop else {}
-    return found if question.seed is None else {**found, "seed": question.seed}
+    def fitted(self, text: str, question: Question, *, ended: bool) -> str:
+        return conversation.fitted(text, question) if ended else conversation.begun(text, question.prefix)
 
 
 def _line_end(question: Question) -> list[str]:
     return ["\n"] if question.single_line else []
 
 
-def _until(controls: tuple[str, ...]) -> Callable[[str, Question, bool], Block]:
-    """Finds the fill if it is the whole answer, up to a control token or the end of the only line."""
-
-    def find(answer: str, question: Question, _ended: bool) -> Block:
-        ends = [at for token in controls if (at := answer.find(token)) >= 0]
-        if question.single_line and answer:
-            line = answer.splitlines()[0]
-            ends += [len(line)] if len(line) < len(answer) else []
-        return Block(0, min(ends, default=len(answer)), bool(ends))
-
-    return find
-
-
-def _spoken(answer: str, question: Question, ended: bool) -> Block:
-    """Finds the fill in a conversation's answer. For a single line, waits for nothing behind it."""
-    block = conversation.block(answer, ended=ended)
-    is_whole = block.is_closed and ended
-    if question.single_line:
-        text = conversation.begun(answer[block.start : block.end], question.prefix)
-        is_whole = "\n" in text.lstrip("\n")
-    return Block(block.start, block.end, is_whole)
-
-
 def most_characters(question: Question) -> int:
     """An answer longer than this ignores `max_tokens`."""
     return (question.max_tokens + _AROUND_CODE_TOKENS) * CHARACTERS_PER_TOKEN * 8
+
+
+def _end(reason: str | None) -> str:
+    """An answer that was filtered, aborted or ended for an unknown reason cannot replace code."""
+    return "" if not reason else "stop" if reason.lower() in _WHOLE else "length"
+
+
+def _sure(values: Sequence[float | None]) -> tuple[float, ...]:
+    """Log-probabilities as probabilities; none if one of them is missing or invalid."""
+    found = [value for value in values if value is not None and not math.isnan(value) and value <= 1e-3]
+    return tuple(min(1.0, math.exp(value)) for value in found) if len(found) == len(values) else ()
+
+
+def _failure(read: _Failure) -> AnswerError:
+    said = read.error if read.error is not None else read.message
+    if isinstance(said, dict):
+        said = said.get("message", "")
+    return AnswerError(one_line(said) if isinstance(said, str) and said else "an event has no text and no error")

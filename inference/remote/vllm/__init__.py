@@ -10,5 +10,5 @@
   never seen. Such a checkpoint is refused.
 - Read-only requests give log-probabilities at temperature 1 over all tokens: the 20 likeliest of each row, or up to 128
   named ones (canvas.py).
-- What it refuses, and what ends its engine, stands in wire.py. What it serves, it says when refusing (checkpoint.py).
+- What it refuses, and what ends its engine, stands in wire.py. What it serves, it says when refusing (infilling.py).
 """

@@ -12,7 +12,7 @@ import asyncio
 import math
 import random
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -59,7 +59,6 @@ class Model:
 
     @cached_property
     def special_ids(self) -> frozenset[int]:
-        """The control tokens."""
         return frozenset(self.vocabulary.special_ids)
 
     @cached_property
@@ -68,61 +67,29 @@ class Model:
         return frozenset(self.vocabulary.line_break_ids)
 
 
-class CanvasReader:
-    """The canvases behind one prefix, on one server. Several may be asked about concurrently."""
+class CanvasSearch:
+    """The work on one canvas, on one server. `noise` is seeded, because vLLM takes no seed: so the first step is
+    repeatable.
+    """
 
     def __init__(
-        self, client: Client, model: str, prefix: Sequence[int], deadline: float | None, counters: Counters
+        self, client: Client, model: Model, plan: Plan, *, noise: random.Random, effort: Effort, counters: Counters
     ) -> None:
         self._client = client
         self._model = model
-        self._prefix = tuple(prefix)
-        self._deadline = deadline
-        self._counters = counters
-        self._is_first = True
-
-    async def read(
-        self, ids: Sequence[int], pinned: Collection[int], *, steps: int = 1, tokens: Sequence[int] = ()
-    ) -> CanvasAnswer:
-        """The state of a canvas after at most this many steps, and the likelihoods of its rows' tokens then.
-
-        `pinned` are the numbers of the fixed rows. Names the likeliest tokens of each row; with `tokens`, at most
-        128, these instead. Raises ServerError, and TimeoutError at the deadline.
-        """
-        arguments = DiffusionArguments(tuple(ids), tuple(sorted(pinned)), len(ids), steps, diffusion_read_only=True)
-        request = CompletionRequest(self._model, self._prefix, len(ids), arguments)
-        if tokens:
-            request = msgspec.structs.replace(request, logprobs=1, logprob_token_ids=tuple(tokens))
-        began = time.monotonic()
-        body = await asyncio.to_thread(msgspec.json.encode, request)
-        said = await self._client.post("/v1/completions", body, self._deadline)
-        try:
-            answer = await asyncio.to_thread(wire.canvas_answer, said, len(ids))
-        except AnswerError as error:
-            raise ServerError(f"the server {self._client.url} sent an invalid answer: {error}") from error
-        self._counters.steps += steps
-        if self._is_first:
-            self._is_first = False
-            self._counters.encode_ms += (time.monotonic() - began) * 1000
-            self._counters.prefix_tokens += len(self._prefix)
-            self._counters.reused_tokens += answer.cached_tokens or 0
-        return answer
-
-
-class CanvasSearch:
-    """The work on one canvas. `noise` is seeded, because vLLM takes no seed: so the first step is repeatable."""
-
-    def __init__(self, model: Model, reader: CanvasReader, plan: Plan, noise: random.Random, effort: Effort) -> None:
-        self._model = model
-        self._reader = reader
+        self._prefix = plan.prefix_ids
         self._layout = plan.layout
         self._noise = noise
         self._effort = effort
+        self._counters = counters
+        self._deadline: float | None = None
+        self._is_first = True
         self._written: list[Written] = []
         """The canvases read so far."""
 
     async def run(self, deadline: float | None, *, quick: bool) -> list[RankedFill]:
         """Its answers, best first: at the `deadline` those known by then. Raises ServerError if no canvas was read."""
+        self._deadline = deadline
         try:
             async with asyncio.timeout(None if deadline is None else max(0.0, deadline - time.monotonic())):
                 canvases = [self._denoise(sizes) for sizes in self._lengths(quick=quick)]
@@ -135,13 +102,13 @@ class CanvasSearch:
                         raise error
                 return await self._ranked()
         except TimeoutError:
-            return self._ranked_by(map(_by_confidence, self._written))
+            return self._ranked_by(each.log_confidence for each in self._written)
 
     def _lengths(self, *, quick: bool) -> list[tuple[int, ...]]:
         """The lengths to try, one per hole; at least one for each candidate, some more than once."""
         holes = self._layout.holes
         is_line = all(hole.single_line for hole in holes)
-        usual = self._model.properties.length_choices or (_LENGTHS_OF_A_LINE if is_line else _LENGTHS_OF_SEVERAL_LINES)
+        usual = _LENGTHS_OF_A_LINE if is_line else _LENGTHS_OF_SEVERAL_LINES
         count = max(self._effort.candidates, _LENGTHS_QUICK if quick else usual)
         if all(hole.minimum == hole.maximum for hole in holes):
             found = [tuple(hole.maximum for hole in holes)]
@@ -159,7 +126,7 @@ class CanvasSearch:
             steps = self._effort.max_steps or self._model.properties.sampler.max_steps
             pinned = [number for number, id_ in enumerate(ids) if id_ != OPEN]
             seed = [self._noise.randrange(len(self._model.vocabulary)) if id_ == OPEN else id_ for id_ in ids]
-            answer = await self._reader.read(seed, pinned, steps=steps)
+            answer = await self._read(seed, pinned, steps=steps)
             if not self._choose(ids, sure, row, answer):
                 return
         self._written.append(Written(ids, sure, row.spans, steps))
@@ -181,7 +148,7 @@ class CanvasSearch:
         for (_, first, end), hole in zip(row.spans, self._layout.holes, strict=True):
             for number in (number for number in range(first, end) if ids[number] == OPEN):
                 is_start = number == first
-                likely = _likeliest(answer.log_probabilities[number])
+                likely = sorted(answer.log_probabilities[number].items(), key=lambda each: (-each[1], each[0]))
                 allowed = [each for each in likely if self._model.may_stand(each[0], hole, is_start=is_start)]
                 own = hole.allowed[0] if is_start and hole.allowed else answer.ids[number]
                 token, value = allowed[0] if allowed else (own, -math.inf)
@@ -194,7 +161,7 @@ class CanvasSearch:
     async def _ranked(self) -> list[RankedFill]:
         """All filled canvases, best first. Asks nothing about a single answer."""
         if len({self._texts(each) for each in self._written}) < 2:
-            return self._ranked_by(map(_by_confidence, self._written))
+            return self._ranked_by(each.log_confidence for each in self._written)
         asked = (self._suffix_likelihood(each) for each in self._written)
         found = await asyncio.gather(*asked, return_exceptions=True)
         behind = [each for each in found if isinstance(each, float)]
@@ -202,7 +169,7 @@ class CanvasSearch:
             behind = [0.0] * len(found)
         return self._ranked_by(map(_score, self._written, behind))
 
-    def _ranked_by(self, scores: "map[float]") -> list[RankedFill]:
+    def _ranked_by(self, scores: Iterable[float]) -> list[RankedFill]:
         return answered.ranked(self._model.vocabulary, self._layout.holes, self._written, list(scores))
 
     def _texts(self, written: Written) -> tuple[str, ...]:
@@ -218,21 +185,38 @@ class CanvasSearch:
         seed = [self._noise.randrange(size) if row in rows else id_ for row, id_ in enumerate(written.ids)]
         wanted = [written.ids[row] for row in rows]
         pinned = [row for row in range(len(seed)) if row not in rows]
-        answer = await self._reader.read(seed, pinned, tokens=sorted(set(wanted)))
+        answer = await self._read(seed, pinned, tokens=sorted(set(wanted)))
         known = answer.log_probabilities
         return sum(max(_LEAST, known[row].get(id_, _LEAST)) for row, id_ in zip(rows, wanted, strict=True)) / len(rows)
 
+    async def _read(
+        self, ids: Sequence[int], pinned: Collection[int], *, steps: int = 1, tokens: Sequence[int] = ()
+    ) -> CanvasAnswer:
+        """The state of a canvas after at most this many steps, and the likelihoods of its rows' tokens then.
 
-def _likeliest(known: Mapping[int, float]) -> list[tuple[int, float]]:
-    return sorted(known.items(), key=lambda each: (-each[1], each[0]))
-
-
-def _by_confidence(written: Written) -> float:
-    """The mean log-probability of the tokens the model chose; 0 if all were given."""
-    chosen = [written.confidences[row] for _, first, end in written.spans for row in range(first, end)]
-    return sum(max(_LEAST, math.log(sure)) if sure > 0 else _LEAST for sure in chosen) / len(chosen) if chosen else 0.0
+        `pinned` are the numbers of the fixed rows. Names the likeliest tokens of each row; with `tokens`, at most
+        128, these instead. Raises ServerError, and TimeoutError at the deadline.
+        """
+        arguments = DiffusionArguments(tuple(ids), tuple(sorted(pinned)), len(ids), steps, diffusion_read_only=True)
+        request = CompletionRequest(self._model.name, self._prefix, len(ids), arguments)
+        if tokens:
+            request = msgspec.structs.replace(request, logprobs=1, logprob_token_ids=tuple(tokens))
+        began = time.monotonic()
+        body = await asyncio.to_thread(msgspec.json.encode, request)
+        said = await self._client.post("/v1/completions", body, self._deadline)
+        try:
+            answer = await asyncio.to_thread(wire.canvas_answer, said, len(ids))
+        except AnswerError as error:
+            raise ServerError(f"the server {self._client.url} sent an invalid answer: {error}") from error
+        self._counters.steps += steps
+        if self._is_first:
+            self._is_first = False
+            self._counters.encode_ms += (time.monotonic() - began) * 1000
+            self._counters.prefix_tokens += len(self._prefix)
+            self._counters.reused_tokens += answer.cached_tokens or 0
+        return answer
 
 
 def _score(written: Written, suffix: float) -> float:
     """How sure the model is of a fill and of what follows, higher is better, with a bonus for longer ones."""
-    return (_by_confidence(written) + suffix) / 2 + _LENGTH_WEIGHT * math.log(max(1, written.tokens))
+    return (written.log_confidence + suffix) / 2 + _LENGTH_WEIGHT * math.log(max(1, written.tokens))

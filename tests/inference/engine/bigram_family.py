@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from inference.models.family import Family, LengthSignal, Traits
+from inference.models.family import Family, Traits
 from inference.models.properties import NoiseKind, Properties, SamplerSettings
 from tests.inference.models.random_model import SPECIAL_TOKENS, byte_tokenizer
 
@@ -18,7 +18,7 @@ class BigramFamily(Family):
 
     def __init__(self, text: str) -> None:
         self.tokenizer = byte_tokenizer()
-        self.traits = Traits(NoiseKind.MASK, LengthSignal.NONE, MASK_ID + 1, can_score=False)
+        self.traits = Traits(NoiseKind.MASK, MASK_ID + 1, can_score=False)
         sampler = SamplerSettings(max_steps=16, accept_floor=True)
         self.properties = Properties("mask", MASK_ID, canvas_tokens=64, sampler=sampler)
         ids = torch.tensor(self.tokenizer.encode(text, add_special_tokens=False).ids)

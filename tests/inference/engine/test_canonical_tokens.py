@@ -51,22 +51,21 @@ def allowed(vocabulary: Vocabulary, plan: Plan, row: int) -> set[int]:
 
 def test_a_hole_may_begin_as_the_tokenizer_would(qwen: Vocabulary, tasks: list[InfillingTask]) -> None:
     for task in tasks:
-        parts = task.parts
-        plan = planned(qwen, parts.before, Hole(single_line=task.single_line), parts.after)
-        (hole,), start = plan.layout.holes, len(parts.before.encode())
-        at, token = token_at(qwen, parts.before + parts.solution + parts.after, start - hole.skip)
+        plan = planned(qwen, task.before, Hole(single_line=task.single_line), task.after)
+        (hole,), start = plan.layout.holes, len(task.before.encode())
+        at, token = token_at(qwen, task.before + task.solution + task.after, start - hole.skip)
         assert at == start - hole.skip
-        assert token in allowed(qwen, plan, 0), (parts.before[-12:], parts.solution)
-        assert qwen.bytes_of(list(plan.prefix_ids)).endswith(parts.before.encode()[:at][-32:])
+        assert token in allowed(qwen, plan, 0), (task.before[-12:], task.solution)
+        assert qwen.bytes_of(list(plan.prefix_ids)).endswith(task.before.encode()[:at][-32:])
 
 
 def test_a_hole_of_one_line_may_end_as_the_tokenizer_would(qwen: Vocabulary, tasks: list[InfillingTask]) -> None:
-    ends = [task.parts for task in tasks if task.single_line and task.parts.after.startswith("\n")]
+    ends = [task for task in tasks if task.single_line and task.after.startswith("\n")]
     assert len(ends) == 75
     others = allowed(qwen, planned(qwen, "x =", Hole(single_line=True), "\n"), 1)
-    for parts in ends:
-        whole = parts.before + parts.solution
-        assert token_at(qwen, whole + parts.after, len(whole.encode()) - 1)[1] in others
+    for task in ends:
+        whole = task.before + task.solution
+        assert token_at(qwen, whole + task.after, len(whole.encode()) - 1)[1] in others
 
 
 @pytest.mark.parametrize("blank", ["    ", "\n        ", "\t\t", "x =    ", "\n\n", " "])

@@ -350,8 +350,8 @@ def test_an_amendment_of_a_hole_that_is_not_there_is_refused(each: Engine) -> No
 
 
 def test_what_is_typed_after_canvases_were_dropped_is_kept(embedded: Engine) -> None:
-    known = rank.policy_of(embedded.loaded.family.traits)
-    assert known.of_one_line > known.finished
+    traits = embedded.loaded.family.traits
+    assert rank.lengths(traits, ()) > rank.finished(traits)
 
     def typing(draft: Draft, typed: dict[int, str]) -> dict[int, str]:
         return {0: draft.texts[0][:3]} if draft.step > 5 and not typed else {}

@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from inference.engine.canvas.layout import Slots
 from inference.engine.search import length, rank
-from inference.models.family import LengthSignal, Traits
+from inference.models.family import Traits
 from inference.models.properties import NoiseKind
 
 LINE = Slots(24, single_line=True)
-UNTOLD = Traits(NoiseKind.UNIFORM, LengthSignal.NONE, 300, can_score=True)
-MASKED = Traits(NoiseKind.MASK, LengthSignal.NONE, 300, can_score=False)
+UNTOLD = Traits(NoiseKind.UNIFORM, 300, can_score=True)
+MASKED = Traits(NoiseKind.MASK, 300, can_score=False)
 HOLES = st.builds(lambda low, more: Slots(maximum=low + more, minimum=low), st.integers(1, 20), st.integers(0, 60))
 
 
@@ -32,15 +32,14 @@ def test_lengths_keep_within_the_limits_of_every_hole(holes: list[Slots], count:
 @pytest.mark.parametrize(("told", "several"), [(UNTOLD, 3), (MASKED, 1)], ids=["likelihood", "masks"])
 def test_of_holes_of_several_lines_fewer_lengths_are_tried(told: Traits, several: int) -> None:
     """The likelihood prefers the shortest of them, whatever is right."""
-    line, block, known = Slots(24, single_line=True), Slots(64), rank.policy_of(told)
-    assert known.lengths((line, line), 10) == 10
-    assert known.lengths((line, block), 10) == known.lengths((block,), 10) == several
-    assert known.lengths((block,), 2) == min(2, several)
+    line, block = Slots(24, single_line=True), Slots(64)
+    assert rank.lengths(told, (line, line)) == 14
+    assert rank.lengths(told, (line, block)) == rank.lengths(told, (block,)) == several
 
 
 @pytest.mark.parametrize("told", [UNTOLD, MASKED], ids=["likelihood", "masks"])
 def test_without_a_signal_nearly_every_length_of_a_line_is_tried(told: Traits) -> None:
-    (tried,) = zip(*length.from_grid([LINE], rank.policy_of(told).lengths((LINE,), None)), strict=True)
+    (tried,) = zip(*length.from_grid([LINE], rank.lengths(told, (LINE,))), strict=True)
     assert tried[:8] == (1, 2, 3, 4, 5, 6, 7, 8)
     assert all(min(abs(size - one) for one in tried) <= 2 for size in range(1, 25))
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import pytest
 import torch
 from transformers.models.diffusion_gemma import generation_diffusion_gemma as published
@@ -22,7 +21,7 @@ from inference.models.diffusion_gemma.adapter import EncodedContext
 from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.prefix_cache import PrefixCache
 from inference.models.properties import SamplerSettings
-from tests.inference.loaded import gemma
+from tests.inference.loaded import gemma, using
 from tests.inference.models.random_model import CANVAS_TOKENS, VOCABULARY_SIZE, WINDOW, random_model
 from tests.inference.models.stock_network import StockNetwork
 
@@ -175,7 +174,7 @@ def test_a_request_in_the_middle_of_a_word_equals_the_plain_loop(released: Engin
     bias = constraint.biases[constraint.of_row]
     tokens, steps = by_hand(gemma(released).network.model, plan.prefix_ids, row, limited, seed, bias)
     ((first, _, end),) = row.spans
-    plain, family = released.using(msgspec.structs.replace(model.properties, sampler=limited)), gemma(released)
+    plain, family = using(released, sampler=limited), gemma(released)
     kept, family.prefixes = family.prefixes, PrefixCache(family.network, 0)  # rows read among others round otherwise
     try:
         (candidate,) = (event for event in plain.infill(request) if isinstance(event, Candidate))

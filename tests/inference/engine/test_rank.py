@@ -41,5 +41,5 @@ def test_without_a_prefix_the_first_token_is_given(embedded: Engine) -> None:
 def test_of_a_model_that_cannot_score_the_surer_fill_ranks_first() -> None:
     """Only the tokens it chose count, not those that were given or stand behind the hole."""
     sure, unsure = (Written([5, 6, 7, 8], [1.0, 1.0, chance, 1.0], [(1, 2, 3)], 1) for chance in (0.9, 0.2))
-    assert rank.by_confidence(sure) > rank.by_confidence(unsure)
-    assert rank.by_confidence(Written([5], [1.0], [(0, 1, 1)], 1)) == 0.0
+    assert sure.log_confidence > unsure.log_confidence
+    assert Written([5], [1.0], [(0, 1, 1)], 1).log_confidence == 0.0

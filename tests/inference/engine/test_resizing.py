@@ -9,7 +9,7 @@ from torch import Tensor
 
 from inference.engine import Engine
 from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Text
-from inference.models.family import LengthSignal, Traits
+from inference.models.family import Traits
 from inference.models.properties import NoiseKind, Properties, SamplerSettings
 from tests.inference.engine.bigram_family import MASK_ID, BigramContext, BigramFamily
 from tests.inference.engine.filling import fill_typing
@@ -24,7 +24,7 @@ class ByHeart(BigramFamily):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.tokenizer.add_special_tokens(["<mask>", "<expand>", "<delete>"])
-        self.traits = Traits(NoiseKind.MASK, LengthSignal.EXPAND_DELETE, MASK_ID + 3, False, 0)
+        self.traits = Traits(NoiseKind.MASK, MASK_ID + 3, can_score=False, resizes=True)
         sampler = SamplerSettings(max_steps=200, t_max=0.0, t_min=0.0, method="entropy", schedule="single")
         ids = {"expand_token_id": EXPAND, "delete_token_id": DELETE}
         self.properties = Properties("mask", MASK_ID, canvas_tokens=64, sampler=sampler, **ids)

@@ -6,13 +6,14 @@ from inference.engine import Engine
 from inference.messages import Hole, Text
 from inference.models.properties import SamplerSettings
 from tests.inference.engine.filling import Answer, fill
+from tests.inference.loaded import using
 
 NEVER_SURE = SamplerSettings(max_steps=20, entropy_bound=1.0, stability=1, confidence=0.0)
 SEGMENTS = (Text("import os\n\n\ndef size(path):\n    ret"), Hole(min_tokens=4, max_tokens=4), Text("\n\n\nx = 1\n"))
 
 
 def filled(engine: Engine, settings: SamplerSettings) -> Answer:
-    other = engine.using(msgspec.structs.replace(engine.loaded.properties, sampler=settings, line_steps=None))
+    other = using(engine, sampler=settings, line_steps=None)
     return fill(other, *SEGMENTS, drafts=True, seed=1)
 
 
@@ -30,9 +31,9 @@ def test_a_canvas_is_done_when_little_entropy_is_left_in_all(twin: Engine) -> No
 
 
 def test_a_line_takes_fewer_steps_where_the_checkpoint_says_so(twin: Engine) -> None:
-    properties = msgspec.structs.replace(twin.loaded.properties, sampler=NEVER_SURE, line_steps=3)
+    limited = using(twin, sampler=NEVER_SURE, line_steps=3)
     (text, _, rest), steps = SEGMENTS, []
     for single_line in (True, False):
         hole = Hole(min_tokens=4, max_tokens=4, single_line=single_line)
-        steps += [one.steps for one in fill(twin.using(properties), text, hole, rest, seed=1).candidates]
+        steps += [one.steps for one in fill(limited, text, hole, rest, seed=1).candidates]
     assert steps == [3, NEVER_SURE.max_steps]

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 import torch
 
@@ -12,11 +11,11 @@ from inference.engine.canvas.batch import FORBIDDEN, CanvasBatch, Constraint
 from inference.engine.canvas.layout import OPEN, Row
 from inference.engine.search.denoise import MaskNoise
 from inference.engine.search.unmask import Resizing, Unmasking
-from inference.models import registry
 from inference.models.family import Family
 from inference.models.properties import SamplerSettings
 from tests.inference.engine import masked_references as references
 from tests.inference.models import random_masked
+from tests.inference.models.exact_masked import load_exact
 from tests.inference.models.random_masked import EOS, EXPAND, MASK, VOCABULARY_SIZE, random_qwen2
 
 ALGORITHMS = {"entropy": "entropy", "confidence": "maskgit_plus"}
@@ -40,9 +39,7 @@ def in_place(tmp_path_factory: pytest.TempPathFactory) -> tuple[Family, Any]:
 
 def made(folder: Path, save: Any) -> tuple[Family, Any]:
     save(folder)
-    family: Any = registry.load(str(folder), device="cpu", dtype="float32")
-    family.properties = msgspec.structs.replace(family.properties, exact=True)
-    return family, random_qwen2()
+    return load_exact(folder), random_qwen2()
 
 
 def ours(

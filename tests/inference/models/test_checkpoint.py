@@ -136,7 +136,6 @@ HOSTILE: list[tuple[Callable[[Path], object], str]] = [
     (written("infill.json", {"sampler": {"max_steps": 10**9}}), "infill.json: sampler.max_steps: .*<= 1000"),
     (written("infill.json", {"max_prefix_tokens": 0}), "infill.json: max_prefix_tokens"),
     (written("infill.json", {"slots": {"bodies": 9}}), "infill.json: slots"),
-    (written("infill.json", {"length_choices": 10**9}), "infill.json: length_choices"),
     (written("infill.json", {"prompt": "shout"}), "infill.json: prompt: .*'shout'"),
     (written("infill.json", {"corruption": "mask", "mask_token_id": 10**6}), "infill.json: mask_token_id: 1000000"),
     (written("infill.json", {"first_text_token_id": 321}), "infill.json: first_text_token_id: 321"),

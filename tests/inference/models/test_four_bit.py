@@ -15,11 +15,10 @@ from safetensors.torch import load_file, save_file
 from inference.engine import Engine
 from inference.models import catalogue, devices, registry
 from inference.models.devices import PRECISIONS
-from inference.models.diffusion_gemma import four_bit, weights
+from inference.models.diffusion_gemma import weights
 from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.prefix_cache import PrefixCache
 from inference.models.family import ModelError
-from inference.models.shards import Shards
 from tests.full_shape import made_up
 from tests.full_shape.made_up import TWIN
 from tests.inference.loaded import gemma
@@ -79,11 +78,11 @@ def test_the_experts_are_packed_as_bitsandbytes_packs_them_whole() -> None:
     experts = torch.randn(6, 32, 96, dtype=torch.bfloat16)
     whole = torch.nn.Module()
     whole.experts = torch.nn.Parameter(experts.clone())
-    replace = four_bit.quantiser().nn.parametrize.replace_parameter_4bit
+    replace = devices.quantiser().nn.parametrize.replace_parameter_4bit
     replace(whole, "experts", compress_statistics=True, quant_type="nf4")
-    packed, state = four_bit.quantised(experts.split(1), experts.shape, CPU, torch.bfloat16)
+    packed, state = weights.quantised(experts.split(1), experts.shape, CPU, torch.bfloat16)
     assert torch.equal(packed, whole.parametrizations.experts.original)
-    assert torch.equal(four_bit.quantiser().functional.dequantize_4bit(packed, state), whole.experts)
+    assert torch.equal(devices.quantiser().functional.dequantize_4bit(packed, state), whole.experts)
 
 
 def test_file_with_encoder_names_is_read_alike(random_folder: Path, tmp_path: Path) -> None:
@@ -168,7 +167,7 @@ def test_four_bits_are_chosen_where_nothing_else_fits(random_folder: Path) -> No
 def test_the_weights_take_what_was_reckoned(four_bit_engine: Engine, random_folder: Path) -> None:
     model = gemma(four_bit_engine).network.model
     taken = sum(tensor.numel() * tensor.element_size() for tensor in model.parameters())
-    reckoned = four_bit.weight_bytes(Shards(registry.find(str(random_folder))))
+    reckoned = weights.weight_bytes(registry.find(str(random_folder)), PRECISIONS["4bit"])
     assert taken < reckoned < 1.6 * taken
 
 

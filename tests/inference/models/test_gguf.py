@@ -23,7 +23,7 @@ from inference.models import checkpoint, registry, shards
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import ModelError
 from inference.models.gguf import header, stated
-from inference.models.gguf.file import TYPES
+from inference.models.gguf.header import TYPES
 from inference.models.gguf.tokenizer import tokenizer_in
 from inference.models.masked import token_files
 from inference.models.properties import Properties

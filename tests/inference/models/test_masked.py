@@ -5,17 +5,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 import torch
 
 from inference.engine import Engine
 from inference.messages import Hole
 from inference.models import masked, registry
-from inference.models.family import Family, LengthSignal, ModelError
+from inference.models.family import Family, ModelError
 from inference.models.properties import NoiseKind
 from tests.inference.engine.filling import fill
 from tests.inference.models import random_masked
+from tests.inference.models.exact_masked import load_exact
 from tests.inference.models.random_masked import BOS, EOS, EXPAND, MASK, VOCABULARY_SIZE, random_qwen2
 
 PUBLISHED = {
@@ -36,9 +36,7 @@ def published(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path
 
 def loaded(folder: Path) -> Family:
     """The model as it computes every row at each step; what it keeps is in test_masked_cache.py."""
-    family: Any = registry.load(str(folder), device="cpu", dtype="float32")
-    family.properties = msgspec.structs.replace(family.properties, exact=True)
-    return family  # type: ignore[no-any-return]
+    return load_exact(folder)
 
 
 def predicted(family: Family, ids: torch.Tensor, prefix: int = PREFIX, **other: Any) -> torch.Tensor:
@@ -73,7 +71,7 @@ def test_what_a_checkpoint_says_of_itself_is_read(published: tuple[str, Path]) -
     resizing = (EXPAND, EOS) if name == "dreamon" else (None, None)
     assert (properties.expand_token_id, properties.delete_token_id) == resizing
     assert (properties.bos_token_id, properties.eos_token_id) == ((BOS, EOS) if dream else (None, None))
-    assert family.traits.length_signal is (LengthSignal.EXPAND_DELETE if name == "dreamon" else LengthSignal.NONE)
+    assert family.traits.resizes is (name == "dreamon")
     text = "def f(x):\n    return 'é' <|mask|>"
     assert bytes(family.tokenizer.decode(family.tokenizer.encode(text).ids), "utf-8").startswith(b"def f(x):\n")
 

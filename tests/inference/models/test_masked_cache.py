@@ -6,7 +6,6 @@ that shows that rows are found, moved and replaced as they should be.
 
 from pathlib import Path
 
-import msgspec
 import pytest
 import torch
 
@@ -16,6 +15,7 @@ from inference.models import registry
 from inference.models.family import Context, Family
 from tests.inference.engine.filling import fill, fill_typing
 from tests.inference.models import random_masked
+from tests.inference.models.exact_masked import load_exact
 from tests.inference.models.random_masked import MASK
 
 PREFIX = [(31 * number) % 250 for number in range(40)]
@@ -38,9 +38,7 @@ def deep(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def both(folder: Path) -> tuple[Family, Family]:
-    cached, exact = (registry.load(str(folder), device="cpu", dtype="float32") for _ in range(2))
-    exact.properties = msgspec.structs.replace(exact.properties, exact=True)  # type: ignore[misc]
-    return cached, exact
+    return registry.load(str(folder), device="cpu", dtype="float32"), load_exact(folder)
 
 
 def canvas(masks: int, *, written: tuple[int, ...] = (), suffix: int = len(SUFFIX)) -> list[int]:

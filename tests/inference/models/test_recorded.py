@@ -78,16 +78,6 @@ def test_shapes_that_are_long_unused_are_forgotten(network: Network) -> None:
     assert 2 not in {batch for batch, _, _ in shapes.shapes}, "as 1 was, before it was used again"
 
 
-def test_prefix_buffers_that_no_kept_shape_uses_are_dropped(network: Network) -> None:
-    shapes = RecordedNetwork(network.model, AsItIs())
-    check(network, shapes, 1_025, 1, 4)
-    assert list(shapes.prefix_sizes) == [*USUAL, 2_048]
-    for batch in range(1, MAX_PROGRAMS // len(USUAL) + 2):
-        check(network, shapes, 300, batch, 4)
-    assert list(shapes.prefix_sizes) == USUAL
-    assert {rows for _, _, rows in shapes.shapes} == set(shapes.prefix_sizes)
-
-
 class SoonFull:
     def __init__(self) -> None:
         self.asked = 0
@@ -105,7 +95,7 @@ def test_after_a_failure_nothing_is_recorded_any_more(network: Network, caplog: 
     for width in (4, 40, 70, 100, 4, 40):
         check(network, shapes, 20, 1, width)
     assert recorder.asked == 3
-    assert shapes.shapes == () and shapes.prefix_sizes == ()
+    assert shapes.shapes == ()
     assert caplog.text.count("out of memory while capturing") == 1
 
 

@@ -10,6 +10,7 @@ from inference.messages import Hole
 from inference.models import registry
 from inference.models.properties import SamplerSettings
 from tests.inference.engine.filling import fill
+from tests.inference.loaded import using
 
 TWIN = Path(__file__).parents[2] / "data" / "twin"
 
@@ -45,8 +46,7 @@ def test_it_fills_what_both_sides_tell(
 ) -> None:
     """Given the number of tokens, the healed one included, and the published stop: ours ends too early at one."""
     engine: Engine = request.getfixturevalue(name)
-    properties = engine.loaded.properties
-    stop = msgspec.structs.replace(properties.sampler, total_entropy=0.0, still_steps=0)
-    published = engine.using(msgspec.structs.replace(properties, sampler=stop))
+    stop = msgspec.structs.replace(engine.loaded.properties.sampler, total_entropy=0.0, still_steps=0)
+    published = using(engine, sampler=stop)
     hole = Hole(min_tokens=tokens, max_tokens=tokens, single_line=True)
     assert fill(published, before, hole, after, path="module.py", seed=0, max_steps=16).text == expected

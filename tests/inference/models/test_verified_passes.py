@@ -5,7 +5,7 @@ import torch
 
 from inference.models.diffusion_gemma import recorded
 from inference.models.diffusion_gemma.network import Network
-from inference.models.diffusion_gemma.recorded import RecordedNetwork
+from inference.models.diffusion_gemma.recorded import CudaGraphs, RecordedNetwork
 from tests.inference.models.random_model import AsItIs, random_model
 from tests.inference.models.stock_network import StockNetwork
 
@@ -39,5 +39,5 @@ def test_difference_in_prefix_or_canvas_is_found() -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device can record")
 def test_what_cannot_run_is_left_out_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
     plain = Network(random_model())
-    assert recorded.verified(lambda: RecordedNetwork(plain.model), plain) is plain
+    assert recorded.verified(lambda: RecordedNetwork(plain.model, CudaGraphs()), plain) is plain
     assert "cannot run here and is not used" in caplog.text

@@ -6,9 +6,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Text
-from inference.remote import served
+from inference.remote import registry
 from inference.remote.served import ServedInfiller
-from inference.remote.vllm.infilling import VllmInfiller
 from inference.serving.startup import WorkerArguments
 from tests.inference.loaded import TWIN
 
@@ -23,7 +22,7 @@ async def infiller_at(
     """An infiller that asks the server at `url`, which says within `limit_s` what it serves."""
     files = {"socket": Path("w.sock"), "log": Path("w.log")}
     arguments = WorkerArguments(url, **files, server_tokenizer=str(tokenizer) if tokenizer else None, **options)
-    found = await served.connect(VllmInfiller, arguments, lambda _share, _what: None, limit_s=limit_s)
+    found = await registry.connect(arguments, lambda _share, _what: None, limit_s=limit_s)
     try:
         yield found
     finally:

@@ -12,7 +12,7 @@ import pytest
 from inference.engine.errors import RequestError
 from inference.messages import Done, Hunk, InfillRequest, NextEditRequest, NextEdits, Outcome, Text
 from inference.models.family import ModelError
-from inference.remote import served
+from inference.remote import registry
 from inference.remote.edits import ServedEditModel
 from inference.remote.http import ServerError
 from inference.serving.startup import WorkerArguments
@@ -47,7 +47,8 @@ class EditServer(HttpServer):
 async def edit_model(kind: str = "auto", **server: Any) -> AsyncIterator[tuple[EditServer, ServedEditModel]]:
     async with listening(EditServer(**server)) as found:
         arguments = WorkerArguments(model=found.url, edits=kind, socket=Path("w.sock"), log=Path("w.log"))  # type: ignore[arg-type]
-        model = await served.connect(ServedEditModel, arguments, lambda _share, _what: None)
+        model = await registry.connect(arguments, lambda _share, _what: None)
+        assert isinstance(model, ServedEditModel)
         try:
             yield found, model
         finally:

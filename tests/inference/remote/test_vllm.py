@@ -10,7 +10,8 @@ import pytest
 from inference.engine import Engine, RequestError
 from inference.messages import Candidate, ErrorCode, Hole, NextEditRequest, Outcome, Text
 from inference.models.family import ModelError
-from inference.remote.vllm.checkpoint import CanvasModel, load
+from inference.remote.http import ServedModel
+from inference.remote.vllm.infilling import load
 from tests.canvas_server import Answer, CanvasServer, canvas_server
 from tests.inference.loaded import TWIN
 from tests.inference.remote.asking import BEFORE, answered, fills, infiller_at, one_hole, request
@@ -244,11 +245,11 @@ async def test_another_server_behind_the_url_is_met_after_it_refused(server: Can
 
 @pytest.mark.parametrize("url", ["https://gpu.example.com", "http://a.localhost:8000"])
 def test_a_folder_that_another_machine_names_is_not_opened_here(url: str) -> None:
-    found = CanvasModel("infill", str(TWIN), 64, 2048)
-    assert load(found, None, "http://localhost:8000").vocabulary
+    found = ServedModel("infill", str(TWIN), 2048)
+    assert load(found, 64, None, "http://localhost:8000").vocabulary
     with pytest.raises(ModelError, match="set server.tokenizer or --server-tokenizer"):
-        load(found, None, url)
-    assert load(found, str(TWIN), url).vocabulary
+        load(found, 64, None, url)
+    assert load(found, 64, str(TWIN), url).vocabulary
 
 
 async def _all(work: Any) -> list[Any]:

@@ -45,7 +45,7 @@ def stock_logits(model: Any, ids: Sequence[int]) -> torch.Tensor:
 def greedy(family: FillInMiddle, ids: Sequence[int], count: int) -> list[int]:
     context = family.open(ids)
     list(context.encode())
-    writing = context.continuation(1, count)
+    writing = context.continuation(count)
     logits, written = writing.feed(torch.empty(1, 0, dtype=torch.long)), list[int]()
     while len(written) < count and (token := int(logits.argmax())) not in family.end_ids:
         written.append(token)

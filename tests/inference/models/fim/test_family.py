@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from inference.engine import Engine
-from inference.messages import Snippet
 from inference.models import registry
 from inference.models.devices import PRECISIONS
 from inference.models.family import ModelError
@@ -52,7 +51,7 @@ def test_every_row_is_what_transformers_says(tmp_path: Path) -> None:
         family = loaded(folder)
         ids = family.middle_prompt(BEFORE, AFTER)
         with read(family, ids[:5]) as context:
-            writing = context.continuation(1, len(ids))
+            writing = context.continuation(len(ids))
             rows = [writing.feed_rows(torch.tensor([ids[5:12]])), writing.feed_rows(torch.tensor([ids[12:]]))]
             wanted = stock_logits(stock(folder), ids)[4:]
             torch.testing.assert_close(torch.cat(rows, 1)[0], wanted, atol=2e-4, rtol=1e-4)
@@ -87,7 +86,7 @@ def same_as_stock(folder: Path) -> None:
     family = loaded(folder)
     ids = family.middle_prompt(BEFORE, AFTER)
     with read(family, ids[:5]) as context:
-        rows = context.continuation(1, len(ids)).feed_rows(torch.tensor([ids[5:]]))[0]
+        rows = context.continuation(len(ids)).feed_rows(torch.tensor([ids[5:]]))[0]
     torch.testing.assert_close(rows, stock_logits(stock(folder), ids)[4:], atol=2e-4, rtol=1e-4)
 
 
@@ -123,17 +122,6 @@ def test_log_probabilities_are_those_of_one_causal_pass(family: FillInMiddle) ->
         torch.testing.assert_close(short, right[: min(prefix, 1)], atol=2e-4, rtol=1e-4)
 
 
-def test_continuations_side_by_side_go_on_from_their_parents(family: FillInMiddle) -> None:
-    ids, model = family.middle_prompt(BEFORE, AFTER), stock()
-    with read(family, ids) as context:
-        writing = context.continuation(2, 4)
-        first = writing.feed(torch.tensor([[10, 11], [20, 21]]))
-        torch.testing.assert_close(first[1], stock_logits(model, [*ids, 20, 21])[-1], atol=2e-4, rtol=1e-4)
-        writing.keep(torch.tensor([1, 1]))
-        for row, last in zip(writing.feed(torch.tensor([[30], [31]])), (30, 31), strict=True):
-            torch.testing.assert_close(row, stock_logits(model, [*ids, 20, 21, last])[-1], atol=2e-4, rtol=1e-4)
-
-
 def test_a_key_press_reads_what_is_new_and_says_the_same(family: FillInMiddle) -> None:
     ids = family.middle_prompt(BEFORE, AFTER)
     greedy(family, ids, 4)
@@ -144,7 +132,7 @@ def test_a_key_press_reads_what_is_new_and_says_the_same(family: FillInMiddle) -
     logits = []
     for each in (context, fresh):
         assert not list(each.encode())  # one piece, which the first token is written with
-        logits.append(each.continuation(1, 1).feed(torch.empty(1, 0, dtype=torch.long)))
+        logits.append(each.continuation(1).feed(torch.empty(1, 0, dtype=torch.long)))
         each.close()
     torch.testing.assert_close(*logits, atol=2e-4, rtol=1e-4)
 
@@ -156,8 +144,8 @@ def test_two_open_contexts_share_nothing_that_either_changes(family: FillInMiddl
         pass
     for each in (one, other):
         list(each.encode())
-    writing = one.continuation(1, 2)
-    other.continuation(1, 2).feed(torch.tensor([[12]]))
+    writing = one.continuation(2)
+    other.continuation(2).feed(torch.tensor([[12]]))
     found = writing.feed(torch.empty(1, 0, dtype=torch.long))[0]
     torch.testing.assert_close(found, stock_logits(stock(), ids)[-1], atol=2e-4, rtol=1e-4)
     one.close()
@@ -177,7 +165,7 @@ def test_long_prompt_is_read_in_pieces(family: FillInMiddle) -> None:
 
 def test_control_tokens_in_a_text_stay_text(family: FillInMiddle) -> None:
     text = "a = '<|fim_middle|><|endoftext|>'\n"
-    ids = family.middle_prompt(text, text, files=[Snippet("b.py", text)])
+    ids = family.middle_prompt(text, text)
     marks = [PREFIX, MIDDLE, SUFFIX]
     assert (ids[0], ids[-1], [ids.count(mark) for mark in marks]) == (PREFIX, MIDDLE, [1, 1, 1])
     assert not family.end_ids & {*ids[1:-1]} - {SUFFIX}

@@ -7,7 +7,6 @@ import pytest
 from inference.engine import Engine
 from inference.engine.canvas.plan import text_and_holes
 from inference.engine.middle.prompt import PromptBuilder
-from inference.messages import Snippet
 from inference.models.fim.adapter import FillInMiddle
 from inference.models.fim_tokens import TABLE
 from tests.inference.engine.filling import AFTER, BEFORE, fill, line, request
@@ -39,7 +38,7 @@ def ids(engine: Engine, before: str, after: str = AFTER, *, ahead: bool = False)
 
 
 def test_the_suffix_comes_first(family: FillInMiddle) -> None:
-    shown = family.tokenizer.decode(family.middle_prompt("a", "b", path="c.py"), skip_special_tokens=False)
+    shown = family.tokenizer.decode(family.middle_prompt("a", "b"), skip_special_tokens=False)
     assert shown == "<[fim-suffix]>b<[fim-prefix]>a<[fim-middle]>"
 
 
@@ -67,10 +66,3 @@ def test_shorter_prompts_show_less_of_both_sides(family: FillInMiddle) -> None:
     sizes = [len(builder.of(text_and_holes(one), ("",), 0, reach).ids) for reach in builder.reaches]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] > 1.8 * sizes[1] > 3 * sizes[2]
-
-
-def test_mellum_names_the_files(tmp_path: Path) -> None:
-    family = renamed(tmp_path, "mellum")
-    files = [Snippet("lib/b.py", "x = 1\n")]
-    shown = family.tokenizer.decode(family.middle_prompt("p", "s", path="a.py", files=files), skip_special_tokens=False)
-    assert shown == "<filename>lib/b.py\nx = 1\n<filename>a.py\n<fim_suffix>s<fim_prefix>p<fim_middle>"

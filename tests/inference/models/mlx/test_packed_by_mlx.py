@@ -43,13 +43,6 @@ def test_packed_predictions_stay_close(packed: Engine, on_mlx: Engine) -> None:
     assert sums[0] != sums[1]
 
 
-def test_packing_on_request_gives_the_same(packed: Engine) -> None:
-    found = Engine(registry.load(device="mlx", dtype="4bit"))
-    assert found.dtype == "4bit"
-    ours, theirs = (filled(engine, *TASKS["a line"]).candidates for engine in (found, packed))
-    assert [one.texts for one in ours] == [one.texts for one in theirs]
-
-
 def test_another_dtype_than_its_own_is_refused(packed_folder: Path) -> None:
     with pytest.raises(ModelError, match=r"packed in 4 bits; choose 4bit"):
         registry.load(str(packed_folder), device="mlx", dtype="bfloat16")

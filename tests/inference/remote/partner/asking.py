@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from inference.messages import Hole, InfillRequest, Text
-from inference.remote import served
+from inference.remote import registry
 from inference.remote.partner.filling import PartnerInfiller
 from inference.serving.startup import WorkerArguments
 from tests.partner_server import KINDS
@@ -28,9 +28,8 @@ def arguments(url: str, kind: str = "auto", **options: object) -> WorkerArgument
 async def partner_at(
     url: str, kind: str = "auto", *, limit_s: float | None = None, **options: object
 ) -> AsyncIterator[PartnerInfiller]:
-    found = await served.connect(
-        PartnerInfiller, arguments(url, kind, **options), lambda _share, _what: None, limit_s=limit_s
-    )
+    found = await registry.connect(arguments(url, kind, **options), lambda _share, _what: None, limit_s=limit_s)
+    assert isinstance(found, PartnerInfiller)
     try:
         yield found
     finally:

@@ -14,10 +14,8 @@ from inference.messages import REFINED_STRENGTH, Candidate, Done, ErrorCode, Fai
 from inference.models.family import ModelError
 from inference.remote import address
 from inference.remote.http import Client
-from inference.remote.partner import interfaces
 from inference.remote.partner.answer import Answer
-from inference.remote.partner.interfaces import Interface
-from inference.remote.partner.wire import Events
+from inference.remote.partner.interfaces import Chat, Events, Interface
 from tests.inference.remote.asking import answered
 from tests.inference.remote.partner.asking import ANSWER, KIND_OF, one_hole, partner_at
 from tests.partner_server import KINDS, partner_server
@@ -107,7 +105,7 @@ class AllAtOnce(Client):
         yield text("x") * 9_000 + text("", finish_reason="stop")
 
 
-@pytest.mark.parametrize("make", [partial(interfaces.chat, "m"), partial(interfaces.with_suffix, "m")])
+@pytest.mark.parametrize("make", [partial(Chat, "m"), partial(Interface, "m")])
 async def test_slow_stream_does_not_hold_the_loop(make: Callable[..., Interface]) -> None:
     ticks = 0
 
