@@ -237,6 +237,8 @@ def holes_of(kind: ActionKind, source: Source, marker: str, start: int, end: int
             found = in_file(source, marker)
         case ActionKind.WRITE_BODY:
             found = [carve.body_around(source, start)]
+        case ActionKind.REFINE if start == end:
+            found = [carve.statement_around(source, start, end)]
         case ActionKind.REWORK | ActionKind.REFINE:
             found = [carve.selection(source, start, end)]
         case ActionKind.REPAIR:

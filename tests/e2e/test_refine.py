@@ -184,6 +184,15 @@ async def test_a_selection_is_refined_and_nothing_else_changes(user: User, partn
     assert (await user.client.status())["partner"]["seesDrafts"] is True
 
 
+async def test_without_a_selection_the_statement_is_refined(user: User, partner: PartnerServer) -> None:
+    user.change(AT, AT, "total")
+    cursor = {"line": AT[0], "character": AT[1]}
+    data = {"uri": user.uri, "range": {"start": cursor, "end": cursor}, "kind": "refine"}
+    user.apply(await user.resolved({"title": "Refine", "kind": REFINE, "data": data}))
+    assert user.text == DOCUMENT.replace("return ", REFINED)
+    assert [asked.draft.strip() for asked in partner.fills] == ["return total"]
+
+
 async def test_what_appears_by_itself_is_never_sent_to_the_partner(start_raw: StartRaw, partner: PartnerServer) -> None:
     options = with_partner(partner, confidenceFloor=0)
     options["partner"]["model"] = "never asked"  # so that it has a worker of its own, which is never started

@@ -68,7 +68,7 @@ async function fill(parts: Parts, order: Order): Promise<void> {
   }
 }
 
-/** Refines the visible suggestion; otherwise the selection, or the last fill there. */
+/** Refines the visible suggestion; otherwise the selection, or the statement at the cursor. */
 async function refine(parts: Parts): Promise<void> {
   const document = vscode.window.activeTextEditor?.document;
   const client = parts.client();

@@ -109,9 +109,9 @@ def test_a_selection_is_refined_and_previewed(window: Window, partner: Partner, 
     assert text == BASKET.replace("self.items = []", "self.items = [item for item in ()]")
 
 
-def test_a_fill_just_made_is_refined(window: Window, partner: Partner, configure: Configure) -> None:
+def test_a_statement_just_filled_is_refined(window: Window, partner: Partner, configure: Configure) -> None:
     configure()
-    partner.answers("[item for item in ()]")
+    partner.answers("self.items = [item for item in ()]")
     window.open("made.py", HOLES)
     window.go_to(5, 22)
     window.press("Alt+i", "h")
