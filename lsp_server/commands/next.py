@@ -101,7 +101,7 @@ async def _edits_with_model(
                     await client.load()
                     if edit_model is not None:
                         return await model.rewritten(client, situation, configuration.name_of)
-                    found = nearest(await model.ask(client, situation.snapshot, situation.earlier), situation.cursor)
+                    found = nearest(await model.ask(client, situation), situation.cursor)
                 except WorkerFailure as failure:
                     say(f"no edits from the model: {failure}")
                     return ()

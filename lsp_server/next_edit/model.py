@@ -12,9 +12,8 @@ from msgspec.structs import replace
 
 from inference.messages import Hunk, NextEditRequest
 from inference.models.catalogue import AUTO, EMBEDDED
-from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import path_of
-from lsp_server.next_edit.elsewhere import Situation
+from lsp_server.next_edit.elsewhere import ChangedDocument, Situation
 from lsp_server.next_edit.finder import offerable
 from lsp_server.next_edit.recent import LINE
 from lsp_server.next_edit.renames import NextEdit
@@ -46,7 +45,7 @@ async def propose(session: "Session", situation: Situation) -> Sequence[NextEdit
             others = [each for each in situation.others if await session.why_off_now(each.uri) is None]
             situation = dataclasses.replace(situation, others=others)
             return await rewritten(edit_model, situation, session.configuration.name_of, deadline_ms)
-        return await ask(session.worker.client, snapshot, situation.earlier, deadline_ms)
+        return await ask(session.worker.client, situation, deadline_ms)
     except WorkerFailure as failure:
         log.info("the model proposes no next edit: %s", failure)
         return ()
@@ -79,48 +78,41 @@ async def rewritten(
     client: WorkerClient, situation: Situation, name_of: Callable[[str], str], deadline_ms: int | None = None
 ) -> Sequence[NextEdit]:
     """The edits worth offering of the edit model's rewrite, nearest to the cursor first. Raises WorkerFailure."""
-    request = await asyncio.to_thread(_rewrite_request, situation, name_of, deadline_ms)
-    snapshot = situation.snapshot
-    found = await client.ask(request)
+    name = name_of(situation.snapshot.uri)
+    request = await asyncio.to_thread(_request, situation, name, deadline_ms)
+    beside = await asyncio.to_thread(_hunks_beside, situation.others, name_of)
+    found = await client.ask(replace(request, hunks=(*beside, *request.hunks), cursor=situation.cursor))
     for edit in found.edits:
-        if 0 <= edit.start <= edit.end <= len(snapshot.text):
+        if 0 <= edit.start <= edit.end <= len(request.text):
             return await asyncio.to_thread(offers, situation, edit)
     return ()
 
 
-def _rewrite_request(situation: Situation, name_of: Callable[[str], str], deadline_ms: int | None) -> NextEditRequest:
-    snapshot = situation.snapshot
-    beside = (
-        replace(hunk, path=name_of(other.uri))
-        for other in reversed(situation.others)
-        for hunk in _hunks(other.text, other.earlier)
-    )
-    own = _hunks(snapshot.text, situation.earlier) if situation.earlier else ()
-    return NextEditRequest(
-        f"next-{next(_ids)}",
-        well_formed(snapshot.text),
-        (*beside, *own),
-        snapshot.language_id,
-        name_of(snapshot.uri),
-        situation.cursor,
-        deadline_ms=deadline_ms,
-    )
-
-
-async def ask(
-    client: WorkerClient, snapshot: Snapshot, earlier: Sequence[str], deadline_ms: int | None = None
-) -> Sequence[NextEdit]:
+async def ask(client: WorkerClient, situation: Situation, deadline_ms: int | None = None) -> Sequence[NextEdit]:
     """The edits that a worker's model proposes, best first. Raises WorkerFailure."""
-    hunks = await asyncio.to_thread(_hunks, snapshot.text, earlier)
-    if not hunks:
-        return ()
-    name = path_of(snapshot.uri).rpartition("/")[2]
-    request = NextEditRequest(
-        f"next-{next(_ids)}", well_formed(snapshot.text), hunks, snapshot.language_id, name, deadline_ms=deadline_ms
+    name = path_of(situation.snapshot.uri).rpartition("/")[2]
+    request = await asyncio.to_thread(_request, situation, name, deadline_ms)
+    found = await client.ask(request) if request.hunks else None
+    edits = (
+        [trimmed(edit.start, request.text[edit.start : edit.end], edit.text) for edit in found.edits] if found else []
     )
-    found = await client.ask(request)
-    edits = [trimmed(edit.start, request.text[edit.start : edit.end], edit.text) for edit in found.edits]
-    return await asyncio.to_thread(offerable, snapshot, edits)
+    return await asyncio.to_thread(offerable, situation.snapshot, edits)
+
+
+def _request(situation: Situation, name: str, deadline_ms: int | None) -> NextEditRequest:
+    """What every model gets: the text and its own changes."""
+    snapshot, earlier = situation.snapshot, situation.earlier
+    hunks = _hunks(snapshot.text, earlier) if earlier else ()
+    text = well_formed(snapshot.text)
+    return NextEditRequest(f"next-{next(_ids)}", text, hunks, snapshot.language_id, name, deadline_ms=deadline_ms)
+
+
+def _hunks_beside(others: Sequence[ChangedDocument], name_of: Callable[[str], str]) -> list[Hunk]:
+    return [
+        replace(hunk, path=name_of(other.uri))
+        for other in reversed(others)
+        for hunk in _hunks(other.text, other.earlier)
+    ]
 
 
 def _hunks(text: str, earlier: Sequence[str]) -> tuple[Hunk, ...]:

@@ -35,20 +35,14 @@ class Call:
 
 def without(names: Names, call: Call, index: int, keyword: str) -> Iterator[NextEdit]:
     """The call without the removed parameter's argument."""
-    if any(MANY.search(argument.type) for argument in call.arguments):
-        return
     by_name = [_keyword_of(names, argument) for argument in call.arguments]
     positional = by_name.index(next((name for name in by_name if name), "")) if any(by_name) else len(by_name)
     at = by_name.index(keyword) if keyword in by_name else index
     if at >= len(call.arguments) or (keyword not in by_name and index >= positional):
         return
     view, arguments = names.view, call.arguments
-    if at:
-        start = view.end(arguments[at - 1])
-        end = view.end(arguments[at])
-    else:
-        start = view.start(arguments[0])
-        end = view.start(arguments[1]) if len(arguments) > 1 else view.end(arguments[0])
+    start = view.end(arguments[at - 1]) if at else view.start(arguments[0])
+    end = view.end(arguments[at]) if at or len(arguments) == 1 else view.start(arguments[1])
     yield NextEdit(start, end, "", f"{call.name.text} no longer takes {keyword}")
 
 
@@ -58,8 +52,7 @@ def reordered(names: Names, call: Call, order: Sequence[int]) -> Iterator[NextEd
     by_name = [bool(_keyword_of(names, each)) for each in call.arguments]
     arguments = call.arguments[: (*by_name, True).index(True)]
     order = order[: len(arguments)]
-    is_spread = any(MANY.search(each.type) for each in call.arguments)
-    if not arguments or is_spread or sorted(order) != list(range(len(arguments))) or not all(by_name[len(arguments) :]):
+    if not arguments or sorted(order) != list(range(len(arguments))) or not all(by_name[len(arguments) :]):
         return
     start = view.start(arguments[0])
     end = view.end(arguments[-1])
@@ -77,21 +70,21 @@ def extended(names: Names, call: Call, index: int, parameter: Name) -> Iterator[
     word = parameter.text
     declared = view.code(declaration(names, parameter))
     first_by_name = next((at for at, each in enumerate(arguments) if _keyword_of(names, each)), len(arguments))
-    if re.search(r"[=?]", declared) or index > first_by_name or any(MANY.search(each.type) for each in arguments):
+    if re.search(r"[=?]", declared) or index > first_by_name:
         return
     variables = [name for name in names.definitions(word, call.name) if _is_variable(names, name, call)]
     types = {view.code(declaration(names, name)) for name in variables if name.role is Role.PARAMETER}
     if not variables or not types <= {declared, word}:
         return
-    why = f"{call.name.text} takes {word} now"
     if index < len(arguments):
-        start = view.start(arguments[index])
-        yield NextEdit(start, start, f"{word}, ", why)
+        at, text = view.start(arguments[index]), f"{word}, "
     elif arguments:
-        yield NextEdit(view.end(arguments[-1]), view.end(arguments[-1]), f", {word}", why)
+        at, text = view.end(arguments[-1]), f", {word}"
     elif (listed := call.node.children[-1]).children:
-        start = view.end(listed.children[0])
-        yield NextEdit(start, start, word, why)
+        at, text = view.end(listed.children[0]), word
+    else:
+        return
+    yield NextEdit(at, at, text, f"{call.name.text} takes {word} now")
 
 
 def _is_variable(names: Names, name: Name, call: Call) -> bool:
@@ -198,6 +191,8 @@ def _after_parameters(compared: Compared, function: _Function) -> Iterator[NextE
         return
     kept = [name for name in old if name in new]
     for call in _calls(compared, function.name):
+        if any(MANY.search(each.type) for each in call.arguments):  # how many they are is not known
+            continue
         if len(new) == len(kept) == len(old) - 1:
             gone = next(name for name in old if name not in new)
             yield from without(compared.new, call, old.index(gone), gone)
