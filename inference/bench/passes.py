@@ -184,11 +184,11 @@ def _rewritten(engine: Engine, kind: EditKind, task: InfillingTask, times: Times
     """The lines around the hole, rewritten with their draft and without; the prompt, and how many tokens were written.
     The user has just written what was in the hole.
     """
-    parts, vocabulary = task.parts, engine.loaded.vocabulary
-    text, cursor = parts.before + parts.solution + parts.after, len(parts.before + parts.solution)
+    vocabulary = engine.loaded.vocabulary
+    text, cursor = task.before + task.solution + task.after, len(task.before + task.solution)
     line, start = text.count("\n", 0, cursor), text.rfind("\n", 0, cursor) + 1
     new = text[start : text.find("\n", cursor) + 1]
-    change = Hunk(line, text[start : len(parts.before)] + text[cursor : start + len(new)], new)
+    change = Hunk(line, text[start : len(task.before)] + text[cursor : start + len(new)], new)
     request = NextEditRequest("passes", text, (change,), path="main.py", cursor=cursor)
     for most, name in ((None, "drafted"), (0, "plain")):
         began = time.perf_counter()
