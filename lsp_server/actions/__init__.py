@@ -238,7 +238,7 @@ def holes_of(kind: ActionKind, source: Source, marker: str, start: int, end: int
         case ActionKind.WRITE_BODY:
             found = [carve.body_around(source, start)]
         case ActionKind.REFINE if start == end:
-            found = [carve.statement_around(source, start, end)]
+            found = [carve.statement_at(source, start)]
         case ActionKind.REWORK | ActionKind.REFINE:
             found = [carve.selection(source, start, end)]
         case ActionKind.REPAIR:

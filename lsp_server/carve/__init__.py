@@ -4,7 +4,7 @@ from lsp_server.carve.cursor import hole_at, plain_hole_at
 from lsp_server.carve.functions import body_of, extent, functions_around, whole_hole
 from lsp_server.carve.markers import DEFAULT_MARKER, marker_touching, markers, placeholders
 from lsp_server.carve.segments import Span, segments, splice, unmarked
-from lsp_server.carve.selecting import selection, statement_around, statement_start
+from lsp_server.carve.selecting import selection, statement_around, statement_at, statement_start
 from lsp_server.syntax.languages import table_of
 from lsp_server.syntax.parsing import Source
 from lsp_server.syntax.view import View
@@ -21,6 +21,7 @@ __all__ = [
     "selection",
     "splice",
     "statement_around",
+    "statement_at",
     "statement_start",
     "unmarked",
 ]

@@ -57,6 +57,14 @@ def statement_around(source: Source, start: int, end: int) -> Span | None:
     return Span(first, last, HoleKind.LINE if single_line else HoleKind.BLOCK, single_line=single_line)
 
 
+def statement_at(source: Source, offset: int) -> Span | None:
+    """The innermost statement at a cursor, or else beside it on its line; None if there is no code."""
+    text = source.text
+    start, end = trimmed(text, line_start(text, offset), line_end(text, offset))
+    at = min(max(offset, start), max(end - 1, start))
+    return statement_around(source, at, min(at + 1, end))
+
+
 def statement_start(source: Source, offset: int) -> int:
     """The start, at most `offset`, of the innermost statement there; on a blank line, of the one before it.
 

@@ -186,7 +186,7 @@ async def test_a_selection_is_refined_and_nothing_else_changes(user: User, partn
 
 async def test_without_a_selection_the_statement_is_refined(user: User, partner: PartnerServer) -> None:
     user.change(AT, AT, "total")
-    cursor = {"line": AT[0], "character": AT[1]}
+    cursor = {"line": AT[0], "character": AT[1] + len("total")}
     data = {"uri": user.uri, "range": {"start": cursor, "end": cursor}, "kind": "refine"}
     user.apply(await user.resolved({"title": "Refine", "kind": REFINE, "data": data}))
     assert user.text == DOCUMENT.replace("return ", REFINED)
