@@ -34,6 +34,7 @@ def neovim(project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Neovim]:
     init.write_text(
         f"vim.opt.runtimepath:prepend('{PLUGIN}')\n"
         "vim.env.PATH = '/usr/local/bin:/usr/bin:/bin'\n"
+        "vim.o.cmdheight = 6\n"  # long messages wait for no Enter
         "vim.o.termguicolors, vim.o.laststatus, vim.o.ruler, vim.o.fillchars = true, 0, false, 'eob: '\n"
         "vim.cmd.runtime('plugin/infill.lua')\n"
         "require('infill').setup({ settings = { deadlineMs = { automatic = 60000 } } })\n"
@@ -42,7 +43,7 @@ def neovim(project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Neovim]:
     file.write_text(BASKET)
     monkeypatch.setenv("INFILL_LS_RUNTIME_DIR", str(project / "run"))
     (project / "run").mkdir(mode=0o700)
-    neovim = Neovim(home, init, file, visible=True, size=(WIDTH, 18))
+    neovim = Neovim(home, init, file, visible=True, size=(WIDTH, 20))
     neovim.lua(SHOW)
     yield neovim
     neovim.close()

@@ -125,7 +125,7 @@ def test_a_checkpoint_that_makes_no_sense_is_refused(name: str, tmp_path: Path) 
     random_masked.save_open_dcoder(tmp_path)
     breaking(tmp_path)
     with pytest.raises(ModelError, match=message):
-        registry.load(str(tmp_path), device="cpu")
+        Engine(registry.load(str(tmp_path), device="cpu"))
 
 
 def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
