@@ -93,8 +93,7 @@ pictures: $(VENV)/.ready
 	tests/editors/vscode/install.sh .editors/vscode && $(MAKE) vsix
 	$(PICTURES) INFILL_LS_MODEL=$(REAL_MODEL) $(BIN)/python -m pytest tests/editors/vscode -k "tab or bulb or preview"
 	$(PICTURES) $(BIN)/python -m pytest tests/editors/vscode -k refined_in_place
-	$(PICTURES) INFILL_TEST_PICTURES=$(CURDIR)/editors/nvim/images \
-		$(BIN)/python -m pytest -s tests/editors/test_vscode_install.py tests/editors/test_neovim_install.py
+	$(PICTURES) $(BIN)/python -m pytest -s tests/editors/test_vscode_install.py
 
 # The VS Code extension as one file to install, with the server's wheel: checked, tested, bundled. Needs Node.js 20 or newer.
 VSCODE := editors/vscode
