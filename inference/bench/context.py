@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -46,8 +47,8 @@ class _Prompts:
 
     def __init__(self, engine: Engine) -> None:
         self._encode = engine.loaded.vocabulary.encode
-        self._own = engine.loaded.family.middle_prompt  # type: ignore[attr-defined]
-        vars(engine.loaded.family)["middle_prompt"] = self._prompt
+        self._family: Any = engine.loaded.family
+        vars(self._family)["middle_prompt"] = self._prompt
         self._plain = ""
         self._files: tuple[Snippet, ...] = ()
         self._path = ""
@@ -73,8 +74,9 @@ class _Prompts:
                 most -= need
         return tuple(found)
 
-    def _prompt(self, prefix: str, suffix: str, *, path: str = "", files: Sequence[Snippet] = ()) -> list[int]:
-        ids: list[int] = self._own(self._plain + prefix, suffix, path=self._path, files=self._files)
+    def _prompt(self, prefix: str, suffix: str) -> list[int]:
+        parts = self._family._tokens.parts(self._plain + prefix, suffix, self._path, self._files)
+        ids: list[int] = [*self._family.begin_ids, *self._family._ids(parts)]
         self.tokens = len(ids)
         return ids
 
