@@ -22,7 +22,7 @@ def test_a_run_goes_on_where_the_last_one_stopped(tmp_path: Path, capsys: pytest
     assert infilling.main([*words, "--limit", "2", *arms]) == 0
     assert fills.read_bytes().startswith(first)
     written = [json.loads(line) for line in fills.read_bytes().splitlines()]
-    assert [one["arm"] for one in written] == ["none", "today", "pieces-256", "pieces-512-repo"] * 2
+    assert [one["arm"] for one in written] == ["none", "today", "pieces-256", "pieces-512-repo"] * 4  # of two kinds
     shown = json.loads(capsys.readouterr().out)["kinds"]["other"]
     assert shown["none"]["won"] == shown["none"]["lost"] == 0
     assert shown["none"]["prompt_tokens"] < shown["pieces-256"]["prompt_tokens"]
