@@ -81,8 +81,7 @@ class Neovim:
         words += map(str, files)
         self._terminal = Terminal(folder, *words, size=size, network=network) if visible else None
         self._process = None if visible else _started(network.command(*words) if network else words, folder)
-        until(socket.exists, "Neovim listens")
-        self.rpc = pynvim.attach("socket", path=str(socket))
+        self.rpc = until(lambda: _listening(socket), "Neovim listens")
         self.lua(_WATCH)
 
     @property
@@ -179,3 +178,10 @@ def _started(words: list[str], folder: Path) -> "subprocess.Popen[bytes]":
 def _answered(requests: list[str]) -> bool:
     asked, done = (requests.count(f"{kind} textDocument/inlineCompletion") for kind in ("pending", "complete"))
     return asked == done > 0
+
+
+def _listening(socket: Path) -> pynvim.Nvim | None:
+    """The connection; None while the socket is not there, or is but does not listen yet."""
+    with suppress(FileNotFoundError, ConnectionRefusedError):
+        return pynvim.attach("socket", path=str(socket))
+    return None
