@@ -334,7 +334,7 @@ class InlineService(Feature):
                 result.set_exception(error)
 
     def _complete(self, state: DocumentState, computation: Computation, filled: FillResult) -> None:
-        """Stores the results and answers the waiting requests. Begins anew for those that it cannot answer."""
+        """Stores the results, answers the waiting requests, and starts over for those it cannot answer."""
         self._remove(state, computation)
         state.history.add(computation.suggestions(filled))
         used = False

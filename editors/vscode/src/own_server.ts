@@ -43,7 +43,7 @@ export class OwnServer {
     return program !== undefined && program !== programIn(this.folder());
   }
 
-  /** Removes what earlier extensions installed, once this one's server is there. What a program uses stays. */
+  /** Removes what earlier extensions installed, once this one's server is there. */
   tidy(): void {
     if (this.program() === undefined || this.isOutdated()) {
       return;

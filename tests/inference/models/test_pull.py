@@ -423,7 +423,7 @@ def test_a_checkpoint_without_safetensors_is_refused(hub: Hub, pull: Pull) -> No
     assert fetched(hub) == []
 
 
-def test_the_only_gguf_file_is_pulled_where_there_is_nothing_else(tmp_path: Path, home: Path) -> None:
+def test_a_lone_gguf_file_is_pulled(tmp_path: Path, home: Path) -> None:
     (files := tmp_path / "files").mkdir()
     as_gguf(FIM, files / "sweep-next-edit-0.5b.q8_0.gguf")
     (files / "config.json").write_text("{}")
