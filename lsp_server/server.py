@@ -107,7 +107,7 @@ log = logging.getLogger(__name__)
 
 
 def _add_features(session: Session) -> None:
-    """Adds every feature. Refining must hear of a change before the services for suggestions."""
+    """Adds every feature."""
     ledger = Ledger(session.warn)
     propose = partial(next_edit_model.propose, session)
     home_of = session.notebooks.home_of
@@ -141,13 +141,14 @@ class InfillServer(LanguageServer):
         """A notification could not be decoded: after a lost edit, our text no longer matches the editor's."""
         if method not in _EDITS:
             return
-        uris: Sequence[str] = ()
+        uris: Sequence[str]
         try:
             if "notebookDocument" in params:
                 uris = self.session.notebooks.cells_of(params["notebookDocument"]["uri"])
             else:
                 uris = (params["textDocument"]["uri"],)
+            self.session.lose(*uris)
         except (TypeError, KeyError):
-            uris = tuple(self.session.documents) if method in _CHANGES else ()
+            if method in _CHANGES:
+                self.session.lose(*self.session.documents)
             log.warning("a %s could not be read, not even which file it is of", method)
-        self.session.lose(*uris)

@@ -47,6 +47,8 @@ class _Prompts:
 
     def __init__(self, engine: Engine) -> None:
         self._encode = engine.loaded.vocabulary.encode
+        if not engine.loaded.traits.fills_middle:
+            raise TaskError("--context compares prompts of models that fill the middle; name such a --model")
         self._family: Any = engine.loaded.family
         vars(self._family)["middle_prompt"] = self._prompt
         self._plain = ""

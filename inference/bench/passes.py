@@ -2,8 +2,7 @@
 
 Fills lines twice, first cold, then as the next keystroke finds it. It starts each llama.cpp that `--peer` names with
 the same file, and asks all in turns, line by line, with the servers that `--url` names, such as `infill-ls serve
---http`. Its last line of output is one JSON object; compare ratios, not
-machines.
+--http`. Its last line of output is one JSON object; compare ratios, not machines.
 
 With `--edits KIND` it asks for the lines around each hole instead, as of an edit model: with the lines as they are as
 the draft, and without; llama.cpp writes as many tokens behind the same prompt.

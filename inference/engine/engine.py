@@ -3,6 +3,7 @@
 from typing import cast
 
 from inference.engine.canvas import prompt
+from inference.engine.errors import FILLS_NOTHING, RequestError
 from inference.engine.infilling import Infilling
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.middle import prompt as middle_prompt
@@ -49,6 +50,8 @@ class Engine:
 
     def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Infilling | MiddleInfilling:
         """The work on a request. `deadline` is in seconds of `time.monotonic()`. Raises RequestError."""
+        if self.edits:
+            raise RequestError(FILLS_NOTHING)
         if self._middle is not None:
             return MiddleInfilling(self.loaded, self._middle, request, deadline)
         return Infilling(self.loaded, request, deadline)

@@ -3,6 +3,7 @@
 from inference.messages import ErrorCode
 
 CANNOT_JUDGE = "this model cannot say which places no longer fit"
+FILLS_NOTHING = "this is an edit model, which fills no holes; name another as `model`"
 
 
 class RequestError(Exception):

@@ -98,7 +98,7 @@ class Infilling(Work[InfillEvent]):
         for short in (False, True):
             plan = self._planner.plan(group, earlier, short=short)
             context = stack.enter_context(closing(family.open(plan.prefix_ids)))
-            if (yield from self._encode(context, plan.prefix_ids)) or short:
+            if (yield from self._encode(context, plan.prefix_ids, row_s=family.row_s)) or short:
                 break
             stack.close()
         return plan, context

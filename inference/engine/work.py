@@ -10,6 +10,8 @@ from inference.engine.canvas import prompt
 from inference.messages import Stats
 from inference.models.family import Context
 
+_LONGER = 2.0
+"""How much longer than measured a pass over many more rows may take, since every row attends to all others."""
 _Event = TypeVar("_Event")
 
 
@@ -66,16 +68,20 @@ class Work(Iterator[_Event | None]):
         *,
         share: float | None = None,
         short_tokens: int = prompt.SHORT_PREFIX_TOKENS,
+        row_s: float = 0.0,
     ) -> Generator[None, None, bool]:
         """Reads a prefix. False: given up, because it is late and more is left to read than a short prefix has.
 
-        With a `share` of the time until the deadline, gives up as soon as it would take more than that.
+        With a `share` of the time until the deadline, gives up as soon as it would take more than that. `row_s`: the
+        time that the first canvas would take for each token of a prefix which `encode` does not read.
         """
         left = 0
         began = time.monotonic()
         unread = len(ids) - context.reused_tokens
         first_s = began
+        reads = False
         for left in context.encode():
+            reads = True
             self._counters.encode_ms += (time.monotonic() - began) * 1000
             yield None
             began = time.monotonic()
@@ -83,6 +89,9 @@ class Work(Iterator[_Event | None]):
             ends_s = began if share is None else began + left * s_per_token
             if left > short_tokens and self._is_after(ends_s, share or 1.0):
                 break
+        ends_s = time.monotonic() + _LONGER * row_s * unread
+        if not reads and unread > short_tokens and self._is_after(ends_s, 1.0):
+            return False  # its canvas would read it, in one piece
         self._counters.prefix_tokens += len(ids) - left
         self._counters.reused_tokens += context.reused_tokens
         return left == 0

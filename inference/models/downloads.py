@@ -105,9 +105,10 @@ def is_here(entry: Published) -> bool:
         return False
 
 
-def edit_models() -> list[Published]:
-    """The pulled edit models, best first."""
-    return [entry for entry in catalogue.ENTRIES if entry.edits and is_here(entry)]
+def edit_models(kind: str = "auto") -> list[Published]:
+    """The pulled edit models of a kind, or of any (`auto`), best first."""
+    kinds = [entry for entry in catalogue.ENTRIES if entry.edits and kind in ("auto", entry.edits)]
+    return [entry for entry in kinds if is_here(entry)]
 
 
 def require(model: str) -> Path:

@@ -32,7 +32,7 @@ _NAMES: dict[EditKind, re.Pattern[str]] = {
     "zeta-2": re.compile(r"(?<![a-z])zeta[-_ ]?2(?![.\d]\d|b)", re.IGNORECASE),
     "zeta": re.compile(r"(?<![a-z])zeta(?![a-z]|[-_ ]?\d(?![\d.]*b))", re.IGNORECASE),
 }
-"""Zeta 2.1 numbers its regions and is asked otherwise."""
+"""Zeta 2.1 numbers its regions, so its prompt is another."""
 _WORD = re.compile(rb"\w+|\s+|[^\w\s]")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
@@ -69,7 +69,8 @@ class EditPrompt:
         """The mean probability of the tokens of an answer that change text, or that follow deleted text; 1 if none."""
         new = b"".join(piece for piece, _ in pieces)
         stops = [at for end in self.ends if (at := new.find(end.encode())) >= 0]
-        changed = _changes(self.draft.encode(), new[: min(stops, default=len(new))])
+        written = new[: min(stops, default=len(new))]
+        changed = _changes(self.draft.encode().rstrip(b"\n"), written.rstrip(b"\n"))
         at, chances = 0, []
         for piece, chance in pieces:
             if any(start < at + len(piece) and at < max(end, start + 1) for start, end in changed):
@@ -152,8 +153,8 @@ def kind_of(kind: EditKind, name: str) -> EditKind | None:
 def unknown(model: str) -> str:
     """What to tell a user of a model whose name tells no kind."""
     return (
-        f"the name of {model} is not that of Zeta 2 (2.1 is asked otherwise), Zeta or Sweep; give one, or "
-        "set nextEdit.kind to the prompt that it was trained with: zeta-2, zeta or sweep"
+        f"{model} is not the name of a Zeta 2 (Zeta 2.1 is not supported), Zeta or Sweep; choose one of these, or set "
+        "nextEdit.kind to the prompt it was trained with: zeta-2, zeta or sweep"
     )
 
 

@@ -76,6 +76,13 @@ class Family(Protocol):
         """Does one piece of what later requests can use, while nobody waits; returns whether there may be more."""
         return False
 
+    @property
+    def row_s(self) -> float:
+        """The latest time per row of a pass over many rows, in seconds, of a family that reads a prefix together with
+        its first canvas, which nothing can interrupt; inf: there was none yet. 0: it reads prefixes by themselves.
+        """
+        return 0.0
+
 
 class MiddleFamily(Family, Protocol):
     """A causal model that was trained to fill the middle. Only with `Traits.fills_middle`.

@@ -107,10 +107,8 @@ def _pull(target: Target, *, accepted: bool, shown: Shown) -> int:
         return _fail(_reason(error, target) + _by_hand(target))
     entry = catalogue.find(target.name)
     if entry and entry.edits:
-        print(
-            f"{target.name} is here, each file checked; it rewrites for next edits where it fits and keeps up, if the"
-        )
-        print('setting `nextEdit.model` is "auto", the default, from the next start of your editor on')
+        print(f"{target.name} is here, each file checked. Next edits use it once you restart your editor, if it fits")
+        print('and is fast enough and `nextEdit.model` is "auto", the default')
         return 0
     print(f"{target.name} is here, each file checked; use it: --model {target.name}, or the setting `model`, which")
     print('is "auto" by default: the best that is here and runs well')

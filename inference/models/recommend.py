@@ -191,12 +191,12 @@ class AutoChoice(NamedTuple):
     better: str = ""
 
 
-def choose(device: str | None, *, edits: bool = False) -> AutoChoice:
-    """What the model `auto` is on this machine, if the user names at most a device; `edits`: the edit model. Raises
-    ModelError.
+def choose(device: str | None, *, edits: str | None = None) -> AutoChoice:
+    """What the model `auto` is on this machine, if the user names at most a device. With `edits`: the edit model of
+    that kind, or of any (`auto`). Raises ModelError.
     """
     if edits:
-        return edit_model_among(downloads.edit_models(), this_machine(device))
+        return edit_model_among(downloads.edit_models(edits), this_machine(device))
     here = [entry for entry in catalogue.ENTRIES if entry.repo and not entry.edits and downloads.is_here(entry)]
     troubles = [trouble for entry in catalogue.ENTRIES if (trouble := downloads.trouble_with(entry))]
     choice = among(here, this_machine(device))

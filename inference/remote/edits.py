@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from inference.engine.errors import RequestError
+from inference.engine.errors import FILLS_NOTHING, RequestError
 from inference.messages import Done, Edit, InfillRequest, NextEditRequest, NextEdits, Outcome, Request
 from inference.models import edit_prompts
 from inference.models.edit_prompts import EditPrompt
@@ -18,31 +18,34 @@ from inference.remote.http import AnswerError, ServerError
 from inference.remote.served import ServedInfiller
 from inference.serving.jobs import JobEvent, Work
 
-FILLS_NOTHING = "this is an edit model, which fills no holes; name another as `model`"
+_REFUSED = (400, 422)
+"""How a server answers that does not know of probabilities."""
 _CHARACTERS_PER_TOKEN = 2
 _MORE_TOKENS = 256
 """How many tokens a rewrite may have: those of its region at least, and some more."""
 
 
 class _Token(msgspec.Struct, frozen=True):
-    token: str
-    logprob: float
+    token: str | None = None
+    logprob: float | None = None
 
 
 class _Logprobs(msgspec.Struct, frozen=True):
     """llama.cpp lists `content`, vLLM the other two."""
 
-    content: list[_Token] = []
-    tokens: list[str] = []
-    token_logprobs: list[float | None] = []
+    content: list[_Token] | None = None
+    tokens: list[str | None] | None = None
+    token_logprobs: list[float | None] | None = None
 
     @property
     def pieces(self) -> list[tuple[bytes, float]]:
-        """The tokens with their probabilities."""
-        found = [(each.token, each.logprob) for each in self.content] or zip(
-            self.tokens, self.token_logprobs, strict=False
-        )
-        return [(token.encode(errors="replace"), math.exp(min(0.0, chance or 0.0))) for token, chance in found]
+        """The tokens with their probabilities; none unless all are told."""
+        found = [(each.token, each.logprob) for each in self.content or ()]
+        found = found or [*zip(self.tokens or (), self.token_logprobs or (), strict=False)]
+        known = [(token, chance) for token, chance in found if token is not None and chance is not None]
+        if len(known) < len(found):
+            return []
+        return [(token.encode(errors="replace"), math.exp(min(0.0, chance))) for token, chance in known]
 
 
 class _Choice(msgspec.Struct, frozen=True):
@@ -57,6 +60,7 @@ class _Completion(msgspec.Struct, frozen=True):
 
 class ServedEditModel(ServedInfiller):
     role = EDITS
+    _tells_chances = True
 
     async def look(self) -> None:
         """Finds out the name of the server's only model, and its kind."""
@@ -96,11 +100,16 @@ class ServedEditModel(ServedInfiller):
             "stop": prompt.ends,
             "max_tokens": math.ceil(len(prompt.now) / _CHARACTERS_PER_TOKEN) + _MORE_TOKENS,
             "temperature": 0,
-            "logprobs": 1,
+            **({"logprobs": 1} if self._tells_chances else {}),
         }
         try:
             body = await self.client.post("/v1/completions", msgspec.json.encode(asked), deadline)
             choice = http.decoded(body, _Completion).choices[0]
+        except ServerError as error:
+            if error.status not in _REFUSED or not self._tells_chances:
+                raise
+            self._tells_chances = False
+            return await self._edits(prompt, deadline)
         except AnswerError as error:
             raise ServerError(f"the server {self.client.url} sent an invalid answer: {error}") from error
         if choice.finish_reason == "length":

@@ -219,7 +219,7 @@ async def open_engine(load: LoadEngine, arguments: WorkerArguments, service: Wor
             if arguments.model == AUTO:
                 from inference.models import recommend  # here and not above: it imports torch
 
-                choice = recommend.choose(arguments.device, edits=arguments.edits is not None)
+                choice = recommend.choose(arguments.device, edits=arguments.edits)
                 tell(service.chosen, *choice)
                 chosen = msgspec.structs.replace(arguments, model=choice.model)
                 named = arguments.socket_of(choice.model)

@@ -56,7 +56,7 @@ log = logging.getLogger(__name__)
 
 
 def initialize(session: Session, params: Any) -> types.InitializeResult:
-    """Tells the client the server's capabilities. `params` is raw JSON: see `InfillProtocol._decoded`."""
+    """Tells the client the server's capabilities. `params` is raw JSON: see `InfillProtocol._called`."""
     if not isinstance(params, Mapping):
         raise ReplyError("invalid params for initialize: not an object", types.ErrorCodes.InvalidParams)
     features = client_features(params.get("capabilities"), params.get("clientInfo"))
@@ -80,6 +80,7 @@ def initialized(session: Session, _: types.InitializedParams) -> Awaitable[None]
     if session.partner is not None and session.partner.problem:
         session.editor.show_once(session.partner.problem, types.MessageType.Warning)
     session.worker.warm_up()
+    session.look_for_edit_model()
     features = session.features
     return _introduce(session) if features.registers_configuration or features.configuration else None
 

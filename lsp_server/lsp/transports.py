@@ -150,10 +150,9 @@ def writing_in_thread(stream: RawIOBase) -> Callable[[bytes], Awaitable[None]]:
 
     async def send(body: bytes) -> None:
         data = framed(body)
-        if _takes_at_once(stream, len(data)):
-            stream.write(data)
-        else:
-            await asyncio.get_running_loop().run_in_executor(thread, _write_all, stream, data)
+        sent = (stream.write(data) or 0) if _takes_at_once(stream, len(data)) else 0
+        if sent < len(data):
+            await asyncio.get_running_loop().run_in_executor(thread, _write_all, stream, data[sent:])
 
     return send
 

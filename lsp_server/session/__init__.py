@@ -89,10 +89,13 @@ class Session:
         if self.settings.partner.url is not None and self.settings.model != PARTNER:
             self.partner = self._connect_partner()
             self.partner.use(partner_options(self.settings, sends_token=self.configuration.sends_partner_token))
+        if self.settings.next_edit.model != AUTO:
+            self._use_edit_model(edit_model_options(self.settings))
+
+    def look_for_edit_model(self) -> None:
+        """For `auto`, once the client listens: it takes a third of a second of a processor, in a thread."""
         if self.settings.next_edit.model == AUTO:
             self._looking = asyncio.create_task(self._look_for_edit_model())
-        else:
-            self._use_edit_model(edit_model_options(self.settings))
 
     async def _look_for_edit_model(self) -> None:
         self._use_edit_model(await asyncio.to_thread(edit_model_options, self.settings))

@@ -25,7 +25,7 @@ def edit_model_options(settings: Settings) -> WorkerOptions | None:
     reads the folders of pulled models.
     """
     wanted = settings.next_edit
-    if wanted.model == OFF or (wanted.model == AUTO and not downloads.edit_models()):
+    if wanted.model == OFF or (wanted.model == AUTO and not downloads.edit_models(wanted.kind)):
         return None
     return WorkerOptions(
         model=wanted.model,

@@ -6,12 +6,12 @@ import asyncio
 import os
 import re
 import stat
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +19,6 @@ import platformdirs
 
 from inference.remote.private import why_not_private
 from lsp_server.fill.feature import Feature, Shown, Taken
-from lsp_server.settings.file_system import FileSystem
 from lsp_server.worker.paths import APP, FOLDER_VARIABLE, runtime_folder
 
 if TYPE_CHECKING:
@@ -162,7 +161,9 @@ if TYPE_CHECKING:
 WRITE_S = 1.0
 """Write this long after the first count."""
 RETRY_S = 30.0
-"""After a failure, wait this long."""
+"""After a failure, or while a write still runs, wait this long."""
+CLOSE_S = 3.0
+"""The end of a session waits this long for a slow disk."""
 _MOST_PAIRS = 1000
 SHOWN = "shown"
 WHOLE = "whole"
@@ -184,9 +185,8 @@ class Ledger(Feature):
         self._warn = warn
         self._counts: Counter[Key] = Counter()
         self._pairs: list[Pair] = []
-        self._files = FileSystem()
         self._timer: asyncio.TimerHandle | None = None
-        self._writing: set[asyncio.Task[None]] = set()
+        self._thread: threading.Thread | None = None
 
     def count(self, key: Key, by: int = 1) -> None:
         self._counts[key] += by
@@ -200,31 +200,37 @@ class Ledger(Feature):
         """Writes the rest, but does not wait for a hung disk."""
         if self._timer is not None:
             self._timer.cancel()
-            self._begin()
-        if self._writing:
-            await asyncio.wait(self._writing)
+            self._write()
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join, CLOSE_S)
 
     def _write_after(self, seconds: float) -> None:
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(seconds, self._begin)
+            self._timer = asyncio.get_running_loop().call_later(seconds, self._write)
 
-    def _begin(self) -> None:
+    def _write(self) -> None:
         self._timer = None
-        writing = asyncio.create_task(self._write(self._counts, self._pairs))
+        if self._thread is not None and self._thread.is_alive():
+            self._write_after(RETRY_S)
+            return
+        work = (self._counts, self._pairs, asyncio.get_running_loop())
         self._counts = Counter()
         self._pairs = []
-        self._writing.add(writing)
-        writing.add_done_callback(self._writing.discard)
+        self._thread = threading.Thread(target=self._in_thread, args=work, name="usage", daemon=True)
+        self._thread.start()
 
-    async def _write(self, counts: Counter[Key], pairs: Sequence[Pair]) -> None:
-        writing = partial(problem_of_writing, usage_file(), counts, pairs)
-        if why := await self._files.ask(writing, writing):
-            self._counts.update(counts)
-            self._pairs = [*pairs, *self._pairs][-_MOST_PAIRS:]
-            self._warn(
-                f"the statistics cannot be written: {why}; all else works; set `statistics` to off to stop this message"
-            )
-            self._write_after(RETRY_S)
+    def _in_thread(self, counts: Mapping[Key, int], pairs: Sequence[Pair], loop: asyncio.AbstractEventLoop) -> None:
+        if why := problem_of_writing(usage_file(), counts, pairs):
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(self._failed, why, counts, pairs)
+
+    def _failed(self, why: str, counts: Mapping[Key, int], pairs: Sequence[Pair]) -> None:
+        self._counts.update(counts)
+        self._pairs = [*pairs, *self._pairs][-_MOST_PAIRS:]
+        self._warn(
+            f"the statistics cannot be written: {why}; all else works; set `statistics` to off to stop this message"
+        )
+        self._write_after(RETRY_S)
 
 
 @dataclass

@@ -39,8 +39,9 @@ from lsp_server.worker.failure import SilentError, StillLoadingError, WorkerFail
 from lsp_server.worker.options import resolved
 from lsp_server.worker.paths import WorkerPaths, is_stopped, paths_of, pid_of
 
-GRACE_S = 1.0
-"""How often a waiting client asks for a sign of life."""
+GRACE_S = 2.0
+"""After this long, ask a worker with its model for a sign of life."""
+_TICK_S = 0.5
 LATE_S = 0.5
 """An answer may still come this long after its deadline: the worker stops between two steps."""
 ANSWER_S = 3.0
@@ -224,7 +225,8 @@ class WorkerClient:
         moment after the deadline; without a deadline, waits for as long as the worker lives.
         """
         request = request if request.id else msgspec.structs.replace(request, id=f"request-{next(_numbers)}")
-        return await self._while_alive(self._answer(request, on_draft), deadline)
+        patience_s = max((request.deadline_ms or 0) / 1000 - ANSWER_S, 0)
+        return await self._while_alive(self._answer(request, on_draft), patience_s, deadline)
 
     async def load(self, deadline: Deadline | None = None) -> None:
         """Starts the worker if needed, and waits until it has loaded its model. Raises as `ask`.
@@ -233,7 +235,7 @@ class WorkerClient:
         worker loading.
         """
         if self.state not in _HAS_MODEL:
-            await self._while_alive(self._load(), deadline)
+            await self._while_alive(self._load(), GRACE_S, deadline)
 
     def amend(self, request_id: str, hole: int, text: str) -> None:
         """Pins `text`, the user's whole text at the start of a hole, in the running request of this id, if there is
@@ -283,10 +285,12 @@ class WorkerClient:
             await connection.closed()
         self._announce()
 
-    async def _while_alive(self, work: Coroutine[Any, Any, _T], deadline: Deadline | None = None) -> _T:
+    async def _while_alive(
+        self, work: Coroutine[Any, Any, _T], patience_s: float, deadline: Deadline | None = None
+    ) -> _T:
         """The result of `work`, which waits for the worker and never outlives this call."""
         asked = asyncio.create_task(work)
-        watch = asyncio.create_task(self._watch())
+        watch = asyncio.create_task(self._watch(patience_s))
         both: set[asyncio.Task[Any]] = {asked, watch}
         try:
             limit_s = deadline.left_s if deadline else None
@@ -308,11 +312,18 @@ class WorkerClient:
                 task.cancel()
                 task.add_done_callback(lambda task: task.cancelled() or task.exception())  # or asyncio logs an error
 
-    async def _watch(self) -> NoReturn:
-        """Raises WorkerFailure once the worker hangs."""
+    async def _watch(self, patience_s: float) -> NoReturn:
+        """Raises WorkerFailure once the worker hangs. First asks one with its model after `patience_s`."""
+        left_s = patience_s
         while True:
-            await asyncio.sleep(GRACE_S)
-            silence = Deadline(0 if self.state in _HAS_MODEL else int(LOADING_ANSWER_S * 1000))
+            await asyncio.sleep(_TICK_S)
+            silence = Deadline(int(LOADING_ANSWER_S * 1000))
+            if self.state in _HAS_MODEL:
+                left_s -= _TICK_S
+                if left_s > 0:
+                    continue
+                left_s = GRACE_S
+                silence = Deadline(0)
             while not await self.answers(ANSWER_S):
                 if is_stopped(self.pid) or not silence.left_s:
                     raise SilentError(self.paths, self.pid)

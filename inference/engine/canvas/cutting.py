@@ -38,7 +38,10 @@ def token_window_start(count: int, maximum: int) -> int:
 
 def start_of(text: str, size: int) -> str:
     """The first whole lines of a text, at most `size` characters; less than one line if that is too long."""
-    return text if len(text) <= size else text[: text.rfind("\n", 0, size) + 1 or size]
+    if len(text) <= size:
+        return text
+    end = text.rfind("\n", 0, size)
+    return text[: end + 1 if end > 0 else size]
 
 
 def pieces(text: str) -> Iterator[str]:

@@ -42,5 +42,9 @@ class MaskedDiffusion(Family):
         network = weights.read(found, place, precision, progress)
         return cls(found.name, network, found.properties, tokenizer, precision.name)
 
+    @property
+    def row_s(self) -> float:
+        return self.network.row_s
+
     def open(self, prefix_ids: Sequence[int]) -> Context:
         return CachedContext(self.network, self.properties, prefix_ids, self._memory)

@@ -4,6 +4,8 @@ Weights keep their names from the files. Attention is never causal. Shapes: B se
 rows, d the width, V the vocabulary.
 """
 
+import math
+import time
 from typing import Protocol
 
 import torch
@@ -11,6 +13,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from inference.models.llama import LlamaConfig
+
+_MANY_ROWS = 64
+"""From so many rows on, the time of a pass grows with them."""
 
 
 class KeyValues(Protocol):
@@ -81,6 +86,8 @@ class Qwen2(nn.Module):
         self.layers = nn.ModuleList(QwenLayer(config) for _ in range(config.num_hidden_layers))
         self.norm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        self.row_s = math.inf
+        """The latest time per row of a pass over many rows; inf: none yet. Too low on a GPU, where passes overlap."""
 
     @property
     def device(self) -> torch.device:
@@ -98,10 +105,13 @@ class Qwen2(nn.Module):
         With `known` they attend to what its `update` returns, otherwise to each other. `visible` (B, 1, 1, T) is False
         at rows hidden from all.
         """
+        began = time.perf_counter()
         rows = self.embed_tokens(ids)
         turn = self.turn(positions)
         for number, layer in enumerate(self.layers):
             rows = layer(rows, turn, number, known, visible)
+        if ids.numel() >= _MANY_ROWS:
+            self.row_s = (time.perf_counter() - began) / ids.numel()
         return self.norm(rows)  # type: ignore[no-any-return]
 
     def logits(self, hidden: Tensor) -> Tensor:

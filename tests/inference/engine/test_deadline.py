@@ -12,7 +12,7 @@ from inference.engine import Engine
 from inference.engine.infilling import InfillEvent
 from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Outcome, Snippet, Text
 from inference.models import registry
-from tests.inference.loaded import check_nothing_is_open
+from tests.inference.loaded import check_nothing_is_open, using
 
 LONG = "".join(f"value_{number} = {number}\n" for number in range(4_000))
 """More than the 8,192 tokens of a prefix, which take 16 steps."""
@@ -101,6 +101,21 @@ def test_nothing_is_ranked_once_what_is_typed_disagrees(masked: Engine) -> None:
 def passes(events: Sequence[InfillEvent | None]) -> int:
     """How many steps had nothing to report."""
     return sum(event is None for event in events)
+
+
+def test_late_request_reads_a_short_prefix(masked: Engine) -> None:
+    engine = using(masked, max_prefix_tokens=2_048)
+    for limit_s, least, most in ((0.0, 1, 512), (None, 1_024, 2_048)):
+        deadline = None if limit_s is None else time.monotonic() + limit_s
+        *_, done = engine.infill(asked("masked"), deadline=deadline)
+        assert least <= done.stats.prefix_tokens <= most
+
+
+def test_a_prefix_that_would_be_late_is_not_read_in_one_piece(masked: Engine) -> None:
+    for limit_s, longest, least, most in ((0.1, 8_192, 1, 512), (600.0, 2_048, 1_024, 2_048)):
+        engine = using(masked, max_prefix_tokens=longest)
+        *_, done = engine.infill(asked("masked"), deadline=time.monotonic() + limit_s)
+        assert least <= done.stats.prefix_tokens <= most
 
 
 def test_a_step_is_a_pass(masked: Engine) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from inference.bench.edit_models import Scenario
-from inference.messages import Hunk, NextEditRequest
+from inference.messages import EditKind, Hunk, NextEditRequest
 from inference.models.edit_prompts import LEAST_SURE, kind_of, prompt_for
 
 FOLDER = Path(__file__).parents[2] / "data" / "edit_models"
@@ -82,6 +82,15 @@ def test_an_answer_is_as_sure_as_its_changes(old: str, new: list[tuple[str, floa
     assert prompt.sure(answer) == pytest.approx(sure)
     found = prompt.edits(b"".join(text for text, _ in answer).decode(), prompt.sure(answer))
     assert len(found) == (sure >= LEAST_SURE and sure < 1)
+
+
+@pytest.mark.parametrize("kind", ["zeta-2", "zeta", "sweep"])
+def test_the_end_of_an_answer_is_no_change(kind: EditKind) -> None:
+    """Zeta's end mark takes the place of the region's last line feed."""
+    prompt = prompt_for(kind, request(TEXT, TEXT.index("line30")))
+    assert prompt is not None
+    answer = pieces(prompt.draft.rstrip("\n"), "line31", ("line9", 0.3))
+    assert prompt.sure([*answer, (prompt.ends[0].encode(), 1.0)]) == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize(

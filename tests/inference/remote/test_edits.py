@@ -25,9 +25,10 @@ NEW = TEXT.replace("item)", "items)", 1).replace("sum(item)", "sum(items)")
 
 @dataclass
 class EditServer(HttpServer):
-    """Answers each prompt with `answer`."""
+    """Answers each prompt with `answer`; refuses those that ask for probabilities unless it `tells_chances`."""
 
     answer: Any = None
+    tells_chances: bool = True
     names: tuple[str, ...] = ("zeta-2-q4",)
     hold: asyncio.Event = field(default_factory=asyncio.Event)
     asked: list[dict[str, Any]] = field(default_factory=list)
@@ -40,6 +41,9 @@ class EditServer(HttpServer):
             said = self.answer
             if said is None:
                 await self.unless_gone(reader, self.hold.wait())
+            if "logprobs" in request.json and not self.tells_chances:
+                writer.write(response(400, {"error": {"message": "logprobs is not supported"}}))
+                return
         writer.write(response(200, said))
 
 
@@ -93,12 +97,28 @@ async def test_a_rewrite_that_the_model_is_unsure_of_is_none(logprobs: dict[str,
         assert (await asked(model))[0].edits == ()
 
 
-@pytest.mark.parametrize("logprobs", [None, {}, {"tokens": [NEW], "token_logprobs": [None]}])
+@pytest.mark.parametrize(
+    "logprobs",
+    [
+        None,
+        {},
+        {"tokens": [NEW], "token_logprobs": [None]},
+        {"content": None, "tokens": None},
+        {"content": [{"token": None, "logprob": -3.0}]},
+    ],
+)
 async def test_without_probabilities_a_rewrite_counts(logprobs: object) -> None:
     unknown = said(NEW)
     unknown["choices"][0]["logprobs"] = logprobs
     async with edit_model(answer=unknown) as (_, model):
         assert len((await asked(model))[0].edits) == 1
+
+
+async def test_a_server_without_probabilities_is_asked_without() -> None:
+    async with edit_model(answer=said(NEW), tells_chances=False) as (server, model):
+        for _ in range(2):
+            assert len((await asked(model))[0].edits) == 1
+        assert ["logprobs" in sent for sent in server.asked] == [True, False, False]
 
 
 @pytest.mark.parametrize("answer", [[], {"choices": []}, said("x" * 300_000), {"choices": [{"text": 1}]}, "<html>"])

@@ -42,7 +42,15 @@ async def test_an_edit_nested_too_deep_loses_its_document(talk: ServerUnderTest)
     assert list(talk.server.session.documents) == ["file:///p/b.py"]
 
 
-@pytest.mark.parametrize("params", [b"[", b'{"contentChanges": tru}', b'{"textDocument": {"uri": "file:///p/'])
+@pytest.mark.parametrize(
+    "params",
+    [
+        b"[",
+        b'{"contentChanges": tru}',
+        b'{"textDocument": {"uri": "file:///p/',
+        b'{"textDocument": {"uri": {}, "version": 1}, "contentChanges": 5}}',
+    ],
+)
 async def test_unreadable_edit_loses_all_documents(params: bytes) -> None:
     talk, uris = ServerUnderTest(), (URI, "file:///p/b.py")
 

@@ -112,7 +112,7 @@ end
 
 local refine_fill = fill('infill-ls.refine')
 
---- The visible suggestion; otherwise the range, or the last fill at the cursor.
+--- The visible suggestion; otherwise the range, or the statement at the cursor.
 local function refine(client, args, words)
   local typing = vim.startswith(vim.api.nvim_get_mode().mode, 'i')
   if not (typing and args.range == 0 and require('infill.accept').refine()) then
