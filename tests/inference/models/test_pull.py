@@ -430,7 +430,7 @@ def test_a_lone_gguf_file_is_pulled(tmp_path: Path, home: Path) -> None:
     with hub_of("sweepai/sweep-next-edit-0.5B", files) as other:
         more = {"HF_ENDPOINT": other.url, "HF_HOME": str(home)}
         done = run_cli("models", "pull", "sweep-next-edit-0.5b", **more)
-        assert done.returncode == 0 and "rewrites for next edits" in done.stdout, done.stderr
+        assert done.returncode == 0 and "Next edits use it" in done.stdout, done.stderr
         told = run_cli("doctor", "--model", "embedded", "--device", "cpu", **more)
         assert "sweep-next-edit-0.5b: it has no token <|file_sep|>" in told.stdout, "auto has taken the pulled one"
         shutil.copy(files / "sweep-next-edit-0.5b.q8_0.gguf", files / "other.gguf")
