@@ -114,13 +114,16 @@ def measured(
         _of_engine(engine, task, ours)
         for url, times in theirs.items():
             _of_server(url, task, times)
+    family = cast("MiddleFamily", engine.loaded.family)
+    on_gpu = family.device.type == "cuda"
+    machine = torch.cuda.get_device_name() if on_gpu else torch.backends.cpu.get_cpu_capability()
     found: dict[str, Any] = {
-        "system_info": f"n_threads = {torch.get_num_threads()} | torch {torch.__version__}: "
-        f"{torch.backends.cpu.get_cpu_capability()} | {engine.dtype}",
+        "system_info": f"n_threads = {torch.get_num_threads()} | torch {torch.__version__}: {machine} | {engine.dtype}",
         "lines": len(tasks),
         "ours": _shown(ours) | {"memory_mb": psutil.Process().memory_info().rss >> 20},
-        "pass_ms_by_rows": _passes(cast("MiddleFamily", engine.loaded.family), tasks[0]),
-        "reads_gb_s": _bandwidth_bytes_s() / 1e9,
+        "device_memory_mb": torch.cuda.max_memory_allocated() >> 20 if on_gpu else 0,
+        "pass_ms_by_rows": _passes(family, tasks[0]),
+        "reads_gb_s": _bandwidth_bytes_s(family.device) / 1e9,
         "peers": [],
     }
     about: dict[str, dict[str, Any]] = {
@@ -134,13 +137,13 @@ def measured(
     return found
 
 
-def _bandwidth_bytes_s() -> float:
-    """How fast the threads of a pass read memory: the best of five sums of half a gigabyte."""
-    held = torch.zeros(_BANDWIDTH_BYTES // 8, dtype=torch.long)
+def _bandwidth_bytes_s(device: torch.device) -> float:
+    """How fast a pass reads memory: the best of five sums of half a gigabyte."""
+    held = torch.zeros(_BANDWIDTH_BYTES // 8, dtype=torch.long, device=device)
     times = []
     for _ in range(5):
         began = time.perf_counter()
-        held.sum()
+        held.sum().item()  # waits for the device
         times.append(time.perf_counter() - began)
     return _BANDWIDTH_BYTES / min(times)
 
@@ -236,7 +239,7 @@ def _passes(family: MiddleFamily, task: InfillingTask) -> dict[int, float]:
         taken = []
         for _ in range(5):
             began = time.perf_counter()
-            writing.feed_rows(torch.tensor([ids[:rows]]))
+            writing.feed_rows(torch.tensor([ids[:rows]]))[0, -1, 0].item()  # waits for the device
             taken.append(1000 * (time.perf_counter() - began))
             writing.trim(rows)
         found[rows] = min(taken)

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from inference.bench.latency import RELEASED_TEXT_CONFIG
+from inference.bench.latency import RELEASED_TEXT_CONFIG, ROUTER_SPREAD, SPREAD
 from inference.models.diffusion_gemma.config import NO_VISION
 
 TWIN = Path(__file__).parents[1] / "data" / "twin"
@@ -34,8 +34,6 @@ SMALL = {
 SHARD_BYTES = 5_000_000_000
 FILLED_ROWS = 4096
 """Rows of the embedding that are never zero: the tokens of the twin's tokenizer."""
-_SPREAD, _ROUTER_SPREAD = 0.02, 2.0
-"""Standard deviations. With the small one all experts of a router score alike, and any rounding changes the choice."""
 _DENSE_ELEMENTS = 1_000_000
 """Tensors up to this size are never zero: all but embeddings, experts and projections."""
 
@@ -110,7 +108,7 @@ def _values(name: str, shape: tuple[int, ...], dense: bool, generator: torch.Gen
     if len(shape) == 1:  # norms and scalars; attention is unscaled, so a query's norm has what keeps its scores near 1
         yield torch.full(shape, shape[0] ** -0.5 if "q_norm" in name else 1.0)
         return
-    spread = _ROUTER_SPREAD if "router.proj" in name else _SPREAD
+    spread = ROUTER_SPREAD if "router.proj" in name else SPREAD
     if dense or prod(shape) <= _DENSE_ELEMENTS or "embed_tokens" in name:
         rows = shape[0] if dense else min(shape[0], FILLED_ROWS)
         step = max(1, _DENSE_ELEMENTS // prod(shape[1:]))

@@ -128,24 +128,37 @@ def _four_bit_bytes(shards: Shards) -> float:
 
 def _read_four_bit(shards: Shards, device: torch.device, dtype: torch.dtype, progress: OnProgress) -> Any:
     """The `DiffusionGemmaForBlockDiffusion` of these files, on its device. Raises ModelError."""
+    from transformers import DiffusionGemmaConfig
+
     name = shards.checkpoint.name
     try:
-        model = _without_weights(shards)
+        config: Any = DiffusionGemmaConfig.from_pretrained(shards.checkpoint.folder, local_files_only=True)
+        model = without_weights(config)
     except Exception as error:  # a broken config.json raises anything, and must not end the worker
         raise ModelError(f"{name}: its config.json cannot be used: {error}") from error
     if not model.config.tie_word_embeddings:
         raise ModelError(f"{name}: its encoder and decoder share no weights, so it cannot run in 4 bits; give a dtype")
+    return by_layers(model, shards, device, dtype, progress, packs=True)
+
+
+def by_layers(
+    model: Any, shards: Any, device: torch.device, dtype: torch.dtype, progress: OnProgress, *, packs: bool
+) -> Any:
+    """Gives a model of `without_weights` its weights. `shards`: `Shards`, or what has their shapes, tensors and pieces;
+    `packs`: the experts in 4 bits.
+    """
     encoder = model.model.encoder.language_model
     decoder = model.model.decoder
     count = len(decoder.layers)
     for number, layer in enumerate(decoder.layers):
-        progress(_LOADED_AT + (_LAYERS_DONE_AT - _LOADED_AT) * number / count, f"layer {number + 1} of {count}, 4 bits")
-        _load(layer, f"layers.{number}.", shards, device, dtype)
+        share = _LOADED_AT + (_LAYERS_DONE_AT - _LOADED_AT) * number / count
+        progress(share, f"layer {number + 1} of {count}" + ", 4 bits" * packs)
+        _load(layer, f"layers.{number}.", shards, device, dtype, packs)
         _share(encoder.layers[number], layer)
         scalar = f"model.encoder.language_model.layers.{number}.layer_scalar"
         encoder.layers[number].layer_scalar = shards.tensor(scalar, (1,), device, dtype)
     decoder.layers, layers = nn.ModuleList(), decoder.layers
-    _load(decoder, "", shards, device, dtype)
+    _load(decoder, "", shards, device, dtype, packs)
     decoder.layers = layers
     encoder.embed_tokens = decoder.embed_tokens
     encoder.norm = decoder.norm
@@ -156,11 +169,10 @@ def _read_four_bit(shards: Shards, device: torch.device, dtype: torch.dtype, pro
     return model
 
 
-def _without_weights(shards: Shards) -> Any:
+def without_weights(config: Any) -> Any:
     """The model's modules with no memory behind their weights."""
-    from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion
+    from transformers import DiffusionGemmaForBlockDiffusion
 
-    config: Any = DiffusionGemmaConfig.from_pretrained(shards.checkpoint.folder, local_files_only=True)
     config._attn_implementation = "sdpa"
     with torch.device("meta"):
         model: Any = DiffusionGemmaForBlockDiffusion(config)
@@ -177,7 +189,7 @@ def _share(encoder_layer: Any, layer: Any) -> None:
         setattr(encoder_layer.self_attn, name, part)
 
 
-def _load(module: nn.Module, prefix: str, shards: Shards, device: torch.device, dtype: torch.dtype) -> None:
+def _load(module: nn.Module, prefix: str, shards: Any, device: torch.device, dtype: torch.dtype, packs: bool) -> None:
     """Gives every weight below a module of the decoder its memory and its values."""
     for path, owner in list(module.named_modules()):
         below = f"{prefix}{path}." if path else prefix
@@ -185,7 +197,7 @@ def _load(module: nn.Module, prefix: str, shards: Shards, device: torch.device, 
             full = _DECODER + below + name
             if full not in shards.shapes:  # the encoder's is the same one, and a file may name either
                 full = _ENCODER + below + name
-            if name in _EXPERTS:  # read one by one and kept in 4 bits; they are unpacked when the layer is run
+            if packs and name in _EXPERTS:  # read one by one; they are unpacked when the layer is run
                 pieces = (piece.to(device, dtype) for piece in shards.pieces(full, parameter.shape))
                 packed, state = quantised(pieces, parameter.shape, device, dtype)
                 setattr(owner, name, nn.Parameter(packed, requires_grad=False))
