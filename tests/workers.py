@@ -20,7 +20,7 @@ from inference import messages
 from inference.messages import Done, Draft, Failed, Hello, Hole, InfillRequest, Status, Text, Welcome
 from lsp_server.diagnosis.workers import survey
 from lsp_server.worker import WorkerClient, WorkerOptions
-from lsp_server.worker.connect import WorkerStream, connect
+from lsp_server.worker.connect import Connection, connect
 from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths
 
 Found = TypeVar("Found")
@@ -87,7 +87,7 @@ def long_fill(request_id: str = "long", **other: object) -> InfillRequest:
 class RawClient:
     """A connection without manners: it sends what it is given."""
 
-    stream: WorkerStream
+    stream: Connection
 
     @classmethod
     async def open(cls, paths: WorkerPaths, *, greet: bool = True) -> "RawClient":

@@ -1,7 +1,6 @@
 """Finds the user's running workers, of any model, and describes them, in one line each or as JSON. Starts none."""
 
 import asyncio
-from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -70,18 +69,14 @@ async def survey(name: str) -> Survey:
 
 async def _ask(paths: WorkerPaths, name: str) -> RunningWorker | SilentError | None:
     try:
-        stream = await join(paths, name, STATUS_S)
-        with closing(stream):
-            async with asyncio.timeout(STATUS_S):
-                while not isinstance(status := await stream.receive(), Status):
-                    pass
+        connection = await join(paths, name, STATUS_S)
     except SilentError as silent:
         return silent
-    except TimeoutError:
-        return SilentError(paths)
-    except (NotListeningError, WorkerFailure, OSError, EOFError, ValueError):
+    except (NotListeningError, WorkerFailure):
         return None
-    return RunningWorker(paths, stream.release, msgspec.structs.replace(status, clients=status.clients - 1))
+    connection.close()
+    status = connection.status
+    return RunningWorker(paths, connection.release, msgspec.structs.replace(status, clients=status.clients - 1))
 
 
 _LONG_STEP_S = 5.0

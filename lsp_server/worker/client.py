@@ -34,7 +34,7 @@ from inference.messages import (
     WorkerOptions,
     WorkerState,
 )
-from lsp_server.worker.connect import STATUS_S, NotListeningError, WorkerStream, attach_or_start, join
+from lsp_server.worker.connect import STATUS_S, Connection, NotListeningError, attach_or_start, join
 from lsp_server.worker.failure import SilentError, StillLoadingError, WorkerFailure
 from lsp_server.worker.options import resolved
 from lsp_server.worker.paths import WorkerPaths, is_stopped, paths_of, pid_of
@@ -118,41 +118,6 @@ class _Pending:
     edits: tuple[Edit, ...] = ()
 
 
-@dataclass(eq=False)
-class _Connection:
-    """A connection to a worker, and who waits for what. Once it has a `failure`, nobody waits."""
-
-    stream: WorkerStream
-    status: Status | None = None
-    pending: dict[str, _Pending] = field(default_factory=dict)
-    askers: list[asyncio.Future[Status]] = field(default_factory=list)
-    failure: WorkerFailure | None = None
-    reading: asyncio.Task[None] | None = None
-
-    @property
-    def is_retiring(self) -> bool:
-        """Whether the worker accepts no more requests: it is ending, or could not load its model."""
-        return self.status is not None and self.status.state in (WorkerState.STOPPING, WorkerState.FAILED)
-
-    def send(self, message: Request | Cancel | Amend | StatusRequest | Shutdown) -> None:
-        if self.failure:
-            raise self.failure
-        try:
-            self.stream.send(message)
-        except ValueError as error:  # too long, or a str that is not valid Unicode
-            raise WorkerFailure(ErrorCode.BAD_REQUEST, f"The request cannot be sent: {error}") from error
-
-    async def closed(self) -> None:
-        if self.reading is not None:
-            await asyncio.wait({self.reading})
-
-    async def ask_status(self) -> Status:
-        asker: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
-        self.send(StatusRequest())
-        self.askers.append(asker)
-        return await asker
-
-
 class WorkerClient:
     """A client of the worker of `options`. `on_status` and `on_state` receive its status and this client's state."""
 
@@ -178,8 +143,11 @@ class WorkerClient:
         """The last one since an answer, of `_failures` in a row; no start before `_not_before_s`."""
         self._failures = 0
         self._not_before_s = 0.0
-        self._connection: _Connection | None = None
-        self._connecting: asyncio.Task[_Connection] | None = None
+        self._connection: Connection | None = None
+        self._connecting: asyncio.Task[Connection] | None = None
+        self._pending: dict[str, _Pending] = {}
+        self._askers: list[asyncio.Future[Status]] = []
+        """Who waits for the connected worker's next status."""
         self._changed = asyncio.Event()
         self._closed = False
 
@@ -195,8 +163,7 @@ class WorkerClient:
         if self._closed:
             return ClientState.CLOSED
         if self._connection is not None:
-            status = self._connection.status
-            return ClientState(status.state.value) if status else ClientState.STARTING
+            return ClientState(self._connection.status.state.value)
         if self._connecting is not None:
             return ClientState.STARTING
         if self._failure is None:
@@ -207,13 +174,13 @@ class WorkerClient:
     def reason(self) -> str:
         """Why the worker failed, or what it is doing while it loads; otherwise empty."""
         if self._connection is not None:
-            return self._connection.status.detail if self._connection.status else ""
+            return self._connection.status.detail
         return str(self._failure or "")
 
     @property
     def pid(self) -> int | None:
         """The process of the worker that this client is connected to."""
-        return self._connection.stream.pid if self._connection else None
+        return self._connection.pid if self._connection else None
 
     async def ask(
         self, request: Request, on_draft: OnDraft | None = None, deadline: Deadline | None = None
@@ -241,17 +208,19 @@ class WorkerClient:
         """Pins `text`, the user's whole text at the start of a hole, in the running request of this id, if there is
         one. Denoising continues if it agrees, and otherwise restarts from there. Raises WorkerFailure.
         """
-        if self._connection is not None and request_id in self._connection.pending:
+        if self._connection is not None and request_id in self._pending:
             self._connection.send(Amend(request_id, hole, text))
 
-    async def status(self, start: bool = False) -> Status | None:
-        """The worker's current status; None if no worker runs and `start` is False. Raises WorkerFailure."""
+    async def status(self) -> Status | None:
+        """The worker's current status; None if no worker runs. Raises WorkerFailure."""
         try:
-            found = None if start else self._connection or self._adopt(await join(self.paths, self._name, STATUS_S))
-            connection = found or await self._connected()
+            connection = self._connection or self._adopt(await join(self.paths, self._name, STATUS_S))
         except NotListeningError:
             return None
-        return await connection.ask_status()
+        asker: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
+        connection.send(StatusRequest())
+        self._askers.append(asker)
+        return await asker
 
     async def answers(self, limit_s: float) -> bool:
         """Whether the connected worker reports its status within `limit_s`; True without one."""
@@ -259,7 +228,7 @@ class WorkerClient:
             try:
                 async with asyncio.timeout(limit_s):
                     if self._connection is not None:
-                        await self._connection.ask_status()
+                        await self.status()
             except TimeoutError:
                 return False
         return True
@@ -337,10 +306,10 @@ class WorkerClient:
             pending = _Pending(on_draft, asyncio.get_running_loop().create_future())
             try:
                 connection.send(request)
-                connection.pending[request.id] = pending
+                self._pending[request.id] = pending
                 answer = await pending.reply
             except asyncio.CancelledError:
-                if connection.pending.pop(request.id, None) and connection.failure is None:
+                if self._pending.pop(request.id, None) and connection.failure is None:
                     connection.send(Cancel(request.id))
                 raise
             except WorkerFailure as failure:
@@ -354,7 +323,7 @@ class WorkerClient:
         raise WorkerFailure(ErrorCode.STOPPED, "The worker keeps ending before it can answer. Try again.")
 
     async def _load(self) -> None:
-        await self.status(start=True)
+        await self._connected()
         while self.state in (ClientState.STARTING, ClientState.LOADING, ClientState.STOPPING):
             self._changed.clear()
             await self._changed.wait()
@@ -364,28 +333,17 @@ class WorkerClient:
             code = ErrorCode.MODEL if self._connection or self._failure is None else self._failure.code
             raise WorkerFailure(code, self.reason)
 
-    async def _connected(self) -> _Connection:
+    async def _connected(self) -> Connection:
         """A connection to a worker that accepts requests. Raises WorkerFailure."""
-        while True:
-            if self._closed:
-                raise WorkerFailure(ErrorCode.STOPPED, _LEFT)
+        while not self._closed:
             if self._connection is None:
-                await self._wait_out()
-                return self._connection or await self._connect()
-            if not self._connection.is_retiring:
-                return self._connection
+                return await self._connect()
             if self.state is ClientState.FAILED:
                 raise WorkerFailure(ErrorCode.MODEL, self.reason)
+            if self.state is not ClientState.STOPPING:
+                return self._connection
             await self._connection.closed()
-
-    async def _wait_out(self) -> None:
-        """Waits out a short pause after failures. Raises WorkerFailure instead of a long one."""
-        pause_s = self._not_before_s - time.monotonic()
-        if self._failure is not None and pause_s > PATIENCE_S:
-            problem = f"{self._failure} (next try in {pause_s:.0f} s; log: {self.paths.log})"
-            raise WorkerFailure(self._failure.code, problem)
-        if self._failure is not None and pause_s > 0:
-            await asyncio.sleep(pause_s)
+        raise WorkerFailure(ErrorCode.STOPPED, _LEFT)
 
     def _failed(self, failure: WorkerFailure, weight: int = 1) -> None:
         """Counts a failure `weight` times, and begins the pause after it."""
@@ -393,8 +351,18 @@ class WorkerClient:
         self._not_before_s = time.monotonic() + DELAYS_S[self._failures - 1]
         self._failure = failure
 
-    async def _connect(self) -> _Connection:
-        """Joins the worker or starts it. All callers share one attempt, which continues when they are cancelled."""
+    async def _connect(self) -> Connection:
+        """Joins the worker or starts it, after a short pause if it has failed. All callers share one attempt, which
+        continues when they are cancelled. Raises WorkerFailure, also instead of a long pause.
+        """
+        pause_s = self._not_before_s - time.monotonic() if self._failure else 0.0
+        if self._failure and pause_s > PATIENCE_S:
+            problem = f"{self._failure} (next try in {pause_s:.0f} s; log: {self.paths.log})"
+            raise WorkerFailure(self._failure.code, problem)
+        if pause_s > 0:
+            await asyncio.sleep(pause_s)
+        if self._connection is not None:
+            return self._connection
         if self._connecting is None:
             self._connecting = asyncio.create_task(self._start(), name="worker-start")
             self._connecting.add_done_callback(lambda task: task.cancelled() or task.exception())  # or asyncio logs it
@@ -407,7 +375,7 @@ class WorkerClient:
                 raise WorkerFailure(ErrorCode.STOPPED, _LEFT) from None
             raise
 
-    async def _start(self) -> _Connection:
+    async def _start(self) -> Connection:
         try:
             return self._adopt(await attach_or_start(self.paths, self.options, self._name))
         except WorkerFailure as failure:
@@ -417,23 +385,23 @@ class WorkerClient:
             self._connecting = None
             self._announce()
 
-    def _adopt(self, stream: WorkerStream) -> _Connection:
+    def _adopt(self, connection: Connection) -> Connection:
         if self._connection is not None:  # two tried at the same time, and the other was first
-            stream.close()
+            connection.close()
             return self._connection
-        self._connection = _Connection(stream)
-        self._connection.reading = asyncio.create_task(self._read(self._connection), name="worker-client")
-        return self._connection
+        self._connection = connection
+        connection.reading = asyncio.create_task(self._read(connection), name="worker-client")
+        self._take(connection, connection.status)
+        return connection
 
-    async def _read(self, connection: _Connection) -> None:
+    async def _read(self, connection: Connection) -> None:
         try:
             while True:
-                self._take(connection, await connection.stream.receive())
+                self._take(connection, await connection.receive())
         except (OSError, EOFError):
-            is_loading = connection.status is not None and connection.status.state is WorkerState.LOADING
+            is_loading = connection.status.state is WorkerState.LOADING
             loading = "while it loaded its model; it may be too large for this machine's memory"
-            when = loading if is_loading else "in mid-request"
-            message = f"The worker (process {connection.stream.pid}) ended {when}"
+            message = f"The worker (process {connection.pid}) ended {loading if is_loading else 'in mid-request'}"
             self._end(connection, WorkerFailure(ErrorCode.STOPPED, message))
         except ValueError as error:
             message = f"The worker sent an invalid message: {error}"
@@ -441,54 +409,58 @@ class WorkerClient:
         except WorkerFailure as failure:
             self._end(connection, failure)
 
-    def _take(self, connection: _Connection, message: WorkerMessage) -> None:
+    def _take(self, connection: Connection, message: WorkerMessage) -> None:
         if isinstance(message, Status):
             connection.status = self.last_status = message
-            for asker in connection.askers:
+            for asker in self._askers:
                 _settle(asker, message)
-            connection.askers.clear()
+            self._askers.clear()
             self._announce()
             if self._on_status:
                 self._on_status(message)
             return
         if isinstance(message, Failed) and not message.id:
             raise WorkerFailure(message.code, message.message)
-        pending = connection.pending.get(getattr(message, "id", ""))
+        pending = self._pending.get(getattr(message, "id", ""))
         if pending is None:
             return
         match message:
-            case Draft():
-                _show_draft(pending, message)
+            case Draft() if pending.on_draft and not pending.reply.done():
+                try:
+                    pending.on_draft(message)
+                except Exception:
+                    log.exception(
+                        "a draft could not be shown"
+                    )  # the caller's fault; the others still get their replies
             case Candidate():
                 pending.candidates.append(message)
             case NextEdits(edits=edits):
                 pending.edits = edits
             case Done():
-                del connection.pending[message.id]
+                del self._pending[message.id]
                 _settle(pending.reply, WorkerAnswer(tuple(pending.candidates), message, pending.edits))
             case Failed(code=code, message=words):
-                del connection.pending[message.id]
+                del self._pending[message.id]
                 _settle(pending.reply, WorkerFailure(code, words))
 
-    def _end(self, connection: _Connection, failure: WorkerFailure) -> None:
+    def _end(self, connection: Connection, failure: WorkerFailure) -> None:
         """A connection has ended: as announced, because we left, or because the worker failed. Fails all who wait."""
         if connection.failure is not None:
             return
         connection.failure = failure
-        connection.stream.close()
-        for pending in connection.pending.values():
+        connection.close()
+        self._connection = None
+        for pending in self._pending.values():
             _settle(pending.reply, failure)
-        for asker in connection.askers:
+        for asker in self._askers:
             _settle(asker, failure)
-        connection.pending.clear()
-        connection.askers.clear()
+        self._pending.clear()
+        self._askers.clear()
         status = connection.status
-        if status is not None and status.state is WorkerState.FAILED:
+        if status.state is WorkerState.FAILED:
             self._failed(WorkerFailure(ErrorCode.MODEL, status.detail), MODEL_FAILURES)
-        elif (status is None or status.state is not WorkerState.STOPPING) and not self._closed:
+        elif status.state is not WorkerState.STOPPING and not self._closed:
             self._failed(failure)
-        if self._connection is connection:
-            self._connection = None
         self._announce()
 
     def _announce(self) -> None:
@@ -498,14 +470,6 @@ class WorkerClient:
             self._changed.set()
             if self._on_state:
                 self._on_state(*now)
-
-
-def _show_draft(pending: _Pending, draft: Draft) -> None:
-    if pending.on_draft and not pending.reply.done():
-        try:
-            pending.on_draft(draft)
-        except Exception:
-            log.exception("a draft could not be shown")  # the caller's fault; the others still get their replies
 
 
 def _settle(future: asyncio.Future[_T], outcome: _T | WorkerFailure) -> None:

@@ -27,9 +27,11 @@ from inference.messages import (
     ErrorCode,
     Failed,
     Hello,
+    Status,
     Welcome,
     WorkerMessage,
     WorkerOptions,
+    WorkerState,
     decode_worker_message,
     frame,
 )
@@ -55,10 +57,13 @@ class ForeignListenerError(NotListeningError):
     """Something listens there and answers, but not as a worker of this release. str() says what to do."""
 
 
+_UNTOLD = Status(WorkerState.LOADING)
+
+
 @dataclass(eq=False)
-class WorkerStream:
+class Connection:
     """An open connection to a worker. `token` is the secret that the worker expects; empty on a Unix socket. The
-    worker's process and release are known after the handshake.
+    worker's process, release and status are known after the handshake. Once it has a `failure`, it is closed.
     """
 
     reader: asyncio.StreamReader
@@ -66,10 +71,18 @@ class WorkerStream:
     token: str = ""
     pid: int = 0
     release: str = ""
+    status: Status = _UNTOLD
+    failure: WorkerFailure | None = None
+    reading: asyncio.Task[None] | None = None
 
     def send(self, message: ClientMessage) -> None:
-        """Queues a message. Raises ValueError if it is too long or holds text that is not Unicode."""
-        self.writer.write(frame(message))
+        """Queues a message. Raises WorkerFailure: the connection's, or why the message cannot be sent."""
+        if self.failure:
+            raise self.failure
+        try:
+            self.writer.write(frame(message))
+        except ValueError as error:  # too long, or a str that is not valid Unicode
+            raise WorkerFailure(ErrorCode.BAD_REQUEST, f"The request cannot be sent: {error}") from error
 
     async def receive(self) -> WorkerMessage:
         """The next message. Raises EOFError or OSError if the worker is gone, ValueError if it is no worker."""
@@ -81,36 +94,48 @@ class WorkerStream:
     def close(self) -> None:
         self.writer.close()
 
+    async def closed(self) -> None:
+        """Waits until whoever reads from it has read the last message."""
+        if self.reading is not None:
+            await asyncio.wait({self.reading})
 
-async def connect(path: Path) -> WorkerStream:
+
+async def connect(path: Path) -> Connection:
     """Connects to the worker at `path`. Raises NotListeningError."""
     try:
         if stat.S_ISSOCK(path.stat().st_mode):  # noqa: ASYNC240 - one stat
-            return WorkerStream(*await asyncio.open_unix_connection(path))
-        return await _connect_tcp(path)
+            return Connection(*await asyncio.open_unix_connection(path))
+        endpoint = json.loads(path.read_bytes())  # noqa: ASYNC240 - under 100 bytes
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(endpoint["port"]))
+        return Connection(reader, writer, str(endpoint["token"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise NotListeningError(f"no worker listens at {path}") from error
 
 
-async def _connect_tcp(path: Path) -> WorkerStream:
-    endpoint = json.loads(path.read_bytes())  # noqa: ASYNC240 - under 100 bytes
-    reader, writer = await asyncio.open_connection("127.0.0.1", int(endpoint["port"]))
-    return WorkerStream(reader, writer, str(endpoint["token"]))
-
-
-async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) -> WorkerStream:
+async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) -> Connection:
     """Joins the worker at `paths` as `name`. Raises NotListeningError if there is none, ForeignListenerError if there
     is something else, SilentError if it does not answer within `limit_s`, and another WorkerFailure if it refuses or
     the folder is unsafe.
     """
     if trouble := why_not_private(paths.folder):
         raise WorkerFailure(ErrorCode.INTERNAL, trouble)
-    stream = await connect(paths.socket)
+    connection = await connect(paths.socket)
     try:
         async with asyncio.timeout(limit_s):
-            await _greet(stream, name)
+            connection.send(Hello(client=name, token=connection.token))
+            match await connection.receive():
+                case Welcome(protocol=messages.PROTOCOL_VERSION, pid=pid, version=version):
+                    connection.pid = pid
+                    connection.release = version
+                case Failed(code=code, message=message):
+                    raise WorkerFailure(code, message)
+                case _:
+                    raise ValueError("a worker says welcome first, and which protocol it speaks")
+            if not isinstance(status := await connection.receive(), Status):
+                raise ValueError("a worker tells its status next")
+            connection.status = status
     except BaseException as error:
-        stream.close()
+        connection.close()
         if isinstance(error, TimeoutError):  # also an OSError, so it comes first
             raise SilentError(paths) from None
         if isinstance(error, ValueError):
@@ -119,17 +144,17 @@ async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) ->
         if isinstance(error, OSError | EOFError):
             raise NotListeningError(f"what listens at {paths.socket} has ended") from error
         raise
-    return stream
+    return connection
 
 
-async def join(paths: WorkerPaths, name: str, limit_s: float) -> WorkerStream:
+async def join(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) -> Connection:
     """Joins the worker of `paths`, even if it must first recreate its socket. Raises as `rejoin`."""
     with suppress(NotListeningError):
         return await attach(paths, name, limit_s)
     return await rejoin(paths, name, limit_s)
 
 
-async def rejoin(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) -> WorkerStream:
+async def rejoin(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) -> Connection:
     """Joins a running worker once it listens again, since its socket was deleted. Raises as `attach`: NotListeningError
     if there is no such process, SilentError if it does not come back within `RETURN_S`.
     """
@@ -143,18 +168,6 @@ async def rejoin(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) ->
     raise NotListeningError(f"no worker listens at {paths.socket}")
 
 
-async def _greet(stream: WorkerStream, name: str) -> None:
-    stream.send(Hello(client=name, token=stream.token))
-    match await stream.receive():
-        case Welcome(protocol=messages.PROTOCOL_VERSION, pid=pid, version=version):
-            stream.pid = pid
-            stream.release = version
-        case Failed(code=code, message=message):
-            raise WorkerFailure(code, message)
-        case _:
-            raise ValueError("a worker says welcome first, and which protocol it speaks")
-
-
 TRANSPORT_VARIABLE = "INFILL_LS_TRANSPORT"
 """`tcp` or `unix`, for a system where the default does not work."""
 START_S = 60.0
@@ -164,11 +177,25 @@ _EXIT_TAKEN = 3
 """The exit status of a worker that found another one running."""
 
 
-async def attach_or_start(paths: WorkerPaths, options: WorkerOptions, name: str) -> WorkerStream:
+async def attach_or_start(paths: WorkerPaths, options: WorkerOptions, name: str) -> Connection:
     """Joins the worker of `options` at `paths`, starting it if there is none. Raises WorkerFailure."""
+    require_folders(paths)
+    lock = FileLock(paths.starting, mode=0o600, thread_local=False)
     try:
         async with asyncio.timeout(START_S):
-            return await _attach_or_start(paths, options, name)
+            while True:
+                with suppress(NotListeningError):
+                    return await attach(paths, name)
+                with suppress(Timeout, NotListeningError), lock.acquire(blocking=False):
+                    try:  # again: another client may have started it in between
+                        return await join(paths, name)
+                    except NotListeningError:
+                        pass
+                    except SilentError as silent:  # one that hangs is replaced
+                        if is_stopped(silent.pid):
+                            raise
+                    return await _start(paths, options, name)
+                await asyncio.sleep(_START_POLL_S)
     except TimeoutError:
         if pid := pid_of(paths):
             raise SilentError(paths, pid) from None
@@ -176,29 +203,7 @@ async def attach_or_start(paths: WorkerPaths, options: WorkerOptions, name: str)
         raise WorkerFailure(ErrorCode.STOPPED, message) from None
 
 
-async def _attach_or_start(paths: WorkerPaths, options: WorkerOptions, name: str) -> WorkerStream:
-    require_folders(paths)
-    lock = FileLock(paths.starting, mode=0o600, thread_local=False)
-    while True:
-        with suppress(NotListeningError):
-            return await attach(paths, name)
-        try:
-            with lock.acquire(blocking=False):
-                with suppress(NotListeningError):  # another client may have started it in between
-                    return await attach(paths, name)
-                try:
-                    return await rejoin(paths, name)
-                except NotListeningError:
-                    pass
-                except SilentError as silent:  # one that hangs is replaced
-                    if is_stopped(silent.pid):
-                        raise
-                return await _start(paths, options, name)
-        except (Timeout, NotListeningError):
-            await asyncio.sleep(_START_POLL_S)
-
-
-async def _start(paths: WorkerPaths, options: WorkerOptions, name: str) -> WorkerStream:
+async def _start(paths: WorkerPaths, options: WorkerOptions, name: str) -> Connection:
     """Starts a worker and joins it, or a running one. Raises WorkerFailure, or NotListeningError if that has ended."""
     process = launch(paths, options)
     while True:

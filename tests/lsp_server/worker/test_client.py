@@ -153,13 +153,14 @@ async def test_racing_starters_share_one_worker(own_folder: Path) -> None:
         "import asyncio; from lsp_server.worker import *\n"
         "async def main():\n"
         "    async with WorkerClient(WorkerOptions(), name='racer') as client:\n"
-        "        print((await client.status(start=True)).pid)\n"
+        "        await client.load()\n"
+        "        print(client.pid)\n"
         "asyncio.run(main())\n"
     )
     others = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)]
     clients = [WorkerClient(WorkerOptions(), name="tests") for _ in range(3)]
-    found = await asyncio.gather(*(client.status(start=True) for client in clients))
-    pids = {status.pid for status in found if status}
+    await asyncio.gather(*(client.load() for client in clients))
+    pids = {client.pid for client in clients}
     pids |= {int((await asyncio.to_thread(other.communicate, timeout=PATIENCE_S))[0]) for other in others}
     assert len(pids) == 1
     assert (own_folder / f"{paths_of(WorkerOptions()).log.name}").read_text().count("listening") == 1
@@ -234,8 +235,8 @@ async def test_foreign_listener_is_replaced(own_folder: Path) -> None:
 
     impostor = await asyncio.start_unix_server(babble, paths_of(WorkerOptions()).socket)
     async with WorkerClient(WorkerOptions(), name="tests") as client:
-        status = await client.status(start=True)
-        assert status.model in ("auto", "embedded")
+        await client.load()
+        assert client.last_status.model in ("auto", "embedded")
     impostor.close()
 
 

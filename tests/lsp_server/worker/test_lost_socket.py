@@ -19,9 +19,9 @@ BOUND_S = 30.0
 """Half of what a client waits for a worker that starts; a stopped process is not waited for at all."""
 
 
-async def loading(client: WorkerClient) -> int:
-    status = await client.status(start=True)
-    return status.pid
+async def loaded(client: WorkerClient) -> int:
+    await client.load()
+    return client.pid
 
 
 def forget(folder: Path) -> None:
@@ -31,10 +31,10 @@ def forget(folder: Path) -> None:
 
 async def test_client_rejoins_the_same_worker(own_folder: Path) -> None:
     async with WorkerClient(WorkerOptions(), name="tests") as client:
-        pid = await loading(client)
+        pid = await loaded(client)
         forget(own_folder)
         async with WorkerClient(WorkerOptions(), name="tests") as other:
-            assert await loading(other) == pid
+            assert await loaded(other) == pid
         forget(own_folder)
         found = json.loads((await asyncio.to_thread(infill_ls, "status", "--json")).stdout)
         assert [worker["pid"] for worker in found["workers"]] == [pid]
@@ -46,7 +46,7 @@ async def test_client_rejoins_the_same_worker(own_folder: Path) -> None:
 
 async def test_a_worker_that_does_not_come_back_is_named(own_folder: Path) -> None:
     async with WorkerClient(WorkerOptions(), name="tests") as client:
-        pid = await loading(client)
+        pid = await loaded(client)
         os.kill(pid, signal.SIGSTOP)
         forget(own_folder)
         try:
