@@ -33,8 +33,16 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one subcommand and returns its exit status: 0 done, 1 failed, 2 bad input, 3 nothing found, 130 Ctrl-C."""
     suit_any_terminal()
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    chosen = next((argument for argument in arguments if not argument.startswith("-")), None)
     try:
-        status = _run(argv)
+        if chosen in _FORWARDED and arguments[0] == chosen:
+            status: int = getattr(import_module("lsp_server.commands.forward"), chosen)(arguments[1:])
+        else:
+            args, unknown = _parser(chosen).parse_known_args(arguments)
+            if unknown:
+                args.usage_error(f"unrecognized arguments: {' '.join(unknown)}")
+            status = import_module(_COMMANDS[args.command][0]).run(args)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -52,19 +60,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter reports an error
-
-
-def _run(argv: Sequence[str] | None) -> int:
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    chosen = next((argument for argument in arguments if not argument.startswith("-")), None)
-    if chosen in _FORWARDED and arguments[0] == chosen:
-        forwarded: int = getattr(import_module("lsp_server.commands.forward"), chosen)(arguments[1:])
-        return forwarded
-    args, unknown = _parser(chosen).parse_known_args(arguments)
-    if unknown:
-        args.usage_error(f"unrecognized arguments: {' '.join(unknown)}")
-    status: int = import_module(_COMMANDS[args.command][0]).run(args)
-    return status
 
 
 class _Parser(argparse.ArgumentParser):

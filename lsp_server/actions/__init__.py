@@ -13,7 +13,7 @@ from lsp_server import carve
 from lsp_server.carve import Span
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill import fitting
-from lsp_server.fill.fitting import current_texts, without_new_holes
+from lsp_server.fill.fitting import current_texts
 from lsp_server.fill.pipeline import Budget, FillOptions, fill
 from lsp_server.syntax.parsing import Source
 from lsp_server.worker import OnDraft, WorkerClient
@@ -132,8 +132,8 @@ class Action:
             budget = dataclasses.replace(budget, candidates=max(budget.candidates, _REPAIR_CANDIDATES))
         if self.kind is ActionKind.REFINE:
             budget = dataclasses.replace(budget, candidates=1)
-        current = current_texts(snapshot, self.holes)
         repairs = self.kind is ActionKind.REPAIR
+        current = current_texts(snapshot, self.holes)
         tries_all = repairs and self.requested is None and await self._breaks_parse(snapshot, current)
         best: Candidate | None = None
         for strength in _REPAIR_STRENGTHS if tries_all else (self.strength,):
@@ -148,7 +148,7 @@ class Action:
                 context=context,
                 marker=marker,
             )
-            found = next(without_new_holes(result.candidates, current, marker), None)
+            found = next(iter(result.candidates), None)
             best = best or found
             if found is not None and not (repairs and await self._breaks_parse(snapshot, found.texts)):
                 return found

@@ -5,9 +5,8 @@ import os
 from typing import Any, get_args
 
 from lsp_server.settings.layers import KEYS, Layer, environment_layers, resolve
+from lsp_server.settings.resolver import COMMAND_LINE
 from lsp_server.settings.schema import PARTNER, Dtype, Settings
-
-COMMAND_LINE = "command line"
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:

@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import itertools
-import json
 import os
 import time
 from dataclasses import dataclass, replace
@@ -15,7 +14,6 @@ from inference.models.printable import say
 from lsp_server import carve
 from lsp_server.commands import output
 from lsp_server.commands.arguments import (
-    COMMAND_LINE,
     add_model_arguments,
     add_shape_arguments,
     add_trust_argument,
@@ -30,11 +28,10 @@ from lsp_server.documents.reading import (
     replace_text,
 )
 from lsp_server.documents.uris import names_of
-from lsp_server.fill.fitting import count_unfilled, current_texts, without_new_holes
+from lsp_server.fill.fitting import count_unfilled, current_texts
 from lsp_server.fill.pipeline import Budget, FillOptions, fill, left_as_they_are
 from lsp_server.settings.launch import worker_options
-from lsp_server.settings.layers import Layer, resolve
-from lsp_server.settings.resolver import Configuration, configuration_for
+from lsp_server.settings.resolver import COMMAND_LINE, Configuration, configuration_for
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import language_of
 from lsp_server.worker import WorkerClient, WorkerFailure
@@ -52,14 +49,14 @@ class NothingFound(Exception):
 
 
 @dataclass(frozen=True)
-class FileToFill:
-    """A file that may be filled. `real` has all links resolved; for standard input, both are the given name."""
+class NamedFile:
+    """A file of the command line that may be read. `real` has all links resolved; for standard input, both are the
+    given name.
+    """
 
-    file: Path
+    name: Path
     real: Path
     snapshot: Snapshot
-    spans: tuple[carve.Span, ...]
-    settings: Settings
     configuration: Configuration
 
 
@@ -105,22 +102,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Fills the file's holes. Exit status 2 with one line for bad input, 1 if the worker failed."""
+    from_stdin = args.file == "-"
     try:
-        file = _file_to_fill(args)
-        report = asyncio.run(_fill(file, args))
+        if from_stdin and args.write:
+            raise BadInput("--write needs a file, and stdin is none; leave it out to print the result")
+        name = args.stdin_filename or Path("stdin") if from_stdin else Path(args.file)
+        file = open_file(name, args, from_stdin=from_stdin)
+        old = file.snapshot.text
+        spans = tuple(_spans(file.snapshot, args, file.configuration.of(file.snapshot.uri).marker))
+        current = current_texts(file.snapshot, spans)
+        report = asyncio.run(_fill(file, spans, args))
         texts = report.candidates[0].texts
-        found = output.as_json(file.snapshot, file.spans, texts)
+        found = output.as_json(file.snapshot, spans, texts)
         text = str(found["result"])
         if args.write:
-            replace_text(file.file, file.real, file.snapshot.text, text)
+            replace_text(file.name, file.real, old, text)
     except (BadInput, NothingFound, WorkerFailure) as error:
         if args.json and isinstance(error, NothingFound | StillLoadingError):
-            nothing = output.as_json(file.snapshot, file.spans, current_texts(file.snapshot, file.spans))
-            output.write(json.dumps({**nothing, "candidates": [], "reason": str(error)}, ensure_ascii=False) + "\n")
+            nothing = {**output.as_json(file.snapshot, spans, current), "candidates": [], "reason": str(error)}
+            output.show(args, file.name, (old, old), nothing, "")
         say(error)
         refused = isinstance(error, WorkerFailure) and error.code in (ErrorCode.MODEL, ErrorCode.BAD_REQUEST)
         return EXIT_BAD_INPUT if refused or isinstance(error, BadInput) else EXIT_FAILED
-    current = current_texts(file.snapshot, file.spans)
     filled = len(current) - count_unfilled(texts, current)
     found |= {
         "model": report.model,
@@ -130,8 +133,7 @@ def run(args: argparse.Namespace) -> int:
         ],
         "ms": round(report.ms, 1),
     }
-    done = f"{filled} of {len(current)} filled in {report.ms:.0f} ms"
-    output.show(args, file.file, (file.snapshot.text, text), found, done)
+    output.show(args, file.name, (old, text), found, f"{filled} of {len(current)} filled in {report.ms:.0f} ms")
     if left := left_as_they_are(texts, current):
         say(left)
     if report.better:
@@ -139,42 +141,24 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _file_to_fill(args: argparse.Namespace) -> FileToFill:
-    """Reads the file, unless it may hold secrets or is switched off. Raises BadInput."""
-    from_stdin = args.file == "-"
-    name = args.stdin_filename or Path("stdin") if from_stdin else Path(args.file)
-    if from_stdin and args.write:
-        raise BadInput("--write needs a file, and stdin is none; leave it out to print the result")
+def open_file(name: Path, args: argparse.Namespace, *, from_stdin: bool = False) -> NamedFile:
+    """The file `name`, or standard input as if it had that name, and the settings around it, whose problems are said.
+    Raises BadInput for a bad argument, and if the file, or the target of a link on its path, may not be read.
+    """
     path = Path(os.path.abspath(name))  # noqa: PTH100 - does not follow links
-    configuration = configured(path, args)
-    settings = configuration.at(path)
-    real = require_allowed(name, configuration)
-    text = read_standard_input() if from_stdin else read_named_file(name, real)
-    snapshot = Document(path.as_uri(), language_of(str(path)), 0, text).snapshot()
-    spans = tuple(_spans(snapshot, args, settings.marker))
-    return FileToFill(name, real, snapshot, spans, settings, configuration)
-
-
-def configured(path: Path, args: argparse.Namespace) -> Configuration:
-    """The settings around a file. Reports their problems; raises BadInput for one of the command line."""
-    given = given_settings(args)
-    for problem in resolve([Layer(COMMAND_LINE, given)])[1]:
-        raise BadInput(problem)
-    configuration = configuration_for(path, given, os.environ)
+    language = language_of(str(path))
+    configuration = configuration_for(path, given_settings(args), os.environ)
     for problem in configuration.problems:
+        if problem.startswith(COMMAND_LINE):
+            raise BadInput(problem)
         say(problem)
-    return configuration
-
-
-def require_allowed(file: Path, configuration: Configuration) -> Path:
-    """The real path of the file. Raises BadInput if it, or the target of a link on its path, may not be read."""
-    path = Path(os.path.abspath(file))  # noqa: PTH100 - does not follow links
     real = names_of(path)[-1]
-    if os.path.realpath(file) != str(real):
-        raise BadInput(f"{file}: '..' after a link does not lead where it seems to; give the path without it")
-    if reason := configuration.why_unreadable(path, language_of(str(path))):
-        raise BadInput(f"{file}: {reason}")
-    return real
+    if os.path.realpath(name) != str(real):
+        raise BadInput(f"{name}: '..' after a link does not lead where it seems to; give the path without it")
+    if reason := configuration.why_unreadable(path, language):
+        raise BadInput(f"{name}: {reason}")
+    text = read_standard_input() if from_stdin else read_named_file(name, real)
+    return NamedFile(name, real, Document(path.as_uri(), language, 0, text).snapshot(), configuration)
 
 
 def _spans(snapshot: Snapshot, args: argparse.Namespace, marker: str) -> list[carve.Span]:
@@ -199,48 +183,33 @@ def _span_at(snapshot: Snapshot, place: str, file: Path, marker: str) -> carve.S
     return span
 
 
-async def _fill(file: FileToFill, args: argparse.Namespace) -> FillReport:
-    """Asks the worker. Raises NothingFound, WorkerFailure."""
-    began_s = time.monotonic()
-    with output.progress(file.snapshot, file.spans, args) as (on_status, on_draft):
-        options = worker_options(file.settings, sends_token=file.configuration.sends_token)
+async def _fill(file: NamedFile, spans: tuple[carve.Span, ...], args: argparse.Namespace) -> FillReport:
+    """Asks the worker, once it has its model: only a deadline from the user includes loading that. Raises NothingFound,
+    WorkerFailure.
+    """
+    settings = file.configuration.of(file.snapshot.uri)
+    budget = Budget.of(settings, invoked=True)
+    is_set = "deadlineMs" in given_settings(args) or budget.deadline_ms != Settings().deadline_ms.invoked
+    with output.progress(file.snapshot, spans, args) as (on_status, on_draft):
+        options = worker_options(settings, sends_token=file.configuration.sends_token)
         async with WorkerClient(options, name="infill-ls fill", on_status=on_status) as client:
-            budget = await _budget_once_loaded(client, file, args)
-            asked = replace(budget, candidates=max(budget.candidates, _SPARE_CANDIDATES))
+            await client.load(budget.deadline if is_set else None)
             result = await fill(
                 client,
                 file.snapshot,
-                file.spans,
-                asked,
+                spans,
+                replace(budget if is_set else budget.from_now(), candidates=max(budget.candidates, _SPARE_CANDIDATES)),
                 options=FillOptions(seed=args.seed),
                 on_draft=on_draft,
-                marker=file.settings.marker,
+                marker=settings.marker,
             )
             status = client.last_status
-    current = current_texts(file.snapshot, file.spans)
-    marker = file.settings.marker
-    candidates = tuple(itertools.islice(without_new_holes(result.candidates, current, marker), budget.candidates))
-    if not candidates:
+    if not result.candidates:
         raise NothingFound(result.why_empty(budget))
-    model, device = (status.model, status.device) if status else (file.settings.model, "")
-    ms = (time.monotonic() - began_s) * 1000
+    model, device = (status.model, status.device) if status else (settings.model, "")
+    ms = (time.monotonic() - budget.began_s) * 1000
     better = (status.better if status else "") or FIRST if model == EMBEDDED and options.model == AUTO else ""
-    return FillReport(candidates, model, device, ms, better)
-
-
-async def _budget_once_loaded(client: WorkerClient, file: FileToFill, args: argparse.Namespace) -> Budget:
-    """The settings' budget, once there is a model. Only a deadline from the user includes loading it. Raises
-    WorkerFailure.
-    """
-    budget = Budget.of(file.settings, invoked=True)
-    is_set = "deadlineMs" in given_settings(args) or budget.deadline_ms != Settings().deadline_ms.invoked
-    try:
-        await client.load(budget.deadline)
-    except StillLoadingError:
-        if is_set:
-            raise
-        await client.load()
-    return budget if is_set else budget.from_now()
+    return FillReport(tuple(result.candidates[: budget.candidates]), model, device, ms, better)
 
 
 def _seed(text: str) -> int:

@@ -5,7 +5,6 @@ Asks the syntax first, then the model, as in an editor; without a model on this 
 
 import argparse
 import asyncio
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,11 +19,11 @@ from lsp_server.commands.arguments import (
     add_shape_arguments,
     add_trust_argument,
 )
-from lsp_server.commands.fill import EXIT_BAD_INPUT, configured, require_allowed
+from lsp_server.commands.fill import EXIT_BAD_INPUT, open_file
 from lsp_server.documents.change import Change, difference
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import Encoding, LineIndex
-from lsp_server.documents.reading import BadInput, read_named_file, read_standard_input, replace_text
+from lsp_server.documents.reading import BadInput, read_standard_input, replace_text
 from lsp_server.next_edit import model
 from lsp_server.next_edit.elsewhere import Situation
 from lsp_server.next_edit.finder import MOST_OFFERS, HalfRenameError, nearest, next_edits, renames_left
@@ -32,7 +31,6 @@ from lsp_server.next_edit.renames import NextEdit
 from lsp_server.next_edit.service import Propose, nobody
 from lsp_server.settings.launch import edit_model_options, worker_options
 from lsp_server.settings.resolver import Configuration
-from lsp_server.syntax.languages import language_of
 from lsp_server.worker import WorkerClient, WorkerFailure
 from lsp_server.worker.options import is_remote
 
@@ -55,15 +53,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Makes the edits that follow, one after the other. Exit status 0 even if none does, 2 for bad input."""
     try:
-        path = Path(os.path.abspath(args.file))  # noqa: PTH100 - does not follow links
-        configuration = configured(path, args)
-        real = require_allowed(args.file, configuration)
-        text = read_named_file(args.file, real)
-        old = read_standard_input() if args.since == STDIN else _read_old(args)
-        document = Document(path.as_uri(), language_of(str(path)), 0, text)
-        edits, result = asyncio.run(_edits_with_model(document.snapshot(), old, configuration, args))
+        file = open_file(args.file, args)
+        text = file.snapshot.text
+        old = read_standard_input() if args.since == STDIN else open_file(Path(args.since), args).snapshot.text
+        edits, result = asyncio.run(_edits_with_model(file.snapshot, old, file.configuration, args))
         if args.write and edits:
-            replace_text(args.file, real, text, result)
+            replace_text(args.file, file.real, text, result)
     except HalfRenameError as error:
         say(f"{args.file}: {error}; nothing was changed: rename it with your editor's language server")
         return EXIT_BAD_INPUT
@@ -72,12 +67,6 @@ def run(args: argparse.Namespace) -> int:
         return EXIT_BAD_INPUT
     output.show(args, args.file, (text, result), {"edits": edits, "result": result}, f"{len(edits)} places changed")
     return 0
-
-
-def _read_old(args: argparse.Namespace) -> str:
-    """The older text, from a file that is judged like the other one. Raises BadInput."""
-    file = Path(args.since)
-    return read_named_file(file, require_allowed(file, configured(file.absolute(), args)))
 
 
 async def _edits_with_model(

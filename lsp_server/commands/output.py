@@ -97,23 +97,16 @@ def colour(confidence: float) -> str:
 
 def show(args: argparse.Namespace, file: Path, texts: tuple[str, str], as_json: object, done: str) -> None:
     """Prints a change of `file`, its text before and after, in the requested shape: as JSON, as a diff, as what was
-    `done` to the file, or as the new text.
+    `done` to the file, or as the new text; in UTF-8 with unchanged line ends, regardless of the terminal's encoding.
     """
-    old, new = texts
-    if args.json:
-        write(json.dumps(as_json, ensure_ascii=False) + "\n")
-    elif args.diff:
-        write(diff(old, new, str(file)))
-    elif args.write:
+    if args.write:
         print(f"{printable(file)}: {done}", file=sys.stderr)
-    else:
-        write(new)
-
-
-def write(text: str) -> None:
-    """Writes to stdout as UTF-8, with unchanged line ends, regardless of the terminal's encoding."""
+        return
+    old, new = texts
+    changed = diff(old, new, str(file)) if args.diff else new
+    shown = json.dumps(as_json, ensure_ascii=False) + "\n" if args.json else changed
     sys.stdout.flush()
-    sys.stdout.buffer.write(text.encode(errors="replace"))
+    sys.stdout.buffer.write(shown.encode(errors="replace"))
     sys.stdout.buffer.flush()
 
 

@@ -6,7 +6,7 @@ Text in, text out; knows no LSP, worker or model. A hole for which a candidate h
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import takewhile
@@ -362,6 +362,7 @@ class Drop(StrEnum):
     REPEATS_BEHIND = "repeats the text behind the hole"
     REPEATS_ABOVE = "repeats the line above"
     UNCHANGED = "stands there already"
+    NEW_HOLE = "leaves a hole"
 
 
 def in_words(drops: Mapping[Drop, int]) -> str:
@@ -371,11 +372,14 @@ def in_words(drops: Mapping[Drop, int]) -> str:
 
 
 class Fitter:
-    """Fits fills to the holes of one source, in one thread. `drops` counts the reasons for showing nothing."""
+    """Fits fills to the holes of one source, in one thread. `drops` counts the reasons for showing nothing, such as
+    another `marker`.
+    """
 
-    def __init__(self, source: Source, patience: Patience | None = None) -> None:
+    def __init__(self, source: Source, patience: Patience | None = None, marker: str = "") -> None:
         self._source = source
         self._patience = patience or Patience()
+        self._marker = marker
         self._view = View.of(source)
         self.drops = Counter[Drop]()
         self._known: tuple[Span, Around] | None = None
@@ -416,6 +420,8 @@ class Fitter:
             return Drop.UNCHANGED
         if repeats_line_above(around, fill):
             return Drop.REPEATS_ABOVE
+        if self._marker and fill.count(self._marker) > text.count(self._marker, span.start, span.end):
+            return Drop.NEW_HOLE
         return close_on_new_line(around, fill).replace("\n", eol_at(text, span.start))
 
     def _look_around(self, span: Span) -> Around:
@@ -520,6 +526,7 @@ def fitted(
     spans: Sequence[Span],
     candidates: Sequence[Candidate],
     patience: Patience | None = None,
+    marker: str = "",
 ) -> tuple[list[Candidate], Counter[Drop]]:
     """The distinct candidates that change something, best first, and the drops by reason.
 
@@ -527,41 +534,20 @@ def fitted(
     """
     current = current_texts(snapshot, spans)
     patience = patience or Patience()
-    rows, drops = _fit_all(snapshot, spans, candidates, current, patience)
+    fitter = Fitter(snapshot, patience, marker)
+    rows: list[list[str]] = [[] for _ in candidates]
+    for number, span in enumerate(spans):  # hole by hole, since neighbours share most of the tree
+        is_left = number >= FEW_HOLES and patience.is_over
+        for candidate, row in zip(candidates, rows, strict=True):
+            text = None if is_left or number in candidate.unfilled else fitter.fit(span, candidate.texts[number])
+            row.append(current[number] if text is None else text)
     fits: dict[tuple[str, ...], Candidate] = {}
-    for candidate, texts in zip(candidates, rows, strict=True):
+    for candidate, texts in zip(candidates, map(tuple, rows), strict=True):
         if texts != current:
             fits.setdefault(texts, replace(candidate, texts=texts))
     ordered = [list(fits.values())[index] for index in order(snapshot, spans, list(fits), patience)]
-    return sorted(ordered, key=lambda candidate: count_unfilled(candidate.texts, current)), drops
-
-
-def without_new_holes(candidates: Sequence[Candidate], current: tuple[str, ...], marker: str) -> Iterator[Candidate]:
-    """The candidates that change something. A hole keeps its current text where a fill would add another `marker`."""
-    for candidate in candidates:
-        pairs = zip(candidate.texts, current, strict=True)
-        texts = tuple(old if new.count(marker) > old.count(marker) else new for new, old in pairs)
-        if texts != current:
-            yield replace(candidate, texts=texts)
+    return sorted(ordered, key=lambda candidate: count_unfilled(candidate.texts, current)), fitter.drops
 
 
 def count_unfilled(texts: Sequence[str], current: Sequence[str]) -> int:
     return sum(text == before for text, before in zip(texts, current, strict=True))
-
-
-def _fit_all(
-    snapshot: Snapshot,
-    spans: Sequence[Span],
-    candidates: Sequence[Candidate],
-    current: Sequence[str],
-    patience: Patience,
-) -> tuple[list[tuple[str, ...]], Counter[Drop]]:
-    """The text of each hole for each candidate, hole by hole, since neighbours share most of the tree."""
-    fitter = Fitter(snapshot, patience)
-    texts: list[list[str]] = [[] for _ in candidates]
-    for number, span in enumerate(spans):
-        is_left = number >= FEW_HOLES and patience.is_over
-        for candidate, row in zip(candidates, texts, strict=True):
-            text = None if is_left or number in candidate.unfilled else fitter.fit(span, candidate.texts[number])
-            row.append(current[number] if text is None else text)
-    return [tuple(row) for row in texts], fitter.drops

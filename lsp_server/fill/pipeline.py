@@ -132,11 +132,28 @@ async def fill(
 ) -> FillResult:
     """Fills all `spans` together. Raises WorkerFailure. Cancelling this cancels the request in the worker.
 
-    `request_id`, which must be unique, is for `WorkerClient.amend`. The model sees no `marker` outside the holes.
+    `request_id`, which must be unique, is for `WorkerClient.amend`. The model sees no `marker` outside the holes, and
+    adds none. It sees the file's name but not its path.
     """
-    request = request_for(snapshot, spans, budget, options, context, marker)
-    request = replace(request, id=request_id, drafts=on_draft is not None)
-    asking = partial(_answered, worker, snapshot, spans, budget, on_draft=on_draft, only_whole=options.only_whole)
+    segments = carve.segments(snapshot.text, spans, snapshot.before, snapshot.after, marker=marker)
+    request = InfillRequest(
+        id=request_id,
+        segments=_as_wanted(segments, options),
+        language=snapshot.language_id,
+        path=path_of(snapshot.uri).rpartition("/")[2],
+        context=tuple(replace(snippet, text=carve.unmarked(snippet.text, marker)) for snippet in context),
+        candidates=budget.candidates,
+        deadline_ms=budget.deadline_ms,
+        max_steps=budget.max_steps,
+        quick=budget.quick,
+        background=budget.background,
+        instruction=options.instruction,
+        seed=options.seed,
+        drafts=on_draft is not None,
+    )
+    asking = partial(
+        _answered, worker, snapshot, spans, budget, on_draft=on_draft, only_whole=options.only_whole, marker=marker
+    )
     result = await asking(request)
     is_useless = not (result.candidates or result.late or result.stopped) and options.strength >= 1
     if not (is_useless and budget.retries and budget.candidates < _MORE_CANDIDATES and budget.left_ms > 0):
@@ -156,6 +173,7 @@ async def _answered(
     *,
     on_draft: OnDraft | None,
     only_whole: bool,
+    marker: str,
 ) -> FillResult:
     left_ms = max(budget.left_ms, 1)
     to_fit_ms = min(left_ms * _FIT_SHARE, len(spans) * request.candidates * _FIT_HOLE_MS)
@@ -168,7 +186,7 @@ async def _answered(
     given = [candidate for candidate in answer.candidates if candidate.complete or not only_whole]
     patience = fitting.Patience.of(max(budget.left_ms, _LEAST_FIT_MS) / 1000)
     try:  # in a thread, so that typing does not wait for it
-        candidates, drops = await asyncio.to_thread(fitted, snapshot, spans, given, patience)
+        candidates, drops = await asyncio.to_thread(fitted, snapshot, spans, given, patience, marker)
     finally:
         patience.stop()
     current = current_texts(snapshot, spans)
@@ -180,32 +198,6 @@ async def _answered(
         unchanged=any(candidate.texts == current for candidate in given),
         cut=only_whole and not given and (not is_late or bool(answer.candidates)),
         drops=drops,
-    )
-
-
-def request_for(
-    snapshot: Snapshot,
-    spans: Sequence[carve.Span],
-    budget: Budget,
-    options: FillOptions = FROM_SCRATCH,
-    context: Sequence[Snippet] = (),
-    marker: str = "",
-) -> InfillRequest:
-    """The request to the worker, without an id. It contains the file's name but not its path."""
-    segments = carve.segments(snapshot.text, spans, snapshot.before, snapshot.after, marker=marker)
-    return InfillRequest(
-        id="",
-        segments=_as_wanted(segments, options),
-        language=snapshot.language_id,
-        path=path_of(snapshot.uri).rpartition("/")[2],
-        context=tuple(replace(snippet, text=carve.unmarked(snippet.text, marker)) for snippet in context),
-        candidates=budget.candidates,
-        deadline_ms=budget.deadline_ms,
-        max_steps=budget.max_steps,
-        quick=budget.quick,
-        background=budget.background,
-        instruction=options.instruction,
-        seed=options.seed,
     )
 
 

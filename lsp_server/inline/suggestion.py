@@ -549,14 +549,11 @@ class Computation:
         return cursor.offset == end and text[self.anchor.start : end] == self.typed
 
     def suggestions(self, filled: FillResult) -> list[Suggestion]:
-        """The answers as suggestions for the current text, best first, leaving out any that adds a marker."""
-        marker = self.request.marker
+        """The answers as suggestions for the current text, best first."""
         invoked = self.request.invoked
-        markers = max(self.anchor.original.count(marker), self.typed.count(marker))
         return [
             Suggestion(f"{self.id}.{number}", self.anchor, each.texts[0], self.hole, each.confidence, invoked)
             for number, each in enumerate(filled.candidates)
-            if each.texts[0].count(marker) <= markers
         ]
 
     def asked(self, shown: Suggestion) -> Asked | None:

@@ -21,6 +21,8 @@ from lsp_server.settings.privacy import is_secret, why_off
 from lsp_server.settings.schema import PARTNER, Settings
 
 NAME = "infill-ls.toml"
+COMMAND_LINE = "command line"
+"""The name of its layer."""
 MAX_BYTES = 65_536
 Stamp = tuple[int, int, int] | None
 """Changes whenever a file does; None if there is none."""
@@ -89,7 +91,7 @@ class Configuration:
 
     def __init__(self, flags: Mapping[str, Any], environment: Mapping[str, str]) -> None:
         self._environment, self._environment_problems = environment_layers(environment)
-        self._flags = Layer("command line", dict(flags))
+        self._flags = Layer(COMMAND_LINE, dict(flags))
         self._options = Layer("initializationOptions", None)
         self._sent: dict[str | None, Layer] = {}
         self._folders: list[WorkspaceFolder] = []
