@@ -40,7 +40,6 @@ from lsp_server.lsp.completion_items import documented
 from lsp_server.lsp.dispatch import InfillProtocol, read_raw
 from lsp_server.lsp.transports import Write
 from lsp_server.lsp.worker_connection import STATUS
-from lsp_server.next_edit import model as next_edit_model
 from lsp_server.next_edit.service import NextEditService
 from lsp_server.refine.refining import Refining
 from lsp_server.session import Session
@@ -50,15 +49,13 @@ from lsp_server.usage.usage import Ledger, Usage
 
 @dataclass(frozen=True)
 class Method:
-    """How to handle a method. A handler with `otherwise` also gets the document or, if `parsed`, a parsed snapshot;
-    `otherwise` is the reply if the document may not be filled, or is edited before it is parsed. `params` is the type
-    of params that lsprotocol does not know.
+    """How to handle a method. A handler with `otherwise`, the reply if the document may not be filled, also gets the
+    document. `params` is the type of params that lsprotocol does not know.
     """
 
     handler: Callable[..., Any]
     otherwise: Callable[[], Any] | None = None
     params: type[Any] | None = None
-    parsed: bool = False
 
     def handle(self, method: str, session: Session, params: Any) -> Any:
         if self.params is not None:
@@ -66,9 +63,8 @@ class Method:
             params = read_raw(f"params for {method}", named, self.params)
         if self.otherwise is None:
             return self.handler(session, params)
-        handle = partial(self.handler, session, params)
-        otherwise = self.otherwise
-        return session.with_document(params.text_document.uri, handle, lambda _: otherwise(), parsed=self.parsed)
+        uri = params.text_document.uri
+        return self.otherwise() if session.why_off(uri) else self.handler(session, params, session.documents[uri])
 
 
 METHODS: dict[str, Method] = {
@@ -83,7 +79,7 @@ METHODS: dict[str, Method] = {
     types.TEXT_DOCUMENT_INLINE_COMPLETION: Method(inline_completion, lambda: types.InlineCompletionList([])),
     types.TEXT_DOCUMENT_COMPLETION: Method(completion, lambda: types.CompletionList(False, [])),
     types.COMPLETION_ITEM_RESOLVE: Method(lambda session, item: documented(item, markdown=session.features.markdown)),
-    types.TEXT_DOCUMENT_CODE_ACTION: Method(code_action, list, parsed=True),
+    types.TEXT_DOCUMENT_CODE_ACTION: Method(code_action, list),
     types.CODE_ACTION_RESOLVE: Method(code_action_resolve),
     types.WORKSPACE_EXECUTE_COMMAND: Method(execute_command),
     types.WINDOW_WORK_DONE_PROGRESS_CANCEL: Method(
@@ -109,15 +105,13 @@ log = logging.getLogger(__name__)
 def _add_features(session: Session) -> None:
     """Adds every feature."""
     ledger = Ledger(session.warn)
-    propose = partial(next_edit_model.propose, session)
-    home_of = session.notebooks.home_of
     session.broadcast.parts += [
         Usage(session, ledger),
         Sampler(session, ledger),
         Refining(session),
         InlineService(session),
         ListService(session),
-        NextEditService(session.documents, home_of, session.follows_edits, session.broadcast, propose),
+        NextEditService(session),
         ledger,
     ]
 

@@ -5,7 +5,7 @@ Asks the syntax first, then the model, as in an editor; without a model on this 
 
 import argparse
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ from lsp_server.next_edit import model
 from lsp_server.next_edit.elsewhere import Situation
 from lsp_server.next_edit.finder import MOST_OFFERS, HalfRenameError, nearest, next_edits, renames_left
 from lsp_server.next_edit.renames import NextEdit
-from lsp_server.next_edit.service import Propose, nobody
 from lsp_server.settings.launch import edit_model_options, worker_options
 from lsp_server.settings.resolver import Configuration
 from lsp_server.worker import WorkerClient, WorkerFailure
@@ -38,6 +37,8 @@ STDIN = "-"
 _MOST_REWRITES = 8
 """How often to ask an edit model, which may rewrite what it wrote."""
 _MOST_EDITS = 5_000
+Propose = Callable[[Situation], Awaitable[Sequence[NextEdit]]]
+"""Asks a model for edits."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -106,7 +107,7 @@ def _has_model(options: WorkerOptions) -> bool:
     return options.model != EMBEDDED and not is_remote(options)
 
 
-async def all_edits(now: Snapshot, old: str, propose: Propose = nobody) -> tuple[list[dict[str, Any]], str]:
+async def all_edits(now: Snapshot, old: str, propose: Propose | None = None) -> tuple[list[dict[str, Any]], str]:
     """The edits that follow from the change from `old`, and the text with all of them.
 
     Each edit applies to the text after the previous one. Their ranges are those of the protocol, in UTF-16. Raises
@@ -118,7 +119,7 @@ async def all_edits(now: Snapshot, old: str, propose: Propose = nobody) -> tuple
     renames = renames_left(now, old)
     while len(edits) < _MOST_EDITS:
         found, text = next_edits(now, [old]), now.text
-        if not found and len(edits) < MOST_OFFERS:
+        if not found and propose and len(edits) < MOST_OFFERS:
             found = list(await propose(Situation(now, earlier, cursor)))
         if not found:
             break

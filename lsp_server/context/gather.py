@@ -7,6 +7,8 @@ from pathlib import Path
 
 from inference.messages import Snippet
 from lsp_server.context.similar import around, pieces, ranked
+from lsp_server.documents.document import Document, Snapshot
+from lsp_server.documents.uris import local_path
 from lsp_server.syntax.languages import language_of
 from lsp_server.syntax.parsing import well_formed
 
@@ -51,6 +53,12 @@ class Buffer:
     language_id: str
     version: int
     text: str
+
+    @classmethod
+    def of(cls, document: Document | Snapshot) -> "Buffer | None":
+        """None if the document is not a file on this machine."""
+        path = local_path(document.uri)
+        return cls(path, document.language_id, document.version, document.text) if path else None
 
 
 @dataclass(frozen=True)

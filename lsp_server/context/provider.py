@@ -2,15 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
-from inference.messages import Snippet, Status
-from lsp_server.context.gather import Buffer, Choice, ContextQuery, Readable, choose
-from lsp_server.documents.document import Document, Snapshot
-from lsp_server.documents.uris import local_path
-from lsp_server.settings.resolver import Configuration
-from lsp_server.settings.schema import ContextSettings
+from inference.messages import Snippet
+from lsp_server.context.gather import Choice, ContextQuery, choose
 
 log = logging.getLogger(__name__)
 
@@ -29,27 +24,6 @@ class ContextSource:
         self._last: Choice | None = None
         self.unfinished = 0
         """How many queries the thread has not finished, including those whose requests have stopped waiting."""
-
-    async def for_hole(
-        self,
-        snapshot: Snapshot,
-        offset: int,
-        settings: ContextSettings,
-        status: Status | None,
-        *,
-        configuration: Configuration,
-        opened: Iterable[Document] = (),
-        max_ms: int = ASKED_MS,
-    ) -> tuple[Snippet, ...]:
-        """The pieces of `opened` documents that help at `offset`; none if the model does not use them."""
-        max_tokens = status.context_tokens if status else 0
-        document = _buffer_of(snapshot)
-        if not settings.enabled or not max_tokens or document is None:
-            return ()
-        buffers = tuple(buffer for other in opened if (buffer := _buffer_of(other)) is not None)
-        readable = Readable(configuration.roots, configuration.why_unreadable)
-        query = ContextQuery(document, snapshot.lines.line_of(offset), buffers, readable, max_tokens)
-        return await self.gather(query, max_ms)
 
     async def gather(self, query: ContextQuery, max_ms: int) -> tuple[Snippet, ...]:
         """Snippets, most useful first; none if that takes longer than `max_ms`. Never raises."""
@@ -76,9 +50,3 @@ class ContextSource:
             log.warning("context was not gathered: %s", type(error).__name__)
             return ()
         return self._last.snippets
-
-
-def _buffer_of(document: Document | Snapshot) -> Buffer | None:
-    """None if the document is not a file on this machine."""
-    path = local_path(document.uri)
-    return Buffer(path, document.language_id, document.version, document.text) if path else None

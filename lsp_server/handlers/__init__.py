@@ -1,1 +1,1 @@
-"""The LSP methods. A handler is called on arrival and takes its snapshot before it returns an awaitable."""
+"""The LSP methods. A handler is called on arrival; if it is a coroutine, it begins before the next message is read."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Annotated
@@ -27,7 +27,7 @@ from lsp_server.actions import (
     repairs,
 )
 from lsp_server.carve import Span
-from lsp_server.documents.document import Snapshot
+from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import Encoding
 from lsp_server.fill.drafts import DraftReader, progress_of
 from lsp_server.fill.feature import Asked, Shown, Taken
@@ -84,42 +84,19 @@ class Done:
     left: str | None
 
 
-def perform(
-    session: Session, asked: ActionRequest, kind: ActionKind, token: types.ProgressToken | None
-) -> Awaitable[Done]:
+async def perform(session: Session, asked: ActionRequest, kind: ActionKind, token: types.ProgressToken | None) -> Done:
     """Carries out an action on the text as it is now. Shows progress under `token`. Raises NotDone."""
-    budget = Budget.of(session.settings_of(asked.uri), invoked=True)
-    performing: Awaitable[Done] = session.with_document(
-        asked.uri,
-        lambda snapshot: _performed(session, asked, kind, snapshot, budget=budget, token=token),
-        lambda why: _refused(f"cannot fill: {why}" if why else STALE),
-        parsed=True,
-    )
-    return performing
-
-
-async def _refused(why: str) -> Done:
-    raise NotDone(why)
-
-
-async def _performed(
-    session: Session,
-    asked: ActionRequest,
-    kind: ActionKind,
-    snapshot: Snapshot,
-    *,
-    budget: Budget,
-    token: types.ProgressToken | None,
-) -> Done:
-    """Looks for the holes in a thread, because a long file may have thousands."""
-    if asked.version not in (None, snapshot.version):
+    uri = asked.uri
+    if why := session.why_off(uri):
+        raise NotDone(f"cannot fill: {why}")
+    settings = session.settings_of(uri)
+    budget = Budget.of(settings, invoked=True)
+    snapshot = await session.parsed(session.documents[uri])
+    if snapshot is None or asked.version not in (None, snapshot.version):
         raise NotDone(STALE)
-    uri = snapshot.uri
-    encoding = session.features.encoding
-    marker = session.settings_of(uri).marker
     ends = (asked.range.start, asked.range.end)
-    start, end = sorted(snapshot.lines.offset(at.line, at.character, encoding) for at in ends)
-    holes = await asyncio.to_thread(holes_of, kind, snapshot, marker, start, end)
+    start, end = sorted(snapshot.lines.offset(at.line, at.character, session.features.encoding) for at in ends)
+    holes = await asyncio.to_thread(holes_of, kind, snapshot, settings.marker, start, end)  # there may be thousands
     action = Action(kind, start, end, holes, asked.strength, asked.instruction)
     session.mark_used(uri)
     try:
@@ -140,7 +117,9 @@ async def _performed(
     done_id = f"action-{next(_numbers)}"
     options = FillOptions(action.strength, action.instruction)
     is_refined = kind is ActionKind.REFINE
-    sampled = None if is_refined else Asked(snapshot, holes, texts, budget, marker, took_ms=took_ms, options=options)
+    sampled = (
+        None if is_refined else Asked(snapshot, holes, texts, budget, settings.marker, took_ms=took_ms, options=options)
+    )
     waited_ms = (time.monotonic() - budget.began_s) * 1000
     session.broadcast.shown(uri, Shown(done_id, "action", waited_ms, sampled))
     session.feature(Refining).expect(Taken(done_id, is_refined=is_refined), snapshot, holes, texts)
@@ -197,25 +176,21 @@ Only = Sequence[types.CodeActionKind | str] | None
 """The kinds a client asks for. Known kinds are lsprotocol enums, which are also strings."""
 
 
-def code_action(
-    session: Session, params: types.CodeActionParams, snapshot: Snapshot
-) -> list[CodeAction] | Awaitable[list[CodeAction]]:
-    if not (_any_wanted(params.context.only) and (session.features.lazy_code_actions or session.features.apply_edit)):
-        return []
-    return _all_wanted(session, snapshot, params)
-
-
-async def _all_wanted(session: Session, snapshot: Snapshot, params: types.CodeActionParams) -> list[CodeAction]:
+async def code_action(session: Session, params: types.CodeActionParams, document: Document) -> list[CodeAction]:
     """Looks in a thread, because a long file may have thousands of holes."""
     only = params.context.only
+    if not (_any_wanted(only) and (session.features.lazy_code_actions or session.features.apply_edit)):
+        return []
+    marker = session.settings_of(document.uri).marker  # not in the thread
+    snapshot = await session.parsed(document)
+    if snapshot is None:
+        return []
     encoding = session.features.encoding
-    marker = session.settings_of(snapshot.uri).marker  # not in the thread
-    place = offsets_of(snapshot.lines, params.range, encoding)
     partner = session.partner.action_title if session.partner else ""
-    found = await asyncio.to_thread(_available, snapshot, params, marker, encoding, partner)
-    available = [action for action in found if _wanted(only, lsp_kind(action))]
-    offered = [_offer(session, snapshot, action, params) for action in distinct(available)]
-    return [*offered, *await _next_edit(session, snapshot, place[0], only), *_download(session, params.context)]
+    available = await asyncio.to_thread(_available, snapshot, params, marker, encoding, partner)
+    offered = [_offer(session, snapshot, action, params) for action in available]
+    cursor, _ = offsets_of(snapshot.lines, params.range, encoding)
+    return [*offered, *await _next_edit(session, snapshot, cursor, only), *_download(session, params.context)]
 
 
 def _download(session: Session, context: types.CodeActionContext) -> list[CodeAction]:
@@ -263,7 +238,8 @@ def _available(
     ]
     automatic = params.context.trigger_kind == types.CodeActionTriggerKind.Automatic
     found = [*repairs(snapshot, marker, diagnostics), *fills(snapshot, marker, start, end, automatic=automatic)]
-    return found + (refinements(snapshot, marker, start, end, partner) if partner else [])
+    found += refinements(snapshot, marker, start, end, partner) if partner else []
+    return distinct([action for action in found if _wanted(params.context.only, lsp_kind(action))])
 
 
 def _offer(session: Session, snapshot: Snapshot, action: Action, params: types.CodeActionParams) -> CodeAction:
@@ -293,17 +269,13 @@ def _any_wanted(only: Only) -> bool:
     return any(_wanted(only, kind) for kind in ours) or any(wanted.startswith(f"{FILL_KIND}.") for wanted in only or ())
 
 
-def code_action_resolve(session: Session, action: CodeAction) -> CodeAction | Awaitable[CodeAction]:
+async def code_action_resolve(session: Session, action: CodeAction) -> CodeAction:
     """Returns other servers' actions unchanged: some clients also resolve actions without `data`."""
     if action.data is None or action.edit is not None or not _is_ours(action.kind):
         return action
     asked: ActionRequest = read_raw("params for codeAction/resolve: data", action.data, ActionRequest)
-    return _resolved(action, perform(session, asked, asked.kind, None))
-
-
-async def _resolved(action: CodeAction, performing: Awaitable[Done]) -> CodeAction:
     try:
-        return attrs.evolve(action, edit=(await performing).edit)
+        return attrs.evolve(action, edit=(await perform(session, asked, asked.kind, None)).edit)
     except Cancelled as cancelled:
         raise ReplyError(str(cancelled), types.LSPErrorCodes.RequestCancelled) from None
     except NotDone as reason:

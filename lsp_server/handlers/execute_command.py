@@ -10,7 +10,7 @@ from msgspec import Struct
 from inference.models.catalogue import AUTO
 from lsp_server.actions import CANNOT_APPLY, ActionKind, Cancelled, NotDone
 from lsp_server.diagnosis.models import NotPulled, pull
-from lsp_server.handlers.code_action import ActionRequest, Done, perform
+from lsp_server.handlers.code_action import ActionRequest, perform
 from lsp_server.handlers.inline_completion import accept
 from lsp_server.lsp.capabilities import ACCEPT_COMMAND, COMMAND_PREFIX, PULL_COMMAND, REFINE_SUGGESTION_COMMAND
 from lsp_server.lsp.dispatch import ReplyError, read_raw
@@ -45,18 +45,12 @@ def argument(params: types.ExecuteCommandParams, kind: type[Any]) -> Any:
     return read_raw(f"argument for {params.command}", next(iter(params.arguments or ()), None), kind)
 
 
-def _fill(
-    kind: ActionKind, session: Session, params: types.ExecuteCommandParams
-) -> CommandAnswer | Awaitable[CommandAnswer]:
+async def _fill(kind: ActionKind, session: Session, params: types.ExecuteCommandParams) -> CommandAnswer:
     asked: ActionRequest = argument(params, ActionRequest)
     if not session.features.apply_edit:
         return _answer(session, asked, applied=False, reason=CANNOT_APPLY)
-    return _applied(session, asked, perform(session, asked, kind, params.work_done_token))
-
-
-async def _applied(session: Session, asked: ActionRequest, performing: Awaitable[Done]) -> CommandAnswer:
     try:
-        done = await performing
+        done = await perform(session, asked, kind, params.work_done_token)
         applied, reason = await session.editor.apply_edit(done.edit, f"infill: {done.activity}")
     except Cancelled as cancelled:  # the user already knows
         return command_answer(applied=False, reason=str(cancelled))

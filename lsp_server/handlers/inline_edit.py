@@ -1,12 +1,11 @@
 """`textDocument/copilotInlineEdit` and related methods: the next edit, at most one, as Copilot's server gives it."""
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from lsprotocol import types
 from msgspec import Struct
 
-from lsp_server.documents.document import Document, Snapshot
+from lsp_server.documents.document import Document
 from lsp_server.lsp.capabilities import ACCEPT_COMMAND, range_of
 from lsp_server.lsp.dispatch import RawDocument, RawPosition
 from lsp_server.next_edit.service import NextEditService, Offer
@@ -26,41 +25,23 @@ NONE: dict[str, Any] = {"edits": []}
 """No edit follows."""
 
 
-def inline_edit(
-    session: Session, params: InlineEditParams, document: Document
-) -> dict[str, Any] | Awaitable[dict[str, Any]]:
+async def inline_edit(session: Session, params: InlineEditParams, document: Document) -> dict[str, Any]:
     uri = document.uri
     version = params.text_document.version
     if not session.settings_of(uri).next_edit.enabled or version not in (None, document.version):
         return NONE
     at = (params.position.line, params.position.character)
-    cursor = document.lines.offset(*at, session.features.encoding)
-    asked = session.feature(NextEditService).ask(uri, cursor, lambda: _snapshot(session, document))
-    return _answer(session, uri, asked)
-
-
-async def _answer(session: Session, uri: str, ask: Callable[[], Awaitable[Offer | None]]) -> dict[str, Any]:
-    offer = await ask()
-    document = session.documents.get(uri)
-    return {"edits": [] if offer is None or document is None else [_edit(session, uri, offer)]}
-
-
-async def _snapshot(session: Session, document: Document) -> Snapshot | None:
-    if session.documents.get(document.uri) is not document:
-        return None
-    found = session.parsed(document)
-    return found if isinstance(found, Snapshot) else await found
-
-
-def _edit(session: Session, uri: str, offer: Offer) -> dict[str, Any]:
-    document = session.documents[uri]
-    edit = offer.edit
-    return {
-        "text": edit.text,
-        "range": range_of(document.lines, edit.start, edit.end, session.features.encoding),
-        "textDocument": {"uri": uri, "version": document.version},
+    encoding = session.features.encoding
+    offer = await session.feature(NextEditService).ask(document, document.lines.offset(*at, encoding))
+    if offer is None or (now := session.documents.get(uri)) is None:
+        return NONE
+    edit = {
+        "text": offer.edit.text,
+        "range": range_of(now.lines, offer.edit.start, offer.edit.end, encoding),
+        "textDocument": {"uri": uri, "version": now.version},
         "command": accept_command(uri, offer),
     }
+    return {"edits": [edit]}
 
 
 def accept_command(uri: str, offer: Offer) -> types.Command:

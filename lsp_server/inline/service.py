@@ -9,7 +9,6 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -232,17 +231,17 @@ class InlineService(Feature):
 
     def _begin(self, state: DocumentState, reply: PendingReply) -> None:
         """Starts a computation for a request, once the document is parsed."""
-        found = self._session.parsed(state.document)
-        if isinstance(found, Snapshot):
-            self._compute(state, reply, found)
-        else:
-            parsing = asyncio.ensure_future(found)
-            reply.result.add_done_callback(lambda _: parsing.cancel())
-            parsing.add_done_callback(partial(self._parsed, state, reply))
+        if state.document.parse_job() is None:
+            self._compute(state, reply, state.document.snapshot())
+            return
 
-    def _parsed(self, state: DocumentState, reply: PendingReply, parsing: "asyncio.Future[Snapshot | None]") -> None:
-        if not parsing.cancelled():
-            self._compute(state, reply, parsing.result())
+        def parsed(parsing: "asyncio.Task[Snapshot | None]") -> None:
+            if not parsing.cancelled():
+                self._compute(state, reply, parsing.result())
+
+        parsing = asyncio.create_task(self._session.parsed(state.document))
+        reply.result.add_done_callback(lambda _: parsing.cancel())
+        parsing.add_done_callback(parsed)
 
     def _compute(self, state: DocumentState, reply: PendingReply, snapshot: Snapshot | None) -> None:
         """Starts a computation for a request, or answers it with nothing if there is no hole. Prefetches give way."""

@@ -7,36 +7,29 @@ there.
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from threading import Event as Stop
+from typing import TYPE_CHECKING
 
 from lsp_server.documents.change import Change, TextRange, smallest
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.feature import Feature, Shown, Taken
+from lsp_server.next_edit import model
 from lsp_server.next_edit.elsewhere import ChangedDocument, Situation
 from lsp_server.next_edit.finder import edits_after_others, nearest, next_edits
 from lsp_server.next_edit.recent import RecentEdits
 from lsp_server.next_edit.renames import NextEdit
 from lsp_server.syntax.lines import is_word
 
+if TYPE_CHECKING:
+    from lsp_server.session import Session
+
 PAUSE_S = 0.3
 """The pause after the last edit; none after accepting an offer."""
 _MOST_DISMISSED = 100
 _MOST_OFFERED = 16
 _MOST_BESIDE = 4
-
-TakeSnapshot = Callable[[], Awaitable[Snapshot | None]]
-
-
-Propose = Callable[[Situation], Awaitable[Sequence[NextEdit]]]
-"""Asks a model for edits."""
-
-
-async def nobody(_situation: Situation) -> Sequence[NextEdit]:
-    """Proposes nothing."""
-    return ()
 
 
 @dataclass
@@ -97,29 +90,16 @@ class _State:
 
 
 class NextEditService(Feature):
-    """`is_on` tells whether to follow a document's edits, `home_of` the notebook of a cell; `listener` hears what the
-    user sees and does.
-    """
+    """The next edits of a session's documents. It must see every change of a document."""
 
-    def __init__(
-        self,
-        documents: Mapping[str, Document],
-        home_of: Callable[[str], str],
-        is_on: Callable[[str], bool],
-        listener: Feature,
-        propose: Propose = nobody,
-    ) -> None:
-        self._documents = documents
-        self._home_of = home_of
-        self._is_on = is_on
-        self._listener = listener
-        self._propose = propose
+    def __init__(self, session: "Session") -> None:
+        self._session = session
         self._states: dict[str, _State] = {}
         self._ahead: asyncio.Task[list[NextEdit]] | None = None
 
     def changed(self, uri: str, changes: Sequence[Change]) -> None:
         """A document has changed: every search and its own offers are out of date."""
-        if not self._is_on(uri):
+        if not self._session.follows_edits(uri):
             self.closed(uri)
             return
         state = self._states.setdefault(uri, _State())
@@ -127,7 +107,7 @@ class NextEditService(Feature):
             each.end()
             each.stop = Stop()
             each.known = None
-        text = self._documents[uri].text
+        text = self._session.documents[uri].text
         offer = next((each for each in state.offers.values() if each.result == hash(text)), None)
         state.proposed = [edit for edit in state.proposed if offer and edit != offer.edit]
         if offer is not None:
@@ -156,29 +136,26 @@ class NextEditService(Feature):
         if state := self._states.pop(uri, None):
             state.end()
 
-    def ask(self, uri: str, cursor: int, parsed: TakeSnapshot) -> Callable[[], Awaitable[Offer | None]]:
-        """Call the result for the offer at the cursor, once the user pauses; None if nothing follows, or if the text
-        changes first, even before that call.
-        """
-        state = self._states.setdefault(uri, _State()) if self._is_on(uri) else _State()
+    async def ask(self, document: Document, cursor: int) -> Offer | None:
+        """The offer at the cursor, once the user pauses; None if nothing follows, or if the text changes first."""
+        state = (
+            self._states.setdefault(document.uri, _State()) if self._session.follows_edits(document.uri) else _State()
+        )
+        stop = state.stop
         for each in self._states.values():
             if each is not state:  # the user has left it: what comes there next is another edit
                 each.recent.close()
-        return partial(self._asked, state, state.stop, cursor, parsed)
-
-    async def _asked(self, state: _State, stop: Stop, cursor: int, parsed: TakeSnapshot) -> Offer | None:
         changed_s = max((each.changed_s for each in self._states.values()), default=0.0)
         await asyncio.sleep(max(changed_s + PAUSE_S - time.monotonic(), 0))
-        snapshot = None if stop.is_set() or state.is_quiet else await parsed()
+        snapshot = None if stop.is_set() or state.is_quiet else await self._session.parsed(document)
         if snapshot is None or stop.is_set() or _is_half_deleted(state.last, snapshot.text, cursor):
             return None
-        found = await self.known(snapshot, cursor)
-        edit = nearest(found, cursor)
-        return None if edit is None or stop.is_set() else _offer(state, edit, snapshot.text)
+        edit = nearest(await self.known(snapshot, cursor), cursor)
+        return None if edit is None or stop.is_set() else self.offer(document.uri, edit)
 
     async def known(self, snapshot: Snapshot, cursor: int, *, quick: bool = False) -> list[NextEdit]:
         """The edits that follow, without rejected ones; none if the text changes. `quick`: without the model."""
-        if not self._is_on(snapshot.uri):
+        if not self._session.follows_edits(snapshot.uri):
             return []
         state = self._states.setdefault(snapshot.uri, _State())
         stop = state.stop
@@ -206,15 +183,23 @@ class NextEditService(Feature):
 
     def _changed_beside(self, uri: str) -> list[ChangedDocument]:
         """The other documents with recent edits, the last changed first."""
-        beside = [each for each in self._states if each != uri and each in self._documents and self._is_on(each)]
+        beside = [
+            each
+            for each in self._states
+            if each != uri and each in self._session.documents and self._session.follows_edits(each)
+        ]
         beside.sort(key=lambda each: self._states[each].changed_s, reverse=True)
-        documents = {each: self._documents[each] for each in beside[:_MOST_BESIDE]}
-        home = self._home_of(uri)
-        text = self._documents[uri].text
+        documents = {each: self._session.documents[each] for each in beside[:_MOST_BESIDE]}
+        home = self._session.notebooks.home_of(uri)
+        text = self._session.documents[uri].text
         own = [text, *self._states[uri].recent.earlier(text)]
         return [
             ChangedDocument(
-                each, document.language_id, document.text, earlier, own if self._home_of(each) == home else ()
+                each,
+                document.language_id,
+                document.text,
+                earlier,
+                own if self._session.notebooks.home_of(each) == home else (),
             )
             for each, document in documents.items()
             if (earlier := list(self._states[each].recent.earlier(document.text)))
@@ -223,7 +208,7 @@ class NextEditService(Feature):
     async def _proposed(self, state: _State, situation: Situation) -> list[NextEdit]:
         """A model's proposals; empty if the text changes first, which cancels the request."""
         stop = state.stop
-        asking = asyncio.ensure_future(self._propose(situation))
+        asking = asyncio.ensure_future(model.propose(self._session, situation))
         state.asking.add(asking)
         try:
             state.proposed = await asking
@@ -236,8 +221,18 @@ class NextEditService(Feature):
             state.asking.discard(asking)
 
     def offer(self, uri: str, edit: NextEdit) -> Offer:
-        """Offers an edit of the current text by another way than `ask`."""
-        return _offer(self._states.setdefault(uri, _State()), edit, self._documents[uri].text)
+        """The offer of an edit of the current text: the same object each time."""
+        offers = self._states.setdefault(uri, _State()).offers
+        text = self._session.documents[uri].text
+        change = Change(edit.start, text[edit.start : edit.end], edit.text)
+        result = hash(change.applied(text))
+        known = next((offer for offer in offers.values() if (offer.edit, offer.result) == (edit, result)), None)
+        if known is None:
+            known = Offer(f"next-{secrets.token_hex(8)}", edit, change, result)
+            offers[known.id] = known
+            while len(offers) > _MOST_OFFERED:
+                del offers[next(iter(offers))]
+        return known
 
     def show(self, uri: str, offer_id: str) -> None:
         """The user sees an offer."""
@@ -249,19 +244,19 @@ class NextEditService(Feature):
         offer = self._find(uri, offer_id, ends=True)
         if offer is not None:
             self._tell_shown(uri, offer)
-            self._listener.taken(uri, Taken(offer.id))
+            self._session.broadcast.taken(uri, Taken(offer.id))
             self._states[uri].changed_s = 0.0
 
     def dismiss(self, uri: str, offer_id: str) -> None:
         """The user rejects an offer: it never returns while that text is unchanged."""
         offer = self._find(uri, offer_id, ends=True)
-        document = self._documents.get(uri)
+        document = self._session.documents.get(uri)
         if offer is None or document is None:
             return
         state = self._states[uri]
         state.dismissed = [*state.dismissed, offer.edit][-_MOST_DISMISSED:]
         self._tell_shown(uri, offer)
-        self._listener.rejected(uri, offer.id)
+        self._session.broadcast.rejected(uri, offer.id)
 
     def _find(self, uri: str, offer_id: str, *, ends: bool = False) -> Offer | None:
         offers = self._states[uri].offers if uri in self._states else {}
@@ -270,20 +265,7 @@ class NextEditService(Feature):
     def _tell_shown(self, uri: str, offer: Offer) -> None:
         if not offer.is_told:
             offer.is_told = True
-            self._listener.shown(uri, Shown(offer.id, "next edit"))
-
-
-def _offer(state: _State, edit: NextEdit, text: str) -> Offer:
-    """The offer of an edit of `text`: the same object each time."""
-    change = Change(edit.start, text[edit.start : edit.end], edit.text)
-    result = hash(change.applied(text))
-    known = next((offer for offer in state.offers.values() if (offer.edit, offer.result) == (edit, result)), None)
-    if known is None:
-        known = Offer(f"next-{secrets.token_hex(8)}", edit, change, result)
-        state.offers[known.id] = known
-        while len(state.offers) > _MOST_OFFERED:
-            del state.offers[next(iter(state.offers))]
-    return known
+            self._session.broadcast.shown(uri, Shown(offer.id, "next edit"))
 
 
 def _moved(edits: Sequence[NextEdit], changes: Sequence[Change]) -> list[NextEdit]:

@@ -1,9 +1,8 @@
 """One editor's session: its documents, settings, connections and features. For one event loop."""
 
 import asyncio
-import inspect
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,6 +12,7 @@ from pygls.lsp.server import LanguageServer
 
 from inference.messages import Snippet, Status, WorkerOptions
 from inference.models.catalogue import AUTO
+from lsp_server.context.gather import Buffer, ContextQuery, Readable
 from lsp_server.context.provider import ASKED_MS, ContextSource
 from lsp_server.diagnosis.models import downloads_of_others, is_first_time, or_use
 from lsp_server.documents.document import Document, ParseJob, Snapshot
@@ -245,26 +245,13 @@ class Session:
         """The current document, if it is open and may be filled."""
         return None if self.why_off(uri) else self.documents[uri].snapshot(quick=True)
 
-    def with_document(
-        self, uri: str, handle: Callable[[Any], Any], otherwise: Callable[[str], Any], *, parsed: bool
-    ) -> Any:
-        """The result of `handle` for the document or, if `parsed`, for a snapshot of it with a tree, or an awaitable of
-        it. The result of `otherwise` if the document may not be filled, with the reason, or is edited before it is
-        parsed ("").
+    async def parsed(self, document: Document) -> Snapshot | None:
+        """A snapshot with a tree; None if the document is edited or closed before there is one. Parses in a thread if
+        that takes long: requests wait for the tree, keystrokes do not.
         """
-        if why := self.why_off(uri):
-            return otherwise(why)
-        document = self.documents[uri]
-        found = self.parsed(document) if parsed else document
-        return _later(found, handle, otherwise) if inspect.isawaitable(found) else handle(found)
-
-    def parsed(self, document: Document) -> Snapshot | Awaitable[Snapshot | None]:
-        """A snapshot with a tree; None if the document is edited or closed before there is one."""
         job = document.parse_job()
-        return document.snapshot() if job is None else self._parsed(document, job)
-
-    async def _parsed(self, document: Document, job: ParseJob) -> Snapshot | None:
-        """Parses in a thread. Requests wait for the tree; keystrokes do not."""
+        if job is None:
+            return document.snapshot()
         running = self._parsing.get(job)
         if running is None:
             running = self._parsing[job] = asyncio.create_task(asyncio.to_thread(job.run))
@@ -286,23 +273,19 @@ class Session:
         """
         if await self.why_off_now(snapshot.uri):
             return None
-        wanted = self.settings_of(snapshot.uri).context
-        opened = [other for uri, other in reversed(self.documents.items()) if uri != snapshot.uri]
-        return await self._context.for_hole(
-            snapshot, offset, wanted, status, configuration=self.configuration, opened=opened, max_ms=max_ms
-        )
+        max_tokens = status.context_tokens if status else 0
+        buffer = Buffer.of(snapshot)
+        if not self.settings_of(snapshot.uri).context.enabled or not max_tokens or buffer is None:
+            return ()
+        opened = (Buffer.of(other) for uri, other in reversed(self.documents.items()) if uri != snapshot.uri)
+        others = tuple(other for other in opened if other is not None)
+        readable = Readable(self.configuration.roots, self.configuration.why_unreadable)
+        query = ContextQuery(buffer, snapshot.lines.line_of(offset), others, readable, max_tokens)
+        return await self._context.gather(query, max_ms)
 
     def is_current(self, snapshot: Snapshot) -> bool:
         now = self.documents.get(snapshot.uri)
         return now is not None and now.version == snapshot.version and now.text == snapshot.text
-
-
-async def _later(
-    found: Awaitable[Snapshot | None], handle: Callable[[Snapshot], Any], otherwise: Callable[[str], Any]
-) -> Any:
-    snapshot = await found
-    result = otherwise("") if snapshot is None else handle(snapshot)
-    return await result if inspect.isawaitable(result) else result
 
 
 def _looked_at(

@@ -126,7 +126,8 @@ async def test_a_document_that_is_off_is_not_parsed() -> None:
     session = InfillServer({}).session
     session.start(ClientFeatures(inline_completion=True), {"disabledLanguages": ["python"]})
     session.open(URI, "python", 1, "y = f(a, b)\n" * 30_000)
-    assert session.with_document(URI, lambda _: "", lambda why: why, parsed=True)
+    reply = ask_at(session, 0)
+    assert isinstance(reply, types.InlineCompletionList) and not reply.items
     assert session.documents[URI].parse_job() is not None, "no earlier parse has been started or done"
 
 

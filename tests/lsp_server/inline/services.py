@@ -29,7 +29,7 @@ class LoneHost:
     def documents(self) -> dict[str, Document]:
         return {self.document.uri: self.document}
 
-    def parsed(self, document: Document) -> Snapshot:
+    async def parsed(self, document: Document) -> Snapshot:
         return document.snapshot()
 
     def tell_why(self, _failure: Exception) -> None:
