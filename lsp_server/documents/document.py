@@ -94,7 +94,21 @@ class Document:
             self._snapshot = None
         self.stop_parsing()
         before = self.text
-        changes = [self._apply(edit, encoding) for edit in edits]
+        changes: list[Change] = []
+        for edit in edits:
+            old = self.text
+            if edit.start is None or edit.end is None:
+                self._replace_all(edit.text)
+                changes.append(difference(old, self.text))
+                continue
+            start, end = (self.lines.offset(*at, encoding) for at in sorted((edit.start, edit.end)))
+            change = Change(start, old[start:end], well_formed(edit.text))
+            if self._tree is not None:
+                edit_tree(self._tree, old, start, end, change.added)
+            self._edited = start + len(change.added)
+            self.text = change.applied(old)
+            self.lines = self.lines.edited(start, end, change.added, self.text)
+            changes.append(change)
         if len(edits) > MANY_EDITS:
             changes = [difference(before, self.text)]
         if any(max(len(change.removed), len(change.added)) > _TYPED_CHARACTERS for change in changes):
@@ -153,20 +167,6 @@ class Document:
         if around == (snapshot.before, snapshot.after):
             return snapshot
         return replace(snapshot, before=around[0], after=around[1])
-
-    def _apply(self, edit: Edit, encoding: Encoding) -> Change:
-        if edit.start is None or edit.end is None:
-            before = self.text
-            self._replace_all(edit.text)
-            return difference(before, self.text)
-        start, end = (self.lines.offset(*at, encoding) for at in sorted((edit.start, edit.end)))
-        change = Change(start, self.text[start:end], well_formed(edit.text))
-        if self._tree is not None:
-            edit_tree(self._tree, self.text, start, end, change.added)
-        self._edited = start + len(change.added)
-        self.text = change.applied(self.text)
-        self.lines = self.lines.edited(start, end, change.added, self.text)
-        return change
 
     def _replace_all(self, text: str) -> None:
         self.text = well_formed(text)

@@ -190,8 +190,13 @@ class InfillProtocol(LanguageServerProtocol):
             self._finish(key, "", task)
 
     def _request(self, key: Id, method: str, params: Any) -> None:
-        if problem := self._why_not_now(key, method):
-            self._reply_error(key, problem)
+        refused = self.phase.refuses(method)
+        if key in self._running:  # which continues, and gets its own reply
+            refused = refusal(ErrorCodes.InvalidRequest, "a request with this id is running")
+        elif refused is None and method not in self.handlers:
+            refused = refusal(ErrorCodes.MethodNotFound, f"no such method: {method}")
+        if refused is not None:
+            self._reply_error(key, refused)
             return
         if method == types.SHUTDOWN:
             self.phase = Phase.SHUT_DOWN
@@ -247,13 +252,6 @@ class InfillProtocol(LanguageServerProtocol):
             self.handle_message(structured)
         except Exception as error:
             log.warning("an answer of the client could not be used: %s", traceback_of(error))
-
-    def _why_not_now(self, key: Id, method: str) -> ResponseError | None:
-        if key in self._running:  # which continues, and gets its own reply
-            return refusal(ErrorCodes.InvalidRequest, "a request with this id is running")
-        if problem := self.phase.refuses(method):
-            return problem
-        return None if method in self.handlers else refusal(ErrorCodes.MethodNotFound, f"no such method: {method}")
 
     def _called(self, method: str, params: Any) -> Any | Awaitable[Any]:
         """What the handler returns. It gets params as lsprotocol's type for `method`, or raw if there is none; also

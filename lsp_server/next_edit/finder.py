@@ -1,7 +1,7 @@
 """Finds the next edits that follow from recent changes. Pure: knows no editor, worker or clock."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, islice
 
 from tree_sitter import Tree
 
@@ -23,10 +23,17 @@ MOST_OFFERS = 200
 """Edits after one change; a user facing more will find another way."""
 _MOST_TRIED = 16
 """Edits to try one at a time, each with a parse of the file."""
+_FINDERS = (after_renames, after_signatures, after_additions, after_fields, after_repeats)
 
 
-def next_edits(now: Source, earlier: Iterable[str], stop: Callable[[], bool] = lambda: False) -> list[NextEdit]:
-    """The edits that follow from the changes since one of the `earlier` texts, newest first; in order.
+def next_edits(
+    now: Source,
+    earlier: Iterable[str],
+    others: Iterable[ChangedDocument] = (),
+    stop: Callable[[], bool] = lambda: False,
+) -> list[NextEdit]:
+    """The edits that follow from the changes since one of the `earlier` texts, newest first, or else from those of the
+    first of the `others` after which anything follows; in order.
 
     No edit breaks the parse or touches another. Empty if the change itself broke the parse, or once `stop` says so.
     """
@@ -39,10 +46,16 @@ def next_edits(now: Source, earlier: Iterable[str], stop: Callable[[], bool] = l
         old = None if before is None else Names.of(before)
         if before is None or before.tree is None or old is None or errors > errors_of(before.tree):
             continue
-        found = _apart(_found(Compared(Comparison(text, now.text), old, names), stop))
+        compared = Compared(Comparison(text, now.text), old, names)
+        rest = chain.from_iterable(find(compared) for find in _FINDERS if not stop())
+        found = _apart(list(after_halves(compared)) or rest)
         kept = [] if stop() else offerable(now, (edit for edit in found if not _undoes(now.text, edit, texts)))
         if kept or stop():
             return [] if stop() else kept
+    for other in others:
+        kept = [] if stop() else offerable(now, _apart(edits_after(now, other, stop)))
+        if kept and not stop():
+            return kept
     return []
 
 
@@ -76,17 +89,6 @@ def _undoes(now: str, edit: NextEdit, texts: Iterable[str]) -> bool:
     return any(text[line_start(text, hunk.old_start) : line_end(text, hunk.old_end)] == after for text, hunk in hunks)
 
 
-def edits_after_others(
-    now: Source, others: Iterable[ChangedDocument], stop: Callable[[], bool] = lambda: False
-) -> list[NextEdit]:
-    """The edits that follow from the changes of the first of the `others` after which anything follows; as above."""
-    for other in others:
-        found = [] if stop() else offerable(now, _apart(edits_after(now, other, stop)))
-        if found and not stop():
-            return found
-    return []
-
-
 def _parsed(now: Source, tree: Tree, text: str) -> Source:
     """An earlier text with its tree, which shares most nodes with the current one."""
     change, tree = difference(now.text, text), tree.copy()
@@ -108,14 +110,6 @@ def offerable(now: Source, edits: Iterable[NextEdit]) -> list[NextEdit]:
     if len(apart) == len(seen) and _keeps_parse(now, apart, errors):
         return seen
     return [edit for edit in seen[:_MOST_TRIED] if _keeps_parse(now, [edit], errors)]
-
-
-def _found(compared: Compared, stop: Callable[[], bool]) -> Iterator[NextEdit]:
-    found = list(after_halves(compared))
-    yield from found
-    for find in (after_renames, after_signatures, after_additions, after_fields, after_repeats):
-        if not stop() and not found:
-            yield from find(compared)
 
 
 def _apart(found: Iterable[NextEdit]) -> list[NextEdit]:

@@ -17,7 +17,7 @@ from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.feature import Feature, Shown, Taken
 from lsp_server.next_edit import model
 from lsp_server.next_edit.elsewhere import ChangedDocument, Situation
-from lsp_server.next_edit.finder import edits_after_others, nearest, next_edits
+from lsp_server.next_edit.finder import nearest, next_edits
 from lsp_server.next_edit.recent import RecentEdits
 from lsp_server.next_edit.renames import NextEdit
 from lsp_server.syntax.lines import is_word
@@ -161,15 +161,24 @@ class NextEditService(Feature):
         stop = state.stop
         if state.known is None:
             earlier = list(state.recent.earlier(snapshot.text))
-            found = await asyncio.to_thread(next_edits, snapshot, earlier, stop.is_set)
-            others = [] if found else self._changed_beside(snapshot.uri)
-            if others:
-                found = await asyncio.to_thread(edits_after_others, snapshot, others, stop.is_set)
+            others = self._changed_beside(snapshot.uri)
+            found = await asyncio.to_thread(next_edits, snapshot, earlier, others, stop.is_set)
             found = found or list(state.proposed)
             if quick and not found:
                 return []
             if not found and (state.last is not None or others) and not stop.is_set():
-                found = await self._proposed(state, Situation(snapshot, earlier, cursor, others))
+                situation = Situation(snapshot, earlier, cursor, others)
+                asking = asyncio.ensure_future(model.propose(self._session, situation))
+                state.asking.add(asking)
+                try:
+                    found = list(await asking)
+                except asyncio.CancelledError:
+                    if not stop.is_set():  # otherwise the text has changed, which has cancelled the request
+                        raise
+                else:
+                    state.proposed = found
+                finally:
+                    state.asking.discard(asking)
             if not stop.is_set():
                 state.known = found
         if stop.is_set():
@@ -204,21 +213,6 @@ class NextEditService(Feature):
             for each, document in documents.items()
             if (earlier := list(self._states[each].recent.earlier(document.text)))
         ]
-
-    async def _proposed(self, state: _State, situation: Situation) -> list[NextEdit]:
-        """A model's proposals; empty if the text changes first, which cancels the request."""
-        stop = state.stop
-        asking = asyncio.ensure_future(model.propose(self._session, situation))
-        state.asking.add(asking)
-        try:
-            state.proposed = await asking
-            return list(state.proposed)
-        except asyncio.CancelledError:
-            if stop.is_set():
-                return []
-            raise
-        finally:
-            state.asking.discard(asking)
 
     def offer(self, uri: str, edit: NextEdit) -> Offer:
         """The offer of an edit of the current text: the same object each time."""

@@ -15,14 +15,13 @@ A word such as `secrets` counts only if the file is data or has no extension: `s
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fnmatch import translate
 from functools import lru_cache
 from itertools import islice
 from posixpath import normpath
 
 from lsp_server.settings.schema import Settings
-from lsp_server.syntax.languages import language_of
 from lsp_server.syntax.lines import is_unseen
 
 _FOLDERS = """
@@ -186,18 +185,8 @@ def is_secret(path: str, settings: Settings) -> bool:
     return is_secret_name(path) or (bool(globs) and any(_matches(name, globs) for name in originals_of(path)))
 
 
-def why_off(path: str, language: str, settings: Settings, links: Sequence[str] = ()) -> str | None:
-    """Why this document gets no fills; None if it does. `links` are the targets of the links on its path."""
-    if reason := _why_off(path, language, settings):
-        return reason
-    for link in links:
-        for each in (language, language_of(link)):
-            if reason := _why_off(link, each, settings):
-                return f"{reason} (it leads to {link})"
-    return None
-
-
-def _why_off(path: str, language: str, settings: Settings) -> str | None:
+def why_off(path: str, language: str, settings: Settings) -> str | None:
+    """Why a file known as `path` gets no fills; None if it does."""
     if is_secret(path, settings):
         return "files like this one may hold secrets and are never read"
     if language in settings.disabled_languages:

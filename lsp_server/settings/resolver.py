@@ -19,6 +19,7 @@ from lsp_server.documents.uris import local_path, names_of, place_of
 from lsp_server.settings.layers import Layer, Origin, environment_layers, resolve
 from lsp_server.settings.privacy import is_secret, why_off
 from lsp_server.settings.schema import PARTNER, Settings
+from lsp_server.syntax.languages import language_of
 
 NAME = "infill-ls.toml"
 COMMAND_LINE = "command line"
@@ -150,7 +151,10 @@ class Configuration:
     def start(self, options: object, folders: Sequence[str]) -> None:
         """The editor's start options and its folders' URIs. Settings that are read only at start are read here."""
         self._options = self._options._replace(raw=options)
-        self.change_folders(folders, ())
+        self._folders = list(dict.fromkeys(map(WorkspaceFolder.of, folders)))
+        self._resolved = {}
+        self._places = {}
+        self.refresh()
         self._started = self.settings
         self._resolved = {}
 
@@ -208,8 +212,13 @@ class Configuration:
         settings and by those at each of its names, as far as `refresh` has read them.
         """
         path, *links = names
-        reasons = (why_off(path, language, settings, links) for settings in self._judges(names, own))
-        return next(filter(None, reasons), None)
+        for settings in self._judges(names, own):
+            if reason := why_off(path, language, settings):
+                return reason
+            for link in links:
+                if reason := why_off(link, language, settings) or why_off(link, language_of(link), settings):
+                    return f"{reason} (it leads to {link})"
+        return None
 
     def why_unreadable(self, path: Path, language: str) -> str | None:
         """The same for any file, after following the links on its path and reading the settings above. In a thread."""

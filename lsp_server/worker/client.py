@@ -333,28 +333,25 @@ class WorkerClient:
             code = ErrorCode.MODEL if self._connection or self._failure is None else self._failure.code
             raise WorkerFailure(code, self.reason)
 
-    async def _connected(self) -> Connection:
-        """A connection to a worker that accepts requests. Raises WorkerFailure."""
-        while not self._closed:
-            if self._connection is None:
-                return await self._connect()
-            if self.state is ClientState.FAILED:
-                raise WorkerFailure(ErrorCode.MODEL, self.reason)
-            if self.state is not ClientState.STOPPING:
-                return self._connection
-            await self._connection.closed()
-        raise WorkerFailure(ErrorCode.STOPPED, _LEFT)
-
     def _failed(self, failure: WorkerFailure, weight: int = 1) -> None:
         """Counts a failure `weight` times, and begins the pause after it."""
         self._failures = min(self._failures + weight, len(DELAYS_S))
         self._not_before_s = time.monotonic() + DELAYS_S[self._failures - 1]
         self._failure = failure
 
-    async def _connect(self) -> Connection:
-        """Joins the worker or starts it, after a short pause if it has failed. All callers share one attempt, which
-        continues when they are cancelled. Raises WorkerFailure, also instead of a long pause.
+    async def _connected(self) -> Connection:
+        """A connection to a worker that accepts requests. Joins the worker or starts it, after a short pause if it has
+        failed. All callers share one attempt, which continues when they are cancelled. Raises WorkerFailure, also
+        instead of a long pause.
         """
+        while self._connection is not None and not self._closed:
+            if self.state is ClientState.FAILED:
+                raise WorkerFailure(ErrorCode.MODEL, self.reason)
+            if self.state is not ClientState.STOPPING:
+                return self._connection
+            await self._connection.closed()
+        if self._closed:
+            raise WorkerFailure(ErrorCode.STOPPED, _LEFT)
         pause_s = self._not_before_s - time.monotonic() if self._failure else 0.0
         if self._failure and pause_s > PATIENCE_S:
             problem = f"{self._failure} (next try in {pause_s:.0f} s; log: {self.paths.log})"

@@ -3,7 +3,7 @@
 import pytest
 
 from lsp_server.next_edit.elsewhere import ChangedDocument
-from lsp_server.next_edit.finder import edits_after_others
+from lsp_server.next_edit.finder import next_edits
 from lsp_server.syntax.parsing import ParsedText
 from tests.lsp_server.next_edit.drawing import drawn, read
 
@@ -75,5 +75,5 @@ def test_what_is_offered_in_another_document(changed: str, name: str, drawing: s
     text, _, _ = read(drawing)
     other = ChangedDocument(f"file:///p/app/{name}", language_id, after, [before])
     now = ParsedText.parse(language_id, text, f"file:///p/app/main.{name.rpartition('.')[2]}")
-    offered = [(edit.start, edit.end, edit.text) for edit in edits_after_others(now, [other])]
+    offered = [(edit.start, edit.end, edit.text) for edit in next_edits(now, [], [other])]
     assert drawn(text, [], sorted(offered)) == drawing
