@@ -27,7 +27,16 @@ def completion(
     if not _is_wanted(session.features, session.settings_of(document.uri)):
         return CompletionList(is_incomplete=False, items=[])
     session.mark_used(document.uri)
-    request = _request(session, params, document)
+    settings = session.settings_of(document.uri)
+    # clients say `Invoked` even for automatic requests while a word is typed, so it is treated as cheaply
+    asked = params.context is None or params.context.trigger_kind == CompletionTriggerKind.Invoked
+    request = InlineRequest(
+        Cursor(offset_of(document.lines, params.position, session.features.encoding)),
+        Budget.of(settings, invoked=False),
+        settings.marker,
+        floor=0.0 if asked else settings.confidence_floor,
+        pause_s=0.0 if asked else settings.debounce_ms / 1000,
+    )
     service = session.feature(ListService if session.features.inline_completion else InlineService)
     answer = service.ask(document.uri, request)
     if not isinstance(answer, asyncio.Future):
@@ -48,19 +57,6 @@ def options_at_start(session: Session) -> types.CompletionOptions | None:
 def _is_wanted(features: ClientFeatures, settings: Settings) -> bool:
     """Whether to offer fills as list items: by default only in editors without inline completion."""
     return settings.completion == "always" or (settings.completion == "auto" and not features.inline_completion)
-
-
-def _request(session: Session, params: types.CompletionParams, document: Document) -> InlineRequest:
-    """Clients say `Invoked` even for automatic requests while a word is typed, so treat it as cheaply."""
-    settings = session.settings_of(document.uri)
-    asked = params.context is None or params.context.trigger_kind == CompletionTriggerKind.Invoked
-    return InlineRequest(
-        Cursor(offset_of(document.lines, params.position, session.features.encoding)),
-        Budget.of(settings, invoked=False),
-        settings.marker,
-        floor=0.0 if asked else settings.confidence_floor,
-        pause_s=0.0 if asked else settings.debounce_ms / 1000,
-    )
 
 
 async def _reply(

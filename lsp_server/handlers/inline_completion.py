@@ -30,31 +30,28 @@ def inline_completion(
     session: Session, params: types.InlineCompletionParams, document: Document
 ) -> InlineCompletionList | Awaitable[InlineCompletionList]:
     session.mark_used(document.uri)
-    answer = session.feature(InlineService).ask(document.uri, _request(session, params, document))
-    if not isinstance(answer, asyncio.Future):
-        return _list(session, document.uri, answer)
-    replying = asyncio.create_task(_reply(session, document.uri, answer))
-    replying.add_done_callback(lambda _: answer.cancel())  # also if cancelled before it began to wait
-    return replying
-
-
-def _request(session: Session, params: types.InlineCompletionParams, document: Document) -> InlineRequest:
     context = params.context
-    encoding = session.features.encoding
+    features = session.features
     settings = session.settings_of(document.uri)
     info = context.selected_completion_info
-    selected = (*offsets_of(document.lines, info.range, encoding), info.text) if info else None
+    selected = (*offsets_of(document.lines, info.range, features.encoding), info.text) if info else None
     invoked = context.trigger_kind == InlineCompletionTriggerKind.Invoked
-    return InlineRequest(
-        Cursor(offset_of(document.lines, params.position, encoding), selected),
+    request = InlineRequest(
+        Cursor(offset_of(document.lines, params.position, features.encoding), selected),
         Budget.of(settings, invoked=invoked),
         settings.marker,
         invoked=invoked,
         floor=settings.confidence_floor,
         pause_s=settings.debounce_ms / 1000,
-        on_draft=_draft_sender(session, document.uri, params.work_done_token) if session.features.drafts else None,
-        wants_empty=session.features.is_neovim,
+        on_draft=_draft_sender(session, document.uri, params.work_done_token) if features.drafts else None,
+        wants_empty=features.is_neovim,
     )
+    answer = session.feature(InlineService).ask(document.uri, request)
+    if not isinstance(answer, asyncio.Future):
+        return _list(session, document.uri, answer)
+    replying = asyncio.create_task(_reply(session, document.uri, answer))
+    replying.add_done_callback(lambda _: answer.cancel())  # also if cancelled before it began to wait
+    return replying
 
 
 async def _reply(session: Session, uri: str, answer: "asyncio.Future[InlineResult]") -> InlineCompletionList:

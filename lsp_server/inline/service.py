@@ -155,7 +155,7 @@ class InlineService(Feature):
     def ask(self, uri: str, request: InlineRequest) -> InlineAnswer:
         """The suggestions for a cursor, best first: immediately if they are known, otherwise once they are computed.
 
-        Cancelling the future cancels the request. Its result is empty if something newer came.
+        Cancelling the future cancels the request. Its result is empty if something newer came, and at the deadline.
         """
         state = self._states.get(uri)
         if state is None:
@@ -166,16 +166,22 @@ class InlineService(Feature):
                     waiting.answer(NOTHING)
                     computation.replies.remove(waiting)
         known = self._recall(state, request)
-        if known is None:
-            reply = self._pending(request)
-            text = state.document.text
-            running = next((each for each in state.running if each.answers(text, request)), None)
-            if running is None:
-                self._begin(state, reply)
-            else:
-                self._attach(state, running, reply)
+        if known is not None:
+            self._end_unwanted(state, prefetches=False)
+            return known
+        loop = asyncio.get_running_loop()
+        reply = PendingReply(request, request.cursor.offset, loop.create_future())
+        late_s = LATE_S if request.invoked else 0.0  # until after the user is told why
+        timer = loop.call_later(request.budget.left_ms / 1000 + late_s, reply.answer, NOTHING)
+        reply.result.add_done_callback(lambda _: timer.cancel())
+        text = state.document.text
+        running = next((each for each in state.running if each.answers(text, request)), None)
+        if running is None:
+            self._begin(state, reply)
+        else:
+            self._attach(state, running, reply)
         self._end_unwanted(state, prefetches=False)
-        return reply.result if known is None else known
+        return reply.result
 
     def suggestion(self, uri: str, suggestion_id: str) -> Suggestion | None:
         """A suggestion in its current place; None if it is unknown, accepted or rejected."""
@@ -208,16 +214,6 @@ class InlineService(Feature):
             state = self._states[uri]
             state.accepted = Accepted(found, found.text[:end], budget, marker)
             self._prefetch(uri, state)
-
-    def _pending(self, request: InlineRequest) -> PendingReply:
-        """A request that is answered with nothing at its deadline; an explicit one after the user is told why."""
-        loop = asyncio.get_running_loop()
-        result: asyncio.Future[InlineResult] = loop.create_future()
-        reply = PendingReply(request, request.cursor.offset, result)
-        late_s = LATE_S if request.invoked else 0.0
-        timer = loop.call_later(request.budget.left_ms / 1000 + late_s, reply.answer, NOTHING)
-        result.add_done_callback(lambda _: timer.cancel())
-        return reply
 
     def _recall(self, state: DocumentState, request: InlineRequest) -> InlineResult | None:
         """The answer that needs no computation; None if one is needed."""
@@ -319,8 +315,40 @@ class InlineService(Feature):
                 log.info("could not amend: %s", failure)  # the waiting request fails too
 
     async def _run(self, state: DocumentState, computation: Computation, pause_s: float) -> None:
+        """Asks the worker after a pause, and answers the waiting requests; with nothing if it fails. Cancelling this
+        cancels the request.
+        """
+        request = computation.request
+        snapshot = computation.snapshot
+        client = self._session.worker.client
+        filled = FillResult([], late=False)
         try:
-            filled = await self._filled(computation, pause_s)
+            try:
+                if request.invoked:
+                    await client.load(request.budget.deadline)
+                max_ms = ASKED_MS if request.invoked else TYPING_MS
+                start = computation.hole.start
+                gathering = self._session.context_for(snapshot, start, client.last_status, max_ms)
+                context, _ = await asyncio.gather(gathering, asyncio.sleep(pause_s))
+                if context is not None:
+                    computation.sent_at_s = _now_s()
+                    filled = await fill(
+                        client,
+                        snapshot,
+                        [computation.hole],
+                        request.budget,
+                        request_id=computation.id,
+                        on_draft=computation.show if request.on_draft else None,
+                        context=context,
+                        marker=request.marker,
+                    )
+                    self._is_failing = False
+            except WorkerFailure as failure:
+                level = logging.INFO if self._is_failing else logging.WARNING  # not on every keystroke
+                log.log(level, "no inline completion: %s", failure)
+                self._is_failing = True
+                if request.invoked and isinstance(failure, StillLoadingError | SilentError):
+                    self._session.tell_why(failure)  # the connection reports all others
             if computation in state.running:
                 self._complete(state, computation, filled)
         except Exception as error:  # our own bug: fail the request, or it would wait for ever
@@ -385,40 +413,6 @@ class InlineService(Feature):
             computation.grace.cancel()
         if computation.sent_at_s is not None and not computation.is_prefetch:
             self._debounce.filled(_now_s() - computation.sent_at_s)
-
-    async def _filled(self, computation: Computation, pause_s: float) -> FillResult:
-        """The worker's results, requested after a pause; empty if it fails. Cancelling this cancels the request."""
-        try:
-            client = self._session.worker.client
-            snapshot = computation.snapshot
-            start = computation.hole.start
-            if computation.request.invoked:
-                await client.load(computation.request.budget.deadline)
-            max_ms = ASKED_MS if computation.request.invoked else TYPING_MS
-            gathering = self._session.context_for(snapshot, start, client.last_status, max_ms)
-            context, _ = await asyncio.gather(gathering, asyncio.sleep(pause_s))
-            if context is None:
-                return FillResult([], late=False)
-            computation.sent_at_s = _now_s()
-            filled = await fill(
-                client,
-                snapshot,
-                [computation.hole],
-                computation.request.budget,
-                request_id=computation.id,
-                on_draft=computation.show if computation.request.on_draft else None,
-                context=context,
-                marker=computation.request.marker,
-            )
-        except WorkerFailure as failure:
-            level = logging.INFO if self._is_failing else logging.WARNING  # not on every keystroke
-            log.log(level, "no inline completion: %s", failure)
-            self._is_failing = True
-            if computation.request.invoked and isinstance(failure, StillLoadingError | SilentError):
-                self._session.tell_why(failure)  # the connection reports all others
-            return FillResult([], late=False)
-        self._is_failing = False
-        return filled
 
 
 class ListService(InlineService):

@@ -102,10 +102,6 @@ class Anchor:
         return Anchor(start, end, self.original, self.cursor, self.lead, changed_elsewhere)
 
 
-def computation_of(suggestion_id: str) -> str:
-    return suggestion_id.rpartition(".")[0]
-
-
 @dataclass(frozen=True)
 class Cursor:
     """The cursor, and the item selected in the editor's list of completions: a range and its new text."""
@@ -149,7 +145,7 @@ class Suggestion:
 
     @property
     def computation(self) -> str:
-        return computation_of(self.id)
+        return self.id.rpartition(".")[0]
 
     def taken(self, length: int) -> Taken:
         """What is accepted with the first `length` characters of it, which are now in the text."""

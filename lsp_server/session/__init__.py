@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
-from inference.messages import Snippet, Status, WorkerOptions
-from inference.models.catalogue import AUTO
+from inference.messages import Snippet, Status
 from lsp_server.context.gather import Buffer, ContextQuery, Readable
 from lsp_server.context.provider import ASKED_MS, ContextSource
 from lsp_server.diagnosis.models import downloads_of_others, is_first_time, or_use
@@ -89,20 +88,15 @@ class Session:
         if self.settings.partner.url is not None and self.settings.model != PARTNER:
             self.partner = self._connect_partner()
             self.partner.use(partner_options(self.settings, sends_token=self.configuration.sends_partner_token))
-        if self.settings.next_edit.model != AUTO:
-            self._use_edit_model(edit_model_options(self.settings))
 
     def look_for_edit_model(self) -> None:
-        """For `auto`, once the client listens: it takes a third of a second of a processor, in a thread."""
-        if self.settings.next_edit.model == AUTO:
-            self._looking = asyncio.create_task(self._look_for_edit_model())
+        """Once the client listens: `auto` takes a third of a second of a processor, in a thread."""
 
-    async def _look_for_edit_model(self) -> None:
-        self._use_edit_model(await asyncio.to_thread(edit_model_options, self.settings))
+        async def look() -> None:
+            if options := await asyncio.to_thread(edit_model_options, self.settings):
+                self.edit_model = WorkerClient(options, name=CLIENT_NAME, on_state=self._tell_failure)
 
-    def _use_edit_model(self, options: WorkerOptions | None) -> None:
-        if options:
-            self.edit_model = WorkerClient(options, name=CLIENT_NAME, on_state=self._tell_failure)
+        self._looking = asyncio.create_task(look())
 
     def status_report(self) -> dict[str, Any]:
         return self.worker.report() | {"partner": self.partner.report() if self.partner else None}

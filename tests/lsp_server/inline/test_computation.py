@@ -32,14 +32,6 @@ def test_the_worker_is_told_all_that_was_typed() -> None:
     assert computation.amendment() == "fo"
 
 
-def test_marks_of_other_holes_are_not_suggested() -> None:
-    computation = computation_at("x = ‸\ny = ???\n")
-    filled = FillResult([Candidate("r", (text,)) for text in ("???", "f(???)", "1")], late=False)
-    assert [suggestion.text for suggestion in computation.suggestions(filled)] == ["1"]
-    assert types(computation, "???")
-    assert [suggestion.text for suggestion in computation.suggestions(filled)] == ["???", "f(???)", "1"]
-
-
 def test_of_a_begun_word_the_worker_is_told_the_whole_word() -> None:
     computation = computation_at("x = pri‸\n")
     assert computation.amendment() is None

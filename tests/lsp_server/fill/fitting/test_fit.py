@@ -6,8 +6,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from inference.messages import HoleKind
+from inference.messages import Candidate, HoleKind
 from lsp_server import carve
+from lsp_server.documents.document import Document
 from lsp_server.fill import fitting
 from lsp_server.syntax.languages import table_of
 from lsp_server.syntax.parsing import ParsedText
@@ -43,6 +44,16 @@ def test_what_is_shown(language_id: str, case: Case) -> None:
 @pytest.mark.parametrize("marker_fill", ["???", "", "  \n ", "\ufffd1"])
 def test_a_fill_that_says_nothing_new_is_not_shown(marker_fill: str) -> None:
     assert at_marker("x = ???\n", marker_fill) is None
+
+
+def test_a_fill_that_leaves_another_hole_is_dropped() -> None:
+    text = "x = ???\ny = \n"
+    snapshot = Document("file:///a.py", "python", 1, text).snapshot()
+    spans = [*carve.markers(snapshot), carve.at_cursor(snapshot, len(text) - 1)]
+    candidates = [Candidate("r", texts) for texts in (("???", "f(???)"), ("f(???)", "f(???)"), ("1", "2"))]
+    found, drops = fitting.fitted(snapshot, spans, candidates, marker="???")
+    assert [candidate.texts for candidate in found] == [("1", "2"), ("f(???)", "")], "a hole may stay one"
+    assert drops[fitting.Drop.NEW_HOLE] == 2
 
 
 def test_marker_within_a_line_does_not_repeat_the_rest() -> None:
