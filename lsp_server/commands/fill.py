@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from inference.messages import Candidate, ErrorCode
-from inference.models.catalogue import AUTO, EMBEDDED, FIRST
 from inference.models.printable import say
 from lsp_server import carve
 from lsp_server.commands import output
@@ -208,8 +207,7 @@ async def _fill(file: NamedFile, spans: tuple[carve.Span, ...], args: argparse.N
         raise NothingFound(result.why_empty(budget))
     model, device = (status.model, status.device) if status else (settings.model, "")
     ms = (time.monotonic() - budget.began_s) * 1000
-    better = (status.better if status else "") or FIRST if model == EMBEDDED and options.model == AUTO else ""
-    return FillReport(tuple(result.candidates[: budget.candidates]), model, device, ms, better)
+    return FillReport(tuple(result.candidates[: budget.candidates]), model, device, ms, client.better)
 
 
 def _seed(text: str) -> int:

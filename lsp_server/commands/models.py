@@ -10,7 +10,6 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from inference.models.catalogue import AUTO, EMBEDDED
 from inference.models.printable import printable, say
 from inference.remote import address
 from lsp_server.commands import forward, output
@@ -65,8 +64,7 @@ async def _end_embedded(options: WorkerOptions) -> int:
     """Ends a running worker that chose the embedded model when there was no other: the next request chooses again."""
     with suppress(WorkerFailure, TimeoutError):
         async with asyncio.timeout(_WORKER_S), WorkerClient(options, name="infill-ls models") as client:
-            status = await client.status()
-            if status and options.model == AUTO and status.model == EMBEDDED and await client.shut_down():
+            if await client.status() and client.better and await client.shut_down():
                 print("ended the worker that ran the bundled model; the next fill starts one with the best model here")
     return 0
 

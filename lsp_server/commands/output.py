@@ -15,9 +15,10 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from inference.messages import Draft, Status, WorkerState
+from inference.messages import Draft, Status
 from inference.models.printable import printable, quoted
 from lsp_server.carve import Span, splice
+from lsp_server.diagnosis.workers import describe_loading
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.positions import Encoding
 from lsp_server.fill.fitting import visible
@@ -44,9 +45,8 @@ def progress(
     with Live(console=Console(stderr=True), transient=True, refresh_per_second=20) as live:
 
         def on_status(status: Status) -> None:
-            if status.state is WorkerState.LOADING:
-                words = f"loading {printable(status.model)} {status.progress:.0%} {printable(status.detail)}"
-                live.update(Text(words, style="dim"))
+            if words := describe_loading(status):
+                live.update(Text(printable(words), style="dim"))
 
         def on_draft(draft: Draft) -> None:
             live.update(Text.assemble((f"step {draft.step}\n", "dim"), excerpt(snapshot, spans, draft)))

@@ -5,11 +5,11 @@ import asyncio
 import os
 import subprocess
 
-from inference.messages import ErrorCode, Status
+from inference.messages import ErrorCode
 from inference.models.printable import printable, say
 from lsp_server.commands.arguments import add_model_arguments, settings_of
 from lsp_server.commands.output import telling
-from lsp_server.diagnosis.workers import describe_status
+from lsp_server.diagnosis.workers import describe_loading, describe_status
 from lsp_server.settings.launch import worker_options
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
 from lsp_server.worker.connect import command, require_folders
@@ -60,11 +60,7 @@ def _run_here(options: WorkerOptions) -> int:
 
 async def _start(options: WorkerOptions) -> int:
     tell = telling()
-
-    def on_status(status: Status) -> None:
-        tell(f"loading {status.model} {status.progress:.0%} {status.detail}" if status.state == "loading" else "")
-
-    async with WorkerClient(options, name=NAME, on_status=on_status) as client:
+    async with WorkerClient(options, name=NAME, on_status=lambda status: tell(describe_loading(status))) as client:
         try:
             await client.load()
             if client.state not in (ClientState.READY, ClientState.BUSY):

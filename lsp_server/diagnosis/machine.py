@@ -19,7 +19,7 @@ from inference.models.catalogue import AUTO, EMBEDDED, FIRST
 from inference.remote import address, token
 from inference.remote.private import why_not_private
 from lsp_server.diagnosis.models import Tell, downloads_of_others, or_use
-from lsp_server.diagnosis.workers import Check, Grade, describe_status, size, survey
+from lsp_server.diagnosis.workers import Check, Grade, describe_loading, describe_status, size, survey
 from lsp_server.worker import WorkerClient, WorkerFailure
 from lsp_server.worker.client import Deadline
 from lsp_server.worker.failure import StillLoadingError
@@ -184,12 +184,8 @@ async def _ask(options: WorkerOptions, tell: Tell) -> tuple[Status, Check | None
     """What the worker says, and whether a partner fills the example hole. Ends a worker that did not run before. Raises
     WorkerFailure and TimeoutError.
     """
-
-    def on_status(status: Status) -> None:
-        tell(f"loading {status.model} {status.progress:.0%} {status.detail}" if status.state == "loading" else "")
-
     deadline = Deadline(_LIMIT_MS)
-    async with WorkerClient(options, name="doctor", on_status=on_status) as worker:
+    async with WorkerClient(options, name="doctor", on_status=lambda status: tell(describe_loading(status))) as worker:
         ran = await worker.status() is not None
         try:
             await worker.load(deadline)

@@ -119,6 +119,11 @@ def describe_status(status: Status) -> str:
     return ", ".join(words)
 
 
+def describe_loading(status: Status) -> str:
+    """What a worker is doing that loads its model; empty for any other."""
+    return f"loading {status.model} {status.progress:.0%} {status.detail}" if status.state == "loading" else ""
+
+
 def _server(status: Status) -> list[str]:
     """Where text goes, since when the server has answered, and its last failure."""
     if not status.server:

@@ -196,10 +196,10 @@ async def code_action(session: Session, params: types.CodeActionParams, document
 def _download(session: Session, context: types.CodeActionContext) -> list[CodeAction]:
     """A button that downloads a real model, for clients without one of their own."""
     unasked = context.trigger_kind == types.CodeActionTriggerKind.Automatic or not _wanted(context.only, DOWNLOAD_KIND)
-    if unasked or session.features.plugin or not session.worker.makes_do:
+    if unasked or session.features.plugin or not session.worker.client.better:
         return []
     worker = session.worker
-    command = Command(worker.download, PULL_COMMAND, arguments=[{"model": worker.better}])
+    command = Command(worker.download, PULL_COMMAND, arguments=[{"model": worker.client.better}])
     return [CodeAction(worker.download, kind=DOWNLOAD_KIND, command=command)]
 
 

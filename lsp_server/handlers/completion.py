@@ -1,6 +1,5 @@
 """`textDocument/completion`: the suggestions as list items, for editors without inline completion."""
 
-import asyncio
 from collections.abc import Awaitable
 
 from lsprotocol import types
@@ -8,6 +7,7 @@ from lsprotocol.types import CompletionList, CompletionTriggerKind
 
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import Budget
+from lsp_server.handlers.inline_completion import when_answered
 from lsp_server.inline import InlineRequest, InlineResult, InlineService, ListService
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.lsp.capabilities import ClientFeatures, offset_of
@@ -15,8 +15,6 @@ from lsp_server.lsp.completion_items import list_item
 from lsp_server.session import Session
 from lsp_server.settings.schema import Settings
 
-GRACE_S = 0.5
-"""How long past the deadline to show the list without an answer, for example while the model loads."""
 TRIGGER_CHARACTERS = (".", "(", "=", ":")
 """Few: each opens the editor's list, with everything else in it."""
 
@@ -38,12 +36,19 @@ def completion(
         pause_s=0.0 if asked else settings.debounce_ms / 1000,
     )
     service = session.feature(ListService if session.features.inline_completion else InlineService)
-    answer = service.ask(document.uri, request)
-    if not isinstance(answer, asyncio.Future):
-        return _listed(session, document.uri, request, answer)
-    replying = asyncio.create_task(_reply(session, document.uri, document.version, request, answer))
-    replying.add_done_callback(lambda _: answer.cancel())  # also if cancelled before it began to wait
-    return replying
+    uri, version = document.uri, document.version
+
+    def listed(result: InlineResult) -> CompletionList:
+        """Always incomplete: each typed character may bring other suggestions."""
+        now = session.documents.get(uri)
+        if now is None or now.version != version:  # the items would replace another range
+            return CompletionList(is_incomplete=True, items=[])
+        encoding = session.features.encoding
+        found = enumerate(result.found)
+        items = [list_item(now, request.cursor.offset, number, each, encoding) for number, each in found]
+        return CompletionList(is_incomplete=True, items=[item for item in items if item is not None])
+
+    return when_answered(service.ask(uri, request), listed)
 
 
 def options_at_start(session: Session) -> types.CompletionOptions | None:
@@ -57,21 +62,3 @@ def options_at_start(session: Session) -> types.CompletionOptions | None:
 def _is_wanted(features: ClientFeatures, settings: Settings) -> bool:
     """Whether to offer fills as list items: by default only in editors without inline completion."""
     return settings.completion == "always" or (settings.completion == "auto" and not features.inline_completion)
-
-
-async def _reply(
-    session: Session, uri: str, version: int, request: InlineRequest, answer: "asyncio.Future[InlineResult]"
-) -> CompletionList:
-    await asyncio.wait({answer}, timeout=request.budget.deadline_ms / 1000 + GRACE_S)
-    now = session.documents.get(uri)
-    is_current = now is not None and now.version == version  # otherwise the item would replace another range
-    return _listed(session, uri, request, answer.result() if answer.done() and is_current else InlineResult())
-
-
-def _listed(session: Session, uri: str, request: InlineRequest, result: InlineResult) -> CompletionList:
-    """Always incomplete: each typed character may bring other suggestions."""
-    document = session.documents.get(uri)
-    encoding = session.features.encoding
-    found = enumerate(result.found)
-    items = [list_item(document, request.cursor.offset, number, it, encoding) for number, it in found if document]
-    return CompletionList(is_incomplete=True, items=[item for item in items if item is not None])

@@ -1,9 +1,9 @@
 """`textDocument/inlineCompletion`: suggestions as ghost text. A failed request gets an empty list, never a message."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from lsprotocol import types
 from lsprotocol.types import InlineCompletionList, InlineCompletionTriggerKind
@@ -13,7 +13,7 @@ from inference.messages import Draft
 from lsp_server.documents.document import Document
 from lsp_server.documents.positions import first_units
 from lsp_server.fill.pipeline import Budget
-from lsp_server.inline import InlineRequest, InlineResult, InlineService, OnDraft, ReadDraft
+from lsp_server.inline import InlineAnswer, InlineRequest, InlineResult, InlineService, OnDraft, ReadDraft
 from lsp_server.inline.suggestion import Cursor
 from lsp_server.lsp.capabilities import offset_of, offsets_of
 from lsp_server.lsp.completion_items import ghost_text
@@ -22,6 +22,7 @@ from lsp_server.lsp.draft_notifications import DraftSender
 from lsp_server.next_edit.service import NextEditService
 from lsp_server.session import Session
 
+T = TypeVar("T")
 DID_ACCEPT = "infill/didAccept"
 DID_REJECT = "infill/didReject"
 
@@ -46,27 +47,28 @@ def inline_completion(
         on_draft=_draft_sender(session, document.uri, params.work_done_token) if features.drafts else None,
         wants_empty=features.is_neovim,
     )
-    answer = session.feature(InlineService).ask(document.uri, request)
+
+    def listed(result: InlineResult) -> InlineCompletionList:
+        if result.lines is None:
+            return InlineCompletionList(items=[])
+        line = result.around if features.is_neovim else ()
+        found = [ghost_text(document.uri, result.lines, *each, features.encoding, line) for each in result.found]
+        return InlineCompletionList(items=found)
+
+    return when_answered(session.feature(InlineService).ask(document.uri, request), listed)
+
+
+def when_answered(answer: InlineAnswer, show: Callable[[InlineResult], T]) -> T | Awaitable[T]:
+    """What `show` makes of the suggestions, immediately if they are known."""
     if not isinstance(answer, asyncio.Future):
-        return _list(session, document.uri, answer)
-    replying = asyncio.create_task(_reply(session, document.uri, answer))
+        return show(answer)
+
+    async def reply() -> T:
+        return show(await answer)
+
+    replying = asyncio.create_task(reply())
     replying.add_done_callback(lambda _: answer.cancel())  # also if cancelled before it began to wait
     return replying
-
-
-async def _reply(session: Session, uri: str, answer: "asyncio.Future[InlineResult]") -> InlineCompletionList:
-    return _list(session, uri, await answer)
-
-
-def _list(session: Session, uri: str, result: InlineResult) -> InlineCompletionList:
-    lines = result.lines
-    features = session.features
-    if lines is None:
-        return InlineCompletionList(items=[])
-    line = result.around if features.is_neovim else ()
-    return InlineCompletionList(
-        items=[ghost_text(uri, lines, *found, features.encoding, line) for found in result.found]
-    )
 
 
 def _draft_sender(session: Session, uri: str, token: types.ProgressToken | None) -> OnDraft:

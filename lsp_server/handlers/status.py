@@ -64,7 +64,7 @@ async def model_offer(session: Session, _: Any) -> dict[str, Any]:
     if chosen == AUTO:
         try:
             await session.worker.client.load()
-            if session.worker.makes_do:
+            if session.worker.client.better:
                 answer["offer"] = offer(await probed_catalogue(session.settings.device))
         except (WorkerFailure, OSError, ValueError) as error:
             answer["problem"] = str(error)

@@ -27,7 +27,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from inference.messages import Draft, ErrorCode, Stats
-from inference.models.catalogue import AUTO, EMBEDDED, FIRST
+from inference.models.catalogue import EMBEDDED
 from lsp_server.http.forms import (
     CompletionForm,
     FimForm,
@@ -154,10 +154,10 @@ class Endpoint:
         """The name of the model once it is loaded. Raises WorkerFailure, and Refusal if it is only the embedded one."""
         await self._client.load(Deadline(limit_ms))
         status = self._client.last_status
-        if status and status.model == EMBEDDED and self._client.options.model == AUTO:
+        if better := self._client.better:
             raise Refusal(
                 503,
-                f"no pulled model runs here; for one run: infill-ls models pull {status.better or FIRST} "
+                f"no pulled model runs here; for one run: infill-ls models pull {better} "
                 f"(or start this server with --model {EMBEDDED}, for a first try)",
             )
         return status.model if status else self._client.options.model

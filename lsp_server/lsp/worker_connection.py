@@ -10,7 +10,7 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from inference.messages import ErrorCode, Status
-from inference.models.catalogue import AUTO, EMBEDDED, FIRST, known
+from inference.models.catalogue import known
 from inference.remote import address
 from lsp_server.lsp.editor_connection import ProgressDisplay
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
@@ -62,25 +62,16 @@ class WorkerConnection:
         return self.client.state
 
     @property
-    def makes_do(self) -> bool:
-        """Whether the embedded model runs because `auto` found no better one on this machine."""
-        last = self.client.last_status
-        return self.client.options.model == AUTO and last is not None and last.model == EMBEDDED
-
-    @property
-    def better(self) -> str:
-        """The model to pull in its place: the one that suits this machine."""
-        return (self.client.last_status.better if self.client.last_status else "") or FIRST
-
-    @property
     def download(self) -> str:
-        return f"Download the model {self.better} ({known(self.better).download_bytes / 1e6:.0f} MB)"
+        better = self.client.better
+        return f"Download the model {better} ({known(better).download_bytes / 1e6:.0f} MB)"
 
     @property
     def no_model(self) -> str:
         return (
             "the tiny embedded model fills in, because no pulled model runs here. It knows little, and only Python. "
-            f"For a real model pick the code action “{self.download}”, or run `infill-ls models pull {self.better}`"
+            f"For a real model pick the code action “{self.download}”, or run "
+            f"`infill-ls models pull {self.client.better}`"
         )
 
     def report(self) -> dict[str, Any]:

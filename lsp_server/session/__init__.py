@@ -176,7 +176,7 @@ class Session:
 
     def _tell_status(self) -> None:
         self.editor.notify(STATUS_CHANGED, self.status_report())
-        if self.worker.makes_do and not self.features.plugin and is_first_time():
+        if self.worker.client.better and not self.features.plugin and is_first_time():
             self._telling = asyncio.create_task(self._tell_of_models())
 
     async def _tell_of_models(self) -> None:

@@ -34,6 +34,7 @@ from inference.messages import (
     WorkerOptions,
     WorkerState,
 )
+from inference.models.catalogue import AUTO, EMBEDDED, FIRST
 from lsp_server.worker.connect import STATUS_S, Connection, NotListeningError, attach_or_start, join
 from lsp_server.worker.failure import SilentError, StillLoadingError, WorkerFailure
 from lsp_server.worker.options import resolved
@@ -176,6 +177,13 @@ class WorkerClient:
         if self._connection is not None:
             return self._connection.status.detail
         return str(self._failure or "")
+
+    @property
+    def better(self) -> str:
+        """The model to pull, if the embedded one runs because `auto` found no better one here; otherwise empty."""
+        last = self.last_status
+        makes_do = last is not None and last.model == EMBEDDED and self.options.model == AUTO
+        return last.better or FIRST if last and makes_do else ""
 
     @property
     def pid(self) -> int | None:
