@@ -108,7 +108,12 @@ def run(args: argparse.Namespace) -> int:
         name = args.stdin_filename or Path("stdin") if from_stdin else Path(args.file)
         file = open_file(name, args, from_stdin=from_stdin)
         old = file.snapshot.text
-        spans = tuple(_spans(file.snapshot, args, file.configuration.of(file.snapshot.uri).marker))
+        marker = file.configuration.of(file.snapshot.uri).marker
+        if args.marker is not None and args.at:
+            raise BadInput("--marker cannot be combined with --at")
+        spans = tuple(_spans_at(file.snapshot, args, marker) if args.at else carve.markers(file.snapshot, marker))
+        if not spans:
+            raise BadInput(f"{args.file}: no hole; write {marker} where code is missing, or give positions with --at")
         current = current_texts(file.snapshot, spans)
         report = asyncio.run(_fill(file, spans, args))
         texts = report.candidates[0].texts
@@ -160,14 +165,7 @@ def open_file(name: Path, args: argparse.Namespace, *, from_stdin: bool = False)
     return NamedFile(name, real, Document(path.as_uri(), language, 0, text).snapshot(), configuration)
 
 
-def _spans(snapshot: Snapshot, args: argparse.Namespace, marker: str) -> list[carve.Span]:
-    if args.marker is not None and args.at:
-        raise BadInput("--marker cannot be combined with --at")
-    if not args.at:
-        found = carve.markers(snapshot, marker)
-        if not found:
-            raise BadInput(f"{args.file}: no hole; write {marker} where code is missing, or give positions with --at")
-        return found
+def _spans_at(snapshot: Snapshot, args: argparse.Namespace, marker: str) -> list[carve.Span]:
     spans = sorted((_span_at(snapshot, place, args.file, marker) for place in args.at), key=lambda span: span.start)
     for left, right in itertools.pairwise(spans):
         if right.start < left.end or right == left:
