@@ -20,7 +20,7 @@ from lsp_server.commands.arguments import (
     add_trust_argument,
 )
 from lsp_server.commands.fill import EXIT_BAD_INPUT, open_file
-from lsp_server.documents.change import Change, difference
+from lsp_server.documents.change import difference
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import Encoding, LineIndex
 from lsp_server.documents.reading import BadInput, read_standard_input, replace_text
@@ -126,7 +126,7 @@ async def all_edits(now: Snapshot, old: str, propose: Propose | None = None) -> 
         earlier.insert(0, text)
         while offered := nearest(found, cursor):
             edits.append(_json(text, offered))
-            change = Change(offered.start, text[offered.start : offered.end], offered.text)
+            change = offered.change(text)
             text, cursor = change.applied(text), offered.start
             found = [moved for edit in found if edit is not offered and (moved := edit.after(change)) is not None]
         now = Document(now.uri, now.language_id, 0, text).snapshot()

@@ -33,11 +33,6 @@ class ReplyError(Exception):
         self.code = int(code)
 
 
-def invalid_params(method: str, error: Exception) -> ReplyError:
-    """The reply to params that do not fit `method`: it names the fields, but never their values."""
-    return ReplyError(f"invalid params for {method}: {_places(error)}", ErrorCodes.InvalidParams)
-
-
 class RawPosition(msgspec.Struct, frozen=True):
     line: Annotated[int, msgspec.Meta(ge=0)]
     character: Annotated[int, msgspec.Meta(ge=0)]
@@ -59,10 +54,6 @@ def read_raw(what: str, value: Any, kind: type[Any]) -> Any:
     raise ReplyError(f"invalid {what}: {reason}", ErrorCodes.InvalidParams)
 
 
-def refusal(code: ErrorCodes, message: str) -> ResponseError:
-    return ResponseError(code=int(code), message=message)
-
-
 class Phase(Enum):
     """The state of the connection; requests before `initialize` and after `shutdown` are refused."""
 
@@ -70,21 +61,22 @@ class Phase(Enum):
     RUNNING = auto()
     SHUT_DOWN = auto()
 
-    def refuses(self, method: str) -> ResponseError | None:
+    def refuses(self, method: str) -> ReplyError | None:
         if method == INITIALIZE:
-            return None if self is Phase.NEW else refusal(ErrorCodes.InvalidRequest, "already initialized")
+            return None if self is Phase.NEW else ReplyError("already initialized", ErrorCodes.InvalidRequest)
         if self is Phase.NEW:
-            return refusal(ErrorCodes.ServerNotInitialized, "send initialize first")
-        return refusal(ErrorCodes.InvalidRequest, "the server is shutting down") if self is Phase.SHUT_DOWN else None
+            return ReplyError("send initialize first", ErrorCodes.ServerNotInitialized)
+        return ReplyError("the server is shutting down", ErrorCodes.InvalidRequest) if self is Phase.SHUT_DOWN else None
 
 
-def error_of(error: BaseException, method: str) -> ResponseError:
-    if isinstance(error, asyncio.CancelledError):
-        return ResponseError(code=int(LSPErrorCodes.RequestCancelled), message="cancelled")
+def error_of(error: BaseException, method: str) -> ReplyError:
+    """What the client learns of an error: nothing of its text, unless that is made for it."""
     if isinstance(error, ReplyError):
-        return ResponseError(code=error.code, message=str(error))
+        return error
+    if isinstance(error, asyncio.CancelledError):
+        return ReplyError("cancelled", LSPErrorCodes.RequestCancelled)
     message = f"internal error in {method} ({type(error).__name__}); the server's log says where"
-    return ResponseError(code=int(ErrorCodes.InternalError), message=message)
+    return ReplyError(message, ErrorCodes.InternalError)
 
 
 def _places(error: Exception) -> str:
@@ -157,7 +149,7 @@ class InfillProtocol(LanguageServerProtocol):
                 is_whole = False
                 message = json.loads(_shallow(body))
         except ValueError:
-            self._reply_error(None, refusal(ErrorCodes.ParseError, "not JSON in UTF-8"))
+            self._reply_error(None, ReplyError("not JSON in UTF-8", ErrorCodes.ParseError))
             if b'/didChange"' in body:  # whose document cannot be known
                 self.on_unreadable(types.TEXT_DOCUMENT_DID_CHANGE, None)
             return
@@ -172,11 +164,11 @@ class InfillProtocol(LanguageServerProtocol):
             elif key is None:
                 self.on_unreadable(method, fields.get("params"))
             elif not is_id(key):
-                self._reply_error(None, refusal(ErrorCodes.InvalidRequest, "the id is neither a number nor a text"))
+                self._reply_error(None, ReplyError("the id is neither a number nor a text", ErrorCodes.InvalidRequest))
             elif is_whole:
                 self._request(key, method, fields.get("params"))
             else:
-                self._reply_error(key, refusal(ErrorCodes.InvalidRequest, "the message is nested too deeply"))
+                self._reply_error(key, ReplyError("the message is nested too deeply", ErrorCodes.InvalidRequest))
 
     async def drain(self, limit_s: float) -> None:
         """Cancels every request but the current one, and answers each within `limit_s`."""
@@ -192,9 +184,9 @@ class InfillProtocol(LanguageServerProtocol):
     def _request(self, key: Id, method: str, params: Any) -> None:
         refused = self.phase.refuses(method)
         if key in self._running:  # which continues, and gets its own reply
-            refused = refusal(ErrorCodes.InvalidRequest, "a request with this id is running")
+            refused = ReplyError("a request with this id is running", ErrorCodes.InvalidRequest)
         elif refused is None and method not in self.handlers:
-            refused = refusal(ErrorCodes.MethodNotFound, f"no such method: {method}")
+            refused = ReplyError(f"no such method: {method}", ErrorCodes.MethodNotFound)
         if refused is not None:
             self._reply_error(key, refused)
             return
@@ -238,7 +230,7 @@ class InfillProtocol(LanguageServerProtocol):
         key = message.get("id")
         if "method" in message or not ("result" in message or "error" in message):
             is_request = "method" in message and is_id(key)  # otherwise the id may be that of a request of ours
-            self._reply_error(key if is_request else None, refusal(ErrorCodes.InvalidRequest, "not JSON-RPC"))
+            self._reply_error(key if is_request else None, ReplyError("not JSON-RPC", ErrorCodes.InvalidRequest))
             return
         if not is_id(key):  # a client also answers this way to an unreadable message
             log.warning("the client sent an answer to nothing")
@@ -246,7 +238,7 @@ class InfillProtocol(LanguageServerProtocol):
         try:
             structured = self.structure_message(message)
         except Exception:
-            error = refusal(ErrorCodes.InvalidParams, "the client's answer could not be understood")
+            error = ResponseError(int(ErrorCodes.InvalidParams), "the client's answer could not be understood")
             structured = types.ResponseErrorMessage(id=str(key) if isinstance(key, float) else key, error=error)
         try:
             self.handle_message(structured)
@@ -262,7 +254,8 @@ class InfillProtocol(LanguageServerProtocol):
             try:
                 params = self._converter.structure(params, kind)
             except Exception as error:
-                raise invalid_params(method, error) from None
+                wrong = f"invalid params for {method}: {_places(error)}"  # the fields, but never their values
+                raise ReplyError(wrong, ErrorCodes.InvalidParams) from None
         return self.handlers[method](params)
 
     def _finish(self, key: Id, method: str, task: asyncio.Future[Any]) -> None:
@@ -287,8 +280,9 @@ class InfillProtocol(LanguageServerProtocol):
         _log(method, error)
         self._reply_error(key, error_of(error, method))
 
-    def _reply_error(self, key: Id | None, error: ResponseError) -> None:
-        self._send_data({"jsonrpc": self.VERSION, "id": key, "error": error})
+    def _reply_error(self, key: Id | None, error: ReplyError) -> None:
+        told = {"code": error.code, "message": str(error)}
+        self._send_data({"jsonrpc": self.VERSION, "id": key, "error": told})
 
     def _send_data(self, data: Any) -> None:
         """Sends a message. pygls calls this for its requests and notifications."""

@@ -5,15 +5,20 @@ from itertools import chain, islice
 
 from tree_sitter import Tree
 
-from inference.messages import HoleKind
-from lsp_server.carve import Span
 from lsp_server.documents.change import difference
-from lsp_server.fill.fitting import brings_unseen, errors_of, errors_with
+from lsp_server.fill.fitting import brings_unseen, errors_of
 from lsp_server.next_edit.additions import after_additions, after_fields
 from lsp_server.next_edit.elsewhere import ChangedDocument, edits_after
 from lsp_server.next_edit.names import MOST_OCCURRENCES, Names
 from lsp_server.next_edit.recent import Comparison
-from lsp_server.next_edit.renames import Compared, NextEdit, after_halves, after_renames, renamed_words
+from lsp_server.next_edit.renames import (
+    Compared,
+    NextEdit,
+    after_halves,
+    after_renames,
+    errors_after,
+    renamed_words,
+)
 from lsp_server.next_edit.repeats import after_repeats
 from lsp_server.next_edit.signatures import after_signatures
 from lsp_server.syntax.lines import line_end, line_start
@@ -122,6 +127,5 @@ def _apart(found: Iterable[NextEdit]) -> list[NextEdit]:
 
 
 def _keeps_parse(now: Source, edits: Sequence[NextEdit], errors: int) -> bool:
-    spans = [Span(edit.start, edit.end, HoleKind.EXPRESSION) for edit in edits]
-    left = errors_with(now, spans, [edit.text for edit in edits])
+    left = errors_after(now, edits)
     return left is not None and left <= errors

@@ -16,7 +16,7 @@ MOST_CHARACTERS = 20_000
 _MOST_EARLIER = 5
 """Limited, because each text is parsed."""
 _MOST_TOKENS = 1_500
-_TOKEN = re.compile(r"\w+|[^\w\s]")
+WORD_OR_SIGN = re.compile(r"\w+|[^\w\s]")
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
@@ -148,8 +148,8 @@ class Comparison:
 
     def _within(self, hunk: Hunk) -> Iterator[Hunk]:
         """The differing words in a changed part of lines."""
-        olds = [match.span() for match in _TOKEN.finditer(self.old, hunk.old_start, hunk.old_end)]
-        news = [match.span() for match in _TOKEN.finditer(self.new, hunk.start, hunk.end)]
+        olds = [match.span() for match in WORD_OR_SIGN.finditer(self.old, hunk.old_start, hunk.old_end)]
+        news = [match.span() for match in WORD_OR_SIGN.finditer(self.new, hunk.start, hunk.end)]
         if len(olds) + len(news) > _MOST_TOKENS:
             yield hunk
             return
@@ -163,8 +163,8 @@ class Comparison:
                 yield Hunk(olds[i][0], old_end, news[k][0], news[m - 1][1] if m > k else news[k][0])
 
     def _pairs(self, hunk: Hunk) -> Iterator[tuple[int, int]]:
-        olds = list(_TOKEN.finditer(self.old, hunk.old_start, hunk.old_end))
-        news = list(_TOKEN.finditer(self.new, hunk.start, hunk.end))
+        olds = list(WORD_OR_SIGN.finditer(self.old, hunk.old_start, hunk.old_end))
+        news = list(WORD_OR_SIGN.finditer(self.new, hunk.start, hunk.end))
         if [_shape(match[0]) for match in olds] != [_shape(match[0]) for match in news]:
             olds, news = ([match for match in found if _shape(match[0]) == "w"] for found in (olds, news))
             if (len(olds), len(news)) != (1, 1):

@@ -1,17 +1,21 @@
 """Finds what no longer fits after a rename: the other places of the same binding, member or argument, if certain."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
 from tree_sitter import Node
 
+from inference.messages import HoleKind
+from lsp_server.carve import Span
 from lsp_server.documents.change import Change
+from lsp_server.fill.fitting import errors_with
 from lsp_server.next_edit.members import calls, declaration, function_name, is_bound_in, statement, uses_of_member
 from lsp_server.next_edit.names import Name, Names, Role
 from lsp_server.next_edit.recent import Comparison
 from lsp_server.syntax.lines import end_of_text_before, line_end, line_start, word_before
+from lsp_server.syntax.parsing import Source
 
 _SHADOWING = frozenset({"let_declaration"})
 """Kinds of definitions that replace an earlier one of the same name."""
@@ -31,12 +35,22 @@ class NextEdit:
     text: str
     why: str = field(default="", compare=False)
 
+    def change(self, text: str) -> Change:
+        """What it changes in the document's text."""
+        return Change(self.start, text[self.start : self.end], self.text)
+
     def after(self, change: Change) -> "NextEdit | None":
         """The same edit after a change; None if that touched its place."""
         if change.start < self.end and self.start < change.end:
             return None
         shift = change.shift if change.end <= self.start else 0
         return replace(self, start=self.start + shift, end=self.end + shift)
+
+
+def errors_after(now: Source, edits: Sequence[NextEdit]) -> int | None:
+    """The number of errors in the tree after edits, in order; None if unknown."""
+    spans = [Span(edit.start, edit.end, HoleKind.EXPRESSION) for edit in edits]
+    return errors_with(now, spans, [edit.text for edit in edits])
 
 
 @dataclass(frozen=True)

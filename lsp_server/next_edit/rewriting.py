@@ -13,12 +13,11 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import groupby
 
-from inference.messages import Edit, HoleKind
-from lsp_server.carve import Span
-from lsp_server.fill.fitting import brings_unseen, errors_of, errors_with
+from inference.messages import Edit
+from lsp_server.fill.fitting import brings_unseen, errors_of
 from lsp_server.next_edit.elsewhere import Situation
-from lsp_server.next_edit.recent import LINE, Comparison
-from lsp_server.next_edit.renames import NextEdit
+from lsp_server.next_edit.recent import LINE, WORD_OR_SIGN, Comparison
+from lsp_server.next_edit.renames import NextEdit, errors_after
 from lsp_server.syntax.lines import end_of_text_before, is_blank, is_word, line_end, line_start
 from lsp_server.syntax.parsing import Source
 from lsp_server.syntax.view import View
@@ -89,12 +88,8 @@ def _is_no_anchor(line: str) -> bool:
 
 def _are_alike(one: str, other: str) -> bool:
     """Whether a line became another, and more than its indentation changed."""
-    words = (_tokens(one), _tokens(other))
+    words = (WORD_OR_SIGN.findall(one), WORD_OR_SIGN.findall(other))
     return words[0] != words[1] and SequenceMatcher(None, *words, autojunk=False).ratio() >= _ALIKE
-
-
-def _tokens(text: str) -> list[str]:
-    return re.findall(r"\w+|[^\w\s]", text)
 
 
 def trimmed(start: int, old: str, new: str) -> NextEdit:
@@ -197,10 +192,9 @@ class _Judge:
         return not self._undoes(edit) and not self._deletes_new(group)
 
     def _errors(self, group: _Group) -> int:
-        spans = [Span(unit.start, unit.end, HoleKind.EXPRESSION) for unit in group]
         if not group:
             return errors_of(self.now.tree) if self.now.tree else 0
-        return errors_with(self.now, spans, [unit.text for unit in group]) or 0
+        return errors_after(self.now, group) or 0
 
     @cached_property
     def _last(self) -> Comparison:

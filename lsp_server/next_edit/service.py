@@ -218,7 +218,7 @@ class NextEditService(Feature):
         """The offer of an edit of the current text: the same object each time."""
         offers = self._states.setdefault(uri, _State()).offers
         text = self._session.documents[uri].text
-        change = Change(edit.start, text[edit.start : edit.end], edit.text)
+        change = edit.change(text)
         result = hash(change.applied(text))
         known = next((offer for offer in offers.values() if (offer.edit, offer.result) == (edit, result)), None)
         if known is None:
