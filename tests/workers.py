@@ -1,6 +1,7 @@
 """Real workers for tests: one for the whole run, in a runtime folder of its own, and a client that speaks raw bytes."""
 
 import asyncio
+import json
 import os
 import shutil
 import signal
@@ -17,10 +18,10 @@ from typing import TypeVar
 import pytest
 
 from inference import messages
-from inference.messages import Done, Draft, Failed, Hello, Hole, InfillRequest, Status, Text, Welcome
+from inference.messages import Done, Draft, Failed, Hole, InfillRequest, Status, Text
 from lsp_server.diagnosis.workers import survey
 from lsp_server.worker import WorkerClient, WorkerOptions
-from lsp_server.worker.connect import Connection, connect
+from lsp_server.worker.connect import Connection, attach
 from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths
 
 Found = TypeVar("Found")
@@ -92,12 +93,12 @@ class RawClient:
     @classmethod
     async def open(cls, paths: WorkerPaths, *, greet: bool = True) -> "RawClient":
         """Connect, and shake hands unless told otherwise."""
-        client = cls(await connect(paths.socket))
         if greet:
-            client.send(Hello(client="tests", token=client.stream.token))
-            assert isinstance(await client.receive(), Welcome)
-            assert isinstance(await client.receive(), Status)
-        return client
+            return cls(await attach(paths, "tests"))
+        if paths.socket.is_socket():
+            return cls(Connection(*await asyncio.open_unix_connection(paths.socket)))
+        port = json.loads(paths.socket.read_bytes())["port"]
+        return cls(Connection(*await asyncio.open_connection("127.0.0.1", port)))
 
     def send(self, *several: messages.ClientMessage) -> None:
         for message in several:

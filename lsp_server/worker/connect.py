@@ -12,7 +12,6 @@ import sys
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
@@ -100,18 +99,6 @@ class Connection:
             await asyncio.wait({self.reading})
 
 
-async def connect(path: Path) -> Connection:
-    """Connects to the worker at `path`. Raises NotListeningError."""
-    try:
-        if stat.S_ISSOCK(path.stat().st_mode):  # noqa: ASYNC240 - one stat
-            return Connection(*await asyncio.open_unix_connection(path))
-        endpoint = json.loads(path.read_bytes())  # noqa: ASYNC240 - under 100 bytes
-        reader, writer = await asyncio.open_connection("127.0.0.1", int(endpoint["port"]))
-        return Connection(reader, writer, str(endpoint["token"]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise NotListeningError(f"no worker listens at {path}") from error
-
-
 async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) -> Connection:
     """Joins the worker at `paths` as `name`. Raises NotListeningError if there is none, ForeignListenerError if there
     is something else, SilentError if it does not answer within `limit_s`, and another WorkerFailure if it refuses or
@@ -119,7 +106,14 @@ async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) ->
     """
     if trouble := why_not_private(paths.folder):
         raise WorkerFailure(ErrorCode.INTERNAL, trouble)
-    connection = await connect(paths.socket)
+    try:
+        if stat.S_ISSOCK(paths.socket.stat().st_mode):
+            connection = Connection(*await asyncio.open_unix_connection(paths.socket))
+        else:
+            at = json.loads(paths.socket.read_bytes())
+            connection = Connection(*await asyncio.open_connection("127.0.0.1", int(at["port"])), str(at["token"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise NotListeningError(f"no worker listens at {paths.socket}") from error
     try:
         async with asyncio.timeout(limit_s):
             connection.send(Hello(client=name, token=connection.token))
