@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -18,17 +18,21 @@ SECTIONS = ("infill-ls", "infill")
 """The sections of an editor's settings that may hold ours; the first one present counts."""
 
 
-def did_change_configuration(session: Session, params: types.DidChangeConfigurationParams) -> Awaitable[None] | None:
+async def did_change_configuration(session: Session, params: types.DidChangeConfigurationParams) -> None:
     if isinstance(params.settings, Mapping):
         section = next((section for section in SECTIONS if section in params.settings), None)
         if section is not None:
             session.configuration.take_sent(params.settings[section])
             session.show_problems()
-    return ask_for_settings(session) if session.features.configuration else None
+    await ask_for_settings(session)
 
 
 async def ask_for_settings(session: Session) -> None:
-    """Requests the client's settings, for each folder and for none. Without an answer, they stay unchanged."""
+    """Requests the client's settings, for each folder and for none, if it gives them. Without an answer, they stay
+    unchanged.
+    """
+    if not session.features.configuration:
+        return
     folders = [None, *(folder.uri for folder in session.configuration.folders)]
     items = [types.ConfigurationItem(scope_uri=folder, section=section) for folder in folders for section in SECTIONS]
     found = await session.editor.configuration(items)
@@ -42,13 +46,11 @@ async def ask_for_settings(session: Session) -> None:
     session.show_problems()
 
 
-def did_change_workspace_folders(
-    session: Session, params: types.DidChangeWorkspaceFoldersParams
-) -> Awaitable[None] | None:
+async def did_change_workspace_folders(session: Session, params: types.DidChangeWorkspaceFoldersParams) -> None:
     event = params.event
     session.configuration.change_folders([it.uri for it in event.added], [it.uri for it in event.removed])
     session.show_problems()
-    return ask_for_settings(session) if session.features.configuration else None
+    await ask_for_settings(session)
 
 
 LIMIT_S = 2.0
@@ -74,23 +76,16 @@ def _folders(params: Mapping[str, Any]) -> list[str]:
     return [uri for uri in found or [params.get("rootUri")] if isinstance(uri, str)]
 
 
-def initialized(session: Session, _: types.InitializedParams) -> Awaitable[None] | None:
-    """The client listens now: show problems, ask for its settings, and begin to load the model."""
+async def initialized(session: Session, _: types.InitializedParams) -> None:
+    """The client listens now: show problems, begin to load the model, and ask for its settings."""
     session.show_problems()
     if session.partner is not None and session.partner.problem:
         session.editor.show_once(session.partner.problem, types.MessageType.Warning)
     session.worker.warm_up()
     session.look_for_edit_model()
-    features = session.features
-    return _introduce(session) if features.registers_configuration or features.configuration else None
-
-
-async def _introduce(session: Session) -> None:
-    """Subscribes to changes of the settings before asking for them, so that no change is missed in between."""
-    if session.features.registers_configuration:
+    if session.features.registers_configuration:  # before asking, so that no change is missed in between
         await session.editor.register(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
-    if session.features.configuration:
-        await ask_for_settings(session)
+    await ask_for_settings(session)
 
 
 async def shutdown(session: Session, protocol: InfillProtocol) -> None:

@@ -1,7 +1,6 @@
 """`infill/status` and `infill/modelOffer` (editors/README.md has the contract of both)."""
 
 import hashlib
-from collections.abc import Awaitable
 from typing import Any
 
 from msgspec import Struct
@@ -22,11 +21,8 @@ class StatusParams(Struct, frozen=True, rename="camel"):
     position: RawPosition | None = None
 
 
-def status(session: Session, params: StatusParams) -> Awaitable[dict[str, Any]]:
-    return _report(session, params, _of_document(session, params))
-
-
-async def _report(session: Session, params: StatusParams, document: dict[str, Any]) -> dict[str, Any]:
+async def status(session: Session, params: StatusParams) -> dict[str, Any]:
+    document = _of_document(session, params)
     off = await session.why_off_now(params.text_document.uri) if params.text_document else None
     if off and not document["off"]:  # its links may have been followed meanwhile
         document = {**_of_document(session, params), "off": off}
