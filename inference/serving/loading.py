@@ -48,8 +48,8 @@ def prepare_process(arguments: WorkerArguments) -> None:
 
     Has OpenMP's waiting threads spin for a moment only, and keeps oneDNN from hoarding. Beside another program, threads
     that spun for long made a fill of 0.2 s take 25 s on two cores. With 1,000 turns a pass of one row (0.5B) takes .7
-    of the time it takes when threads sleep at once, on a quiet machine; 1.3 beside a busy loop, 1.0 beside two. oneDNN keeps a program for each of the last 1,024 shapes, and each keystroke brings new
-    ones: 90 MB in 29 requests.
+    of the time it takes when threads sleep at once, on a quiet machine; 1.3 beside a busy loop, 1.0 beside two. oneDNN
+    keeps a program for each of the last 1,024 shapes, and each keystroke brings new ones: 90 MB in 29 requests.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
