@@ -38,8 +38,8 @@ _MOST_TOKENS = 32
 _ROWS = (1, 2, 4, 8, 16, 64, 256)
 _BANDWIDTH_BYTES = 1 << 29
 _TIMEOUT_S = 120
-_PASSES = ("region_tokens", "drafted_passes", "plain_passes")
-"""Of all rewrites: the tokens written, and the passes they took."""
+_REWRITES = ("region_tokens", "drafted_passes", "plain_passes", "drafted_output_s", "plain_output_s")
+"""Of all rewrites: the tokens written, and the passes and seconds that writing took."""
 
 
 Times = dict[str, float]
@@ -160,7 +160,7 @@ def _add(times: Times, seconds: float, read: tuple[int, float], written: tuple[i
 def _shown(times: Times) -> dict[str, float]:
     """The seconds, and tokens a second."""
     speeds = {f"{name}_tokens_s": 1000 * times[name] / max(1e-9, times[f"{name}_ms"]) for name in ("prompt", "output")}
-    return {name: times[name] for name in ("cold_s", "next_key_s", "plain_s", *_PASSES) if times[name]} | speeds
+    return {name: times[name] for name in ("cold_s", "next_key_s", *_REWRITES) if times[name]} | speeds
 
 
 def _of_engine(engine: Engine, task: InfillingTask, times: Times) -> None:
@@ -202,8 +202,9 @@ def _rewritten(engine: Engine, kind: EditKind, task: InfillingTask, times: Times
         if most is None:
             read = stats.prefix_tokens - stats.reused_tokens
             _add(times, seconds, (read, stats.encode_ms), (tokens, 1000 * seconds - stats.encode_ms), 0)
+            times["drafted_output_s"] += seconds - stats.encode_ms / 1000
         else:
-            times["plain_s"] += seconds
+            times["plain_output_s"] += seconds - stats.encode_ms / 1000
     prompt = edit_prompts.prompt_for(kind, request)
     return prompt.text if prompt else "", tokens
 

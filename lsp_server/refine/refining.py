@@ -31,13 +31,13 @@ class Refining(Feature):
 
     def __init__(self, session: "Session") -> None:
         self._session = session
-        self._expected: dict[str, tuple[Taken, str]] = {}
-        """By document: the last answer sent as an edit, and the text once it is applied."""
+        self._expected: dict[str, tuple[Taken, int]] = {}
+        """By document: the last answer sent as an edit, and the hash of the text once it is applied."""
         self._running: dict[str, tuple[str, asyncio.Task[None]]] = {}
 
     def changed(self, uri: str, changes: Sequence[Change]) -> None:
-        taken, expected = self._expected.get(uri, (None, ""))
-        if taken is not None and self._session.documents[uri].text == expected:
+        taken, expected = self._expected.get(uri, (None, 0))
+        if taken is not None and hash(self._session.documents[uri].text) == expected:
             del self._expected[uri]
             self._session.broadcast.taken(uri, taken)
         if uri in self._running:
@@ -53,7 +53,7 @@ class Refining(Feature):
 
     def expect(self, taken: Taken, snapshot: Snapshot, spans: Sequence[Span], texts: Sequence[str]) -> None:
         """The editor gets an edit that fills these holes; once it is in the text, the answer counts as taken."""
-        self._expected[snapshot.uri] = taken, splice(snapshot.text, spans, texts)
+        self._expected[snapshot.uri] = taken, hash(splice(snapshot.text, spans, texts))
 
     async def suggestion(self, uri: str, suggestion_id: str) -> None:
         """Shows the partner's text ahead of a suggestion. Raises NotRefined, WorkerFailure."""
