@@ -18,8 +18,7 @@ from inference.models.family import ModelError
 FOUR_BIT = "4bit"
 EIGHT_BIT = "8bit"
 INSTALL_FOUR_BIT = extras.shown(extras.install("4bit"))
-_TALKERS = ("bitsandbytes.backends.cpu.ops", "bitsandbytes.autograd._functions")
-"""The latter warns at each product in 8 bits that its input is not float16."""
+_TALKER = "bitsandbytes.backends.cpu.ops"
 _HEADROOM = 1.15
 """Weights need this much more memory than their size, for the activations of the smallest request."""
 
@@ -41,7 +40,6 @@ PRECISIONS = {
 }
 """By the name that a user gives as `dtype`."""
 
-_PACKED = (FOUR_BIT, EIGHT_BIT)
 _BY_ITSELF = {"cpu": ("float32", "bfloat16", FOUR_BIT), "cuda": ("bfloat16", FOUR_BIT)}
 """The dtypes to try on each device if none is named; the first that fits wins."""
 
@@ -70,17 +68,11 @@ def precisions(wanted: str | None, device: torch.device) -> list[Precision]:
         return [PRECISIONS[name] for name in _BY_ITSELF.get(device.type, ("bfloat16",))]
     if wanted not in PRECISIONS:
         raise ModelError(f"dtype '{wanted}' is unknown; choose one of {', '.join(PRECISIONS)}")
-    if wanted in _PACKED and FOUR_BIT not in _BY_ITSELF.get(device.type, ()):
+    if wanted == FOUR_BIT and FOUR_BIT not in _BY_ITSELF.get(device.type, ()):
         raise ModelError(f"dtype '{wanted}' does not run on {device.type}; choose bfloat16, or device cuda or cpu")
-    if wanted in _PACKED and not has_four_bit():
+    if wanted == FOUR_BIT and not has_four_bit():
         raise ModelError(f"dtype '{wanted}' needs the package bitsandbytes, which is missing; run: {INSTALL_FOUR_BIT}")
     return [PRECISIONS[wanted]]
-
-
-def native_bfloat16() -> bool:
-    """Whether this CPU multiplies bfloat16 natively; others are slower in it than in float32."""
-    able = torch.cpu.get_capabilities()
-    return any(able.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
 
 
 def fast_bfloat16() -> bool:
@@ -119,15 +111,12 @@ def quantiser() -> Any:
     """bitsandbytes, kept from fetching code from a hub. Raises ModelError if it cannot be imported."""
     before = sys.modules.get("kernels")
     sys.modules["kernels"] = None  # type: ignore[assignment]
-    for talker in _TALKERS:
-        logging.getLogger(talker).setLevel(logging.ERROR)
+    logging.getLogger(_TALKER).setLevel(logging.ERROR)
     try:
         import bitsandbytes
         import bitsandbytes.nn.parametrize
     except Exception as error:  # it loads libraries that may be built for another machine
-        raise ModelError(
-            f"dtypes '4bit' and '8bit' need the package bitsandbytes, which cannot be imported: {error}"
-        ) from error
+        raise ModelError(f"dtype '4bit' needs the package bitsandbytes, which cannot be imported: {error}") from error
     finally:
         if before is None:
             del sys.modules["kernels"]
@@ -154,14 +143,12 @@ def fitting(
     free: int,
     candidates: Sequence[Precision],
     weight_bytes: Callable[[Precision], float],
-    *,
-    packs_itself: bool = False,
 ) -> Precision:
     """The first candidate that fits into `free` bytes and has the package it needs. Raises ModelError if none does."""
     needs, lacking = [], ""
     for candidate in candidates:
         needed = needed_bytes(weight_bytes(candidate))
-        missing = candidate.name in _PACKED and not packs_itself and not has_four_bit()
+        missing = candidate.name == FOUR_BIT and not has_four_bit()
         if needed <= free and not missing:
             return candidate
         needs.append(f"{needed / 1e9:.1f} GB in {candidate.name}")

@@ -31,7 +31,6 @@ _NEW_PLACE_S, _NEXT_KEY_S = 1.0, 0.3
 """Ghost text may take this long at a new place, and after the next key: a model that takes longer is slow."""
 _REWRITE_S = 5.0
 """And a rewrite so long: half its time limit, as other programs run too."""
-_PACKED = ("8bit", "4bit")
 _USABLE = {"cuda": 0.9}
 _USABLE_ELSEWHERE = 0.75
 """How much of a device's memory one model may take. An editor, a browser and the system need the rest."""
@@ -155,8 +154,7 @@ def _package(entry: Published, dtype: str, machine: Machine) -> list[str]:
     """The command that installs what is missing to run a model in a dtype; empty if nothing is."""
     if entry.mac_only:
         return [] if machine.mlx else extras.install("mlx")
-    packs_itself = entry.family == "fim"
-    return extras.install("4bit") if dtype in _PACKED and not machine.four_bit and not packs_itself else []
+    return extras.install("4bit") if dtype == devices.FOUR_BIT and not machine.four_bit else []
 
 
 def recommended(machine: Machine) -> Published:

@@ -11,7 +11,7 @@ from inference.models.checkpoint import Checkpoint
 from inference.models.family import MiddleFamily, OnProgress, Traits
 from inference.models.fim import formats, weights
 from inference.models.fim.context import PromptContext
-from inference.models.fim.matrices import Dynamic, has_dynamic
+from inference.models.fim.matrices import Dynamic
 from inference.models.fim.network import Network
 from inference.models.fim.rows import Prompts
 from inference.models.fim_tokens import FimTokens
@@ -79,15 +79,8 @@ class FillInMiddle(MiddleFamily):
         """See `FamilyModule.load`."""
         tokenizer = token_files.tokenizer(found)
         place = devices.choose_device(device)
-        progress(0.05, "checking memory")
-        candidates = formats.candidates(place, dtype)
-        free = devices.free_bytes(place)
-        precision = devices.fitting(
-            found.name, place, free, candidates, lambda one: weights.weight_bytes(found, one), packs_itself=True
-        )
-        reader = weights.WeightReader(found, place, precision, dynamic=has_dynamic())
-        network = reader.network(progress)
-        return cls(found, tokenizer, network, precision.name)
+        network, precision = weights.read(found, place, formats.candidates(place, dtype), progress)
+        return cls(found, tokenizer, network, precision)
 
     def open(self, prefix_ids: Sequence[int]) -> PromptContext:
         return PromptContext(self.network, self.prompts, prefix_ids, self._passed)

@@ -15,7 +15,7 @@ from math import prod
 import msgspec
 import torch
 
-from inference.models import edit_prompts, kept
+from inference.models import devices, edit_prompts, kept
 from inference.models.devices import EIGHT_BIT, PRECISIONS, Precision
 from inference.models.family import ModelError
 from inference.models.fim import matrices
@@ -59,11 +59,10 @@ class Speed(msgspec.Struct, frozen=True):
 def candidates(device: torch.device, wanted: str | None) -> list[Precision]:
     """Only the requested format, or those to try, best first. Raises ModelError. 8 bits unpack to their `dtype`."""
     on_cpu = device.type == "cpu"
-    known = _ON_CPU if on_cpu else _ELSEWHERE
+    known = _ON_CPU if on_cpu else (*_ELSEWHERE, EIGHT_BIT) if device.type == "cuda" else _ELSEWHERE
     if wanted is not None and wanted not in known:
         raise ModelError(
-            f"dtype '{wanted}' does not run a model that fills the middle on {device.type}; choose one of "
-            f"{', '.join(known)}"
+            f"dtype '{wanted}' does not run a model of this kind on {device.type}; choose one of {', '.join(known)}"
         )
     if not on_cpu:
         return [PRECISIONS[wanted or known[0]]]
@@ -73,6 +72,16 @@ def candidates(device: torch.device, wanted: str | None) -> list[Precision]:
     chosen = [PRECISIONS[name] for name in ((wanted,) if wanted else found.formats)]
     unpacked = PRECISIONS[found.unpacked].dtype
     return [replace(each, dtype=unpacked) if each.name == EIGHT_BIT else each for each in chosen]
+
+
+def for_many_rows(device: torch.device, wanted: str | None) -> list[Precision]:
+    """The same for models whose passes have hundreds of rows. Raises ModelError.
+
+    Without matrix units for bfloat16 a CPU is fastest in float32, then in 8 bits.
+    """
+    on_cpu = ("bfloat16", "float32", EIGHT_BIT) if devices.fast_bfloat16() else ("float32", EIGHT_BIT, "bfloat16")
+    names = {"cpu": on_cpu, "cuda": ("bfloat16", EIGHT_BIT)}.get(device.type, ("bfloat16",))
+    return [each for name in ([wanted] if wanted else names) for each in candidates(device, name)]
 
 
 @dataclass(frozen=True)

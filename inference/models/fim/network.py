@@ -1,4 +1,4 @@
-"""Llama's layers, causal, over growing keys and values: written for passes of few rows on a CPU.
+"""Llama's layers over kept keys and values, causal or not: written for passes of few rows on a CPU.
 
 Queries, keys and values are one product, and so are the two sides of the MLP; positions rotate pairs of neighbours, for
 which the rows of these weights are ordered (`paired`); heads that share keys are rows of one head. Sums are float32.
@@ -6,7 +6,7 @@ Shapes: B sequences, n rows of each, T rows that they see, H heads of which each
 the width, V the vocabulary.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,6 +19,8 @@ from inference.models.llama import LlamaConfig
 from inference.models.shards import StoredRows
 
 Embedding = Plain | Packed | StoredRows
+Append = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor]]
+"""Takes a layer's number and the (B, n, G, D) of some rows; returns (B, G, T, D) of all that they attend to."""
 _SURE = 64
 """How many of a rough head's likeliest tokens get exact logits."""
 
@@ -58,7 +60,6 @@ class Network:
         self.device = norm.device
         self._is_exact = isinstance(head, Plain) and head.weight.dtype == torch.float32
         self._frequencies = frequencies
-        self._turns = torch.empty(0, config.head_size // 2, dtype=torch.complex64, device=self.device)
 
     def empty_rows(self, capacity: int, count: int = 1) -> PrefixRows:
         """Room for this many tokens of `count` sequences; on a CPU in 16 bits, as in llama.cpp, unless exact."""
@@ -79,71 +80,76 @@ class Network:
     @torch.inference_mode()
     def forward(self, ids: Tensor, rows: PrefixRows, wanted: int) -> Tensor:
         """Appends tokens (B, n) to `rows`; the hidden states (B, wanted, d) of the last of them, float32."""
+        start, end = rows.length, rows.length + ids.shape[1]
+        positions = torch.arange(start, end, device=self.device)
+        hidden = self.hidden(ids, positions, rows.append, self._mask(start, end), wanted)
+        rows.length = end
+        return hidden
+
+    @torch.inference_mode()
+    def hidden(self, ids: Tensor, positions: Tensor, append: Append, mask: Tensor | None, wanted: int) -> Tensor:
+        """The hidden states (B, wanted, d), float32, of the last of the tokens (B, n) at positions (B, n) or (n,).
+
+        They attend to what `append` returns. `mask` (n * H / G, T) is added to that attention, each row of it H / G
+        times; or (B, 1, 1, T) is False at what no row sees.
+        """
         count, width = ids.shape
-        start, end = rows.length, rows.length + width
-        turns = self._turns_of(start, end)
-        mask = self._mask(start, end)
+        turns = self.turns(positions)
         hidden = self.embedding.rows(ids.flatten())  # (B * n, d)
         for number, layer in enumerate(self.layers):
             normed = functional.rms_norm(hidden, layer.norm.shape, layer.norm, self.config.rms_norm_eps)
-            queries, keys, values = self._queries_and_seen(layer, normed, turns, rows, number, (count, width))
+            queries, keys, values = self._heads(layer, normed.view(count, width, -1), turns)
+            seen = append(number, keys, values)
             if number + 1 == len(self.layers):  # of the other rows, later ones read only keys and values
-                hidden, queries = hidden.view(count, width, -1)[:, width - wanted :], queries[:, width - wanted :]
-                hidden, mask = hidden.flatten(0, 1), self._mask(end - wanted, end)
+                hidden = hidden.view(count, width, -1)[:, width - wanted :].flatten(0, 1)
+                queries = queries[:, width - wanted :]
+                mask = None if mask is None else mask[..., -wanted * (queries.shape[2] // keys.shape[2]) :, :]
             if not len(hidden):
                 break
-            hidden = layer.out(self._mixed(queries, (keys, values), mask), hidden)
+            hidden = layer.out(self._mixed(queries, seen, mask), hidden)
             normed = functional.rms_norm(hidden, layer.norm.shape, layer.mlp_norm, self.config.rms_norm_eps)
             gate, up = layer.gate_up(normed).chunk(2, -1)
             hidden = layer.down(functional.silu(gate).mul_(up), hidden)
-        rows.length = end
         last = hidden.view(count, wanted, self.config.hidden_size)
         return functional.rms_norm(last, self.norm.shape, self.norm, self.config.rms_norm_eps)
 
-    def _queries_and_seen(
-        self, layer: FastLayer, normed: Tensor, turns: Tensor, rows: PrefixRows, number: int, size: tuple[int, int]
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """(B * n, d) -> queries (B, n, H, D), and keys and values (B, G, T, D) including those of these rows."""
+    def _heads(self, layer: FastLayer, normed: Tensor, turns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(B, n, d) -> queries (B, n, H, D), and keys and values (B, n, G, D)."""
         heads = self.config.num_attention_heads
         keys = self.config.key_heads
-        made = layer.queries_keys_values(normed, layer.bias).float().view(*size, heads + 2 * keys, -1)
+        size = normed.shape[:2]
+        made = layer.queries_keys_values(normed.flatten(0, 1), layer.bias).float().view(*size, heads + 2 * keys, -1)
         both = made[:, :, : heads + keys]
         if layer.head_norms is not None:
             each = zip((both[:, :, :heads], both[:, :, heads:]), layer.head_norms, strict=True)
             normed_heads = [functional.rms_norm(one, norm.shape, norm, self.config.rms_norm_eps) for one, norm in each]
             both = torch.cat(normed_heads, 2)
-        pairs = torch.view_as_complex(both.view(*size, heads + keys, -1, 2))
-        turned = torch.view_as_real(pairs * turns).flatten(-2)  # (B, n, H + G, D)
-        return turned[:, :, :heads], *rows.append(number, turned[:, :, heads:], made[:, :, heads + keys :])
+        both = turned(both, turns)
+        return both[:, :, :heads], both[:, :, heads:], made[:, :, heads + keys :]
 
     def _mixed(self, queries: Tensor, seen: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
         """Queries (B, n, H, D) -> (B * n, H * D)."""
         count, width, heads, head_size = queries.shape
         keys = self.config.key_heads
-        sharing = heads // keys
-        stacked = queries.view(count, width, keys, sharing, head_size).permute(0, 2, 3, 1, 4)
-        stacked = stacked.reshape(count, keys, sharing * width, head_size).to(self._attention_dtype)
+        stacked = queries.view(count, width, keys, heads // keys, head_size).transpose(1, 2)
+        stacked = stacked.reshape(count, keys, -1, head_size).to(self._attention_dtype)
         known, values = (each.to(self._attention_dtype) for each in seen)
         mixed = functional.scaled_dot_product_attention(stacked, known, values, attn_mask=mask)
-        mixed = mixed.view(count, keys, sharing, width, head_size).permute(0, 3, 1, 2, 4)
-        return mixed.reshape(count * width, -1).float()
+        return mixed.view(count, keys, width, -1).transpose(1, 2).reshape(count * width, -1).float()
 
     def _mask(self, start: int, end: int) -> Tensor | None:
-        """(H / G * n, T) added to the attention: no row sees those behind it."""
+        """(n * H / G, T) added to the attention: no row sees those behind it."""
         width = end - start
         if width == 1:
             return None
         hidden = torch.full((width, width), -torch.inf, device=self.device, dtype=self._attention_dtype).triu(1)
         sharing = self.config.num_attention_heads // self.config.key_heads
-        return torch.cat([hidden.new_zeros(width, start), hidden], 1).repeat(sharing, 1)
+        return torch.cat([hidden.new_zeros(width, start), hidden], 1).repeat_interleave(sharing, 0)
 
-    def _turns_of(self, start: int, end: int) -> Tensor:
-        """(n, 1, D / 2) complex: the factors for the pairs of queries and keys at these positions."""
-        if end > len(self._turns):
-            most = 1 << max(8, (end - 1).bit_length())
-            angles = torch.arange(most, device=self.device, dtype=torch.float32)[:, None] * self._frequencies
-            self._turns = torch.polar(torch.ones_like(angles), angles)
-        return self._turns[start:end, None]
+    def turns(self, positions: Tensor) -> Tensor:
+        """(..., n) -> (..., n, 1, D / 2) complex: the factors for the pairs of queries and keys at these positions."""
+        angles = positions[..., None, None] * self._frequencies
+        return torch.polar(torch.ones_like(angles), angles)
 
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
@@ -155,6 +161,12 @@ class Network:
             exact = torch.stack([self.head.rows(one) @ row for one, row in zip(best, flat, strict=True)])
             logits.scatter_(1, best, exact)
         return logits.view(*hidden.shape[:-1], -1)
+
+
+def turned(heads: Tensor, turns: Tensor) -> Tensor:
+    """(..., D) moved by the positions of `turns`. Moves add up, so kept keys can be moved again."""
+    pairs = torch.view_as_complex(heads.view(*heads.shape[:-1], -1, 2))
+    return torch.view_as_real(pairs * turns).flatten(-2)
 
 
 def paired(weight: Tensor, head_size: int) -> Tensor:

@@ -6,6 +6,7 @@ from math import prod
 import torch
 from torch import Tensor
 
+from inference.models import devices
 from inference.models.checkpoint import Checkpoint
 from inference.models.devices import EIGHT_BIT, Precision
 from inference.models.family import ModelError, OnProgress
@@ -23,13 +24,24 @@ _SAME = 0.1
 """Conversions pack a tied matrix twice, more finely as the head: the two then differ by less than this share."""
 _DOWN_GROUPS = 4
 
-_Rows = Iterator[tuple[int, Tensor]]
+_Rows = Iterator[tuple[str, int, Tensor]]
+"""Some rows of a matrix: the name of the weight they are of, the number of the first, and (n, columns)."""
 
 
-def weight_bytes(found: Checkpoint, precision: Precision) -> float:
-    """How much memory the weights take."""
-    size = 1 if precision.name == EIGHT_BIT else precision.dtype.itemsize
-    return float(sum(prod(shape) * size for shape in found.shapes().values()))
+def read(
+    found: Checkpoint, device: torch.device, candidates: Sequence[Precision], progress: OnProgress
+) -> tuple[Network, str]:
+    """A checkpoint's network in the first of some formats that fits, and its name. Raises ModelError."""
+    progress(0.05, "checking memory")
+    weights = sum(prod(shape) for shape in found.shapes().values())
+
+    def weight_bytes(one: Precision) -> float:
+        return float(weights * (1 if one.name == EIGHT_BIT else one.dtype.itemsize))
+
+    free = devices.free_bytes(device)
+    precision = devices.fitting(found.name, device, free, candidates, weight_bytes)
+    is_dynamic = device.type == "cpu" and matrices.has_dynamic()
+    return WeightReader(found, device, precision, dynamic=is_dynamic).network(progress), precision.name
 
 
 class WeightReader:
@@ -45,8 +57,10 @@ class WeightReader:
         self._is_paired = found.gguf is not None and found.model_type == "llama"
         """Whether the file has the rows of queries and keys in the order that `paired` makes."""
         self._is_packed = precision.name == EIGHT_BIT
-        is_unpacked = self._is_packed and not dynamic
-        self._unpacking = matrices.Unpacking(precision.dtype, formats.speed().few) if is_unpacked else None
+        self._unpacking = None
+        if self._is_packed and not dynamic:
+            few = formats.speed().few if device.type == "cpu" else 0
+            self._unpacking = matrices.Unpacking(precision.dtype, few, str(device))
 
     def network(self, progress: OnProgress) -> Network:
         """The network, on its device. Raises ModelError if the weights differ from the checkpoint's description."""
@@ -88,7 +102,7 @@ class WeightReader:
         return FastLayer(
             norm=read("input_layernorm.weight"),
             queries_keys_values=self._multiplied(
-                self._made((heads.shape[0], heads.shape[1]), iter([(0, heads)]), prefix + "self_attn"), fine=True
+                self._made((heads.shape[0], heads.shape[1]), iter([(prefix + "self_attn", 0, heads)])), fine=True
             ),
             bias=fused("bias") if self._config.has_bias else None,
             head_norms=(norms[0], norms[1]) if norms else None,
@@ -108,12 +122,12 @@ class WeightReader:
         """Stacked matrices, none of which is ever in memory in float32 as a whole."""
         high = sum(self._shapes[name][0] for name in names)
         wide = self._shapes[names[0]][1]
-        return self._made((high, wide), self._rows(names), names[0])
+        return self._made((high, wide), self._rows(names))
 
     def _rows(self, names: Sequence[str]) -> _Rows:
         above = 0
         for name in names:
-            yield from ((above + first, block) for first, block in self._weights.rows(name, self._shapes[name]))
+            yield from ((name, above + first, block) for first, block in self._weights.rows(name, self._shapes[name]))
             above += self._shapes[name][0]
 
     def _multiplied(self, weight: Plain | Packed, *, fine: bool = False, groups: int = 1) -> Matrix:
@@ -129,18 +143,19 @@ class WeightReader:
             return Dynamic(weight, fine=fine, groups=groups)
         return WeightOnly(weight, self._unpacking)
 
-    def _made(self, shape: tuple[int, int], blocks: _Rows, name: str) -> Plain | Packed:
+    def _made(self, shape: tuple[int, int], blocks: _Rows) -> Plain | Packed:
         if not self._is_packed:
             plain = torch.empty(shape, dtype=self._precision.dtype, device=self._device)
-            for first, block in blocks:
+            for name, first, block in blocks:
                 self._require_finite(name, block)
                 plain[first : first + len(block)] = block
             return Plain(plain)
-        packed = torch.empty(shape, dtype=torch.int8)
-        scales = torch.empty(shape[0], dtype=torch.bfloat16)
-        for first, block in blocks:
-            packed[first : first + len(block)], scales[first : first + len(block)] = packed_rows(block)
-        self._require_finite(name, scales)  # as none is if one weight of its channel is not
+        packed = torch.empty(shape, dtype=torch.int8, device=self._device)
+        scales = torch.empty(shape[0], dtype=torch.bfloat16, device=self._device)
+        for name, first, block in blocks:
+            end = first + len(block)
+            packed[first:end], scales[first:end] = packed_rows(block.to(self._device))
+            self._require_finite(name, scales[first:end])  # as none is if one weight of its channel is not
         return Packed(packed, scales)
 
     def _is_tied(self) -> bool:

@@ -68,6 +68,6 @@ def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnP
 def dtypes(device: str | None, wanted: str | None) -> tuple[str, ...]:
     """The dtypes to try on a device, best first. Raises ModelError."""
     from inference.models import devices
-    from inference.models.masked import weights
+    from inference.models.fim import formats
 
-    return tuple(precision.name for precision in weights.precisions(devices.choose_device(device), wanted))
+    return tuple(each.name for each in formats.for_many_rows(devices.choose_device(device), wanted))

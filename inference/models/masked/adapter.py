@@ -7,14 +7,15 @@ from tokenizers import Tokenizer
 from inference.models import devices
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import Context, Family, OnProgress, Traits
-from inference.models.masked import token_files, weights
+from inference.models.fim import formats, weights
+from inference.models.fim.network import Network
+from inference.models.masked import token_files
 from inference.models.masked.cached_context import CachedContext, Memory
-from inference.models.masked.network import Qwen2
 from inference.models.properties import ENTROPY_BOUND, NoiseKind, Properties
 
 
 class MaskedDiffusion(Family):
-    def __init__(self, name: str, network: Qwen2, properties: Properties, tokenizer: Tokenizer, dtype: str) -> None:
+    def __init__(self, name: str, network: Network, properties: Properties, tokenizer: Tokenizer, dtype: str) -> None:
         """`dtype`: a precision's name."""
         self.name = name
         self.network = network
@@ -35,16 +36,12 @@ class MaskedDiffusion(Family):
     def load(cls, found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> "MaskedDiffusion":
         tokenizer = token_files.tokenizer(found)
         place = devices.choose_device(device)
-        progress(0.1, "checking memory")
-        candidates = weights.precisions(place, dtype)
-        free = devices.free_bytes(place)
-        precision = devices.fitting(found.name, place, free, candidates, lambda one: weights.weight_bytes(found, one))
-        network = weights.read(found, place, precision, progress)
-        return cls(found.name, network, found.properties, tokenizer, precision.name)
+        network, precision = weights.read(found, place, formats.for_many_rows(place, dtype), progress)
+        return cls(found.name, network, found.properties, tokenizer, precision)
 
     @property
     def row_s(self) -> float:
-        return self.network.row_s
+        return self._memory.row_s
 
     def open(self, prefix_ids: Sequence[int]) -> Context:
         return CachedContext(self.network, self.properties, prefix_ids, self._memory)

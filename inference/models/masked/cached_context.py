@@ -5,9 +5,11 @@ rows. From then on a step computes the requested rows and changed tokens; every 
 
 Where every row sees every row, keys and values cannot be kept exactly, but they change little while the row's own token
 stays (Fast-dLLM, Wu et al., 2025, https://arxiv.org/abs/2505.22618). The keys of a row that moves are rotated by the
-distance. Shapes: B sequences, A computed rows, T rows of a sequence, H heads of keys, h their size.
+distance. Shapes: B sequences, A computed rows, T rows of a sequence, L layers, G heads of keys, D their size.
 """
 
+import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -15,7 +17,7 @@ import torch
 from torch import Tensor
 
 from inference.models.family import Context, common_ends
-from inference.models.masked.network import Qwen2, turned
+from inference.models.fim.network import Network, turned
 from inference.models.properties import Properties
 
 _NEIGHBOURS = 8
@@ -30,43 +32,37 @@ _MOST_USES = 64
 _REMEMBERED = 4
 _REMEMBERED_BYTES = 1 << 30
 
+_MANY_ROWS = 64
+"""From so many rows on, the time of a pass grows with them."""
+
 
 @dataclass
 class KeptRows:
-    """Keys and values of B sequences by layer, (B, H, T, h), for passes that compute the rows `computed` (B, A).
+    """Keys and values of B sequences, (L, 2, B, G, T, D), for passes that compute the rows `computed` (B, A).
 
-    Also a `KeyValues` of the network. `before`: rows of one sequence that precede all of these.
+    `before` (L, 2, 1, G, T', D): rows of one sequence that precede all of these.
     """
 
-    keys: list[Tensor]
-    values: list[Tensor]
-    before: "KeptRows | None" = None
+    content: Tensor
+    before: Tensor | None = None
     computed: Tensor = field(default_factory=lambda: torch.zeros((1, 0), dtype=torch.long))
 
-    def update(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        at = self.computed[:, None, :, None].expand_as(keys)
-        self.keys[layer].scatter_(2, at, keys)
-        self.values[layer].scatter_(2, at, values)
-        if self.before is None:
-            return self.keys[layer], self.values[layer]
-        batch = (keys.shape[0], -1, -1, -1)
-        earlier = self.before.keys[layer].expand(batch), self.before.values[layer].expand(batch)
-        return torch.cat([earlier[0], self.keys[layer]], 2), torch.cat([earlier[1], self.values[layer]], 2)
+    def append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """See `Append`."""
+        both = self.content[layer]
+        new = torch.stack([keys, values]).transpose(2, 3).to(both.dtype)
+        both.scatter_(3, self.computed[None, :, None, :, None].expand_as(new), new)
+        if self.before is not None:
+            both = torch.cat([self.before[layer].expand(-1, len(keys), -1, -1, -1), both], 3)
+        return both[0], both[1]
 
-    def picked(self, network: Qwen2, rows: Tensor, moved: Tensor) -> "KeptRows":
+    def picked(self, network: Network, rows: Tensor, moved: Tensor) -> "KeptRows":
         """The `rows` (B, T') of one sequence as those of B sequences, each `moved` (B, T') by this many positions."""
-        turn = network.turn(moved)
-        batch, count = rows.shape
-        flat = rows.flatten()
-
-        def taken(known: Tensor) -> Tensor:
-            return known[0][:, flat].view(-1, batch, count, known.shape[-1]).transpose(0, 1).contiguous()
-
-        return KeptRows([turned(taken(one), turn) for one in self.keys], [taken(one) for one in self.values])
-
-    def part(self, first: int, end: int) -> "KeptRows":
-        """Some rows of each sequence. They share memory with these."""
-        return KeptRows([one[:, :, first:end] for one in self.keys], [one[:, :, first:end] for one in self.values])
+        taken = self.content[:, :, 0][:, :, :, rows].transpose(2, 3).contiguous()
+        turns = network.turns(moved).transpose(1, 2)  # (B, 1, T', D / 2)
+        for layer in taken:
+            layer[0] = turned(layer[0].float(), turns)
+        return KeptRows(taken)
 
 
 @dataclass
@@ -84,7 +80,7 @@ class Known:
 
     @property
     def count_bytes(self) -> int:
-        return sum(one.nbytes for one in (*self.rows.keys, *self.rows.values))
+        return self.rows.content.nbytes
 
 
 def sources(known: Sequence[int], wanted: Sequence[int], *, neighbours: int = _NEIGHBOURS) -> list[int]:
@@ -99,20 +95,13 @@ def sources(known: Sequence[int], wanted: Sequence[int], *, neighbours: int = _N
     return [*range(first), *[-1] * middle, *(row + moved for row in range(len(wanted) - behind, len(wanted)))]
 
 
-def empty_rows(network: Qwen2, batch: int, count: int) -> KeptRows:
-    """Rows that must all be computed."""
-    config = network.config
-    shape = (batch, config.key_heads, count, config.head_size)
-    layers = range(config.num_hidden_layers)
-    made = [torch.zeros(shape, dtype=network.dtype, device=network.device) for _ in (*layers, *layers)]
-    return KeptRows(made[: len(layers)], made[len(layers) :])
-
-
 class Memory:
     """The computations of the latest requests, for those that follow."""
 
     def __init__(self) -> None:
         self._known: list[Known] = []
+        self.row_s = math.inf
+        """The latest time per row of a pass over many rows; inf: none yet. Too low on a GPU, where passes overlap."""
 
     def best(self, prefix_ids: Sequence[int]) -> Known | None:
         """The one that shares most with a prefix, at least half of it."""
@@ -144,7 +133,7 @@ class CachedContext(Context):
     A prefix is read together with its first canvas, which it sees.
     """
 
-    def __init__(self, network: Qwen2, properties: Properties, prefix_ids: Sequence[int], memory: Memory) -> None:
+    def __init__(self, network: Network, properties: Properties, prefix_ids: Sequence[int], memory: Memory) -> None:
         self._network = network
         self._shifted = properties.shifted_logits
         self._prefix_ids = list(prefix_ids)
@@ -181,7 +170,7 @@ class CachedContext(Context):
                 stale = torch.ones_like(stale) if valid is None else valid
             before.ids = whole
             hidden, number = self._pass(before, stale)
-        return self._network.logits(hidden[owners, number.view(len(ids), width)[owners, sought]])
+        return self._network.head(hidden[owners, number.view(len(ids), width)[owners, sought]]).float()
 
     def close(self) -> None:
         self._canvases = None
@@ -191,16 +180,15 @@ class CachedContext(Context):
         shown = len(ids) // 2
         known, hidden, number = self._read(ids, valid, asked, shown)
         first = len(self._prefix_ids) - self._joint
-        before = known.rows.part(0, first)
-        own = known.rows.part(first, len(known.ids))
+        before, own = known.rows.content[..., :first, :], known.rows.content[..., first:, :]
         if len(ids) == 1:
-            self._canvases = _Canvases(ids, valid, KeptRows(own.keys, own.values, before))
+            self._canvases = _Canvases(ids, valid, KeptRows(own, before))
             return hidden, number
         shared = [sources(known.ids[first:], one, neighbours=0) for one in _lists(ids, valid)]
         width = ids.shape[1]
         table = torch.tensor([[*rows, *[-1] * (width - len(rows))] for rows in shared], device=ids.device)
         places = torch.arange(width, device=ids.device)
-        made = own.picked(self._network, table.clamp(min=0), torch.where(table < 0, 0, places - table))
+        made = KeptRows(own).picked(self._network, table.clamp(min=0), torch.where(table < 0, 0, places - table))
         made.before = before
         self._canvases = _Canvases(ids, valid, made)
         return self._pass(self._canvases, asked | (table < 0))
@@ -214,13 +202,13 @@ class CachedContext(Context):
         table = torch.tensor(taken, device=ids.device)
         first = len(whole) - len(own)
         table[first:][asked[shown, : len(own)]] = -1
-        rows = empty_rows(self._network, 1, len(whole))
+        rows = KeptRows(self._network.empty_rows(len(whole)).content)
         if earlier is not None:
             moved = torch.where(table < 0, 0, torch.arange(len(whole), device=ids.device) - table)
             rows = earlier.rows.picked(self._network, table.clamp(min=0)[None], moved[None])
         computed = (table < 0).nonzero()[:, 0]
         rows.computed = computed[None]
-        hidden = self._network(torch.tensor([whole], device=ids.device)[:, computed], computed, rows)
+        hidden = self._hidden(torch.tensor([whole], device=ids.device)[:, computed], computed, rows, None)
         uses = 0 if earlier is None or len(computed) == len(whole) else earlier.uses + (earlier is not self._own)
         known = Known(whole, rows, uses)
         self._memory.add(known, self._own)
@@ -244,11 +232,19 @@ class CachedContext(Context):
             visible = torch.cat([seen, canvases.valid], 1)[:, None, None]
         canvases.rows.computed = computed
         ids = canvases.ids.gather(1, computed)
-        hidden = self._network(ids, first + computed, canvases.rows, visible)
+        hidden = self._hidden(ids, first + computed, canvases.rows, visible)
         if len(canvases.ids) == 1 and self._own is not None:
             self._own.ids[first:] = canvases.ids[0].tolist()  # whose keys and values these are, in the same memory
         places = torch.arange(order.shape[1], device=order.device).expand_as(computed)
         return hidden, torch.zeros_like(canvases.ids).scatter(1, computed, places)
+
+    def _hidden(self, ids: Tensor, positions: Tensor, rows: KeptRows, visible: Tensor | None) -> Tensor:
+        """The hidden states (B, A, d) of tokens (B, A)."""
+        began = time.perf_counter()
+        hidden = self._network.hidden(ids, positions, rows.append, visible, ids.shape[1])
+        if ids.numel() >= _MANY_ROWS:
+            self._memory.row_s = (time.perf_counter() - began) / ids.numel()
+        return hidden
 
 
 def _same(one: Tensor | None, other: Tensor | None) -> bool:

@@ -23,6 +23,11 @@ class ExactMasked(MaskedDiffusion):
         return ExactContext(self, prefix_ids)
 
 
+def itself(_layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    """All that a pass attends to are its own rows."""
+    return keys.transpose(1, 2), values.transpose(1, 2)
+
+
 class ExactContext(Context):
     reused_tokens = 0
 
@@ -39,7 +44,7 @@ class ExactContext(Context):
         whole, visible = torch.cat([self.prefix.expand(batch, -1), ids], 1), None
         if valid is not None:
             visible = torch.cat([valid.new_ones(batch, before), valid], 1)[:, None, None]
-        hidden = self.network(whole, torch.arange(before + width), visible=visible)
+        hidden = self.network.hidden(whole, torch.arange(before + width), itself, visible, before + width)
         sources = before + rows % width
         if self.shifted:  # the row before predicts each; the first always predicts itself
             sources = (sources - 1).clamp(min=0)

@@ -86,6 +86,13 @@ def test_padding_beside_longer_canvases_changes_nothing(published: tuple[str, Pa
     torch.testing.assert_close(context.predict(both, torch.arange(8), valid=valid), alone, atol=2e-4, rtol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", ["8bit", "bfloat16"])
+def test_fewer_bits_predict_nearly_the_same(tmp_path: Path, dtype: str) -> None:
+    random_masked.save_dream(tmp_path)
+    exact, rough = (predicted(registry.load(str(tmp_path), device="cpu", dtype=one), IDS) for one in ("float32", dtype))
+    assert torch.nn.functional.cosine_similarity(rough, exact, dim=1).min() > 0.98
+
+
 def test_a_hole_is_filled(published: tuple[str, Path]) -> None:
     segments = ("def f(x):\n    return ", Hole(min_tokens=4, max_tokens=8, single_line=True), "\n\nf(1)\n")
     text = fill(Engine(loaded(published[1])), *segments, seed=1, max_steps=4).text
@@ -164,7 +171,9 @@ def test_a_processor_without_matrix_units_computes_in_float32() -> None:
     able = torch.cpu.get_capabilities()
     found = masked.dtypes("cpu", None)
     if able.get("amx_bf16") or able.get("bf16"):
-        assert found == ("bfloat16", "float32", "8bit", "4bit")
+        assert found == ("bfloat16", "float32", "8bit")
     else:
-        assert found == ("float32", "8bit", "4bit", "bfloat16")
+        assert found == ("float32", "8bit", "bfloat16")
     assert masked.dtypes("cpu", "bfloat16") == ("bfloat16",)
+    with pytest.raises(ModelError, match="dtype '4bit' does not run a model of this kind on cpu; choose one of 8bit"):
+        masked.dtypes("cpu", "4bit")

@@ -32,8 +32,9 @@ ON_CPU, ON_GPU = ("float32", "bfloat16", "4bit"), ("bfloat16", "4bit")
 
 def machine(device: str, gigabytes: float, *, free: float | None = None, **more: object) -> Machine:
     dtypes = {"cpu": ON_CPU, "mps": ("bfloat16",)}.get(device, ON_GPU)
-    in_8_bits = {"fim": ("8bit",) if device == "cpu" else ("bfloat16",)}
-    values = {"dtypes": dtypes, "four_bit": True, "families": ALL, "dtypes_of": in_8_bits, **more}
+    in_8_bits = {"cpu": ("float32", "8bit", "bfloat16"), "mps": ("bfloat16",)}.get(device, ("bfloat16", "8bit"))
+    own = {"fim": ("8bit",) if device == "cpu" else ("bfloat16",), "masked": in_8_bits}
+    values = {"dtypes": dtypes, "four_bit": True, "families": ALL, "dtypes_of": own, **more}
     return Machine(device, int((gigabytes if free is None else free) * GB), int(gigabytes * GB), **values)  # type: ignore[arg-type]
 
 
@@ -59,7 +60,8 @@ MAC, BIG_MAC = machine("mps", 16, apple=True), machine("mps", 64, apple=True)
         (machine("cpu", 16, families=ALL - {"fim"}), "open-dcoder-0.5b"),
         (machine("cpu", 0.5), EMBEDDED),
         (machine("cuda:0", 6), "qwen2.5-coder-1.5b"),
-        (GPU, "dreamon-7b"),
+        (GPU, "qwen2.5-coder-1.5b"),
+        (machine("cuda:0", 12), "dreamon-7b"),
         (MAC, "qwen2.5-coder-1.5b"),
         (BIG_MAC, "dreamon-7b"),
         (machine("cuda:0", 80, families=frozenset({"diffusion_gemma"})), "diffusiongemma-26b"),
@@ -77,7 +79,7 @@ def test_the_best_model_that_a_machine_can_run_is_recommended(place: Machine, na
     [
         ("dreamon-7b", BIG_GPU, Verdict.RUNS, "runs here in bfloat16"),
         ("dreamon-7b", SHARED_GPU, Verdict.RUNS, "runs here in bfloat16, once 7.5 GB more are free"),
-        ("dreamon-7b", OLD_GPU, Verdict.MEMORY, "needs 6.7 GB in 4bit; cuda:0 has 4.0 GB"),
+        ("dreamon-7b", OLD_GPU, Verdict.MEMORY, "needs 10.5 GB in 8bit; cuda:0 has 4.0 GB"),
         ("dreamon-7b", BIG_SERVER, Verdict.TOO_SLOW, "runs here in float32, but far too slowly to type with: no GPU"),
         ("qwen2.5-coder-0.5b", OLD, Verdict.RUNS, "runs here in 8bit, ghost text in about 2.2 s"),
         ("qwen2.5-coder-1.5b", FAST, Verdict.RUNS, "runs here in 8bit, ghost text in about 0.7 s"),
@@ -170,16 +172,15 @@ def test_the_fastest_reading_of_memory_is_kept(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_family_may_have_dtypes_of_its_own() -> None:
-    place = machine("cuda:0", 12, dtypes_of={"masked": ("bfloat16", "8bit", "4bit")})
-    assert judge(catalogue.known("dreamon-7b"), place).dtype == "8bit"
-    assert judge(catalogue.known("dreamon-7b"), machine("cuda:0", 12)).dtype == "4bit"
+    assert judge(catalogue.known("dreamon-7b"), machine("cuda:0", 12)).dtype == "8bit"
+    assert judge(catalogue.known("diffusiongemma-26b"), machine("cuda:0", 24)).dtype == "4bit"
     assert "8bit" in this_machine("cpu").dtypes_of["masked"]
 
 
 def test_a_package_that_is_missing_is_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    place = machine("cuda:0", 8, four_bit=False)
-    pull = ["infill-ls", "models", "pull", "dreamon-7b"]
-    assert steps_to(recommended(place), place) == [extras.install("4bit"), pull]
+    place = machine("cuda:0", 24, four_bit=False)
+    pull = ["infill-ls", "models", "pull", "diffusiongemma-26b"]
+    assert steps_to(catalogue.known("diffusiongemma-26b"), place) == [extras.install("4bit"), pull]
     assert steps_to(catalogue.known(EMBEDDED), place) == []
     mac = machine("mps", 32, apple=True, families=frozenset({"diffusion_gemma", "mlx"}))
     assert steps_to(recommended(mac), mac)[0] == extras.install("mlx")
