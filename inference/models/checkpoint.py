@@ -29,7 +29,7 @@ HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A folder, or the GGUF file in it, that passed the checks. `weight_bytes` is the size of its weights on disk.
+    """A folder, or the GGUF file in it, that passed the checks.
 
     `config` is the content of config.json, or its equivalent from a GGUF file.
     """
@@ -38,7 +38,6 @@ class Checkpoint:
     folder: Path
     config: dict[str, Any]
     properties: Properties
-    weight_bytes: int
     gguf: GgufFile | None = None
 
     @property
@@ -140,8 +139,7 @@ def find(model: str, families: Mapping[str, DefaultProperties]) -> Checkpoint:
         entry = catalogue.find(record.repo if record else model)
         assumed = msgspec.to_builtins(families[kind](folder, config))
         properties = msgspec.convert({**assumed, **(entry.infill if entry else {})}, Properties)
-    weight_bytes = sum(file.stat().st_size for file in checkpoint_files.weight_files(folder))
-    return Checkpoint(model, folder, config, properties, weight_bytes)
+    return Checkpoint(model, folder, config, properties)
 
 
 def _gguf_in(place: Path) -> Path | None:
@@ -163,7 +161,7 @@ def _in_gguf(model: str, file: Path, families: Mapping[str, DefaultProperties]) 
     kind = str(config["model_type"])
     if kind not in families:
         raise ModelError(f"{model}: a '{kind}' model cannot fill holes; {' or '.join(stated.ARCHITECTURES)} can")
-    return Checkpoint(model, file.parent, config, families[kind](file, config), found.size_bytes, found)
+    return Checkpoint(model, file.parent, config, families[kind](file, config), found)
 
 
 def folder_of(model: str) -> Path:
@@ -205,15 +203,11 @@ def stated_properties(folder: Path, model: str) -> Properties | None:
 
 
 def _read_config(file: Path, model: str) -> dict[str, Any]:
-    """The content of config.json, minus anything that would make the model library read other weights."""
+    """The content of config.json."""
     try:
         config = checkpoint_files.read_json(file)
     except FileNotFoundError:
         raise ModelError(f"{model}: {file} is missing; this is not a checkpoint folder") from None
-    if "transformers_weights" in config:
-        raise ModelError(
-            f"{file}: transformers_weights: other files than model.safetensors are refused; remove the key"
-        )
     if (file.parent / "adapter_config.json").exists():
         raise ModelError(f"{file.parent} holds an adapter (adapter_config.json); merge it into its model first")
     return config

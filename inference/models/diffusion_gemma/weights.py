@@ -1,8 +1,7 @@
-"""Reads the weights of a checked checkpoint into transformers' own class.
+"""Reads the weights of a checked checkpoint into transformers' own class, one tensor at a time.
 
-In 4 bits layer by layer: at most one layer is ever in memory whole. The experts, 9 in 10 weights of the released
-checkpoint, are bitsandbytes' NF4, unpacked only for the current layer. The vision tower is left out, and the encoder's
-layers use the decoder's modules.
+In 4 bits the experts, 9 in 10 weights of the released checkpoint, are bitsandbytes' NF4, unpacked only for the current
+layer. The vision tower is left out, and the encoder's layers use the decoder's modules.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +13,7 @@ from torch import Tensor, nn
 
 from inference.models import checkpoint_files, devices
 from inference.models.checkpoint import Checkpoint
-from inference.models.devices import FOUR_BIT, PRECISIONS, Precision, quantiser
+from inference.models.devices import FOUR_BIT, Precision, quantiser
 from inference.models.family import ModelError, OnProgress
 from inference.models.shards import Shards
 
@@ -29,8 +28,6 @@ _UNUSED = ("vision", "lm_head")
 """Name parts of weights that take no memory: not loaded, or a second reference to the embedding."""
 _LOADED_AT = 0.2
 _LAYERS_DONE_AT = 0.85
-_MISSING_PARAMETERS = 1 << 26
-"""A small checkpoint may lack this many, 256 MB of them."""
 
 
 def choose_precision(checkpoint: Checkpoint, device: torch.device, wanted: str | None, free_bytes: int) -> Precision:
@@ -42,12 +39,15 @@ def choose_precision(checkpoint: Checkpoint, device: torch.device, wanted: str |
 
 
 def weight_bytes(checkpoint: Checkpoint, precision: Precision) -> float:
-    """The memory of the weights. Raises ModelError if that depends on a file that cannot be read."""
-    if precision.name == FOUR_BIT:
-        return _four_bit_bytes(Shards(checkpoint))
-    stored = checkpoint.config.get("dtype") or checkpoint.config.get("torch_dtype") or "bfloat16"
-    stored_dtype = PRECISIONS[stored].dtype if stored in PRECISIONS else torch.bfloat16
-    return checkpoint.weight_bytes * precision.dtype.itemsize / stored_dtype.itemsize
+    """The memory of the weights, in 4 bits including one unpacked layer. Raises ModelError if a file is unreadable."""
+    used = {name: shape for name, shape in checkpoint.shapes().items() if not any(part in name for part in _UNUSED)}
+    sizes = {name: prod(shape) for name, shape in used.items()}
+    if precision.name != FOUR_BIT:
+        return float(sum(sizes.values()) * precision.dtype.itemsize)
+    experts = {name: size for name, size in sizes.items() if name.endswith(_EXPERTS) and ".experts." in name}
+    packed = sum(experts.values()) * _BYTES_PER_EXPERT_WEIGHT
+    unpacked = sum(max((experts[name] for name in experts if name.endswith(one)), default=0) for one in _EXPERTS)
+    return packed + _OTHER_BYTES_PER_WEIGHT * (unpacked + sum(sizes.values()) - sum(experts.values()))
 
 
 def read(checkpoint: Checkpoint, device: torch.device, precision: Precision, progress: OnProgress) -> Any:
@@ -56,89 +56,18 @@ def read(checkpoint: Checkpoint, device: torch.device, precision: Precision, pro
     Raises ModelError if its weights differ from the checkpoint's description.
     """
     progress(0.15, "loading the model library")
-    from transformers import DiffusionGemmaForBlockDiffusion
-    from transformers.utils import logging
-
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    if precision.name == FOUR_BIT:
-        return _read_four_bit(Shards(checkpoint), device, precision.dtype, progress).eval()
-    progress(0.35, "checking sizes")
-    _check_sizes(DiffusionGemmaForBlockDiffusion, checkpoint)
-    progress(0.4, "loading weights")
-    return _read(DiffusionGemmaForBlockDiffusion, checkpoint, device, precision.dtype).eval()
-
-
-def _check_sizes(architecture: Any, checkpoint: Checkpoint) -> None:
-    """Raises ModelError if config.json describes a model far larger than its weights: allocating the missing ones would
-    exhaust memory first. Some may be missing: the vision tower is not needed.
-    """
-    file = checkpoint.folder / "config.json"
-    try:
-        config = architecture.config_class.from_pretrained(checkpoint.folder, local_files_only=True)
-        with torch.device("meta"):  # shapes without memory
-            model = architecture(config)
-    except Exception as error:  # a broken file raises anything, and must not end the worker
-        raise ModelError(
-            f"{file} describes no model that can be built: {checkpoint_files.first_line(error)}"
-        ) from error
-    described = sum(parameter.numel() for parameter in model.parameters())
-    stored = sum(prod(tensor.shape) for tensor in checkpoint_files.stored_tensors(checkpoint.folder).values())
-    if described > 2 * stored + _MISSING_PARAMETERS:
-        raise ModelError(
-            f"{file}: text_config and vision_config describe {described / 1e6:.0f} million parameters, but the weights "
-            f"have {stored / 1e6:.0f} million; download the checkpoint again"
-        )
-
-
-def _read(architecture: Any, checkpoint: Checkpoint, device: torch.device, dtype: torch.dtype) -> Any:
-    placement = {} if device.type == "cpu" else {"device_map": {"": str(device)}}
-    try:
-        model, info = architecture.from_pretrained(
-            checkpoint.folder,
-            dtype=dtype,
-            local_files_only=True,
-            use_safetensors=True,
-            attn_implementation="sdpa",
-            output_loading_info=True,
-            **placement,
-        )
-    except Exception as error:  # a broken file raises anything, and must not end the worker
-        raise ModelError(f"{checkpoint.name}: its weights cannot be loaded: {error}") from error
-    missing = [name for name in info.get("missing_keys", ()) if "vision" not in name]
-    wrong = list(info.get("mismatched_keys", ()))
-    if missing or wrong:
-        example = next(iter(missing or wrong))
-        raise ModelError(
-            f"{checkpoint.name}: {len(missing) + len(wrong)} weights are missing or of another shape "
-            f"(such as {example}); download the checkpoint again"
-        )
-    return model
-
-
-def _four_bit_bytes(shards: Shards) -> float:
-    """The memory of the weights in 4 bits, including one unpacked layer."""
-    experts = [name for name in shards.shapes if name.endswith(_EXPERTS) and ".experts." in name]
-    others = [name for name in shards.shapes if name not in set(experts) and not any(part in name for part in _UNUSED)]
-    packed = sum(prod(shards.shapes[name]) for name in experts) * _BYTES_PER_EXPERT_WEIGHT
-    unpacked = sum(
-        max((prod(shards.shapes[name]) for name in experts if name.endswith(one)), default=0) for one in _EXPERTS
-    )
-    return packed + _OTHER_BYTES_PER_WEIGHT * (unpacked + sum(prod(shards.shapes[name]) for name in others))
-
-
-def _read_four_bit(shards: Shards, device: torch.device, dtype: torch.dtype, progress: OnProgress) -> Any:
-    """The `DiffusionGemmaForBlockDiffusion` of these files, on its device. Raises ModelError."""
     from transformers import DiffusionGemmaConfig
 
-    name = shards.checkpoint.name
     try:
-        config: Any = DiffusionGemmaConfig.from_pretrained(shards.checkpoint.folder, local_files_only=True)
+        config: Any = DiffusionGemmaConfig.from_pretrained(checkpoint.folder, local_files_only=True)
         model = without_weights(config)
     except Exception as error:  # a broken config.json raises anything, and must not end the worker
-        raise ModelError(f"{name}: its config.json cannot be used: {error}") from error
+        reason = checkpoint_files.first_line(error)
+        raise ModelError(f"{checkpoint.source} describes no model that can be built: {reason}") from error
     if not model.config.tie_word_embeddings:
-        raise ModelError(f"{name}: its encoder and decoder share no weights, so it cannot run in 4 bits; give a dtype")
-    return by_layers(model, shards, device, dtype, progress, packs=True)
+        raise ModelError(f"{checkpoint.name}: its encoder and decoder share no weights, which is not supported")
+    packs = precision.name == FOUR_BIT
+    return by_layers(model, Shards(checkpoint), device, precision.dtype, progress, packs=packs).eval()
 
 
 def by_layers(

@@ -78,7 +78,6 @@ class GgufFile:
     """A file whose header passed the checks. `metadata` has no arrays; `tensors` are keyed by ggml's names."""
 
     path: Path
-    size_bytes: int
     metadata: dict[str, Scalar]
     arrays: dict[str, StoredArray]
     tensors: dict[str, GgufTensor]
@@ -207,7 +206,7 @@ class _Reader:
             else:
                 metadata[key] = value
         stated = list(self._tensors(tensors))
-        return GgufFile(self._path, self._size, metadata, arrays, self._placed(stated, metadata))
+        return GgufFile(self._path, metadata, arrays, self._placed(stated, metadata))
 
     def architecture(self) -> str:
         _, keys = self._counts()

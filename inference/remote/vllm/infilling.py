@@ -147,9 +147,7 @@ def load(found: ServedModel, canvas_tokens: int, wanted: str | None, url: str) -
     if properties.corruption == NoiseKind.MASK:
         raise ModelError(f"{url}: {found.id} knows only a mask token, and vLLM fills canvases with random tokens")
     properties = _within(properties, found, canvas_tokens, url)
-    vocabulary = Vocabulary(
-        checkpoint.Checkpoint(str(folder), folder, config, properties, weight_bytes=0).tokenizer(), []
-    )
+    vocabulary = Vocabulary(checkpoint.Checkpoint(str(folder), folder, config, properties).tokenizer(), [])
     vocabulary.prepare()
     return Model(found.id, vocabulary, properties)
 

@@ -46,15 +46,34 @@ def loaded(folder: Path, dtype: str) -> Any:
     return weights.read(found, CPU, devices.PRECISIONS[dtype], lambda _fraction, _what: None)
 
 
+def stock(folder: Path) -> Any:
+    """As transformers reads it."""
+    from transformers import DiffusionGemmaForBlockDiffusion
+
+    return DiffusionGemmaForBlockDiffusion.from_pretrained(folder, dtype=torch.bfloat16, attn_implementation="sdpa")
+
+
 def test_it_computes_what_the_unpacked_weights_give_in_bfloat16(four_bit_engine: Engine, random_folder: Path) -> None:
     """Whatever else is loaded is loaded as transformers loads it, encoder and scalars included."""
-    packed, plain = gemma(four_bit_engine).network.model, loaded(random_folder, "bfloat16")
+    packed, plain = gemma(four_bit_engine).network.model, stock(random_folder)
     with torch.no_grad():
         for ours, theirs in zip(packed.model.decoder.layers, plain.model.decoder.layers, strict=True):
             for name in ("gate_up_proj", "down_proj"):
                 getattr(theirs.experts, name).copy_(getattr(ours.experts, name))
-    plain.set_experts_implementation("grouped_mm")
     assert torch.equal(rows(Network(packed)), rows(Network(plain)))
+
+
+def test_without_packing_it_is_read_as_transformers_reads_it(random_folder: Path) -> None:
+    assert torch.equal(*(rows(Network(one)) for one in (loaded(random_folder, "bfloat16"), stock(random_folder))))
+
+
+def test_a_huge_vision_tower_takes_no_memory(random_folder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "tower"
+    shutil.copytree(random_folder, folder)
+    config = json.loads((folder / "config.json").read_text())
+    config["vision_config"] = {"model_type": "gemma4_vision", "hidden_size": 10**5}
+    (folder / "config.json").write_text(json.dumps(config))
+    assert torch.equal(*(rows(Network(loaded(one, "bfloat16"))) for one in (folder, random_folder)))
 
 
 def test_trained_predictions_are_close_to_bfloat16() -> None:
