@@ -55,11 +55,10 @@ def look_up(repo: str) -> Pulled:
         digest = file.lfs.sha256 if file.lfs else file.blob_id
         if is_wanted(file.rfilename) and digest is not None and file.size is not None:
             files[file.rfilename] = _checked(file.rfilename, file.size, digest)
-    gguf = {name: file for name, file in files.items() if name.endswith(".gguf")}
-    if len(gguf) == 1 and not any(name.endswith(".safetensors") for name in files):
-        files = gguf  # which describes itself
-    else:
-        files = {name: file for name, file in files.items() if name not in gguf}
+    weights = [name for name in files if name.endswith((".gguf", ".safetensors"))]
+    is_lone = len(weights) == 1 and weights[0].endswith(".gguf")
+    unwanted = (".json", "merges.txt") if is_lone else ".gguf"  # a lone GGUF file describes itself
+    files = {name: file for name, file in files.items() if not name.endswith(unwanted)}
     if not re.search(REVISION, str(info.sha or "")):
         raise OddAnswerError("it names no revision")
     return Pulled(repo, str(info.sha), str(licence or "not stated"), files)

@@ -286,12 +286,12 @@ def _by_hand(target: Target) -> str:
     files = (
         f"{_page_of(target.repo)}/tree/{record.revision if record else target.file.revision if target.file else 'main'}"
     )
-    which = target.file.name if target.file else "every *.safetensors and *.json, and merges.txt if it is there"
+    known = list(record.files) if record else [target.file.name] if target.file else []
+    which = ", ".join(known) or "every *.safetensors and *.json, and merges.txt if it is there"
+    put = f"put {'it' if len(known) == 1 else 'them'} into {target.folder}"
     then = " and run this command again, which checks them without a network" if record else ""
-    return (
-        f"\nBy hand: from {files}, on any machine, download {which}; put "
-        f"{'it' if target.file else 'them'} into {target.folder}{then}. Then: --model {target.name}"
-    )
+    lone = "" if known else "; if its weights are a single *.gguf, that alone, and --model with its path"
+    return f"\nBy hand: from {files}, on any machine, download {which}; {put}{then}. Then: --model {target.name}{lone}"
 
 
 def _page_of(repo: str) -> str:

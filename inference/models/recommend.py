@@ -121,7 +121,8 @@ def judge(entry: Published, machine: Machine) -> Fit:
     dtype = next((dtype for dtype, needed in needs.items() if needed <= machine.usable_bytes), "")
     if not dtype:
         least = min(needs, key=lambda name: needs[name])
-        has = f"{machine.device} has {_size(machine.total_bytes)}"
+        free = " free" if machine.total_bytes == machine.free_bytes else ""  # to a second model all of it
+        has = f"{machine.device} has {_size(machine.total_bytes)}{free}"
         return Fit(Verdict.MEMORY, "", needs, f"needs {_size(needs[least])} in {least}; {has}")
     here = f"runs here in {dtype}"
     time = times(entry, machine)

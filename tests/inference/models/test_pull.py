@@ -415,6 +415,7 @@ def test_by_hand_names_the_hub_that_was_asked(hub: Hub, home: Path, pull: Pull) 
     hub.statuses = [("/api/models/", HTTPStatus.BAD_GATEWAY, "")] * 9
     error = pull(status=1, HF_ENDPOINT=hub.url.replace("//", "//me:secret@")).stderr
     assert f"{hub.url}/{REPO}/tree/main" in error and "secret" not in error
+    assert "if its weights are a single *.gguf, that alone, and --model with its path" in error
 
 
 def test_a_checkpoint_without_safetensors_is_refused(hub: Hub, pull: Pull) -> None:
@@ -427,8 +428,12 @@ def test_a_lone_gguf_file_is_pulled(tmp_path: Path, home: Path) -> None:
     (files := tmp_path / "files").mkdir()
     as_gguf(FIM, files / "sweep-next-edit-0.5b.q8_0.gguf")
     (files / "config.json").write_text("{}")
+    (files / "LICENSE").write_text("Do what you like.")
     with hub_of("sweepai/sweep-next-edit-0.5B", files) as other:
         more = {"HF_ENDPOINT": other.url, "HF_HOME": str(home)}
+        other.statuses = [("/resolve/", HTTPStatus.BAD_GATEWAY, "")]
+        error = run_cli("models", "pull", "sweep-next-edit-0.5b", **more).stderr
+        assert "download LICENSE, sweep-next-edit-0.5b.q8_0.gguf; put them into" in error
         done = run_cli("models", "pull", "sweep-next-edit-0.5b", **more)
         assert done.returncode == 0 and "Next edits use it" in done.stdout, done.stderr
         told = run_cli("doctor", "--model", "embedded", "--device", "cpu", **more)
