@@ -6,18 +6,16 @@ Nothing else decides that.
 import platform
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from importlib.util import find_spec
-from pkgutil import iter_modules
 from typing import NamedTuple
 
 import psutil
 import torch
 
-import inference.models
-from inference.models import catalogue, devices, downloads, extras, fim, masked
+from inference.models import catalogue, devices, downloads, extras
 from inference.models.catalogue import EMBEDDED, Published
 from inference.models.family import ModelError
 from inference.models.fim import formats
@@ -47,14 +45,11 @@ class Verdict(StrEnum):
     TOO_SLOW = "too slow"
     MEMORY = "memory"
     MAC = "mac"
-    UNKNOWN = "unknown"
-    """This release cannot run models of its kind."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A model's environment. `dtypes` are tried in this order, or those of `dtypes_of` for its family; `families` are
-    the folders of inference/models.
+    """A model's environment. `dtypes` are tried in this order, by a family's folder in inference/models.
 
     `four_bit` and `mlx`: whether the packages for packed weights and for Apple's GPU are installed.
     """
@@ -62,12 +57,10 @@ class Machine:
     device: str
     free_bytes: int
     total_bytes: int
-    dtypes: tuple[str, ...]
+    dtypes: Mapping[str, tuple[str, ...]]
     four_bit: bool
-    families: frozenset[str]
     apple: bool = False
     mlx: bool = False
-    dtypes_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     times: Callable[[float, float], formats.Times] | None = None
     """Predicts how long a processor takes with so many weights, and so many of them in the layers."""
 
@@ -94,30 +87,29 @@ def this_machine(device: str | None) -> Machine:
         mlx_machine.look()
     place = devices.choose_device(None if device == MLX else device)  # same choice as torch's, or Apple's GPU
     total = torch.cuda.mem_get_info(place)[1] if place.type == "cuda" else psutil.virtual_memory().total
+    able = {
+        "diffusion_gemma": devices.precisions(None, place),
+        "masked": formats.for_many_rows(place, None),
+        "fim": formats.candidates(place, None),
+    }
     return Machine(
         str(place),
         devices.free_bytes(place),
         total,
-        tuple(precision.name for precision in devices.precisions(None, place)),
+        {family: tuple(each.name for each in precisions) for family, precisions in able.items()},
         devices.has_four_bit(),
-        frozenset(found.name for found in iter_modules(inference.models.__path__) if found.ispkg),
         sys.platform == "darwin" and platform.machine() == "arm64",
         find_spec("mlx_vlm") is not None,
-        {"masked": masked.dtypes(str(place), None), "fim": fim.dtypes(str(place), None)},
         partial(formats.predicted, reads_bytes_per_s=devices.reads_bytes_per_s()) if place.type == "cpu" else None,
     )
 
 
 def judge(entry: Published, machine: Machine) -> Fit:
     """How a model fares on a machine."""
-    dtypes = (
-        (f"{int(entry.stored_bits)}bit",) if entry.mac_only else machine.dtypes_of.get(entry.family, machine.dtypes)
-    )
+    dtypes = (f"{int(entry.stored_bits)}bit",) if entry.mac_only else machine.dtypes[entry.family]
     needs = {dtype: devices.needed_bytes(entry.weight_bytes(dtype)) for dtype in dtypes}
     if entry.mac_only and not machine.apple:
         return Fit(Verdict.MAC, "", needs, "needs a Mac with Apple silicon")
-    if entry.family not in machine.families:
-        return Fit(Verdict.UNKNOWN, "", needs, "not in this release")
     dtype = next((dtype for dtype, needed in needs.items() if needed <= machine.usable_bytes), "")
     if not dtype:
         least = min(needs, key=lambda name: needs[name])

@@ -39,11 +39,3 @@ def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnP
     from inference.models.fim.adapter import FillInMiddle
 
     return FillInMiddle.load(found, device, dtype, progress)
-
-
-def dtypes(device: str | None, wanted: str | None) -> tuple[str, ...]:
-    """The dtypes to try on a device, best first. Raises ModelError."""
-    from inference.models import devices
-    from inference.models.fim import formats
-
-    return tuple(each.name for each in formats.candidates(devices.choose_device(device), wanted))

@@ -63,11 +63,3 @@ def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnP
     from inference.models.masked.adapter import MaskedDiffusion
 
     return MaskedDiffusion.load(found, device, dtype, progress)
-
-
-def dtypes(device: str | None, wanted: str | None) -> tuple[str, ...]:
-    """The dtypes to try on a device, best first. Raises ModelError."""
-    from inference.models import devices
-    from inference.models.fim import formats
-
-    return tuple(each.name for each in formats.for_many_rows(devices.choose_device(device), wanted))

@@ -10,8 +10,9 @@ import torch
 
 from inference.engine import Engine
 from inference.messages import Hole
-from inference.models import masked, registry
+from inference.models import devices, registry
 from inference.models.family import Family, ModelError
+from inference.models.fim import formats
 from inference.models.properties import NoiseKind
 from tests.inference.engine.filling import fill
 from tests.inference.models import random_masked
@@ -169,11 +170,12 @@ def test_words_are_split_as_qwen2_does(tmp_path: Path) -> None:
 def test_a_processor_without_matrix_units_computes_in_float32() -> None:
     """Then in 8 bits: in bfloat16 it is slower than in either, but for a few rows of a large model."""
     able = torch.cpu.get_capabilities()
-    found = masked.dtypes("cpu", None)
+    cpu = torch.device("cpu")
+    found = tuple(one.name for one in formats.for_many_rows(cpu, None))
     if able.get("amx_bf16") or able.get("bf16"):
         assert found == ("bfloat16", "float32", "8bit")
     else:
         assert found == ("float32", "8bit", "bfloat16")
-    assert masked.dtypes("cpu", "bfloat16") == ("bfloat16",)
+    assert formats.for_many_rows(cpu, "bfloat16") == [devices.PRECISIONS["bfloat16"]]
     with pytest.raises(ModelError, match="dtype '4bit' does not run a model of this kind on cpu; choose one of 8bit"):
-        masked.dtypes("cpu", "4bit")
+        formats.for_many_rows(cpu, "4bit")
