@@ -75,16 +75,13 @@ def _runs_on_mlx(found: Checkpoint, device: str | None) -> bool:
     return found.model_type in _ON_MLX and (device == MLX or (device is None and mlx.is_preferred(found)))
 
 
-def _module(found: Checkpoint, device: str | None) -> FamilyModule:
-    return _ON_MLX[found.model_type] if _runs_on_mlx(found, device) else _family(found)
-
-
 def load(
     model: str = EMBEDDED, *, device: str | None = None, dtype: str | None = None, on_progress: OnProgress = _silent
 ) -> Family:
     """The model called `model`, loaded in seconds to minutes. Raises ModelError."""
     on_progress(0.0, "checking the checkpoint")
     found = find(model)
-    family = _module(found, device).load(found, device, dtype, on_progress)
+    module: FamilyModule = _ON_MLX[found.model_type] if _runs_on_mlx(found, device) else _family(found)
+    family = module.load(found, device, dtype, on_progress)
     on_progress(1.0, "loaded")
     return family
