@@ -36,7 +36,8 @@ def test_rewrites_are_measured_with_their_draft_and_without(capsys: pytest.Captu
     words = [str(DATA / "tuning.jsonl.gz"), "--model", str(DATA / "fim"), "--limit", "1", "--edits", "zeta"]
     assert passes.main(words) == 0
     ours = json.loads(capsys.readouterr().out.splitlines()[-1])["ours"]
-    assert 0 < ours["drafted_passes"] <= ours["plain_passes"] and ours["region_tokens"] > 0 and ours["plain_output_s"] > 0
+    assert 0 < ours["drafted_passes"] <= ours["plain_passes"]
+    assert ours["region_tokens"] > 0 and ours["plain_output_s"] > 0
 
 
 def test_a_model_with_canvases_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
