@@ -11,7 +11,7 @@ from lsp_server.commands.arguments import add_model_arguments, settings_of
 from lsp_server.commands.output import telling
 from lsp_server.diagnosis.workers import describe_loading, describe_status
 from lsp_server.settings.launch import worker_options
-from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
+from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions
 from lsp_server.worker.connect import command, require_folders
 from lsp_server.worker.paths import paths_of
 
@@ -63,7 +63,7 @@ async def _start(options: WorkerOptions) -> int:
     async with WorkerClient(options, name=NAME, on_status=lambda status: tell(describe_loading(status))) as client:
         try:
             await client.load()
-            if client.state not in (ClientState.READY, ClientState.BUSY):
+            if not client.has_model:
                 raise WorkerFailure(ErrorCode.STOPPED, "The worker has ended")
         except WorkerFailure as failure:
             log = client.paths.log

@@ -43,7 +43,7 @@ from lsp_server.lsp.capabilities import (
     range_of,
     workspace_edit,
 )
-from lsp_server.lsp.dispatch import RawPosition, ReplyError, read_raw
+from lsp_server.lsp.dispatch import RawRange, ReplyError, read_raw
 from lsp_server.lsp.draft_notifications import DraftSender
 from lsp_server.lsp.editor_connection import Report, StoppedByUser
 from lsp_server.next_edit.finder import nearest
@@ -53,11 +53,6 @@ from lsp_server.session import Session
 from lsp_server.worker import OnDraft, WorkerFailure
 
 _numbers = count(1)
-
-
-class RawRange(Struct, frozen=True):
-    start: RawPosition
-    end: RawPosition
 
 
 class ActionRequest(Struct, frozen=True):
@@ -94,8 +89,7 @@ async def perform(session: Session, asked: ActionRequest, kind: ActionKind, toke
     snapshot = await session.parsed(session.documents[uri])
     if snapshot is None or asked.version not in (None, snapshot.version):
         raise NotDone(STALE)
-    ends = (asked.range.start, asked.range.end)
-    start, end = sorted(snapshot.lines.offset(at.line, at.character, session.features.encoding) for at in ends)
+    start, end = offsets_of(snapshot.lines, asked.range, session.features.encoding)
     holes = await asyncio.to_thread(holes_of, kind, snapshot, settings.marker, start, end)  # there may be thousands
     action = Action(kind, start, end, holes, asked.strength, asked.instruction)
     session.mark_used(uri)

@@ -6,7 +6,7 @@ from lsprotocol import types
 from msgspec import Struct
 
 from lsp_server.documents.document import Document
-from lsp_server.lsp.capabilities import ACCEPT_COMMAND, range_of
+from lsp_server.lsp.capabilities import ACCEPT_COMMAND, offset_of, range_of
 from lsp_server.lsp.dispatch import RawDocument, RawPosition
 from lsp_server.next_edit.service import NextEditService, Offer
 from lsp_server.session import Session
@@ -30,9 +30,9 @@ async def inline_edit(session: Session, params: InlineEditParams, document: Docu
     version = params.text_document.version
     if not session.settings_of(uri).next_edit.enabled or version not in (None, document.version):
         return NONE
-    at = (params.position.line, params.position.character)
     encoding = session.features.encoding
-    offer = await session.feature(NextEditService).ask(document, document.lines.offset(*at, encoding))
+    cursor = offset_of(document.lines, params.position, encoding)
+    offer = await session.feature(NextEditService).ask(document, cursor)
     if offer is None or (now := session.documents.get(uri)) is None:
         return NONE
     edit = {

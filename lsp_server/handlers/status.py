@@ -8,6 +8,7 @@ from msgspec import Struct
 from inference.models.catalogue import AUTO
 from lsp_server.diagnosis.file_report import why_no_hole
 from lsp_server.diagnosis.models import offer, probed_catalogue
+from lsp_server.lsp.capabilities import offset_of
 from lsp_server.lsp.dispatch import RawDocument, RawPosition
 from lsp_server.session import Session
 from lsp_server.syntax.languages import grammar_of
@@ -47,8 +48,7 @@ def _of_document(session: Session, params: StatusParams) -> dict[str, Any]:
         "sha256": document and hashlib.sha256(document.text.encode()).hexdigest(),
     }
     if off is None and params.position is not None and (snapshot := session.snapshot(uri)):
-        at = (params.position.line, params.position.character)
-        offset = snapshot.lines.offset(*at, session.features.encoding)
+        offset = offset_of(snapshot.lines, params.position, session.features.encoding)
         found["noHole"] = why_no_hole(snapshot, offset, session.settings_of(uri).marker)
     return found
 

@@ -161,9 +161,6 @@ class Suggestion:
         text = taken_back + self.text  # built by hand: each keystroke builds many, and `replace` is slow
         return Suggestion(self.id, anchor, text, self.hole, self.confidence, self.invoked, shown_from, self.is_refined)
 
-    def applied(self, text: str) -> str:
-        return text[: self.anchor.start] + self.text + text[self.anchor.end :]
-
     def at(self, text: str, cursor: Cursor) -> GhostText | None:
         """What to show at the cursor in `text`; None if it is stale or does not continue the text there."""
         anchor = self.anchor

@@ -9,6 +9,7 @@ from lsprotocol import types
 from lsp_server.carve import Span
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.positions import Encoding, LineIndex
+from lsp_server.lsp.dispatch import RawPosition, RawRange
 
 COMMAND_PREFIX = "infill-ls."
 """The prefix of all our command names."""
@@ -120,12 +121,12 @@ def range_of(lines: LineIndex, start: int, end: int, encoding: Encoding) -> type
     return types.Range(start=first, end=last)
 
 
-def offset_of(lines: LineIndex, position: types.Position, encoding: Encoding) -> int:
+def offset_of(lines: LineIndex, position: types.Position | RawPosition, encoding: Encoding) -> int:
     """The offset of a position in a text with these lines; one outside the text is clamped."""
     return lines.offset(position.line, position.character, encoding)
 
 
-def offsets_of(lines: LineIndex, range_: types.Range, encoding: Encoding) -> tuple[int, int]:
+def offsets_of(lines: LineIndex, range_: types.Range | RawRange, encoding: Encoding) -> tuple[int, int]:
     """The offsets of a range, smaller one first."""
     first, last = sorted(offset_of(lines, position, encoding) for position in (range_.start, range_.end))
     return first, last

@@ -38,6 +38,11 @@ class RawPosition(msgspec.Struct, frozen=True):
     character: Annotated[int, msgspec.Meta(ge=0)]
 
 
+class RawRange(msgspec.Struct, frozen=True):
+    start: RawPosition
+    end: RawPosition
+
+
 class RawDocument(msgspec.Struct, frozen=True):
     uri: str
     version: int | None = None

@@ -58,10 +58,6 @@ class WorkerConnection:
         self._notified = self._now()
 
     @property
-    def state(self) -> ClientState:
-        return self.client.state
-
-    @property
     def download(self) -> str:
         better = self.client.better
         return f"Download the model {better} ({known(better).download_bytes / 1e6:.0f} MB)"
@@ -79,7 +75,7 @@ class WorkerConnection:
         last = self.client.last_status
         names = {name: name[0] + name.title().replace("_", "")[1:] for name in _SHOWN}
         return {
-            "state": self.state.value,
+            "state": self.client.state.value,
             "detail": self.client.reason,
             "progress": self._progress,
             **{shown: getattr(last, name, None) for name, shown in names.items()},
@@ -173,7 +169,7 @@ class WorkerConnection:
         if now != self._notified:
             self._notified = now
             self._notify()
-        if self.shows_progress and self.state is ClientState.LOADING:
+        if self.shows_progress and self.client.state is ClientState.LOADING:
             if self._loading is None:
                 self._loading = ProgressDisplay(self._server, "loading the model", cancellable=False)
                 self._loading.create_after(0)
@@ -185,13 +181,19 @@ class WorkerConnection:
     def _now(self) -> tuple[object, ...]:
         """What the client is told of, when it changes."""
         last = self.client.last_status
-        return (self.state, self.client.reason, self._progress, last and last.model, last and last.server_problem)
+        return (
+            self.client.state,
+            self.client.reason,
+            self._progress,
+            last and last.model,
+            last and last.server_problem,
+        )
 
     @property
     def _progress(self) -> float:
         """How much of the model is loaded, 0 to 1; 0 when it is not being loaded."""
         last = self.client.last_status
-        return round(last.progress, 2) if last and self.state is ClientState.LOADING else 0.0
+        return round(last.progress, 2) if last and self.client.state is ClientState.LOADING else 0.0
 
 
 class PartnerConnection(WorkerConnection):
@@ -202,7 +204,7 @@ class PartnerConnection(WorkerConnection):
         """Why it cannot be asked, or its last failure; empty if all is well."""
         if invalid := problem_of(self.client.options):
             return invalid
-        if self.state in _FAILING:
+        if self.client.state in _FAILING:
             return self.client.reason
         return self.client.last_status.server_problem if self.client.last_status else ""
 
@@ -224,7 +226,7 @@ class PartnerConnection(WorkerConnection):
         last = self.client.last_status
         return {
             "name": self.name,
-            "state": self.state.value,
+            "state": self.client.state.value,
             "problem": self.problem,
             "kind": (last.partner if last else "") or self.client.options.partner,
             "seesDrafts": self._sees_drafts,

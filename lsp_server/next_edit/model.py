@@ -57,13 +57,9 @@ def _may_ask(edit_model: WorkerClient, other: WorkerClient) -> bool:
     """
     return (
         edit_model.options.model != AUTO
-        or _is_there(edit_model)
-        or (edit_model.state not in (ClientState.FAILED, ClientState.BACKING_OFF) and _is_there(other))
+        or edit_model.has_model
+        or (edit_model.state not in (ClientState.FAILED, ClientState.BACKING_OFF) and other.has_model)
     )
-
-
-def _is_there(client: WorkerClient) -> bool:
-    return client.state in (ClientState.READY, ClientState.BUSY)
 
 
 def _can_judge(session: "Session", situation: Situation) -> bool:
@@ -71,7 +67,7 @@ def _can_judge(session: "Session", situation: Situation) -> bool:
     client = session.worker.client
     name = session.settings_of(situation.snapshot.uri).model
     is_local = client.last_status is not None and not client.last_status.server
-    return bool(situation.earlier) and name != EMBEDDED and is_local and _is_there(client)
+    return bool(situation.earlier) and name != EMBEDDED and is_local and client.has_model
 
 
 async def rewritten(

@@ -84,9 +84,6 @@ class ClientState(StrEnum):
     CLOSED = "closed"
 
 
-_HAS_MODEL = (ClientState.READY, ClientState.BUSY)
-
-
 @dataclass(frozen=True)
 class Deadline:
     """`limit_ms` after `began_s`, by `time.monotonic`."""
@@ -172,6 +169,10 @@ class WorkerClient:
         return ClientState.BACKING_OFF if time.monotonic() < self._not_before_s else ClientState.FAILED
 
     @property
+    def has_model(self) -> bool:
+        return self.state in (ClientState.READY, ClientState.BUSY)
+
+    @property
     def reason(self) -> str:
         """Why the worker failed, or what it is doing while it loads; otherwise empty."""
         if self._connection is not None:
@@ -209,7 +210,7 @@ class WorkerClient:
         A worker that someone ends while it loads stays ended, which is not a failure. Cancelling this leaves the
         worker loading.
         """
-        if self.state not in _HAS_MODEL:
+        if not self.has_model:
             await self._while_alive(self._load(), GRACE_S, deadline)
 
     def amend(self, request_id: str, hole: int, text: str) -> None:
@@ -276,7 +277,7 @@ class WorkerClient:
                 pid = self.pid or await asyncio.to_thread(pid_of, self.paths)
                 if is_stopped(pid):
                     raise SilentError(self.paths, pid)
-                if self.state not in _HAS_MODEL:
+                if not self.has_model:
                     raise StillLoadingError(deadline.limit_ms, self.reason)
                 done, _ = await asyncio.wait(both, timeout=LATE_S, return_when=asyncio.FIRST_COMPLETED)
             if asked in done:
@@ -295,7 +296,7 @@ class WorkerClient:
         while True:
             await asyncio.sleep(_TICK_S)
             silence = Deadline(int(LOADING_ANSWER_S * 1000))
-            if self.state in _HAS_MODEL:
+            if self.has_model:
                 left_s -= _TICK_S
                 if left_s > 0:
                     continue

@@ -120,11 +120,15 @@ def edits(draw: st.DrawFn) -> tuple[str, Suggestion, list[Change]]:
     return text, made, changes
 
 
+def applied(made: Suggestion, text: str) -> str:
+    return text[: made.anchor.start] + made.text + text[made.anchor.end :]
+
+
 @given(edits())
 def test_typing_through_gives_the_suggested_text(edited: tuple[str, Suggestion, list[Change]]) -> None:
     """At its own range each suggestion leads to the same text; changes elsewhere happen in that text, too."""
     text, made, changes = edited
-    expected, found = made.applied(text), made
+    expected, found = applied(made, text), made
     for change in changes:
         anchor, moved = found.anchor, found.after(change)
         if moved is None:
@@ -135,7 +139,7 @@ def test_typing_through_gives_the_suggested_text(edited: tuple[str, Suggestion, 
             shift = len(found.text) - (anchor.end - anchor.start)
             expected = Change(change.start + shift, change.removed, change.added).applied(expected)
         found, text = moved, change.applied(text)
-        assert found.applied(text) == expected
+        assert applied(found, text) == expected
         for offset in range(len(text) + 1):
             shown = found.at(text, Cursor(offset))
             if shown is not None:
