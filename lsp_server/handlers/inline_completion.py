@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Annotated, TypeVar
 
 from lsprotocol import types
@@ -11,7 +10,6 @@ from msgspec import Meta, Struct
 
 from inference.messages import Draft
 from lsp_server.documents.document import Document
-from lsp_server.documents.positions import first_units
 from lsp_server.fill.pipeline import Budget
 from lsp_server.inline import InlineAnswer, InlineRequest, InlineResult, InlineService, OnDraft, ReadDraft
 from lsp_server.inline.suggestion import Cursor
@@ -100,17 +98,9 @@ def did_accept(session: Session, params: DidAcceptParams) -> None:
 
 
 def accept(session: Session, uri: str, suggestion_id: str, units: int | None = None) -> None:
-    """Prefetches what follows, unless the user has switched off prefetching or fills for this document."""
     session.feature(NextEditService).accept(uri, suggestion_id)
-    found = ((service, service.part_shown(uri, suggestion_id)) for service in session.broadcast.every(InlineService))
-    service, shown = next((pair for pair in found if pair[1] is not None), (None, None))
-    if service is None or shown is None or units == 0:
-        return
-    taken = shown if units is None else first_units(shown, units, session.features.encoding)
-    settings = session.settings_of(uri)
-    prefetches = settings.prefetch and not session.why_off(uri)
-    budget = replace(Budget.of(settings, invoked=False), candidates=1) if prefetches else None
-    service.accept(uri, suggestion_id, None if taken == shown else len(taken), budget, settings.marker)
+    for service in session.broadcast.every(InlineService):
+        service.accept(uri, suggestion_id, units)
 
 
 def did_reject(session: Session, params: DidRejectParams) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from lsp_server.context.provider import ASKED_MS, TYPING_MS
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document, Snapshot
+from lsp_server.documents.positions import first_units
 from lsp_server.fill.feature import Feature, Shown
 from lsp_server.fill.pipeline import Budget, FillResult, fill
 from lsp_server.inline.suggestion import (
@@ -201,19 +202,21 @@ class InlineService(Feature):
             state.history.reject(suggestion_id)
             self._session.broadcast.rejected(uri, found.computation)
 
-    def part_shown(self, uri: str, suggestion_id: str) -> str | None:
-        """The last shown part of a suggestion; None if unknown."""
+    def accept(self, uri: str, suggestion_id: str, units: int | None = None) -> None:
+        """The user accepted the first `units` shown, of the negotiated encoding, or (None) all of a suggestion, if it
+        is one of these. Prefetches what follows, unless that or fills for this document are switched off.
+        """
         found = self.suggestion(uri, suggestion_id)
-        return None if found is None or found.shown_from is None else found.text[found.shown_from :]
-
-    def accept(self, uri: str, suggestion_id: str, length: int | None, budget: Budget | None, marker: str) -> None:
-        """The user accepted the first `length` characters shown, or (None) all. Prefetches within `budget`."""
-        found = self.suggestion(uri, suggestion_id)
-        if found is not None:
-            end = len(found.text) if length is None else (found.shown_from or 0) + length
-            state = self._states[uri]
-            state.accepted = Accepted(found, found.text[:end], budget, marker)
-            self._prefetch(uri, state)
+        if found is None or found.shown_from is None or units == 0:
+            return
+        shown = found.text[found.shown_from :]
+        taken = shown if units is None else first_units(shown, units, self._session.features.encoding)
+        settings = self._session.settings_of(uri)
+        prefetches = settings.prefetch and not self._session.why_off(uri)
+        budget = replace(Budget.of(settings, invoked=False), candidates=1) if prefetches else None
+        state = self._states[uri]
+        state.accepted = Accepted(found, found.text[: found.shown_from + len(taken)], budget, settings.marker)
+        self._prefetch(uri, state)
 
     def _recall(self, state: DocumentState, request: InlineRequest) -> InlineResult | None:
         """The answer that needs no computation; None if one is needed."""

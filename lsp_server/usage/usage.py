@@ -225,6 +225,7 @@ class Ledger(Feature):
                 loop.call_soon_threadsafe(self._failed, why, counts, pairs)
 
     def _failed(self, why: str, counts: Mapping[Key, int], pairs: Sequence[Pair]) -> None:
+        self._thread = None  # it ends now, which may take a moment
         self._counts.update(counts)
         self._pairs = [*pairs, *self._pairs][-_MOST_PAIRS:]
         self._warn(

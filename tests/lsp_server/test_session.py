@@ -67,8 +67,8 @@ async def test_accepting_from_a_list_counts_beside_ghost_text(monkeypatch: pytes
         ghost, listed = [await shown(session, session.feature(kind)) for kind in (InlineService, ListService)]
         accept(session, URI, listed)
         types_at_the_end(session, "1")
-        assert session.feature(ListService).part_shown(URI, listed) is None
-        assert session.feature(InlineService).part_shown(URI, ghost) is not None
+        assert session.feature(ListService).suggestion(URI, listed) is None
+        assert session.feature(InlineService).suggestion(URI, ghost) is not None
 
 
 async def test_no_prefetch_once_the_file_is_a_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -8,8 +8,13 @@ from inference.messages import Snippet, Status
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.feature import Broadcast
 from lsp_server.inline import InlineService
+from lsp_server.lsp.capabilities import ClientFeatures
+from lsp_server.settings.schema import PerTrigger, Settings
 
 ContextFor = Callable[[Snapshot, int, Status | None, int], Awaitable[tuple[Snippet, ...] | None]]
+
+
+PATIENT = Settings(deadline_ms=PerTrigger(60_000, 60_000))
 
 
 async def no_context(*_: object) -> tuple[()]:
@@ -24,6 +29,8 @@ class LoneHost:
     worker: Any
     context_for: ContextFor = no_context
     broadcast: Broadcast = field(default_factory=Broadcast)
+    settings: Settings = PATIENT
+    features = ClientFeatures()
 
     @property
     def documents(self) -> dict[str, Document]:
@@ -31,6 +38,12 @@ class LoneHost:
 
     async def parsed(self, document: Document) -> Snapshot:
         return document.snapshot()
+
+    def settings_of(self, _uri: str) -> Settings:
+        return self.settings
+
+    def why_off(self, _uri: str) -> None:
+        """It never is."""
 
     def tell_why(self, _failure: Exception) -> None:
         """Nobody listens."""

@@ -12,11 +12,12 @@ from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document, Edit
 from lsp_server.documents.positions import Encoding
 from lsp_server.fill.pipeline import Budget
-from lsp_server.inline import InlineAnswer, InlineRequest, InlineResult
+from lsp_server.inline import InlineAnswer, InlineRequest, InlineResult, InlineService
 from lsp_server.inline.suggestion import Cursor
+from lsp_server.settings.schema import Settings
 from lsp_server.worker import WorkerClient, WorkerFailure
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_client
-from tests.lsp_server.inline.services import inline_service
+from tests.lsp_server.inline.services import LoneHost
 
 URI = "file:///a.py"
 TEXT = "x = \ny = \n"
@@ -39,7 +40,8 @@ class Scene:
     document: Document = field(default_factory=lambda: Document(URI, "python", 1, TEXT))
 
     def __post_init__(self) -> None:
-        self.service = inline_service(self.document, self, self.gather)
+        self.host = LoneHost(self.document, self, self.gather)
+        self.service = InlineService(self.host)  # type: ignore[arg-type]
         self.service.opened(URI)
 
     async def gather(self, *_: object) -> tuple[Snippet, ...] | None:
@@ -79,9 +81,9 @@ class Scene:
         self.waits_for_context, self.worker.fills = True, None
         return suggestion.id
 
-    async def accept(self, text: str, budget: Budget | None = BUDGET) -> None:
+    async def accept(self, text: str) -> None:
         """A suggestion at the end of the first line was accepted: the editor says so first, and then puts it in."""
-        self.service.accept(URI, await self.know(text), None, budget and budget.from_now(), "???")
+        self.service.accept(URI, await self.know(text))
         self.edit(4, 4, text)
 
     async def is_led_elsewhere(self) -> asyncio.Future[InlineResult]:
@@ -179,7 +181,8 @@ async def test_the_next_request_waits_for_the_prefetch(scene: Scene) -> None:
 
 
 async def test_nothing_is_prefetched_where_the_user_wants_none(scene: Scene) -> None:
-    await scene.accept("1", budget=None)
+    scene.host.settings = Settings(prefetch=False)
+    await scene.accept("1")
     await asyncio.sleep(SETTLED_S)
     assert scene.begun == 0
 

@@ -65,7 +65,7 @@ class Scene:
     async def accept_first(self) -> None:
         """The user accepts the first suggestion."""
         first, *_ = self.found()
-        self.session.feature(InlineService).accept(URI, first.id, None, None, "???")
+        self.session.feature(InlineService).accept(URI, first.id)
         self.replace(4, "x = " + first.text)
 
     def replace(self, end: int, text: str) -> None:

@@ -46,7 +46,8 @@ class Scene:
         self.broadcast = Broadcast()
         self.usage = Usage(self, self.counts)  # type: ignore[arg-type]
         self.broadcast.parts.append(self.usage)
-        self.service = InlineService(LoneHost(self.document, self, broadcast=self.broadcast))  # type: ignore[arg-type]
+        host = LoneHost(self.document, self, broadcast=self.broadcast, settings=Settings(prefetch=False))
+        self.service = InlineService(host)  # type: ignore[arg-type]
         self.broadcast.parts.append(self.service)
         self.broadcast.opened(URI)
 
@@ -64,7 +65,7 @@ class Scene:
         self.broadcast.changed(URI, changes)
 
     def accept(self, suggestion: Suggestion, length: int | None = None) -> None:
-        self.service.accept(URI, suggestion.id, length, None, "???")
+        self.service.accept(URI, suggestion.id, length)
 
     @property
     def outcomes(self) -> dict[str, int]:
