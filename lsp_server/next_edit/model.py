@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from inference.messages import Hunk, NextEditRequest
+from inference.messages import Hunk, NextEditRequest, WorkerState
 from inference.models.catalogue import AUTO, EMBEDDED
 from lsp_server.documents.uris import path_of
 from lsp_server.next_edit.elsewhere import ChangedDocument, Situation
@@ -53,13 +53,14 @@ async def propose(session: "Session", situation: Situation) -> Sequence[NextEdit
 
 def _may_ask(edit_model: WorkerClient, other: WorkerClient) -> bool:
     """Whether to ask the edit model. `auto` waits for the model that fills, to know how much memory that leaves, and is
-    not tried again once nothing fits.
+    not tried again once nothing fits. A worker that had loaded one is started again after its fault.
     """
-    return (
-        edit_model.options.model != AUTO
-        or edit_model.has_model
-        or (edit_model.state not in (ClientState.FAILED, ClientState.BACKING_OFF) and other.has_model)
-    )
+    if edit_model.options.model != AUTO or edit_model.has_model:
+        return True
+    last = edit_model.last_status
+    had_loaded = last is not None and last.state in (WorkerState.READY, WorkerState.BUSY)
+    failed = (ClientState.BACKING_OFF,) if had_loaded else (ClientState.BACKING_OFF, ClientState.FAILED)
+    return edit_model.state not in failed and other.has_model
 
 
 def _can_judge(session: "Session", situation: Situation) -> bool:
