@@ -3,6 +3,7 @@
 Not beside the other tests of VS Code: this one needs the package index, and they have no network.
 """
 
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -118,6 +119,15 @@ def test_buttons_install_the_server_and_a_model(home: Path, browser: BrowserCont
     window.close()
     code_server.stop()
 
+    used = earlier / f"used-by-{os.getpid()}"
+    used.touch()
+    window = started(home, browser, code_server)
+    await_server(window)
+    assert set(installed(home)) == {earlier, new}, "another window runs the earlier server"
+    window.close()
+    code_server.stop()
+
+    used.unlink()
     window = started(home, browser, code_server)
     await_server(window)
     until(lambda: installed(home) == [new], "the earlier server is gone")

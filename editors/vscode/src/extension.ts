@@ -72,6 +72,9 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     } else if (running.command === own.program() && own.isOutdated() && (await install(own, log))) {
       await running.start();
     }
+    if (running.command === own.program()) {
+      own.use();
+    }
   };
   const startIfChanged = async (): Promise<void> => {
     if (await running.wouldChange()) {

@@ -11,6 +11,8 @@ const IS_NEW_ENOUGH = 'import sys, venv, ensurepip; sys.exit(sys.version_info < 
 const ELSEWHERE = ['PIP_TARGET', 'PIP_PREFIX', 'PIP_ROOT', 'PIP_USER', 'PYTHONPATH', 'PYTHONHOME', 'VIRTUAL_ENV', 'UV_TARGET', 'UV_PREFIX', 'UV_SYSTEM_PYTHON'];
 /** The window that installs; its process must be alive. */
 const OWNER = 'installing';
+/** In front of the process of a window that runs the server of a folder, in the name of a file there. */
+const USED_BY = 'used-by-';
 /** Exists once everything is installed. */
 const COMPLETE = 'complete';
 
@@ -43,13 +45,22 @@ export class OwnServer {
     return program !== undefined && program !== programIn(this.folder());
   }
 
-  /** Removes what earlier extensions installed, once this one's server is there. */
+  /** Keeps the installed program from being removed while this window is open. */
+  use(): void {
+    const program = this.program();
+    const folder = this.folders().find((one) => program === programIn(one));
+    if (folder !== undefined) {
+      fs.writeFileSync(path.join(folder, `${USED_BY}${process.pid}`), '');
+    }
+  }
+
+  /** Removes what earlier extensions installed and no window runs, once this one's server is there. */
   tidy(): void {
     if (this.program() === undefined || this.isOutdated()) {
       return;
     }
     for (const folder of this.folders().filter((one) => one !== this.folder())) {
-      void fs.promises.rm(folder, { recursive: true, force: true }).catch(() => undefined); // Windows keeps what runs
+      void removeUnused(folder).catch(() => undefined); // Windows keeps what runs
     }
   }
 
@@ -135,6 +146,13 @@ function claim(folder: string): void {
   fs.rmSync(folder, { recursive: true, force: true });
   fs.mkdirSync(folder, { recursive: true });
   fs.writeFileSync(owner, String(process.pid));
+}
+
+async function removeUnused(folder: string): Promise<void> {
+  const names = await fs.promises.readdir(folder);
+  if (!names.some((name) => name.startsWith(USED_BY) && isAlive(Number(name.slice(USED_BY.length))))) {
+    await fs.promises.rm(folder, { recursive: true, force: true });
+  }
 }
 
 function isAlive(pid: number): boolean {
