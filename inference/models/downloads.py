@@ -5,6 +5,7 @@ put there by hand, beside `pulled.json`, their record. Also finds downloads of o
 """
 
 import re
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
@@ -54,43 +55,47 @@ class Pulled(msgspec.Struct, frozen=True):
         return sum(file.size for file in self.files.values())
 
 
-def folder_for(model: str) -> Path:
-    """The folder of a pull, for a model of the catalogue, or for a hub id such as owner/name."""
+@dataclass(frozen=True)
+class Target:
+    """What to pull: our name for it, its id on the hub, the folder for it, the only file, if pinned, and its entry."""
+
+    name: str
+    repo: str
+    folder: Path
+    file: PinnedFile | None
+    entry: Published | None
+
+
+def target(model: str) -> Target:
+    """The same for a model of the catalogue, or for a hub id such as owner/name."""
     from huggingface_hub import constants  # where the user's other models are, too
 
     entry = catalogue.find(model)
-    return Path(constants.HF_HOME) / "infill-ls" / (entry.name if entry else model.replace("/", "--"))
-
-
-def repo_of(model: str) -> str:
-    """The id on the hub of a model of the catalogue, or of a hub id."""
-    entry = catalogue.find(model)
-    return entry.repo if entry else model
+    name, repo, file = (entry.name, entry.repo, entry.file) if entry else (model, model, None)
+    return Target(name, repo, Path(constants.HF_HOME) / "infill-ls" / name.replace("/", "--"), file, entry)
 
 
 def find(model: str) -> Path | None:
     """The folder of a model, or its pinned file in the hub's own cache; None if a file is missing or cut off."""
-    folder = folder_for(model)
-    record = read_record(folder, repo_of(model))
-    entry = catalogue.find(model)
-    file = entry.file if entry else None
-    is_begun = record.complete if record else (folder / (file.name if file else CONFIG)).is_file()
-    if is_begun and not _unlike(folder, record, file):
-        return folder
-    if entry is None or file is None:
-        return _in_cache(model)
+    of = target(model)
+    record = read_record(of.folder, of.repo)
+    is_begun = record.complete if record else (of.folder / (of.file.name if of.file else CONFIG)).is_file()
+    if is_begun and not _unlike(of, record):
+        return of.folder
+    if of.file is None:
+        return _in_cache(of.repo)
     from huggingface_hub import try_to_load_from_cache
 
-    found = try_to_load_from_cache(entry.repo, file.name, revision=file.revision)
+    found = try_to_load_from_cache(of.repo, of.file.name, revision=of.file.revision)
     return Path(found) if isinstance(found, str) else None
 
 
-def _unlike(folder: Path, record: Pulled | None, file: PinnedFile | None) -> Path | None:
+def _unlike(of: Target, record: Pulled | None) -> Path | None:
     """A file that is missing or has another size than it should. The content is not read: that takes seconds."""
-    sizes = {file.name: file.bytes_} if file else {}
+    sizes = {of.file.name: of.file.bytes_} if of.file else {}
     if record:  # perhaps of an earlier release, which pinned another revision
         sizes = {name: one.size for name, one in record.files.items()}
-    return next((folder / name for name, size in sizes.items() if not has_size(folder / name, size)), None)
+    return next((of.folder / name for name, size in sizes.items() if not has_size(of.folder / name, size)), None)
 
 
 def has_size(path: Path, count_bytes: int) -> bool:
@@ -115,12 +120,11 @@ def require(model: str) -> Path:
     """The same. Raises ModelError, which says how to get it."""
     if found := find(model):
         return found
-    entry = catalogue.find(model)
-    name = entry.name if entry else model
-    state = _state(model) or "not on this machine"
-    costs = f" ({entry.download_bytes / 1e9:.1f} GB, licence: {entry.licence})" if entry else ""
+    of = target(model)
+    state = _state(of) or "not on this machine"
+    costs = f" ({of.entry.download_bytes / 1e9:.1f} GB, licence: {of.entry.licence})" if of.entry else ""
     raise ModelError(
-        f"{model}: {state}; models are never downloaded automatically; run: infill-ls models pull {name}{costs}, "
+        f"{model}: {state}; models are never downloaded automatically; run: infill-ls models pull {of.name}{costs}, "
         "or give a checkpoint folder"
     )
 
@@ -128,18 +132,16 @@ def require(model: str) -> Path:
 def trouble_with(entry: Published) -> str:
     """Why a model that was pulled, wholly or in part, cannot be used; "" if it can, or was never pulled."""
     try:
-        state = "" if is_here(entry) else _state(entry.name)
+        state = "" if is_here(entry) else _state(target(entry.name))
     except ModelError as error:
         return str(error)
     return state and f"{entry.name}: {state}; run: infill-ls models pull {entry.name}"
 
 
-def _state(model: str) -> str:
+def _state(of: Target) -> str:
     """What is wrong with a pull that is not usable; "" if there is none. Raises ModelError."""
-    folder = folder_for(model)
-    entry = catalogue.find(model)
-    record = read_record(folder, repo_of(model))
-    wrong = _unlike(folder, record, entry.file if entry else None)
+    record = read_record(of.folder, of.repo)
+    wrong = _unlike(of, record)
     if wrong and (wrong.exists() or (record and record.complete)):
         return f"{wrong} is missing or cut off"
     return "only partly downloaded" if record else ""
@@ -173,13 +175,13 @@ def is_wanted(name: str) -> bool:
     return any(fnmatchcase(name, kind) for kind in WANTED)
 
 
-def _in_cache(model: str) -> Path | None:
+def _in_cache(repo: str) -> Path | None:
     """The snapshot in the hub's own cache, whichever program put it there; None if it has no weights."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
     try:
-        found = Path(snapshot_download(repo_of(model), local_files_only=True, allow_patterns=[CONFIG]))
+        found = Path(snapshot_download(repo, local_files_only=True, allow_patterns=[CONFIG]))
         checkpoint_files.weight_files(found)
     except (LocalEntryNotFoundError, HFValidationError, OSError, ModelError):
         return None  # other programs cache config.json alone; and a hub id has more rules than we know

@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -30,9 +29,8 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
 from inference.models import catalogue, data_wheels, downloads, hub, registry
-from inference.models.catalogue import PinnedFile
 from inference.models.checkpoint import HUB_ID
-from inference.models.downloads import FileRecord, Pulled
+from inference.models.downloads import FileRecord, Pulled, Target
 from inference.models.family import ModelError
 from inference.models.printable import printable, printable_lines
 
@@ -47,16 +45,6 @@ _QUERY = re.compile(r"\?\S+")
 
 Shown = Callable[[str, int], AbstractContextManager[hub.OnBytes]]
 """Shows how far a file of this name and size is."""
-
-
-@dataclass(frozen=True)
-class Target:
-    """What to pull: the user's name for it, its id on the hub, the target folder, and the only file, if pinned."""
-
-    name: str
-    repo: str
-    folder: Path
-    file: PinnedFile | None = None
 
 
 class PullError(Exception):
@@ -74,15 +62,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--accept-licence", action="store_true", help="do not ask: the licence is accepted")
     parser.add_argument("--json", action="store_true", help="say how far it is in lines of JSON, for a program")
     args = parser.parse_args(argv)
-    entry = catalogue.find(args.model)
-    if entry and not entry.repo:
-        print(f"{entry.name} ships with infill-ls: there is nothing to download")
+    target = downloads.target(args.model)
+    if not target.repo:
+        print(f"{target.name} ships with infill-ls: there is nothing to download")
         return 0
-    if not entry and not (HUB_ID.fullmatch(args.model) and catalogue.names_no_folder(args.model)):
+    if not target.entry and not (HUB_ID.fullmatch(args.model) and catalogue.names_no_folder(args.model)):
         known = ", ".join(one.name for one in catalogue.ENTRIES if one.repo)
         return _fail(f"unknown model {args.model[:100]!r}; known are {known}; or give a hub id such as owner/name", 2)
-    name, repo, file = (entry.name, entry.repo, entry.file) if entry else (args.model, args.model, None)
-    target = Target(name, repo, downloads.folder_for(args.model), file)
     return _pull(target, accepted=args.accept_licence, shown=_lines if args.json else _bar)
 
 
@@ -105,8 +91,7 @@ def _pull(target: Target, *, accepted: bool, shown: Shown) -> int:
         return EXIT_INTERRUPTED
     except Exception as error:  # the hub's client raises its own errors and those of two more libraries
         return _fail(_reason(error, target) + _by_hand(target))
-    entry = catalogue.find(target.name)
-    if entry and entry.edits:
+    if target.entry and target.entry.edits:
         print(f"{target.name} is here, each file checked. Next edits use it once you restart your editor, if it fits")
         print('and is fast enough and `nextEdit.model` is "auto", the default')
         return 0
@@ -155,10 +140,10 @@ def _complete(target: Target, *, accepted: bool, shown: Shown) -> None:
 
 def _pinned(target: Target) -> Pulled | None:
     """The catalogue's entry for a model with a single pinned file."""
-    if not target.file or not (entry := catalogue.find(target.name)):
+    if not target.file or not target.entry:
         return None
     files = {target.file.name: FileRecord(target.file.bytes_, target.file.sha256)}
-    return Pulled(target.repo, target.file.revision, entry.licence, files)
+    return Pulled(target.repo, target.file.revision, target.entry.licence, files)
 
 
 def _fetch(target: Target, wanted: Pulled, name: str, tell: hub.OnBytes) -> None:
