@@ -119,7 +119,7 @@ class Memory:
 
 @dataclass
 class _Canvases:
-    """The canvases at the latest pass, each preceded by the last token of the prefix."""
+    """The canvases at the latest pass, each preceded by the last token of the prefix, or by all that is computed."""
 
     ids: Tensor  # (B, W')
     valid: Tensor | None  # (B, W')
@@ -170,6 +170,8 @@ class CachedContext(Context):
                 stale = torch.ones_like(stale) if valid is None else valid
             before.ids = whole
             hidden, number = self._pass(before, stale)
+            if len(whole) == 1 and self._own is not None:  # whose keys and values these are, in the same memory
+                self._own.ids[len(self._prefix_ids) - self._joint :] = whole[0].tolist()
         return self._network.head(hidden[owners, number.view(len(ids), width)[owners, sought]]).float()
 
     def close(self) -> None:
@@ -206,16 +208,12 @@ class CachedContext(Context):
         if earlier is not None:
             moved = torch.where(table < 0, 0, torch.arange(len(whole), device=ids.device) - table)
             rows = earlier.rows.picked(self._network, table.clamp(min=0)[None], moved[None])
-        computed = (table < 0).nonzero()[:, 0]
-        rows.computed = computed[None]
-        hidden = self._hidden(torch.tensor([whole], device=ids.device)[:, computed], computed, rows, None)
-        uses = 0 if earlier is None or len(computed) == len(whole) else earlier.uses + (earlier is not self._own)
+        hidden, number = self._pass(_Canvases(torch.tensor([whole], device=ids.device), None, rows), table[None] < 0)
+        uses = 0 if earlier is None or bool((table < 0).all()) else earlier.uses + (earlier is not self._own)
         known = Known(whole, rows, uses)
         self._memory.add(known, self._own)
         self._own = known
-        number = torch.zeros(len(whole), dtype=torch.long, device=ids.device)
-        number[computed] = torch.arange(len(computed), device=ids.device)
-        return known, hidden, torch.nn.functional.pad(number[first:], (0, ids.shape[1] - len(own)))[None]
+        return known, hidden, torch.nn.functional.pad(number[:, first:], (0, ids.shape[1] - len(own)))
 
     def _pass(self, canvases: _Canvases, wanted: Tensor) -> tuple[Tensor, Tensor]:
         """Computes the `wanted` (B, W') rows: their hidden states (B, A, d), and which of the A each row is."""
@@ -225,26 +223,20 @@ class CachedContext(Context):
         order = wanted.int().argsort(dim=1, descending=True, stable=True)[:, : max(1, int(counts.max()))]
         spare = torch.arange(order.shape[1], device=order.device) >= counts[:, None]
         computed = torch.where(spare, order[:, :1], order)  # a row that is computed twice gets the same result
-        first = len(self._prefix_ids) - self._joint
+        rows = canvases.rows
+        rows.computed = computed
+        first = 0 if rows.before is None else rows.before.shape[-2]
         visible = None
         if canvases.valid is not None:
             seen = canvases.valid.new_ones(len(wanted), first)
             visible = torch.cat([seen, canvases.valid], 1)[:, None, None]
-        canvases.rows.computed = computed
         ids = canvases.ids.gather(1, computed)
-        hidden = self._hidden(ids, first + computed, canvases.rows, visible)
-        if len(canvases.ids) == 1 and self._own is not None:
-            self._own.ids[first:] = canvases.ids[0].tolist()  # whose keys and values these are, in the same memory
-        places = torch.arange(order.shape[1], device=order.device).expand_as(computed)
-        return hidden, torch.zeros_like(canvases.ids).scatter(1, computed, places)
-
-    def _hidden(self, ids: Tensor, positions: Tensor, rows: KeptRows, visible: Tensor | None) -> Tensor:
-        """The hidden states (B, A, d) of tokens (B, A)."""
         began = time.perf_counter()
-        hidden = self._network.hidden(ids, positions, rows.append, visible, ids.shape[1])
+        hidden = self._network.hidden(ids, first + computed, rows.append, visible, ids.shape[1])
         if ids.numel() >= _MANY_ROWS:
             self._memory.row_s = (time.perf_counter() - began) / ids.numel()
-        return hidden
+        places = torch.arange(order.shape[1], device=order.device).expand_as(computed)
+        return hidden, torch.zeros_like(canvases.ids).scatter(1, computed, places)
 
 
 def _same(one: Tensor | None, other: Tensor | None) -> bool:
