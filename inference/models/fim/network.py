@@ -58,24 +58,17 @@ class Network:
         self.norm = norm
         self.head = head
         self.device = norm.device
+        self.on_cpu = norm.device.type == "cpu"
         self._is_exact = isinstance(head, Plain) and head.weight.dtype == torch.float32
+        self._attention_dtype = torch.float32 if self.on_cpu or self._is_exact else torch.bfloat16
         self._frequencies = frequencies
 
-    def empty_rows(self, capacity: int, count: int = 1) -> PrefixRows:
-        """Room for this many tokens of `count` sequences; on a CPU in 16 bits, as in llama.cpp, unless exact."""
+    def empty_rows(self, capacity: int) -> PrefixRows:
+        """Room for this many tokens of one sequence; on a CPU in 16 bits, as in llama.cpp, unless exact."""
         config = self.config
-        shape = (config.num_hidden_layers, 2, count, config.key_heads, capacity, config.head_size)
-        on_cpu = torch.float32 if self._is_exact else torch.float16
-        return PrefixRows(torch.empty(shape, device=self.device, dtype=on_cpu if self.on_cpu else torch.bfloat16))
-
-    @property
-    def _attention_dtype(self) -> torch.dtype:
-        return torch.float32 if self.on_cpu else torch.bfloat16
-
-    @property
-    def on_cpu(self) -> bool:
-        """Whether it is computed on a CPU."""
-        return self.device.type == "cpu"
+        shape = (config.num_hidden_layers, 2, 1, config.key_heads, capacity, config.head_size)
+        dtype = torch.float16 if self.on_cpu and not self._is_exact else self._attention_dtype
+        return PrefixRows(torch.empty(shape, device=self.device, dtype=dtype))
 
     @torch.inference_mode()
     def forward(self, ids: Tensor, rows: PrefixRows, wanted: int) -> Tensor:
