@@ -89,6 +89,7 @@ pictures: $(VENV)/.ready
 	tests/editors/install.sh .editors
 	INFILL_TEST_PICTURES=$(CURDIR)/editors/nvim/images INFILL_LS_MODEL=$(REAL_MODEL) \
 		$(BIN)/python -m pytest tests/editors/test_neovim_pictures.py
+	INFILL_TEST_PICTURES=$(CURDIR)/editors/nvim/images $(BIN)/python -m pytest -s tests/editors/test_neovim_install.py
 	INFILL_TEST_PICTURES=$(CURDIR)/editors/helix/images $(BIN)/python -m pytest tests/editors/test_helix.py
 	tests/editors/vscode/install.sh .editors/vscode && $(MAKE) vsix
 	$(PICTURES) INFILL_LS_MODEL=$(REAL_MODEL) $(BIN)/python -m pytest tests/editors/vscode -k "tab or bulb or preview"
