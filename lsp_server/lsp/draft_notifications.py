@@ -8,8 +8,9 @@ from lsprotocol.types import ProgressToken
 
 from inference.messages import Draft
 from lsp_server.documents.document import Document, Snapshot
-from lsp_server.documents.positions import Encoding, LineIndex
+from lsp_server.documents.positions import Encoding
 from lsp_server.fill.drafts import HoleDraft
+from lsp_server.lsp.capabilities import range_of
 
 METHOD = "infill/draft"
 INTERVAL_S = 1 / 30
@@ -37,28 +38,16 @@ class DraftSender:
         if document is None or began_s < self._not_before_s:
             return
         if holes := read():
-            self._send(METHOD, self._params(draft, document, holes))
+            shown = [
+                {
+                    "range": range_of(document.lines, hole.start, hole.end, self._encoding),
+                    "text": hole.text,
+                    "pieces": list(hole.pieces),
+                    "confidences": [round(confidence, 3) for confidence in hole.confidences],
+                }
+                for hole in holes
+            ]
+            told = {"uri": document.uri, "version": document.version, "kind": self._kind, "token": self._token}
+            self._send(METHOD, {**told, "step": draft.step, "maxSteps": draft.max_steps, "holes": shown})
         now_s = time.monotonic()
         self._not_before_s = max(began_s + INTERVAL_S, now_s + PAUSE_RATIO * (now_s - began_s))
-
-    def _params(self, draft: Draft, document: Document | Snapshot, holes: Sequence[HoleDraft]) -> dict[str, Any]:
-        return {
-            "uri": document.uri,
-            "version": document.version,
-            "kind": self._kind,
-            "token": self._token,
-            "step": draft.step,
-            "maxSteps": draft.max_steps,
-            "holes": [_hole(hole, document.lines, self._encoding) for hole in holes],
-        }
-
-
-def _hole(hole: HoleDraft, lines: LineIndex, encoding: Encoding) -> dict[str, Any]:
-    places = (lines.position(offset, encoding) for offset in (hole.start, hole.end))
-    start, end = ({"line": line, "character": character} for line, character in places)
-    return {
-        "range": {"start": start, "end": end},
-        "text": hole.text,
-        "pieces": list(hole.pieces),
-        "confidences": [round(confidence, 3) for confidence in hole.confidences],
-    }

@@ -2,6 +2,8 @@
 
 import time
 
+from lsprotocol.types import Position, Range
+
 from inference.messages import Draft
 from lsp_server.documents.document import Document
 from lsp_server.documents.positions import Encoding
@@ -27,8 +29,8 @@ def test_a_notification_says_where_the_hole_is_and_what_it_holds() -> None:
     sent = Sent()
     sent.sender.send(draft(3), DOCUMENT, lambda: [HOLE])
     ((method, params),) = sent
-    at = {"line": 0, "character": 14}
-    hole = {"range": {"start": at, "end": at}, "text": "1", "pieces": ["1"], "confidences": [0.5]}
+    at = Position(0, 14)
+    hole = {"range": Range(at, at), "text": "1", "pieces": ["1"], "confidences": [0.5]}
     assert method == METHOD
     document = {"uri": "file:///a.py", "version": 7}
     assert params == {**document, "kind": "inline", "token": "t", "step": 3, "maxSteps": 8, "holes": [hole]}
