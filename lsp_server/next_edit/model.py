@@ -2,7 +2,6 @@
 
 import asyncio
 import dataclasses
-import itertools
 import logging
 from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
@@ -13,7 +12,7 @@ from msgspec.structs import replace
 from inference.messages import Hunk, NextEditRequest, WorkerState
 from inference.models.catalogue import AUTO, EMBEDDED
 from lsp_server.documents.uris import path_of
-from lsp_server.next_edit.elsewhere import ChangedDocument, Situation
+from lsp_server.next_edit.elsewhere import Situation
 from lsp_server.next_edit.finder import offerable
 from lsp_server.next_edit.recent import LINE
 from lsp_server.next_edit.renames import NextEdit
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from lsp_server.session import Session
 
 log = logging.getLogger(__name__)
-_ids = itertools.count(1)
 _MOST_EDITS = 6
 """How far back the model looks."""
 
@@ -75,10 +73,8 @@ async def rewritten(
     client: WorkerClient, situation: Situation, name_of: Callable[[str], str], deadline_ms: int | None = None
 ) -> Sequence[NextEdit]:
     """The edits worth offering of the edit model's rewrite, nearest to the cursor first. Raises WorkerFailure."""
-    name = name_of(situation.snapshot.uri)
-    request = await asyncio.to_thread(_request, situation, name, deadline_ms)
-    beside = await asyncio.to_thread(_hunks_beside, situation.others, name_of)
-    found = await client.ask(replace(request, hunks=(*beside, *request.hunks), cursor=situation.cursor))
+    request = await asyncio.to_thread(_request, situation, name_of, deadline_ms)
+    found = await client.ask(replace(request, cursor=situation.cursor))
     for edit in found.edits:
         if 0 <= edit.start <= edit.end <= len(request.text):
             return await asyncio.to_thread(offers, situation, edit)
@@ -87,8 +83,8 @@ async def rewritten(
 
 async def ask(client: WorkerClient, situation: Situation, deadline_ms: int | None = None) -> Sequence[NextEdit]:
     """The edits that a worker's model proposes, best first. Raises WorkerFailure."""
-    name = path_of(situation.snapshot.uri).rpartition("/")[2]
-    request = await asyncio.to_thread(_request, situation, name, deadline_ms)
+    alone = dataclasses.replace(situation, others=())
+    request = await asyncio.to_thread(_request, alone, lambda uri: path_of(uri).rpartition("/")[2], deadline_ms)
     found = await client.ask(request) if request.hunks else None
     edits = (
         [trimmed(edit.start, request.text[edit.start : edit.end], edit.text) for edit in found.edits] if found else []
@@ -96,20 +92,18 @@ async def ask(client: WorkerClient, situation: Situation, deadline_ms: int | Non
     return await asyncio.to_thread(offerable, situation.snapshot, edits)
 
 
-def _request(situation: Situation, name: str, deadline_ms: int | None) -> NextEditRequest:
-    """What every model gets: the text and its own changes."""
+def _request(situation: Situation, name_of: Callable[[str], str], deadline_ms: int | None) -> NextEditRequest:
+    """The text, and the changes of the other documents and its own."""
     snapshot, earlier = situation.snapshot, situation.earlier
-    hunks = _hunks(snapshot.text, earlier) if earlier else ()
-    text = well_formed(snapshot.text)
-    return NextEditRequest(f"next-{next(_ids)}", text, hunks, snapshot.language_id, name, deadline_ms=deadline_ms)
-
-
-def _hunks_beside(others: Sequence[ChangedDocument], name_of: Callable[[str], str]) -> list[Hunk]:
-    return [
+    beside = [
         replace(hunk, path=name_of(other.uri))
-        for other in reversed(others)
+        for other in reversed(situation.others)
         for hunk in _hunks(other.text, other.earlier)
     ]
+    hunks = (*beside, *(_hunks(snapshot.text, earlier) if earlier else ()))
+    name = name_of(snapshot.uri)
+    text = well_formed(snapshot.text)
+    return NextEditRequest("", text, hunks, snapshot.language_id, name, deadline_ms=deadline_ms)
 
 
 def _hunks(text: str, earlier: Sequence[str]) -> tuple[Hunk, ...]:
@@ -117,11 +111,11 @@ def _hunks(text: str, earlier: Sequence[str]) -> tuple[Hunk, ...]:
     newest, oldest = earlier[0], earlier[:_MOST_EDITS][-1]
     last = {hunk.line for hunk in _line_hunks(newest, text)}
     found = _line_hunks(oldest, text)
-    return tuple(sorted(found, key=lambda hunk: any(line in last for line in _lines_of(hunk))))
 
+    def is_last(hunk: Hunk) -> bool:
+        return any(hunk.line + number in last for number in range(max(1, hunk.new.count("\n"))))
 
-def _lines_of(hunk: Hunk) -> range:
-    return range(hunk.line, hunk.line + max(1, hunk.new.count("\n")))
+    return tuple(sorted(found, key=is_last))
 
 
 def _line_hunks(old: str, new: str) -> list[Hunk]:
