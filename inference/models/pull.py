@@ -48,11 +48,7 @@ Shown = Callable[[str, int], AbstractContextManager[hub.OnBytes]]
 
 
 class PullError(Exception):
-    """The pull cannot continue. str() says why; `by_hand`: whether advice on a manual download helps."""
-
-    def __init__(self, why: str, *, by_hand: bool = True) -> None:
-        super().__init__(why)
-        self.by_hand = by_hand
+    """The pull cannot continue, and a download by hand would not help. str() says why."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -75,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _pull(target: Target, *, accepted: bool, shown: Shown) -> int:
     try:
         if not constants.ENDPOINT.startswith(("http://", "https://")):
-            raise PullError("HF_ENDPOINT is not a URL: start it with https://, or unset it", by_hand=False)
+            raise PullError("HF_ENDPOINT is not a URL: start it with https://, or unset it")
         for folder in (target.folder.parent, target.folder):
             if folder.is_symlink():
                 raise PullError(f"{folder} is a link, and links are not followed here; remove it and run this again")
@@ -85,7 +81,7 @@ def _pull(target: Target, *, accepted: bool, shown: Shown) -> int:
     except Timeout:
         return _fail(f"{target.name} is being pulled by another process; wait for it")
     except (PullError, ModelError) as error:
-        return _fail(str(error) + (_by_hand(target) if getattr(error, "by_hand", False) else ""))
+        return _fail(str(error))
     except KeyboardInterrupt:
         _fail("stopped; the same command resumes there")
         return EXIT_INTERRUPTED
@@ -116,7 +112,7 @@ def _complete(target: Target, *, accepted: bool, shown: Shown) -> None:
                 f"{target.repo} has no *.safetensors and no single *.gguf; other weight formats can run code and are "
                 "refused; of several GGUF files download one by hand"
             )
-            raise PullError(why, by_hand=False)
+            raise PullError(why)
         _ask(wanted.licence, accepted=accepted)
         _write(target.folder, wanted)
     else:
@@ -135,7 +131,7 @@ def _complete(target: Target, *, accepted: bool, shown: Shown) -> None:
     try:
         registry.find(str(target.folder))
     except ModelError as error:
-        raise PullError(f"all files are here and intact, but cannot be used: {error}", by_hand=False) from error
+        raise PullError(f"all files are here and intact, but cannot be used: {error}") from error
 
 
 def _pinned(target: Target) -> Pulled | None:
@@ -210,9 +206,9 @@ def _ask(licence: str, *, accepted: bool) -> None:
         return
     if not sys.stdin.isatty():
         why = f"its licence ({printable(licence[:200])}) is not one that asks nothing of you"
-        raise PullError(f"{why}: read it on its page, then run this again with --accept-licence", by_hand=False)
+        raise PullError(f"{why}: read it on its page, then run this again with --accept-licence")
     if input(f"Do you accept the licence ({printable(licence[:200])})? Type yes: ").strip().lower() != "yes":
-        raise PullError("not accepted, nothing was downloaded", by_hand=False)
+        raise PullError("not accepted, nothing was downloaded")
 
 
 def _require_room(folder: Path, wanted: Pulled, missing: Sequence[str]) -> None:
@@ -223,7 +219,6 @@ def _require_room(folder: Path, wanted: Pulled, missing: Sequence[str]) -> None:
         raise PullError(
             f"the disk is too full: {_size(needed)} are needed and {_size(free)} free at {folder}; make room, or set "
             "HF_HOME to a folder on a larger disk",
-            by_hand=False,
         )
 
 
