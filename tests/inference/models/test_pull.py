@@ -437,7 +437,8 @@ def test_a_lone_gguf_file_is_pulled(tmp_path: Path, home: Path) -> None:
         done = run_cli("models", "pull", "sweep-next-edit-0.5b", **more)
         assert done.returncode == 0 and "Next edits use it" in done.stdout, done.stderr
         told = run_cli("doctor", "--model", "embedded", "--device", "cpu", **more)
-        assert "sweep-next-edit-0.5b: it has no token <|file_sep|>" in told.stdout, "auto has taken the pulled one"
+        taken = r"sweep-next-edit-0.5b(: it has no token <\|file_sep\|>| .* too slow to wait for)"  # if others compute
+        assert re.search(taken, told.stdout), "auto has not looked at the pulled one"
         shutil.copy(files / "sweep-next-edit-0.5b.q8_0.gguf", files / "other.gguf")
         elsewhere = {**more, "HF_HOME": str(tmp_path / "elsewhere")}
         assert "no single *.gguf" in run_cli("models", "pull", "sweep-next-edit-0.5b", **elsewhere).stderr
