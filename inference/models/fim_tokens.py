@@ -136,8 +136,14 @@ def of_kind(kind: str, model: str) -> FimTokens:
     return _GRANITE_4 if kind == "granite" and _IS_GRANITE_4.search(model) else TABLE[kind]
 
 
-def of_vocabulary(tokens: Collection[str]) -> FimTokens | None:
-    """The tokens of the family whose tokens these are, without a repository's if they lack those; None if unknown."""
+def of_vocabulary(tokens: Collection[str], name: str = "") -> FimTokens | None:
+    """The tokens of the family whose tokens these are, without a repository's if they lack those; None if unknown.
+
+    Granite's code models and Mellum have the same tokens, but not the same order: the model's `name` decides.
+    """
+    named = kind_of(name)
+    if named and {(by_name := of_kind(named, name)).prefix, by_name.suffix, by_name.middle} <= {*tokens, ""}:
+        return by_name if by_name.file in tokens else replace(by_name, repository="", file="")
     known = [each for each in TABLE.values() if {each.prefix, each.suffix, each.middle or each.suffix} <= set(tokens)]
     if not known:
         return None

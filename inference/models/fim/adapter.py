@@ -50,7 +50,7 @@ class FillInMiddle(MiddleFamily):
         self.prompts = Prompts(network.empty_rows(0))
         tokenizer.encode_special_tokens = True
         special = {token.content: id_ for id_, token in tokenizer.get_added_tokens_decoder().items()}
-        tokens = fim_tokens.of_vocabulary(special)
+        tokens = fim_tokens.of_vocabulary(special, found.name)
         self.why_no_fills = "" if tokens else _NO_FILLS
         self._tokens = tokens or FimTokens("", "", "", ends=())
         self._special = special

@@ -8,7 +8,7 @@ from inference.engine import Engine
 from inference.engine.canvas.plan import text_and_holes
 from inference.engine.middle.prompt import PromptBuilder
 from inference.models.fim.adapter import FillInMiddle
-from inference.models.fim_tokens import TABLE
+from inference.models.fim_tokens import TABLE, of_vocabulary
 from tests.inference.engine.filling import AFTER, BEFORE, fill, line, request
 from tests.inference.models.fim.checkpoints import changed, loaded
 
@@ -66,3 +66,10 @@ def test_shorter_prompts_show_less_of_both_sides(family: FillInMiddle) -> None:
     sizes = [len(builder.of(text_and_holes(one), ("",), 0, reach).ids) for reach in builder.reaches]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] > 1.8 * sizes[1] > 3 * sizes[2]
+
+
+@pytest.mark.parametrize(("name", "is_suffix_first"), [("granite-8b-code-base", False), ("Mellum-4b-base", True)])
+def test_models_with_the_same_tokens_differ_by_name(name: str, is_suffix_first: bool) -> None:
+    tokens = ("<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<fim_pad>", "<filename>", "<reponame>", "<|endoftext|>")
+    found = of_vocabulary(tokens, name)
+    assert found is not None and found.is_suffix_first == is_suffix_first
