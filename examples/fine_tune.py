@@ -119,7 +119,9 @@ class FillsMiddle:
             raise ModelError(f"{found.name}: its tokenizer has no fill-in-the-middle tokens")
         self._tokens, self._tokenizer, self._stated = tokens, tokenizer, found.properties
         self._end = found.config["eos_token_id"]
-        self.model: Any = AutoModelForCausalLM.from_pretrained(found.folder, local_files_only=True)
+        self.model: Any = AutoModelForCausalLM.from_pretrained(
+            found.folder, local_files_only=True, use_safetensors=True
+        )
 
     def example(self, hole: Hole) -> Example:
         before, line = hole.before[: (base := hole.before.rfind("\n") + 1)], hole.before[base:]
@@ -148,7 +150,9 @@ class Denoises:
         assert found.properties.mask_token_id is not None, "checked when the checkpoint was read"
         self._mask_id = found.properties.mask_token_id
         config = Qwen2Config(**found.config)
-        self.model: Any = Qwen2ForCausalLM.from_pretrained(found.folder, config=config, local_files_only=True)
+        self.model: Any = Qwen2ForCausalLM.from_pretrained(
+            found.folder, config=config, local_files_only=True, use_safetensors=True
+        )
 
     def example(self, hole: Hole) -> Example:
         most = self._stated.max_prefix_tokens

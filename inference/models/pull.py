@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="say how far it is in lines of JSON, for a program")
     args = parser.parse_args(argv)
     target = downloads.target(args.model)
-    if not target.repo:
+    if target.entry and not target.repo:
         print(f"{target.name} ships with infill-ls: there is nothing to download")
         return 0
     if not target.entry and not (HUB_ID.fullmatch(args.model) and catalogue.names_no_folder(args.model)):

@@ -10,7 +10,7 @@ import json
 import logging
 import math
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from enum import Enum, auto
 from functools import partial
 from typing import Annotated, Any, TypeGuard
@@ -144,8 +144,11 @@ class InfillProtocol(LanguageServerProtocol):
         """That of a process that serves this client alone: 0 once the client has sent `shutdown`."""
         return 0 if self.phase is Phase.SHUT_DOWN else 1
 
-    def receive(self, body: bytes) -> None:
-        """Handles the bytes of one message, or of a batch. Never raises."""
+    def receive(self, body: bytes) -> Iterator[None]:
+        """Handles the bytes of one message, or of a batch; each `next` handles one message. Never raises.
+
+        What a message starts begins in the next turn of the event loop.
+        """
         is_whole = True
         try:
             try:
@@ -157,6 +160,7 @@ class InfillProtocol(LanguageServerProtocol):
             self._reply_error(None, ReplyError("not JSON in UTF-8", ErrorCodes.ParseError))
             if b'/didChange"' in body:  # whose document cannot be known
                 self.on_unreadable(types.TEXT_DOCUMENT_DID_CHANGE, None)
+            yield
             return
         for each in message if isinstance(message, list) and message else [message]:
             fields = each if isinstance(each, dict) else {}
@@ -174,6 +178,7 @@ class InfillProtocol(LanguageServerProtocol):
                 self._request(key, method, fields.get("params"))
             else:
                 self._reply_error(key, ReplyError("the message is nested too deeply", ErrorCodes.InvalidRequest))
+            yield
 
     async def drain(self, limit_s: float) -> None:
         """Cancels every request but the current one, and answers each within `limit_s`."""

@@ -123,8 +123,8 @@ class Client:
     async def _receive(self, bodies: AsyncIterator[bytes]) -> None:
         try:
             async for body in bodies:
-                self.conversation.receive(body)
-                await asyncio.sleep(0)  # a client that never stops talking must not block the others
+                for _ in self.conversation.receive(body):
+                    await asyncio.sleep(0)  # a client that never stops talking must not block the others
         except FrameError as error:
             log.warning("a client is cut off: %s", error)
 

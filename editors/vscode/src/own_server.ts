@@ -50,7 +50,7 @@ export class OwnServer {
     const program = this.program();
     const folder = this.folders().find((one) => program === programIn(one));
     if (folder !== undefined) {
-      fs.writeFileSync(path.join(folder, `${USED_BY}${process.pid}`), '');
+      void markUsed(folder).catch(() => undefined);
     }
   }
 
@@ -148,9 +148,20 @@ function claim(folder: string): void {
   fs.writeFileSync(owner, String(process.pid));
 }
 
+/** Replaces the marks of windows that are closed by this one's. */
+async function markUsed(folder: string): Promise<void> {
+  const names = (await fs.promises.readdir(folder)).filter((name) => name.startsWith(USED_BY) && !isAlive(userOf(name)));
+  await Promise.all(names.map(async (name) => fs.promises.rm(path.join(folder, name), { force: true })));
+  await fs.promises.writeFile(path.join(folder, `${USED_BY}${process.pid}`), '');
+}
+
+function userOf(name: string): number {
+  return Number(name.slice(USED_BY.length));
+}
+
 async function removeUnused(folder: string): Promise<void> {
   const names = await fs.promises.readdir(folder);
-  if (!names.some((name) => name.startsWith(USED_BY) && isAlive(Number(name.slice(USED_BY.length))))) {
+  if (!names.some((name) => name.startsWith(USED_BY) && isAlive(userOf(name)))) {
     await fs.promises.rm(folder, { recursive: true, force: true });
   }
 }

@@ -128,7 +128,7 @@ class Network:
         stacked = stacked.reshape(count, keys, -1, head_size).to(self._attention_dtype)
         known, values = (each.to(self._attention_dtype) for each in seen)
         mixed = functional.scaled_dot_product_attention(stacked, known, values, attn_mask=mask)
-        return mixed.view(count, keys, width, -1).transpose(1, 2).reshape(count * width, -1).float()
+        return mixed.reshape(count, keys, width, -1).transpose(1, 2).reshape(count * width, -1).float()
 
     def _mask(self, start: int, end: int) -> Tensor | None:
         """(n * H / G, T) added to the attention: no row sees those behind it."""

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 from websockets.asyncio.client import connect
@@ -35,9 +35,10 @@ class Answering:
         self.received: list[bytes] = []
         self._answer = lambda: answer(write)
 
-    def receive(self, body: bytes) -> None:
+    def receive(self, body: bytes) -> Iterator[None]:
         self.received.append(body)
         self._answer()
+        yield
 
     async def leave(self) -> None:
         self.left.set()

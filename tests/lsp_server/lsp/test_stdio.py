@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from io import BytesIO, RawIOBase
 
 import pytest
@@ -19,8 +19,9 @@ class Kept:
         self.ended = asyncio.Event()
         self.received: list[bytes] = []
 
-    def receive(self, body: bytes) -> None:
+    def receive(self, body: bytes) -> Iterator[None]:
         self.received.append(body)
+        yield
 
     async def leave(self) -> None:
         """Nothing runs."""
