@@ -57,7 +57,7 @@ def choose_device(wanted: str | None) -> torch.device:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
         raise ModelError(f"device '{wanted}' cannot be used here: {str(error).splitlines()[0]}; {advice}") from error
-    if device.type == "cuda":  # cuDNN plans each new length of a text anew: 60 ms for every token written, on an H200
+    if device.type == "cuda":  # cuDNN compiles attention for each new length: 60 ms per token on an H200
         torch.backends.cuda.enable_cudnn_sdp(False)
     return device
 

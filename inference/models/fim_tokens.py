@@ -143,7 +143,8 @@ def of_vocabulary(tokens: Collection[str], name: str = "") -> FimTokens | None:
     """
     named = kind_of(name)
     if named and {(by_name := of_kind(named, name)).prefix, by_name.suffix, by_name.middle} <= {*tokens, ""}:
-        return by_name if by_name.file in tokens else replace(by_name, repository="", file="")
+        has_files = {by_name.repository or by_name.file, by_name.file} <= set(tokens)
+        return by_name if has_files else replace(by_name, repository="", file="")
     known = [each for each in TABLE.values() if {each.prefix, each.suffix, each.middle or each.suffix} <= set(tokens)]
     if not known:
         return None

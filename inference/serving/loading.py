@@ -43,17 +43,22 @@ def load_engine(arguments: WorkerArguments, on_progress: OnProgress) -> "Engine"
     return engine
 
 
+def spin_briefly() -> None:
+    """Limits how long OpenMP's threads spin while they wait, before torch is imported; the user's environment wins."""
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+        os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+
+
 def prepare_process(arguments: WorkerArguments) -> None:
     """Settles what torch and its libraries read when they are imported, unless the user's environment has.
 
     Has OpenMP's waiting threads spin for a moment only, and keeps oneDNN from hoarding. Beside another program, threads
     that spun for long made a fill of 0.2 s take 25 s on two cores. With 1,000 turns a pass of one row (0.5B) takes .7
-    of the time it takes when threads sleep at once, on a quiet machine; 1.3 beside a busy loop, 1.0 beside two. oneDNN
+    of the time it takes when threads sleep at once, on a quiet machine; 1.3 beside a busy loop, 1.2 beside two. oneDNN
     keeps a program for each of the last 1,024 shapes, and each keystroke brings new ones: 90 MB in 29 requests.
     """
-    if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
-        os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    spin_briefly()
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", _SHAPES_KEPT)
     os.environ.setdefault("LRU_CACHE_CAPACITY", _SHAPES_KEPT)  # torch's own, of oneDNN's operators
     os.environ["HF_HUB_OFFLINE"] = "1"  # a worker never downloads anything, even if a library wants to

@@ -94,7 +94,7 @@ class Connection:
         self.writer.close()
 
     async def closed(self) -> None:
-        """Waits until whoever reads from it has read the last message."""
+        """Waits until its reader has taken the last message."""
         if self.reading is not None:
             await asyncio.wait({self.reading})
 

@@ -40,7 +40,7 @@ def neovim(project: Path, monkeypatch: pytest.MonkeyPatch) -> Neovim:
 
 
 @pytest.mark.timeout(4 * INSTALLING_S)
-def test_a_command_installs_the_server_which_offers_a_model(neovim: Neovim, picture: Picture) -> None:
+def test_the_installed_server_offers_a_model(neovim: Neovim, picture: Picture) -> None:
     try:
         neovim.type(":Infill install<CR>")
         until(lambda: any("takes some minutes" in told for told in neovim.said), "it says what it does")

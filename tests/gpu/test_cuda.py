@@ -29,9 +29,9 @@ pytestmark = [
     pytest.mark.timeout(900),
 ]
 RELEASED_BYTES = 64 << 30
-NEAR_FLOOR = (0.9, 3.5)
+NEAR_FLOOR = (0.9, 2.0)
 """How many times the reading of its weights a step may take: less is an error of measurement, more means that the GPU
-waits, for Python or for copies. 2.7 on an H200."""
+waits, for Python or for copies. An H200 takes 2.7: not met yet."""
 
 
 @pytest.fixture(scope="module", params=["float32", "bfloat16", "4bit"])
@@ -83,9 +83,9 @@ def test_the_released_shape_steps_near_its_bandwidth_floor(tmp_path: Path) -> No
 
 
 def test_recorded_shapes_share_their_memory() -> None:
-    """Shapes that are recorded after the largest one find some of their scratch memory in the pool.
+    """Each shape that is recorded after the largest one finds its scratch memory in the pool already.
 
-    On an H200 a shape took 388 MB for the first canvases, 185 MB for those after it.
+    Not met yet: on an H200 each of six took 185 MB, after 388 MB for the largest.
     """
     model = random_model().to("cuda", torch.bfloat16)
     model.set_experts_implementation("grouped_mm")
@@ -105,11 +105,11 @@ def test_recorded_shapes_share_their_memory() -> None:
     largest = reserved_by(256)
     assert network.shapes
     assert largest > 0
-    assert sum(reserved_by(batch) for batch in range(250, 256)) / 6 <= 0.75 * largest
+    assert sum(reserved_by(batch) for batch in range(250, 256)) <= largest / 2
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_heads_that_share_keys_write_what_they_write_on_a_cpu(tmp_path: Path, dtype: str) -> None:
+def test_shared_key_heads_write_as_on_a_cpu(tmp_path: Path, dtype: str) -> None:
     """In bfloat16 a passage may part from the CPU's after some tokens, where two are nearly as likely."""
     folder = with_shared_heads(tmp_path / "model")
     ids = list(range(20, 60))

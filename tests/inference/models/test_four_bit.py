@@ -63,11 +63,11 @@ def test_it_computes_what_the_unpacked_weights_give_in_bfloat16(four_bit_engine:
     assert torch.equal(rows(Network(packed)), rows(Network(plain)))
 
 
-def test_without_packing_it_is_read_as_transformers_reads_it(random_folder: Path) -> None:
+def test_unpacked_it_reads_as_in_transformers(random_folder: Path) -> None:
     assert torch.equal(*(rows(Network(one)) for one in (loaded(random_folder, "bfloat16"), stock(random_folder))))
 
 
-def test_a_huge_vision_tower_takes_no_memory(random_folder: Path, tmp_path: Path) -> None:
+def test_a_vision_tower_takes_no_memory(random_folder: Path, tmp_path: Path) -> None:
     folder = tmp_path / "tower"
     shutil.copytree(random_folder, folder)
     config = json.loads((folder / "config.json").read_text())

@@ -247,7 +247,7 @@ async def test_a_request_that_comes_as_a_notification_does_nothing(tested: Serve
     assert tested.server.protocol.exit_status == 1
 
 
-async def test_what_a_message_of_a_batch_starts_begins_before_the_next_one(tested: ServerUnderTest) -> None:
+async def test_each_message_of_a_batch_begins_before_the_next(tested: ServerUnderTest) -> None:
     seen: list[str] = []
 
     async def request(_params: Any) -> None:

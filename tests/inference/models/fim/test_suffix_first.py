@@ -69,7 +69,7 @@ def test_shorter_prompts_show_less_of_both_sides(family: FillInMiddle) -> None:
 
 
 @pytest.mark.parametrize(("name", "is_suffix_first"), [("granite-8b-code-base", False), ("Mellum-4b-base", True)])
-def test_models_with_the_same_tokens_differ_by_name(name: str, is_suffix_first: bool) -> None:
+def test_the_name_tells_equal_tokens_apart(name: str, is_suffix_first: bool) -> None:
     tokens = ("<fim_prefix>", "<fim_suffix>", "<fim_middle>", "<fim_pad>", "<filename>", "<reponame>", "<|endoftext|>")
     found = of_vocabulary(tokens, name)
     assert found is not None and found.is_suffix_first == is_suffix_first
