@@ -147,6 +147,14 @@ class PrefixCache:
     def size_bytes(self) -> int:
         return sum(entry.size_bytes() for entry in self._entries)
 
+    def check_integrity(self) -> None:
+        """Raises AssertionError if the bookkeeping and the buffers disagree (for tests)."""
+        for entry in self._entries:
+            for tensor in (*entry.keys, *entry.values):
+                assert not entry.ids or (tensor is not None and tensor.shape[2] >= len(entry.ids))
+            for prefix in entry.readers:
+                assert prefix.length <= len(entry.ids)
+
     def _may_take(self, entry: _Entry, common: int) -> bool:
         """Whether to use the entry itself: nobody uses rows past `common`, and it is the same document."""
         if any(not prefix.sealed or prefix.length > common for prefix in entry.readers):
