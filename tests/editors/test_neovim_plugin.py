@@ -161,7 +161,13 @@ def test_missing_server_is_reported_also_by_checkhealth(start_neovim: StartNeovi
     until(lambda: "Not enabled" in neovim.text, "the report is there")
 
 
-def test_a_new_user_chooses_once_but_not_while_typing(start_neovim: StartNeovim, project: Path) -> None:
+def test_a_new_user_chooses_once_but_not_while_typing(
+    start_neovim: StartNeovim, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = project / "runtime"
+    monkeypatch.setenv("INFILL_LS_RUNTIME_DIR", str(runtime))
+    runtime.mkdir()
+    runtime.chmod(0o755)  # no worker starts in a folder that others may read
     init = project / "first.lua"
     init.write_text(
         f"vim.opt.runtimepath:prepend('{PLUGIN}')\n"
@@ -178,8 +184,12 @@ def test_a_new_user_chooses_once_but_not_while_typing(start_neovim: StartNeovim,
         "end })\n"
     )
     neovim = start_neovim(LINE, init)
+    until(lambda: neovim.lua("return answers > 0"), "the server could not look at this machine")
+    assert neovim.lua("return #asked == 0")
+    runtime.chmod(0o700)
     neovim.type("A")
-    until(lambda: neovim.lua("return answers > 0"), "the server has looked at this machine")
+    waiting = "return #vim.api.nvim_get_autocmds({ event = 'ModeChanged', pattern = '*:n' }) > 0"
+    until(lambda: neovim.lua(waiting), "it looks again until it knows, and waits for normal mode")
     assert neovim.lua("return #asked == 0 and vim.uv.fs_stat(told_file) == nil")
     neovim.type("<Esc>")
     until(lambda: neovim.lua("return #asked > 0 and vim.uv.fs_stat(told_file) ~= nil"), "it is asked and written down")

@@ -38,6 +38,8 @@ def home() -> Iterator[Path]:
         (home / "project").mkdir()
         share_package_index(home)
         yield home
+        for log in sorted(home.glob("user/logs/*/exthost*/infill-ls.infill/*.log")):
+            print(f"{log.name}:", log.read_text(), sep="\n")  # if a test fails, it is shown
         for process in psutil.process_iter(["cmdline"]):
             if any(name in word for word in process.info["cmdline"] or []):
                 with suppress(psutil.NoSuchProcess):

@@ -5,7 +5,7 @@ import { DraftView } from './draft_view';
 import { Fills } from './fills';
 import { Inline } from './inline';
 import { install, offerInstall } from './install';
-import { offerModel, offerModelOnce } from './model_offer';
+import { ModelOffer } from './model_offer';
 import { NextEdits } from './next_edit';
 import { OwnServer } from './own_server';
 import { Preview } from './preview';
@@ -34,6 +34,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   const inline: Inline = new Inline(view, () => server?.client, () => nextEdits.hide());
   const nextEdits = new NextEdits(() => server?.client, (document) => inline.onScreen(document) !== undefined);
 
+  const modelOffer = new ModelOffer(context, { get client() { return server?.client; } }, log);
   const running: Server = (server = new Server(log, own, {
     onPhase: (phase, reason) => {
       if (phase !== 'running') {
@@ -43,7 +44,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
       void vscode.commands.executeCommand('setContext', 'infill.running', phase === 'running');
       watch.onPhase(phase, reason);
       if (phase === 'running') {
-        offerModelOnce(context, running);
+        modelOffer.onRunning();
       }
     },
     onClient: (client) => {
@@ -84,10 +85,10 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
 
   let before = section();
   context.subscriptions.push(
-    log, bar, view, preview, inline, nextEdits, watch, running,
+    log, bar, view, preview, inline, nextEdits, watch, modelOffer, running,
     ...registerCommands({
       log, bar, fills, preview, inline, nextEdits, start,
-      models: () => offerModel(running),
+      models: () => modelOffer.now(),
       client: () => running.client,
       command: () => running.command,
     }),

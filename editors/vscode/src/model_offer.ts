@@ -2,12 +2,14 @@
 import * as os from 'node:os';
 import * as vscode from 'vscode';
 import type { LanguageClient } from 'vscode-languageclient/node';
-import { isPull, type Offer, offerIn } from './models';
+import { type Found, foundIn, isPull, type Offer } from './models';
 import { MODEL_OFFER } from './wire';
 
 const TOLD = 'infill.toldOfModels';
 /** The first model is loaded by then: checking the machine takes some seconds of a processor. */
 const FIRST_MS = 20_000;
+/** Between two looks, each time twice as long. */
+const MOST_MS = 600_000;
 
 const DOWNLOAD = 'Download It';
 const PULL_COMMAND = 'infill-ls.pullModel';
@@ -17,34 +19,57 @@ export interface Running {
   readonly client: LanguageClient | undefined;
 }
 
-/** Offers it once, some time after the first start, to a user who has set no model. */
-export function offerModelOnce(context: vscode.ExtensionContext, running: Running): void {
-  const isDone = (): boolean => context.globalState.get<boolean>(TOLD) === true || isModelSet();
-  if (isDone()) {
-    return;
+/** Offers it once, some time after a start, to a user who has set no model. A look that fails is tried again. */
+export class ModelOffer implements vscode.Disposable {
+  private timer: NodeJS.Timeout | undefined;
+
+  constructor(private readonly context: vscode.ExtensionContext, private readonly running: Running, private readonly log: vscode.LogOutputChannel) {}
+
+  onRunning(): void {
+    this.lookIn(FIRST_MS);
   }
-  const timer = setTimeout(() => {
-    if (isDone()) {
+
+  /** Offers it now, at the user's request; if there is none, says why. */
+  async now(): Promise<void> {
+    const title = 'Looking at this machine';
+    const found = await vscode.window.withProgress({ location: vscode.ProgressLocation.Notification, title }, () => look(this.running));
+    if ('offer' in found) {
+      await show(found.offer, this.running);
+    } else {
+      void vscode.window.showInformationMessage(found.why);
+    }
+  }
+
+  dispose(): void {
+    clearTimeout(this.timer);
+  }
+
+  private lookIn(pauseMs: number): void {
+    clearTimeout(this.timer);
+    if (!this.isDone()) {
+      this.timer = setTimeout(() => void this.offerOnce(pauseMs), pauseMs);
+    }
+  }
+
+  private async offerOnce(pauseMs: number): Promise<void> {
+    const timer = this.timer;
+    const found = this.isDone() ? undefined : await look(this.running);
+    if (found === undefined || timer !== this.timer || this.isDone()) {
+      return; // told, or started again meanwhile
+    }
+    if ('offer' in found) {
+      await this.context.globalState.update(TOLD, true);
+      await show(found.offer, this.running);
       return;
     }
-    void look(running, false).then(async (offer) => {
-      if (typeof offer === 'object' && !isDone()) {
-        await context.globalState.update(TOLD, true);
-        await show(offer, running);
-      }
-    });
-  }, FIRST_MS);
-  context.subscriptions.push({ dispose: () => clearTimeout(timer) });
-}
+    this.log.info(`no model is offered: ${found.why}`);
+    if (!found.isFinal) {
+      this.lookIn(Math.min(2 * pauseMs, MOST_MS));
+    }
+  }
 
-/** Offers it now, at the user's request; if there is none, says why. */
-export async function offerModel(running: Running): Promise<void> {
-  const title = 'Looking at this machine';
-  const offer = await vscode.window.withProgress({ location: vscode.ProgressLocation.Notification, title }, () => look(running, true));
-  if (typeof offer === 'object') {
-    await show(offer, running);
-  } else {
-    void vscode.window.showInformationMessage(offer ?? 'infill-ls does not answer; `infill-ls models` in a terminal shows the models.');
+  private isDone(): boolean {
+    return this.context.globalState.get<boolean>(TOLD) === true || isModelSet();
   }
 }
 
@@ -53,8 +78,8 @@ function isModelSet(): boolean {
   return places?.globalValue !== undefined;
 }
 
-async function look(running: Running, refresh: boolean): Promise<Offer | string | undefined> {
-  return running.client?.sendRequest(MODEL_OFFER, { refresh }).then(offerIn, () => undefined);
+async function look(running: Running): Promise<Found> {
+  return foundIn(await running.client?.sendRequest(MODEL_OFFER, {}).catch(() => undefined));
 }
 
 async function show(offer: Offer, running: Running): Promise<void> {

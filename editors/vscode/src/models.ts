@@ -10,19 +10,25 @@ export interface Offer {
   model: string;
 }
 
-/** The offer, or a message for the user why there is none; undefined if the answer makes no sense. */
-export function offerIn(answer: unknown): Offer | string | undefined {
+/** The offer, or a message for the user why there is none. `isFinal`: to ask again would not change that. */
+export type Found = { offer: Offer } | { why: string; isFinal: boolean };
+
+/** What the server's answer says; undefined stands for no answer. */
+export function foundIn(answer: unknown): Found {
   const { offer, problem, model } = (answer ?? {}) as { offer?: Partial<Offer> | null; problem?: unknown; model?: unknown };
   if (typeof offer?.text === 'string' && typeof offer.model === 'string' && isSteps(offer.steps)) {
-    return { text: offer.text, steps: offer.steps, use: isUse(offer.use) ? offer.use : [], model: offer.model };
+    return { offer: { text: offer.text, steps: offer.steps, use: isUse(offer.use) ? offer.use : [], model: offer.model } };
   }
   if (typeof model === 'string') {
-    return `The model is set to ${model}; \`infill-ls models\` in a terminal shows all.`;
+    return { why: `The model is set to ${model}; \`infill-ls models\` in a terminal shows all.`, isFinal: true };
   }
   if (typeof problem === 'string' && problem !== '') {
-    return `This machine could not be looked at: ${problem}. Run \`infill-ls doctor\` in a terminal.`;
+    return { why: `This machine could not be looked at: ${problem}. Run \`infill-ls doctor\` in a terminal.`, isFinal: false };
   }
-  return offer === null ? 'No better model than the embedded one runs on this machine; `infill-ls models` in a terminal says why.' : undefined;
+  if (offer === null) {
+    return { why: 'No better model than the embedded one runs on this machine; `infill-ls models` in a terminal says why.', isFinal: true };
+  }
+  return { why: 'infill-ls does not answer; `infill-ls models` in a terminal shows the models.', isFinal: false };
 }
 
 /** Whether a step is a download, which the server does itself: no terminal and no shell is needed. */

@@ -4,6 +4,8 @@ local M = {}
 
 --- The first model is loaded by then: checking the machine takes some seconds of a processor.
 M.wait_ms = 20000
+--- Between two looks, each time twice as long.
+local MOST_MS = 600000
 
 ---@return string
 local function told_file()
@@ -51,19 +53,30 @@ local function ask(client, offer)
   end)
 end
 
-local function look()
-  local client = vim.lsp.get_clients({ name = require('infill').name })[1]
-  if not client or vim.uv.fs_stat(told_file()) then
-    return
-  end
-  client:request('infill/modelOffer', vim.empty_dict(), function(_, answer)
-    local offer = type(answer) == 'table' and answer.offer
-    if type(offer) == 'table' then
-      when_normal(function()
-        ask(client, offer)
-      end)
+--- Ask after `pause_ms`, and again later if the server could not tell.
+---@param pause_ms integer
+local function look_in(pause_ms)
+  vim.defer_fn(function()
+    local client = vim.lsp.get_clients({ name = require('infill').name })[1]
+    if vim.uv.fs_stat(told_file()) then
+      return
     end
-  end)
+    local later = math.min(2 * pause_ms, MOST_MS)
+    local asked = client
+      and client:request('infill/modelOffer', vim.empty_dict(), function(_, answer)
+        local offer = type(answer) == 'table' and answer.offer
+        if type(offer) == 'table' then
+          when_normal(function()
+            ask(client, offer)
+          end)
+        elseif type(answer) ~= 'table' or answer.problem ~= '' then
+          look_in(later)
+        end
+      end)
+    if not asked then
+      look_in(later)
+    end
+  end, pause_ms)
 end
 
 --- Ask some time after the server has started, unless it was asked before. The server knows the settings.
@@ -78,7 +91,7 @@ function M.offer_model(options, group)
     callback = function(event)
       local client = vim.lsp.get_client_by_id(event.data.client_id)
       if client and client.name == require('infill').name then
-        vim.defer_fn(look, M.wait_ms)
+        look_in(M.wait_ms)
         return true -- once
       end
     end,
