@@ -2,10 +2,8 @@
 
 import math
 from collections.abc import AsyncGenerator
-from typing import Annotated
 
 import msgspec
-from msgspec import Meta
 
 from inference.engine.errors import FILLS_NOTHING, RequestError
 from inference.messages import Done, Edit, InfillRequest, NextEditRequest, NextEdits, Outcome, Request
@@ -15,6 +13,7 @@ from inference.models.family import ModelError
 from inference.remote import http, served
 from inference.remote.address import EDITS
 from inference.remote.http import AnswerError, ServerError
+from inference.remote.partner.interfaces import Choice, Choices
 from inference.remote.served import ServedInfiller
 from inference.serving.jobs import JobEvent, Work
 
@@ -23,50 +22,20 @@ _REFUSED = (400, 422)
 _CHARACTERS_PER_TOKEN = 2
 _MORE_TOKENS = 256
 """How many tokens a rewrite may have: those of its region at least, and some more."""
-
-
-class _Token(msgspec.Struct, frozen=True):
-    token: str | None = None
-    logprob: float | None = None
-
-
-class _Logprobs(msgspec.Struct, frozen=True):
-    """llama.cpp lists `content`, vLLM the other two."""
-
-    content: list[_Token] | None = None
-    tokens: list[str | None] | None = None
-    token_logprobs: list[float | None] | None = None
-
-    @property
-    def pieces(self) -> list[tuple[bytes, float]]:
-        """The tokens with their probabilities; none unless all are told."""
-        found = [(each.token, each.logprob) for each in self.content or ()]
-        found = found or [*zip(self.tokens or (), self.token_logprobs or (), strict=False)]
-        known = [(token, chance) for token, chance in found if token is not None and chance is not None]
-        if len(known) < len(found):
-            return []
-        return [(token.encode(errors="replace"), math.exp(min(0.0, chance))) for token, chance in known]
-
-
-class _Choice(msgspec.Struct, frozen=True):
-    text: Annotated[str, Meta(max_length=200_000)]
-    finish_reason: str | None = None
-    logprobs: _Logprobs | None = None
-
-
-class _Completion(msgspec.Struct, frozen=True):
-    choices: Annotated[list[_Choice], Meta(min_length=1)]
+_LONGEST = 200_000
+"""A longer text, in characters, is no rewrite."""
 
 
 class ServedEditModel(ServedInfiller):
     role = EDITS
+    model_setting = EDITS.url
     _tells_chances = True
 
     async def look(self) -> None:
         """Finds out the name of the server's only model, and its kind."""
         url = self.client.url
         try:
-            model = served.chosen(await http.models(self.client), None, url, EDITS.url)
+            model = await self.listed_model()
         except (AnswerError, ServerError) as error:
             raise ModelError(f"{url} does not say which model it serves: {error}") from error
         found = edit_prompts.kind_of(self._arguments.edits or "auto", model.id)
@@ -104,14 +73,25 @@ class ServedEditModel(ServedInfiller):
         }
         try:
             body = await self.client.post("/v1/completions", msgspec.json.encode(asked), deadline)
-            choice = http.decoded(body, _Completion).choices[0]
         except ServerError as error:
             if error.status not in _REFUSED or not self._tells_chances:
                 raise
             self._tells_chances = False
             return await self._edits(prompt, deadline)
-        except AnswerError as error:
-            raise ServerError(f"the server {self.client.url} sent an invalid answer: {error}") from error
+        with self.client.making_sense():
+            choice = _choice(body)
         if choice.finish_reason == "length":
             return ()
-        return prompt.edits(choice.text, prompt.sure(choice.logprobs.pieces if choice.logprobs else ()))
+        told = choice.logprobs.pieces if choice.logprobs else []
+        known = [(token, value) for token, value in told if isinstance(token, str) and value is not None]
+        sure = [(token.encode(errors="replace"), math.exp(min(0.0, value))) for token, value in known]
+        return prompt.edits(choice.text or "", prompt.sure(sure if len(sure) == len(told) else ()))
+
+
+def _choice(body: bytes) -> Choice:
+    """The only answer. Raises AnswerError."""
+    choices = http.decoded(body, Choices).choices
+    text = choices[0].text if choices else None
+    if not choices or text is None or len(text) > _LONGEST:
+        raise AnswerError("it has no text, or one that is too long")
+    return choices[0]

@@ -11,9 +11,8 @@ import random
 import ssl
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
+from contextlib import aclosing, contextmanager
+from functools import partial
 from typing import Annotated, TypeVar
 from uuid import uuid4
 
@@ -34,6 +33,7 @@ _SILENCE_S = 120.0
 _TRIES = 4
 _PATIENCE_S = 10.0
 """How long a request without a deadline waits for a server to come back."""
+_JSON = {"content-type": "application/json"}
 _BUSY = frozenset({429, 502, 503, 504})
 _FIRST_PAUSE_S = 0.25
 _LONGEST_PAUSE_S = 30.0
@@ -108,35 +108,33 @@ class BusyError(Exception):
         self.pause_s = pause_s
 
 
-@dataclass
 class _Pause:
     """How long to leave a busy or unreachable server alone, after failures of any request. An answer ends it."""
 
-    failures: int = 0
-    until: float = 0.0
-    error: ServerError | None = None
-
-    def failed(self, busy: BusyError) -> None:
-        """Pauses for longer each time, or as long as the server requests. Simultaneous failures count once."""
-        if time.monotonic() >= self.until:
-            self.failures += 1
-            longest_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(self.failures, 9))
-            self.until = time.monotonic() + longest_s * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
-        if busy.pause_s is not None:
-            self.until = max(self.until, time.monotonic() + min(busy.pause_s, _LONGEST_PAUSE_S))
-        self.error = busy.error
+    def __init__(self) -> None:
+        self.ended()
 
     def ended(self) -> None:
         """The server answered."""
-        self.failures = 0
-        self.until = 0.0
-        self.error = None
+        self._failures = 0
+        self._until = 0.0
+        self._error: ServerError | None = None
+
+    def failed(self, busy: BusyError) -> None:
+        """Pauses for longer each time, or as long as the server requests. Simultaneous failures count once."""
+        now = time.monotonic()
+        if now >= self._until:
+            self._failures += 1
+            longest_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(self._failures, 9))
+            self._until = now + longest_s * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+        self._until = max(self._until, now + min(busy.pause_s or 0.0, _LONGEST_PAUSE_S))
+        self._error = busy.error
 
     async def over(self, last: float) -> None:
         """Waits until the server may be asked. Raises ServerError if that is after `last`."""
-        while (left_s := self.until - time.monotonic()) > 0:
-            if self.until > last and self.error is not None:
-                raise ServerError(str(self.error), self.error.status)
+        while (left_s := self._until - time.monotonic()) > 0:
+            if self._until > last and self._error is not None:
+                raise ServerError(str(self._error), self._error.status)
             jitter_s = random.uniform(0.0, min(left_s / 2, _JITTER_S))  # noqa: S311
             await asyncio.sleep(left_s + jitter_s)
 
@@ -165,30 +163,36 @@ class Client:
 
     async def get(self, path: str) -> bytes:
         """The body of an answer with status 200. Raises ServerError."""
-        return await self._patiently(lambda: self._whole(path, None), None)
+        return await self._patiently(partial(self._whole, path, None), None)
 
     async def post(self, path: str, body: bytes, deadline: float | None = None) -> bytes:
         """The body of an answer. Raises ServerError, and TimeoutError at `deadline` (`time.monotonic()` seconds)."""
         async with asyncio.timeout(None if deadline is None else max(0.0, deadline - time.monotonic())):
-            return await self._patiently(lambda: self._whole(path, body), deadline)
+            return await self._patiently(partial(self._whole, path, body), deadline)
 
     async def stream(self, path: str, body: bytes, deadline: float | None = None) -> AsyncGenerator[bytes, None]:
         """The parts of an answer with status 200 as they arrive. `deadline` ends the attempts, not the answer.
 
         Raises ServerError; never repeats a request once its answer has begun. Closing it aborts the request.
         """
-        response = await self._patiently(lambda: self._opened(path, body), deadline)
-        try:
-            async for part in self._parts(response):
-                yield part
-        except BusyError as busy:
-            self._pause.failed(busy)
-            raise busy.error from busy
-        finally:
-            await response.aclose()
+        async with aclosing(await self._patiently(partial(self._opened, path, body), deadline)) as response:
+            try:
+                async for part in self._parts(response):
+                    yield part
+            except BusyError as busy:
+                self._pause.failed(busy)
+                raise busy.error from busy
 
     async def close(self) -> None:
         await self._http.aclose()
+
+    @contextmanager
+    def making_sense(self) -> Iterator[None]:
+        """For who reads an answer: an AnswerError as a ServerError."""
+        try:
+            yield
+        except AnswerError as error:
+            raise ServerError(f"the server {self.url} sent an invalid answer: {error}") from error
 
     async def _patiently(self, attempt_once: Callable[[], Awaitable[_T]], deadline: float | None) -> _T:
         """The result of an attempt, repeated as often as needed. Raises ServerError."""
@@ -207,25 +211,19 @@ class Client:
         raise AssertionError("the last attempt raises")
 
     async def _whole(self, path: str, body: bytes | None) -> bytes:
-        response = await self._opened(path, body)
-        try:
+        async with aclosing(await self._opened(path, body)) as response:
             return b"".join([part async for part in self._parts(response)])
-        finally:
-            await response.aclose()
 
     async def _opened(self, path: str, body: bytes | None) -> httpx2.Response:
         """An answer with status 200, with only its head read. Raises ServerError and BusyError."""
         method = "GET" if body is None else "POST"
-        headers = {} if body is None else {"content-type": "application/json"}
         with self._blamed():
-            request = self._http.build_request(method, self.url + path, content=body, headers=headers)
+            request = self._http.build_request(method, self.url + path, content=body, headers=_JSON)
             response = await self._http.send(request, stream=True)
         if response.status_code == 200:
             return response
-        try:
+        async with aclosing(response):
             content = b"".join([part async for part in self._parts(response)])
-        finally:
-            await response.aclose()
         raise self._refusal(response, content)
 
     async def _parts(self, response: httpx2.Response) -> AsyncGenerator[bytes, None]:
@@ -270,7 +268,8 @@ class Client:
         shown = f"{status} {response.reason_phrase}" + (f": {said}" if said else "")
         if status in _BUSY:
             error = ServerError(f"the server {self.url} is too busy ({shown}); try again in a moment", status)
-            return BusyError(error, _retry_after_s(response.headers.get("retry-after")))
+            asked = response.headers.get("retry-after", "")  # a number of seconds, or a date, which hardly any sends
+            return BusyError(error, float(asked) if asked.isdecimal() else None)
         if status in (401, 403):
             role = self.role
             what = f"refused the token: set {role.token_variable}, or write it into the file {role.token_file}"
@@ -301,15 +300,3 @@ def _certificate_problem(error: BaseException) -> str:
             return "it does not speak TLS; check that the port is the one for https, or write http:// instead"
         seen = seen.__cause__ or seen.__context__
     return ""
-
-
-def _retry_after_s(value: str | None) -> float | None:
-    """The seconds of a Retry-After header, which holds a number of them or a date; None if it has neither."""
-    if value is None:
-        return None
-    if value.strip().isdecimal():
-        return float(value)
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except (ValueError, TypeError, OverflowError):
-        return None

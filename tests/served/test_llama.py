@@ -14,7 +14,7 @@ from inference.messages import Candidate, Outcome
 from tests.e2e.conftest import PATIENT
 from tests.e2e.editor import Editor, capabilities
 from tests.e2e.workbench import Workbench
-from tests.inference.remote.partner.asking import one_hole, partner_at
+from tests.inference.remote.asking import one_hole, partner_at
 from tests.served.commands import check_fills_alone, with_partner
 from tests.served.llama import MODEL, NAME, PYTHON, VARIABLE, serve
 

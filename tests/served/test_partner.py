@@ -17,7 +17,7 @@ from transformers import AutoTokenizer, Qwen2ForCausalLM
 from inference.messages import Candidate, Done, InfillRequest, Outcome
 from inference.models.family import ModelError
 from tests.e2e.editor import Editor, capabilities
-from tests.inference.remote.partner.asking import AFTER, BEFORE, one_hole, partner_at
+from tests.inference.remote.asking import AFTER, BEFORE, one_hole, partner_at
 from tests.served.commands import check_fills_alone, with_partner
 from tests.served.vllm import FIM, FIM_NAME, OTHER_NAME, Vllm
 

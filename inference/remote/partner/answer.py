@@ -8,7 +8,7 @@ from contextlib import aclosing
 import msgspec
 
 from inference.engine.middle.question import Question
-from inference.remote.http import AnswerError, Client, ServerError
+from inference.remote.http import Client, ServerError
 from inference.remote.partner.interfaces import DONE, Events, Interface, Piece, most_characters
 
 _LONGEST_S = 300.0
@@ -40,11 +40,8 @@ class Answer:
         async with asyncio.timeout(_LONGEST_S):
             async with aclosing(self._client.stream(self._interface.path, body, self._deadline)) as parts:
                 async for part in parts:
-                    try:
+                    with self._client.making_sense():
                         await self._take(events.feed(part))
-                    except AnswerError as error:
-                        said = f"the server {self._client.url} sent an invalid answer: {error}"
-                        raise ServerError(said) from error
                     if self._said and not self.first_ms:
                         self.first_ms = (time.monotonic() - began) * 1000
                     on_text()

@@ -325,6 +325,7 @@ class PartnerInfiller(ServedInfiller):
     """An autoregressive model on a server, as the worker knows it."""
 
     role = PARTNER
+    model_setting = "partner.model"
     handshake_s = 120.0
     """It may load its model for the first probe."""
 
@@ -361,14 +362,12 @@ class PartnerInfiller(ServedInfiller):
 
     async def _served(self) -> ServedModel:
         """The requested model, or the only one; a server that lists none has that, or one without a name."""
-        wanted = self._arguments.server_model
         try:
-            listed = await http.models(self.client)
+            return await self.listed_model()
         except ServerError as error:
             if error.status not in (404, 405):
                 raise
-            return ServedModel(wanted or "")
-        return served.chosen(listed, wanted, self.client.url, "partner.model")
+            return ServedModel(self._arguments.server_model or "")
 
     async def _ways(self, model: str, *, is_llama: bool) -> list[Callable[..., Interface]]:
         """The ways to ask that are worth a try, best first."""

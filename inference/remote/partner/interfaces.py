@@ -48,12 +48,14 @@ class Piece:
 
 
 class _Token(msgspec.Struct, frozen=True):
+    token: Any = None
     logprob: float | None = None
 
 
-class _Logprobs(msgspec.Struct, frozen=True):
-    """OpenAI's two forms: `token_logprobs` of completions, `content` of conversations (and of llama.cpp)."""
+class Logprobs(msgspec.Struct, frozen=True):
+    """OpenAI's two forms: the first two fields of completions, `content` of conversations (and of llama.cpp)."""
 
+    tokens: list[Any] | None = None
     token_logprobs: list[float | None] | None = None
     content: list[_Token] | None = None
 
@@ -61,15 +63,21 @@ class _Logprobs(msgspec.Struct, frozen=True):
     def values(self) -> Sequence[float | None]:
         return self.token_logprobs or [token.logprob for token in self.content or ()]
 
+    @property
+    def pieces(self) -> list[tuple[Any, float | None]]:
+        """The tokens, or whatever the server sent in their place, with their log-probabilities."""
+        found = [(each.token, each.logprob) for each in self.content or ()]
+        return found or [*zip(self.tokens or (), self.token_logprobs or (), strict=False)]
+
 
 class _Message(msgspec.Struct, frozen=True):
     content: str | None = None
 
 
-class _Choice(msgspec.Struct, frozen=True):
+class Choice(msgspec.Struct, frozen=True):
     text: str | None = None
     delta: _Message | None = None
-    logprobs: _Logprobs | None = None
+    logprobs: Logprobs | None = None
     finish_reason: str | None = None
 
 
@@ -78,8 +86,8 @@ class _Failure(msgspec.Struct, frozen=True):
     message: Any = None
 
 
-class _Choices(_Failure, frozen=True):
-    choices: list[_Choice] | None = None
+class Choices(_Failure, frozen=True):
+    choices: list[Choice] | None = None
 
 
 class _Infill(_Failure, frozen=True):
@@ -122,7 +130,7 @@ class Interface:
         """The content of an event; None if it has none. Raises AnswerError, including for an error from the server."""
         if event.strip() == b"[DONE]":
             return DONE
-        read = decoded(event, _Choices)
+        read = decoded(event, Choices)
         if read.choices is None:
             raise _failure(read)
         if not read.choices:  # how many tokens it took

@@ -16,8 +16,6 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import msgspec
-
 from inference.engine.canvas import answered, fills
 from inference.engine.canvas.answered import RankedFill
 from inference.engine.canvas.fills import Written
@@ -28,9 +26,9 @@ from inference.engine.search import length
 from inference.engine.search.length import Effort
 from inference.engine.work import Counters
 from inference.models.properties import Properties
-from inference.remote.http import AnswerError, Client, ServerError
+from inference.remote.http import Client, ServerError
 from inference.remote.vllm import wire
-from inference.remote.vllm.wire import CanvasAnswer, CompletionRequest, DiffusionArguments
+from inference.remote.vllm.wire import CanvasAnswer
 
 _LENGTHS_QUICK = 2
 _LENGTHS_OF_A_LINE = 8
@@ -197,17 +195,19 @@ class CanvasSearch:
         `pinned` are the numbers of the fixed rows. Names the likeliest tokens of each row; with `tokens`, at most
         128, these instead. Raises ServerError, and TimeoutError at the deadline.
         """
-        arguments = DiffusionArguments(tuple(ids), tuple(sorted(pinned)), len(ids), steps, diffusion_read_only=True)
-        request = CompletionRequest(self._model.name, self._prefix, len(ids), arguments)
-        if tokens:
-            request = msgspec.structs.replace(request, logprobs=1, logprob_token_ids=tuple(tokens))
+        arguments = {
+            "diffusion_seed_canvas": ids,
+            "diffusion_pinned": sorted(pinned),
+            "diffusion_canvas_length": len(ids),
+            "diffusion_max_steps": steps,
+            "diffusion_read_only": True,
+        }
+        named = {"logprobs": 1, "logprob_token_ids": tokens} if tokens else {}
         began = time.monotonic()
-        body = await asyncio.to_thread(msgspec.json.encode, request)
+        body = wire.request(self._model.name, self._prefix, len(ids), arguments, **named)
         said = await self._client.post("/v1/completions", body, self._deadline)
-        try:
+        with self._client.making_sense():
             answer = await asyncio.to_thread(wire.canvas_answer, said, len(ids))
-        except AnswerError as error:
-            raise ServerError(f"the server {self._client.url} sent an invalid answer: {error}") from error
         self._counters.steps += steps
         if self._is_first:
             self._is_first = False

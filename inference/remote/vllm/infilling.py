@@ -25,11 +25,11 @@ from inference.models import checkpoint, checkpoint_files, downloads
 from inference.models.checkpoint import HUB_ID
 from inference.models.family import ModelError
 from inference.models.properties import CanvasTokens, NoiseKind, Properties
-from inference.remote import address, http, served
-from inference.remote.http import AnswerError, Client, ServedModel, ServerError
+from inference.remote import address, served
+from inference.remote.http import AnswerError, ServedModel, ServerError
 from inference.remote.served import RemoteEvent, RemoteWork, ServedInfiller
+from inference.remote.vllm import wire
 from inference.remote.vllm.canvas import CanvasSearch, Model
-from inference.remote.vllm.wire import CompletionRequest, DiffusionArguments
 
 log = logging.getLogger(__name__)
 _CANVAS = re.compile(r"diffusion_seed_canvas must hold exactly (\d+) ids")
@@ -107,33 +107,6 @@ def _plan(planner: Planner, group: Group, earlier: Sequence[str]) -> Plan:
     return plan
 
 
-async def look(client: Client, wanted: str | None) -> tuple[ServedModel, int]:
-    """The server's model named `wanted`, None: its only model; and the widest canvas it takes. Raises ModelError."""
-    try:
-        model = served.chosen(await http.models(client), wanted, client.url, "server.model")
-        return model, await _canvas_tokens(client, model.id)
-    except AnswerError as error:
-        raise ModelError(f"{client.url} does not answer as vLLM does ({error}); {_START_IT}") from error
-    except ServerError as error:
-        raise ModelError(str(error)) from error
-
-
-async def _canvas_tokens(client: Client, name: str) -> int:
-    """The width of the served canvas, from the refusal of an impossible one. Raises ModelError if it is accepted."""
-    impossible = CompletionRequest(name, (1,), 1, DiffusionArguments((), (-1,)), logprobs=1)
-    try:
-        await client.post("/v1/completions", msgspec.json.encode(impossible))
-    except ServerError as error:
-        if found := _CANVAS.search(str(error)):
-            return int(found[1])
-        if not _KNOWS_PINS.search(str(error)):
-            raise
-        raise ModelError(f"{client.url} does not say how wide its canvas is ({error})") from error
-    raise ModelError(
-        f"{client.url} takes no pinned canvas for {name}: it is too old, or this is not a DiffusionGemma; {_START_IT}"
-    )
-
-
 class _Config(msgspec.Struct):
     model_type: str = ""
     canvas_length: CanvasTokens | None = None
@@ -205,16 +178,39 @@ class VllmInfiller(ServedInfiller):
 
     async def look(self) -> None:
         """Finds out the server's model, and reads this machine's tokenizer for it."""
-        found = await look(self.client, self._arguments.server_model)
+        url = self.client.url
+        try:
+            model = await self.listed_model()
+            found = model, await self._canvas_tokens(model.id)
+        except AnswerError as error:
+            raise ModelError(f"{url} does not answer as vLLM does ({error}); {_START_IT}") from error
+        except ServerError as error:
+            raise ModelError(str(error)) from error
         if found == self._found:
             return
         tokenizer = self._arguments.server_tokenizer
-        self._model = await asyncio.to_thread(load, *found, tokenizer, self.client.url)
+        self._model = await asyncio.to_thread(load, *found, tokenizer, url)
         self.model = served.shown(self._model.name)
         if self._found is not None:
-            log.info("another server answers at %s: it serves %s", self.client.url, self.model)
+            log.info("another server answers at %s: it serves %s", url, self.model)
         self._found = found
         self.context_tokens = prompt.context_tokens(self._model.vocabulary, self._model.properties)
 
     def infill(self, request: Request, *, deadline: float | None = None) -> CanvasInfilling:
         return CanvasInfilling(self, self._model, request, deadline)
+
+    async def _canvas_tokens(self, name: str) -> int:
+        """The width of the served canvas, from the refusal of an impossible one. Raises ModelError and ServerError."""
+        url = self.client.url
+        impossible = {"diffusion_seed_canvas": (), "diffusion_pinned": (-1,)}
+        try:
+            await self.client.post("/v1/completions", wire.request(name, (1,), 1, impossible, logprobs=1))
+        except ServerError as error:
+            if found := _CANVAS.search(str(error)):
+                return int(found[1])
+            if not _KNOWS_PINS.search(str(error)):
+                raise
+            raise ModelError(f"{url} does not say how wide its canvas is ({error})") from error
+        raise ModelError(
+            f"{url} takes no pinned canvas for {name}: it is too old, or this is not a DiffusionGemma; {_START_IT}"
+        )

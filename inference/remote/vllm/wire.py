@@ -6,10 +6,11 @@ its engine for everybody (seen in 0.32). Its defaults come from the served folde
 """
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import Meta
 
 from inference.remote.http import AnswerError, decoded
 
@@ -19,39 +20,28 @@ MOST_LOGPROBS = 20
 _TOKEN = re.compile(r"token_id:(\d{1,9})")
 
 
-class DiffusionArguments(msgspec.Struct, frozen=True, omit_defaults=True):
-    """vLLM's parameters for a canvas, in `vllm_xargs`: its rows, and the numbers of those held to the seed.
+def request(model: str, prompt: Sequence[int], rows: int, arguments: Mapping[str, object], **more: object) -> bytes:
+    """A request for one canvas behind a prompt, both as token ids, that lists the likeliest tokens of each row.
 
-    `diffusion_max_steps` is silently clamped to the server's. `diffusion_read_only`: it writes no keys and values, and
-    answers at temperature 1.
+    `arguments`, in `vllm_xargs`: the rows are `diffusion_seed_canvas`, and `diffusion_pinned` the numbers of those held
+    to it. `diffusion_max_steps` is silently clamped to the server's. `diffusion_read_only`: it writes no keys and
+    values, and answers at temperature 1. With `logprob_token_ids`, lists these and the likeliest one instead.
     """
-
-    diffusion_seed_canvas: tuple[int, ...]
-    diffusion_pinned: tuple[int, ...]
-    diffusion_canvas_length: int | None = None
-    diffusion_max_steps: int | None = None
-    diffusion_read_only: bool = False
-
-
-class CompletionRequest(msgspec.Struct, frozen=True):
-    """One canvas behind a prompt, both as token ids. `logprobs`: how many of a row's likeliest tokens to list.
-
-    With `logprob_token_ids`, these and the likeliest one instead.
-    """
-
-    model: str
-    prompt: tuple[int, ...]
-    max_tokens: int
-    vllm_xargs: DiffusionArguments
-    logprobs: int = MOST_LOGPROBS
-    logprob_token_ids: tuple[int, ...] | UnsetType = UNSET
-    temperature: float = 1.0
-    top_p: float = 1.0
-    top_k: int = -1
-    n: int = 1
-    stream: bool = False
-    return_tokens_as_token_ids: bool = True
-    return_token_ids: bool = True
+    stated = {
+        "model": model,
+        "prompt": prompt,
+        "max_tokens": rows,
+        "vllm_xargs": arguments,
+        "logprobs": MOST_LOGPROBS,
+        "temperature": 1.0,
+        "top_p": 1.0,
+        "top_k": -1,
+        "n": 1,
+        "stream": False,
+        "return_tokens_as_token_ids": True,
+        "return_token_ids": True,
+    }
+    return msgspec.json.encode(stated | more)
 
 
 Count = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]

@@ -1,40 +1,58 @@
-"""Shared by the tests of the vLLM client: its connection, and the results of a request."""
+"""Shared by the tests of the clients of servers: their connections, and their requests and results."""
 
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Text
-from inference.remote import registry
+from inference.remote import served
 from inference.remote.served import ServedInfiller
 from inference.serving.startup import WorkerArguments
 from tests.inference.loaded import TWIN
+from tests.partner_server import KINDS
 
-BEFORE = "import os\n\n\ndef read(path):\n    with open(path) as file:\n        return "
-AFTER = "\n\n\ndef write(path, text):\n    with open(path, 'w') as file:\n        file.write(text)\n"
+BEFORE = "import math\n\n\ndef mean(numbers):\n    return "
+AFTER = "\n\n\nprint(mean([1, 2]))\n"
+ANSWER = "sum(numbers) / len(numbers)"
+KIND_OF = {"fim": "qwen2.5-coder", "suffix": "suffix", "infill": "infill", "chat": "chat"}
+"""What the client calls each interface of the test server."""
+
+assert set(KIND_OF) == set(KINDS)
+
+
+def arguments(url: str, **options: object) -> WorkerArguments:
+    return WorkerArguments(url, socket=Path("w.sock"), log=Path("w.log"), **options)  # type: ignore[arg-type]
 
 
 @asynccontextmanager
-async def infiller_at(
-    url: str, tokenizer: Path | None = TWIN, *, limit_s: float | None = None, **options: str
-) -> AsyncIterator[ServedInfiller]:
+async def served_at(url: str, *, limit_s: float | None = None, **options: object) -> AsyncIterator[Any]:
     """An infiller that asks the server at `url`, which says within `limit_s` what it serves."""
-    files = {"socket": Path("w.sock"), "log": Path("w.log")}
-    arguments = WorkerArguments(url, **files, server_tokenizer=str(tokenizer) if tokenizer else None, **options)
-    found = await registry.connect(arguments, lambda _share, _what: None, limit_s=limit_s)
+    found = await served.connect(arguments(url, **options), lambda _share, _what: None, limit_s=limit_s)
     try:
         yield found
     finally:
         await found.close()
 
 
-def one_hole(**hole: object) -> InfillRequest:
-    return request(Text(BEFORE), Hole(**({"single_line": True} | hole)), Text(AFTER))  # type: ignore[arg-type]
+def infiller_at(url: str, tokenizer: Path | None = TWIN, **options: Any) -> AbstractAsyncContextManager[Any]:
+    """One that asks a vLLM."""
+    return served_at(url, server_tokenizer=str(tokenizer) if tokenizer else None, **options)
+
+
+def partner_at(url: str, kind: str = "auto", **options: Any) -> AbstractAsyncContextManager[Any]:
+    return served_at(url, partner=kind, **options)
+
+
+def one_hole(*, drafts: bool = False, candidates: int = 1, **hole: object) -> InfillRequest:
+    part = Hole(**({"single_line": True} | hole))  # type: ignore[arg-type]
+    return request(Text(BEFORE), part, Text(AFTER), drafts=drafts, candidates=candidates)
 
 
 def request(*segments: Text | Hole, **fields: object) -> InfillRequest:
-    return InfillRequest("r", segments, **({"seed": 1, "max_steps": 3} | fields))  # type: ignore[arg-type]
+    known = {"seed": 1, "max_steps": 3, "language": "python", "path": "mean.py"}
+    return InfillRequest("r", segments, **(known | fields))  # type: ignore[arg-type]
 
 
 async def answered(

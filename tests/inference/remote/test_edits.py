@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +11,10 @@ import pytest
 from inference.engine.errors import RequestError
 from inference.messages import Done, Hunk, InfillRequest, NextEditRequest, NextEdits, Outcome, Text
 from inference.models.family import ModelError
-from inference.remote import registry
 from inference.remote.edits import ServedEditModel
 from inference.remote.http import ServerError
-from inference.serving.startup import WorkerArguments
 from tests.http_server import HttpRequest, HttpServer, listening, response
+from tests.inference.remote.asking import served_at
 
 TEXT = "def total(items):\n    return sum(item)\n"
 ASKED = NextEditRequest("r", TEXT, (Hunk(0, "def total(item):\n", "def total(items):\n"),), "python", "a.py", len(TEXT))
@@ -49,14 +47,8 @@ class EditServer(HttpServer):
 
 @asynccontextmanager
 async def edit_model(kind: str = "auto", **server: Any) -> AsyncIterator[tuple[EditServer, ServedEditModel]]:
-    async with listening(EditServer(**server)) as found:
-        arguments = WorkerArguments(model=found.url, edits=kind, socket=Path("w.sock"), log=Path("w.log"))  # type: ignore[arg-type]
-        model = await registry.connect(arguments, lambda _share, _what: None)
-        assert isinstance(model, ServedEditModel)
-        try:
-            yield found, model
-        finally:
-            await model.close()
+    async with listening(EditServer(**server)) as found, served_at(found.url, edits=kind) as model:
+        yield found, model
 
 
 async def asked(model: ServedEditModel, deadline: float | None = None) -> tuple[NextEdits, Done]:

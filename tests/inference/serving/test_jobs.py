@@ -26,7 +26,7 @@ from inference.messages import (
 )
 from inference.serving.engine_thread import DeviceLostError, EngineThread, EngineWork, next_work
 from inference.serving.jobs import MAX_RUNNING, Job, JobEvent, Queue
-from tests.inference.remote.partner.asking import partner_at
+from tests.inference.remote.asking import partner_at
 from tests.partner_server import PartnerServer, partner_server
 from tests.workers import PATIENCE_S, until
 

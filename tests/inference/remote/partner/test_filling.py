@@ -10,8 +10,7 @@ from inference.engine.errors import RequestError
 from inference.engine.middle.question import CHARACTERS_PER_TOKEN
 from inference.messages import REFINED_STRENGTH, Candidate, ErrorCode, Hole, HoleKind, Outcome, Snippet, Text
 from inference.remote.http import ServerError
-from tests.inference.remote.asking import answered
-from tests.inference.remote.partner.asking import AFTER, ANSWER, BEFORE, KIND_OF, one_hole, partner_at, request
+from tests.inference.remote.asking import AFTER, ANSWER, BEFORE, KIND_OF, answered, one_hole, partner_at, request
 from tests.partner_server import KINDS, Asked, partner_server
 
 each_kind = pytest.mark.parametrize("kind", KINDS)

@@ -16,8 +16,7 @@ from inference.remote import address
 from inference.remote.http import Client
 from inference.remote.partner.answer import Answer
 from inference.remote.partner.interfaces import Chat, Events, Interface
-from tests.inference.remote.asking import answered
-from tests.inference.remote.partner.asking import ANSWER, KIND_OF, one_hole, partner_at
+from tests.inference.remote.asking import ANSWER, KIND_OF, answered, one_hole, partner_at
 from tests.partner_server import KINDS, partner_server
 from tests.workers import StartWorker, is_idle
 

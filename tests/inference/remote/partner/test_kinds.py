@@ -6,8 +6,7 @@ from inference.engine.middle.question import Windows
 from inference.models import fim_tokens
 from inference.models.family import ModelError
 from inference.models.fim_tokens import TABLE
-from tests.inference.remote.asking import answered
-from tests.inference.remote.partner.asking import AFTER, ANSWER, BEFORE, one_hole, partner_at
+from tests.inference.remote.asking import AFTER, ANSWER, BEFORE, answered, one_hole, partner_at
 from tests.partner_server import KINDS, partner_server
 
 PROMPTS = {

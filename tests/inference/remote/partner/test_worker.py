@@ -1,7 +1,7 @@
 """A real worker process with a partner: its status, its answers, and the token it sends."""
 
 from inference.messages import Cancel, Candidate, Done, ErrorCode, Failed, Outcome, Shutdown, WorkerState
-from tests.inference.remote.partner.asking import ANSWER, one_hole
+from tests.inference.remote.asking import ANSWER, one_hole
 from tests.partner_server import partner_server
 from tests.workers import RawClient, StartWorker, fill, is_idle
 
