@@ -33,11 +33,11 @@ from lsp_server.http.forms import (
     FimForm,
     Form,
     InfillForm,
+    TextSoFar,
     Written,
     is_short_of_end,
     request_for,
 )
-from lsp_server.http.text import TextSoFar
 from lsp_server.settings.schema import Settings
 from lsp_server.worker import Deadline, WorkerClient, WorkerFailure
 from lsp_server.worker.failure import traceback_of
@@ -58,14 +58,6 @@ _STATUS = {ErrorCode.BAD_REQUEST: 400, ErrorCode.INTERNAL: 500, ErrorCode.SERVER
 """503 for all others: ask again later."""
 
 
-class Refusal(Exception):
-    """A request that is refused: the HTTP status, and why, for the user."""
-
-    def __init__(self, status: int, why: str) -> None:
-        super().__init__(why)
-        self.status = status
-
-
 class Guard:
     """Lets no request through that is not the user's: a web page's, another host's, or one without the `token`.
 
@@ -81,20 +73,22 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and (refusal := self._refusal(Headers(scope=scope))):
-            log.info("a request is refused: %s", refusal)
-            await _refused(refusal.status, str(refusal))(scope, receive, send)
+            log.info("a request is refused: %s", refusal.detail)
+            await _refused(refusal.status_code, refusal.detail)(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
-    def _refusal(self, headers: Headers) -> Refusal | None:
+    def _refusal(self, headers: Headers) -> HTTPException | None:
         origin = headers.get("origin")
         if origin is not None and origin not in self._origins:
-            return Refusal(403, "web pages may not use this server; start it with --allow-origin to let one")
+            return HTTPException(403, "web pages may not use this server; start it with --allow-origin to let one")
         if self._hosts and _name_of(headers.get("host", "")) not in self._hosts:
-            return Refusal(403, f"this server goes by {', '.join(sorted(self._hosts))} only; use one of these names")
+            return HTTPException(
+                403, f"this server goes by {', '.join(sorted(self._hosts))} only; use one of these names"
+            )
         given = headers.get("authorization", "").encode()
         if self._token and not hmac.compare_digest(given, f"Bearer {self._token}".encode()):
-            return Refusal(401, "the token is missing or wrong; send the header Authorization: Bearer TOKEN")
+            return HTTPException(401, "the token is missing or wrong; send the header Authorization: Bearer TOKEN")
         return None
 
 
@@ -123,7 +117,7 @@ class Endpoint:
         }
         fills = [Route(path, partial(self._fill, form), methods=["POST"]) for path, form in forms.items()]
         others = [Route("/v1/models", self._models), Route("/health", self._health)]
-        kinds: tuple[type[Exception], ...] = (Refusal, WorkerFailure, HTTPException, ClientDisconnect, Exception)
+        kinds: tuple[type[Exception], ...] = (WorkerFailure, HTTPException, ClientDisconnect, Exception)
         return Starlette(
             routes=[*fills, *others],
             middleware=middleware,
@@ -151,11 +145,11 @@ class Endpoint:
         return JSONResponse({"object": "list", "data": [model]})
 
     async def _model(self, limit_ms: int) -> str:
-        """The name of the model once it is loaded. Raises WorkerFailure, and Refusal if it is only the embedded one."""
+        """The model's name once it is loaded. Raises WorkerFailure; HTTPException if it is only the embedded one."""
         await self._client.load(Deadline(limit_ms))
         status = self._client.last_status
         if better := self._client.better:
-            raise Refusal(
+            raise HTTPException(
                 503,
                 f"no pulled model runs here; for one run: infill-ls models pull {better} "
                 f"(or start this server with --model {EMBEDDED}, for a first try)",
@@ -164,8 +158,11 @@ class Endpoint:
 
     async def _fill(self, kind: type[Form], request: Request) -> Response:
         if self._running >= MAX_RUNNING:
-            raise Refusal(503, f"{MAX_RUNNING} requests are running already; ask again once one has ended")
-        form = _form(kind, await _body(request))
+            raise HTTPException(503, f"{MAX_RUNNING} requests are running already; ask again once one has ended")
+        try:
+            form = msgspec.json.decode(await _body(request), type=kind)
+        except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+            raise HTTPException(400, f"this is no request of this form: {error}") from error
         return await _unless_gone(request, self._answer(form))
 
     async def _answer(self, form: Form) -> Response:
@@ -181,13 +178,13 @@ class Endpoint:
         return JSONResponse(form.whole(event, model))
 
     async def _events(self, form: Form) -> AsyncGenerator[str | Written, None]:
-        """The text in parts, then as a whole. Ending early cancels the request. Raises Refusal, WorkerFailure."""
+        """The text in parts, then as a whole. Ending early cancels the request. Raises HTTPException, WorkerFailure."""
         status = self._client.last_status
         writes_on = status is not None and status.token_ms > 0
         try:
             wanted = request_for(form, self._settings, drafts=writes_on)
         except ValueError as error:
-            raise Refusal(400, str(error)) from error
+            raise HTTPException(400, str(error)) from error
         began_s = time.monotonic()
         text = TextSoFar(form.place().before, form.stops)
         tokens = 0
@@ -242,28 +239,19 @@ def _sent(event: dict[str, Any]) -> str:
 
 
 async def _body(request: Request) -> bytes:
-    """The body. Raises Refusal if it is too long or too slow."""
-    too_long = Refusal(413, f"the request is longer than {MAX_BODY_BYTES} bytes; send less of the file")
-    if int(request.headers.get("content-length", 0)) > MAX_BODY_BYTES:
-        raise too_long
+    """The body. Raises HTTPException if it is too long or too slow."""
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_S):
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > MAX_BODY_BYTES:
-                    raise too_long
+                    raise HTTPException(
+                        413, f"the request is longer than {MAX_BODY_BYTES} bytes; send less of the file"
+                    )
     except TimeoutError:
-        raise Refusal(408, f"the request did not arrive within {BODY_S:g} s; send it faster") from None
+        raise HTTPException(408, f"the request did not arrive within {BODY_S:g} s; send it faster") from None
     return bytes(body)
-
-
-def _form(kind: type[Form], body: bytes) -> Form:
-    try:
-        form: Form = msgspec.json.decode(body, type=kind)
-    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        raise Refusal(400, f"this is no request of this form: {error}") from error
-    return form
 
 
 async def _unless_gone(request: Request, work: Coroutine[Any, Any, Response]) -> Response:
@@ -288,12 +276,10 @@ async def _leaves(request: Request) -> None:
 
 async def _failed(request: Request, error: Exception) -> Response:
     """Says why there is no answer, in the form that llama.cpp and OpenAI share."""
-    if isinstance(error, Refusal):
-        return _refused(error.status, str(error))
     if isinstance(error, WorkerFailure):
         return _refused(_STATUS.get(error.code, 503), str(error))
     if isinstance(error, HTTPException):
-        return _refused(error.status_code, f"{error.detail}; there are POST /infill, /v1/completions and others")
+        return _refused(error.status_code, error.detail)
     if not isinstance(error, ClientDisconnect):
         log.error("a request failed: %s", traceback_of(error))
     return _refused(500, "the endpoint failed, which is a fault of infill-ls; its log says where")

@@ -3,7 +3,9 @@
 What a form has besides these fields is ignored: the model writes the likeliest text, so a temperature means nothing.
 """
 
+import re
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -22,6 +24,8 @@ _SPACE = "▁"
 _NEW_LINES = ("\n", "\r\n")
 _Stop = Annotated[str, Meta(max_length=256)]
 _NO_STATS = Stats()
+_HELD_LINES = 2
+"""How many lines that are not blank a text may lose besides its last: they repeat what follows."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class Written:
     stats: Stats = _NO_STATS
 
 
-class Form(Struct, frozen=True):
+class _Form(Struct, frozen=True):
     """What all forms have. `stop`: the text ends in front of any of these."""
 
     stop: _Stop | Annotated[tuple[_Stop, ...], Meta(max_length=64)] | None = None
@@ -59,34 +63,13 @@ class Form(Struct, frozen=True):
         given = (self.stop,) if isinstance(self.stop, str) else self.stop or ()
         return tuple(each for each in given if each)
 
-    @property
-    def wanted_tokens(self) -> int | None:
-        """How long the text may be; None, or less than 0: as long as in an editor."""
-        raise NotImplementedError
-
-    def place(self) -> Place:
-        """Where the text goes. Raises ValueError."""
-        raise NotImplementedError
-
-    def part(self, text: str, model: str) -> dict[str, Any]:
-        """An event of a stream, with more of the text."""
-        raise NotImplementedError
-
-    def end(self, written: Written, model: str) -> dict[str, Any]:
-        """The last event of a stream."""
-        raise NotImplementedError
-
-    def whole(self, written: Written, model: str) -> dict[str, Any]:
-        """The answer without a stream."""
-        raise NotImplementedError
-
 
 class _Extra(Struct, frozen=True):
     text: str
     filename: str = ""
 
 
-class InfillForm(Form, frozen=True):
+class InfillForm(_Form, frozen=True):
     """`/infill` of llama.cpp. `prompt` is what stands before the cursor on its line."""
 
     input_prefix: str = ""
@@ -98,20 +81,25 @@ class InfillForm(Form, frozen=True):
 
     @property
     def wanted_tokens(self) -> int | None:
+        """How long the text may be; None, or less than 0: as long as in an editor."""
         return self.n_predict
 
     def place(self) -> Place:
+        """Where the text goes."""
         found = taken_apart(self.input_prefix + self.prompt) if not self.input_suffix else None
         extra = tuple(Snippet(each.filename, each.text) for each in reversed(self.input_extra))  # the newest comes last
         return found or Place(self.input_prefix + self.prompt, self.input_suffix, context=extra)
 
     def part(self, text: str, model: str) -> dict[str, Any]:
+        """An event of a stream, with more of the text."""
         return {"content": text, "stop": False, "model": model}
 
     def end(self, written: Written, model: str) -> dict[str, Any]:
+        """The last event of a stream."""
         return {**self._all(written, model), "content": ""}
 
     def whole(self, written: Written, model: str) -> dict[str, Any]:
+        """The answer without a stream."""
         answer = self._all(written, model)
         if not self.response_fields:
             return answer
@@ -134,7 +122,7 @@ class InfillForm(Form, frozen=True):
         }
 
 
-class CompletionForm(Form, frozen=True):
+class CompletionForm(_Form, frozen=True):
     """`/v1/completions` of OpenAI, with `suffix`, or with a prompt that holds a family's own tokens."""
 
     prompt: str | Annotated[tuple[str, ...], Meta(min_length=1, max_length=1)] = ""
@@ -180,6 +168,9 @@ class FimForm(CompletionForm, frozen=True):
     def whole(self, written: Written, model: str) -> dict[str, Any]:
         message = {"message": {"role": "assistant", "content": written.text}}
         return self._ended(self._answer(message, model, "chat.completion"), written)
+
+
+Form = InfillForm | CompletionForm
 
 
 def _timings(name: str, tokens: int, ms: float) -> dict[str, float]:
@@ -254,3 +245,39 @@ def is_short_of_end(best: Candidate, request: InfillRequest) -> bool:
     """Whether the text would have gone on, but for the deadline or the form's limit."""
     most = max(part.max_tokens for part in request.segments if isinstance(part, Hole))
     return not best.complete or 0 < most <= best.tokens
+
+
+class TextSoFar:
+    """A text that is still being written: what of it is `sent`, and whether it met one of its ends.
+
+    It is sent line by line, as far as it cannot change any more: a model that writes from left to right may still drop
+    its last lines. One that refines a whole text sends it at its end.
+    """
+
+    def __init__(self, before: str, stops: Sequence[str]) -> None:
+        """`before` is what stands in front of it; the text ends before a line that leaves the block of that."""
+        line = before.rpartition("\n")[2]
+        indent = len(line) - len(line.lstrip(" \t"))
+        leaving = [rf"\s*\n(?=[ \t]{{0,{indent - 1}}}[^\s)\]}}])"] if indent else []
+        self._ends = re.compile("|".join([*map(re.escape, stops), *leaving]) or "(?!)")
+        self.sent = ""
+        self.is_stopped = False
+
+    def more(self, text: str, *, is_whole: bool) -> str:
+        """What `text`, a draft or the whole text, adds that is final."""
+        end = self._ends.search(text)
+        self.is_stopped = end is not None
+        text = text[: end.start()] if end else text
+        final = text if is_whole or end else _without_last_lines(text)
+        more = final[len(self.sent) :] if final.startswith(self.sent) else ""
+        self.sent += more
+        return more
+
+
+def _without_last_lines(text: str) -> str:
+    """A draft without the lines that the whole text may lack."""
+    lines = text.split("\n")[:-1]
+    for _ in range(_HELD_LINES):
+        while lines and not lines.pop().strip():
+            pass
+    return "".join(f"{line}\n" for line in lines)
