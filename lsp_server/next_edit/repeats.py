@@ -13,8 +13,8 @@ from lsp_server.next_edit.additions import field_in
 from lsp_server.next_edit.names import Name, Names, Role
 from lsp_server.next_edit.recent import Comparison
 from lsp_server.next_edit.renames import Compared, NextEdit, renamed_words
-from lsp_server.syntax.languages.table import kinds
 from lsp_server.syntax.lines import line_end, line_start
+from lsp_server.syntax.table import kinds
 
 STRING = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
 TOKEN = re.compile(rf"{STRING}|\w+|[^\w\s]")

@@ -20,6 +20,7 @@ from tree_sitter import Language, Parser, Tree
 from lsp_server.syntax.languages import CLOSERS, LanguageTable, grammar_of, table_of
 from lsp_server.syntax.lines import line_end, line_start
 from lsp_server.syntax.scanning import open_quote, unclosed, unopened
+from lsp_server.syntax.table import HARMFUL
 
 _CHUNK_CHARACTERS = 2048
 
@@ -213,7 +214,7 @@ def _is_harmful(table: LanguageTable, text: str) -> bool:
     """Whether parsing the text would crash this process, or take all its memory."""
     return any(
         next(islice(re.finditer(pattern, text, re.MULTILINE), most, None), None) is not None
-        for pattern, most in table.harmful
+        for pattern, most in map(HARMFUL.__getitem__, table.harmful)
     )
 
 

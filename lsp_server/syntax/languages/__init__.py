@@ -7,7 +7,7 @@ from pathlib import PurePath
 from tree_sitter import Language
 
 from lsp_server.syntax.languages import c, csharp, formats, go, java, javascript, php, python, rust, scripts
-from lsp_server.syntax.languages.table import CLOSERS, ImportRules, LanguageTable
+from lsp_server.syntax.table import CLOSERS, ImportRules, LanguageTable
 
 __all__ = ["CLOSERS", "PLAIN", "TABLES", "ImportRules", "LanguageTable", "grammar_of", "language_of", "table_of"]
 

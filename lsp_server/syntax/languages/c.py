@@ -2,20 +2,7 @@
 
 from dataclasses import replace
 
-from lsp_server.syntax.languages.table import (
-    ARROWS,
-    ON_ITS_LINE,
-    TODO,
-    UNCLOSED,
-    UNWRITTEN,
-    BindingRules,
-    ImportRules,
-    braces,
-    kinds,
-    with_braces,
-)
-
-_WORDS = "struct union enum extern if else for while do switch"
+from lsp_server.syntax.table import TODO, UNWRITTEN, BindingRules, ImportRules, kinds, with_braces
 
 _CLASSES = ("struct_specifier", "union_specifier", "class_specifier")
 _BINDING = BindingRules(
@@ -51,14 +38,15 @@ C = with_braces(
     ids=("c",),
     extensions=(".c", ".h"),
     grammar="tree_sitter_c:language",
-    harmful=(UNCLOSED, ARROWS),
+    harmful=("brackets", "arrows"),
     strings=kinds("string_literal char_literal system_lib_string"),
     statement_end=";",
     argument_lists=kinds("argument_list parameter_list preproc_params"),
     blocks=kinds(
         "translation_unit compound_statement field_declaration_list enumerator_list case_statement", "declaration_list"
     ),
-    opening=braces(_WORDS) + ON_ITS_LINE,
+    header_words="struct union enum extern if else for while do switch",
+    brace_below=True,
     functions=kinds("function_definition"),
     fillers=rf"assert\(\s*(?:0|false)\s*&&\s*\"{TODO}.{{0,400}}\)",
     body_fillers=rf"assert\(\s*(?:0|false)\s*&&\s*\".{{0,400}}{UNWRITTEN}.{{0,400}}\)",
@@ -76,7 +64,7 @@ CPP = replace(
     extensions=(".cpp", ".cc", ".cxx", ".hpp", ".hh", ".hxx", ".ipp", ".cu", ".cuh"),
     grammar="tree_sitter_cpp:language",
     strings=C.strings | kinds("raw_string_literal"),
-    opening=braces(_WORDS, "class namespace try catch") + ON_ITS_LINE,
+    header_words=f"{C.header_words} class namespace try catch",
     functions=C.functions | kinds("lambda_expression"),
     may_be_empty=kinds("lambda_expression"),
     closures=kinds("lambda_expression"),

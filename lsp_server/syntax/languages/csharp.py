@@ -1,14 +1,6 @@
 """C#."""
 
-from lsp_server.syntax.languages.table import (
-    ON_ITS_LINE,
-    UNCLOSED,
-    UNCLOSED_ANGLES,
-    BindingRules,
-    braces,
-    kinds,
-    with_braces,
-)
+from lsp_server.syntax.table import BindingRules, kinds, with_braces
 
 _SPECIAL = kinds(
     "constructor_declaration destructor_declaration accessor_declaration lambda_expression",
@@ -55,7 +47,7 @@ CSHARP = with_braces(
     ids=("csharp", "c-sharp", "cs"),
     extensions=(".cs", ".csx"),
     grammar="tree_sitter_c_sharp:language",
-    harmful=(UNCLOSED, UNCLOSED_ANGLES),
+    harmful=("brackets", "angles"),
     strings=kinds(
         "string_literal verbatim_string_literal raw_string_literal character_literal", "interpolated_string_expression"
     ),
@@ -67,11 +59,11 @@ CSHARP = with_braces(
         "compilation_unit block declaration_list enum_member_declaration_list accessor_list switch_body",
         "switch_section",
     ),
-    opening=braces(
-        "namespace class struct interface enum record if else for foreach while do switch try catch finally",
-        "using lock get set init unsafe checked",
-    )
-    + ON_ITS_LINE,
+    header_words=(
+        "namespace class struct interface enum record if else for foreach while do switch try catch finally using "
+        "lock get set init unsafe checked"
+    ),
+    brace_below=True,
     functions=_SPECIAL | kinds("method_declaration local_function_statement operator_declaration"),
     may_be_empty=_SPECIAL,
     body_arrows=kinds("=>"),

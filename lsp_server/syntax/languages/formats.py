@@ -1,6 +1,6 @@
 """JSON, YAML, TOML, HTML, CSS and Markdown. Code embedded in markup is plain text."""
 
-from lsp_server.syntax.languages.table import LanguageTable, kinds
+from lsp_server.syntax.table import LanguageTable, kinds
 
 _VOID = "area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr"
 
@@ -28,7 +28,7 @@ YAML = LanguageTable(
     strings=kinds("double_quote_scalar single_quote_scalar"),
     word_characters="-",
     blocks=kinds("block_mapping block_sequence"),
-    harmful=((r"^[ \t?:-]{200}", 0),),  # 256 levels, which need as many columns, crash it
+    harmful=("levels",),
     opening=r"[:-]\s*?[\r\n]\s*$",  # a value may follow on the line itself
     by_indentation=True,
     indent="  ",

@@ -1,6 +1,6 @@
 """Go."""
 
-from lsp_server.syntax.languages.table import TODO, UNWRITTEN, BindingRules, braces, kinds, with_braces
+from lsp_server.syntax.table import TODO, UNWRITTEN, BindingRules, kinds, with_braces
 
 _BINDING = BindingRules(
     names=kinds("identifier type_identifier field_identifier package_identifier"),
@@ -36,7 +36,7 @@ GO = with_braces(
         "source_file block statement_list field_declaration_list expression_case default_case type_case",
         "communication_case",
     ),
-    opening=braces("func type if else for switch select case default"),
+    header_words="func type if else for switch select case default",
     indent="\t",
     binding=_BINDING,
     functions=kinds("function_declaration method_declaration func_literal"),

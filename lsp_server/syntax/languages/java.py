@@ -1,19 +1,6 @@
 """Java."""
 
-from lsp_server.syntax.languages.table import (
-    ARROWS,
-    NOT_FOR_OTHERS,
-    ON_ITS_LINE,
-    TODO,
-    UNCLOSED,
-    UNCLOSED_ANGLES,
-    UNWRITTEN,
-    BindingRules,
-    ImportRules,
-    braces,
-    kinds,
-    with_braces,
-)
+from lsp_server.syntax.table import NOT_FOR_OTHERS, TODO, UNWRITTEN, BindingRules, ImportRules, kinds, with_braces
 
 _CONSTRUCTORS = kinds("constructor_declaration compact_constructor_declaration")
 
@@ -45,7 +32,7 @@ _BINDING = BindingRules(
 
 JAVA = with_braces(
     ids=("java",),
-    harmful=(UNCLOSED, UNCLOSED_ANGLES, ARROWS),
+    harmful=("brackets", "angles", "arrows"),
     extensions=(".java",),
     grammar="tree_sitter_java:language",
     comments=kinds("line_comment block_comment"),
@@ -57,8 +44,8 @@ JAVA = with_braces(
         "program block constructor_body class_body interface_body enum_body enum_body_declarations",
         "annotation_type_body switch_block switch_block_statement_group",
     ),
-    opening=braces("class interface enum record if else for while do switch try catch finally synchronized static")
-    + ON_ITS_LINE,
+    header_words="class interface enum record if else for while do switch try catch finally synchronized static",
+    brace_below=True,
     functions=_CONSTRUCTORS | kinds("method_declaration lambda_expression"),
     may_be_empty=_CONSTRUCTORS | kinds("lambda_expression"),
     closures=kinds("lambda_expression"),

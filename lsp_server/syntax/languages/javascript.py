@@ -2,17 +2,7 @@
 
 from dataclasses import replace
 
-from lsp_server.syntax.languages.table import (
-    NOT_FOR_OTHERS,
-    TODO,
-    UNCLOSED_ANGLES,
-    UNWRITTEN,
-    BindingRules,
-    ImportRules,
-    braces,
-    kinds,
-    with_braces,
-)
+from lsp_server.syntax.table import NOT_FOR_OTHERS, TODO, UNWRITTEN, BindingRules, ImportRules, kinds, with_braces
 
 _IMPORTS = ImportRules(
     query="""
@@ -93,7 +83,7 @@ JAVASCRIPT = with_braces(
     word_characters="$",
     argument_lists=kinds("arguments formal_parameters"),
     blocks=kinds("program statement_block class_body switch_body switch_case switch_default"),
-    opening=braces("class if else for while do switch try finally function"),
+    header_words="class if else for while do switch try finally function",
     indent="  ",
     functions=kinds(
         "function_declaration generator_function_declaration method_definition function_expression",
@@ -115,10 +105,10 @@ TYPESCRIPT = replace(
     extensions=(".ts", ".mts", ".cts"),
     grammar="tree_sitter_typescript:language_typescript",
     blocks=JAVASCRIPT.blocks | kinds("interface_body enum_body object_type"),
-    opening=braces("class if else for while do switch try finally function interface enum namespace module"),
+    header_words=f"{JAVASCRIPT.header_words} interface enum namespace module",
     classes=kinds("class_declaration class abstract_class_declaration"),
     declarations=(".d.ts", ".d.mts", ".d.cts"),
-    harmful=((r"\?\?\?", 1000), UNCLOSED_ANGLES),  # many markers, too, take memory by the square of their number
+    harmful=("markers", "angles"),
 )
 
 TSX = replace(

@@ -1,6 +1,6 @@
 """PHP."""
 
-from lsp_server.syntax.languages.table import NOT_FOR_OTHERS, ON_ITS_LINE, TODO, UNWRITTEN, braces, kinds, with_braces
+from lsp_server.syntax.table import NOT_FOR_OTHERS, TODO, UNWRITTEN, kinds, with_braces
 
 _THROW = r"throw new [\w\\]*(?:Exception|Error)\(\s*[\"']"
 
@@ -17,10 +17,10 @@ PHP = with_braces(
         "program compound_statement declaration_list enum_declaration_list switch_block case_statement",
         "default_statement match_block",
     ),
-    opening=braces(
-        "function class interface trait enum namespace if else elseif for foreach while do switch try catch", "finally"
-    )
-    + ON_ITS_LINE,
+    header_words=(
+        "function class interface trait enum namespace if else elseif for foreach while do switch try catch finally"
+    ),
+    brace_below=True,
     functions=kinds("function_definition method_declaration anonymous_function arrow_function"),
     may_be_empty=kinds("anonymous_function"),
     closures=kinds("anonymous_function arrow_function"),

@@ -1,15 +1,6 @@
 """Rust."""
 
-from lsp_server.syntax.languages.table import (
-    TODO,
-    UNCLOSED,
-    UNWRITTEN,
-    BindingRules,
-    ImportRules,
-    braces,
-    kinds,
-    with_braces,
-)
+from lsp_server.syntax.table import TODO, UNWRITTEN, BindingRules, ImportRules, kinds, with_braces
 
 _BINDING = BindingRules(
     names=kinds("identifier type_identifier field_identifier shorthand_field_identifier"),
@@ -52,7 +43,7 @@ RUST = with_braces(
     ids=("rust",),
     extensions=(".rs",),
     grammar="tree_sitter_rust:language",
-    harmful=(UNCLOSED,),
+    harmful=("brackets",),
     comments=kinds("line_comment block_comment"),
     strings=kinds("string_literal raw_string_literal char_literal"),
     quoted=r'r#+"(?s:.*?)"#+|"(?s:\\.|[^"\\])*"|\'(?:\\[^\'\n]+|\\\'|[^\'\\\n])\'',  # a lifetime has one quote
@@ -61,7 +52,7 @@ RUST = with_braces(
     argument_lists=kinds("arguments parameters token_tree"),
     operand_ends=kinds(", ; : =>"),
     blocks=kinds("source_file block declaration_list match_block field_declaration_list enum_variant_list"),
-    opening=braces("fn impl trait mod struct enum union if else match loop while for unsafe async extern"),
+    header_words="fn impl trait mod struct enum union if else match loop while for unsafe async extern",
     functions=kinds("function_item closure_expression"),
     may_be_empty=kinds("closure_expression"),
     closures=kinds("closure_expression"),

@@ -11,12 +11,14 @@ UNWRITTEN = r"(?i:not (?:yet )?(?:implemented|supported yet)|unimplemented|to be
 NOT_FOR_OTHERS = r"(?!.{0,400}(?i:subclass|derived|extending|overrid|abstract|must implement))"
 """Keeps an error message `subclasses must override this` from counting as missing code."""
 
-UNCLOSED = (r"\((?:[^()]*\(){500}", 0)
-"""For `harmful`: this many brackets, none of which is closed before the next. 4,000 overflow some parsers' stack."""
-UNCLOSED_ANGLES = (r"<(?:[\w,\s]*<){300}", 0)
-"""For `harmful`: the same for types, where memory grows with the square of their number."""
-ARROWS = ("=>", 500)
-"""For `harmful`, in languages without such an arrow: memory grows with the square of their number."""
+HARMFUL = {
+    "brackets": (r"\((?:[^()]*\(){500}", 0),  # none of which is closed before the next; 4,000 overflow some stacks
+    "angles": (r"<(?:[\w,\s]*<){300}", 0),  # the same for types: memory grows with the square of their number
+    "arrows": ("=>", 500),  # in languages without such an arrow; memory as above
+    "markers": (r"\?\?\?", 1000),  # memory as above
+    "levels": (r"^[ \t?:-]{200}", 0),  # 256 levels, which need as many columns, crash the parser
+}
+"""Regexes, and the most matches: more crash the parsers of some languages, or take all memory."""
 
 QUOTED = r'"""(?s:.*?)"""|\'\'\'(?s:.*?)\'\'\'|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\])*`'
 """The strings of most languages, for tables that name no others."""
@@ -117,6 +119,8 @@ class LanguageTable:
     headers: frozenset[str] = frozenset()  # nodes that hold an opener and the block after it
     data: frozenset[str] = frozenset()  # nodes whose opener starts lines of data, not statements
     blocks: frozenset[str] = frozenset()  # nodes that hold statements, with or without their own brackets
+    header_words: str = ""  # words that begin a line before a block in braces
+    brace_below: bool = False  # by convention, that block's bracket is on a separate line
     opening: str = ""  # regex: a line up to the cursor that opens a block, where the tree does not tell
     closers: frozenset[str] = frozenset()  # tokens that end a block
     statements: frozenset[str] = frozenset()  # nodes of statements that are just an expression
@@ -139,9 +143,16 @@ class LanguageTable:
     abstract: str = ""  # regex: found in the header of a class whose methods have no body on purpose
     declarations: tuple[str, ...] = ()  # extensions of files in which no function has a body
 
-    harmful: tuple[tuple[str, int], ...] = ()  # regexes; more matches crash the grammar's parser, or take all memory
+    harmful: tuple[str, ...] = ()  # those of `HARMFUL` that matter here
     binding: BindingRules | None = None  # None: no next edit follows from a rename or a signature
     imports: ImportRules | None = None  # None: imports of such a file are not looked up
+
+    def __post_init__(self) -> None:
+        if self.header_words:  # after one of them, a `)`, or an arrow
+            words = self.header_words.replace(" ", "|")
+            header = rf"^\s*(?:\}}\s*)?(?:[\w@]+\s+)*?(?:{words})\b[^=;]*"
+            opening = rf"(?:{header}|\)[^;=(){{}}]*|[=-]>[^;={{}}]*)\{{\s*$"
+            object.__setattr__(self, "opening", opening + (r"|^\s*\{\s*$" if self.brace_below else ""))
 
 
 with_braces = partial(
@@ -158,14 +169,3 @@ with_braces = partial(
 
 def kinds(*words: str) -> frozenset[str]:
     return frozenset(" ".join(words).split())
-
-
-ON_ITS_LINE = r"|^\s*\{\s*$"
-"""Added to `opening` if the convention puts a block's bracket on a separate line."""
-
-
-def braces(*words: str) -> str:
-    """The `opening` of a language with braces: after one of the `words`, a `)`, or an arrow."""
-    starts = "|".join(" ".join(words).split())
-    header = rf"^\s*(?:\}}\s*)?(?:[\w@]+\s+)*?(?:{starts})\b[^=;]*"
-    return rf"(?:{header}|\)[^;=(){{}}]*|[=-]>[^;={{}}]*)\{{\s*$"
