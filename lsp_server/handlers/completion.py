@@ -7,9 +7,7 @@ from lsprotocol.types import CompletionList, CompletionTriggerKind
 
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import Budget
-from lsp_server.handlers.inline_completion import when_answered
-from lsp_server.inline import InlineRequest, InlineResult, InlineService, ListService
-from lsp_server.inline.suggestion import Cursor
+from lsp_server.inline import Cursor, Found, InlineRequest, InlineService, ListService
 from lsp_server.lsp.capabilities import ClientFeatures, offset_of
 from lsp_server.lsp.completion_items import list_item
 from lsp_server.session import Session
@@ -28,27 +26,28 @@ def completion(
     settings = session.settings_of(document.uri)
     # clients say `Invoked` even for automatic requests while a word is typed, so it is treated as cheaply
     asked = params.context is None or params.context.trigger_kind == CompletionTriggerKind.Invoked
+    offset = offset_of(document.lines, params.position, session.features.encoding)
     request = InlineRequest(
-        Cursor(offset_of(document.lines, params.position, session.features.encoding)),
+        Cursor(offset),
         Budget.of(settings, invoked=False),
         settings.marker,
         floor=0.0 if asked else settings.confidence_floor,
         pause_s=0.0 if asked else settings.debounce_ms / 1000,
     )
-    service = session.feature(ListService if session.features.inline_completion else InlineService)
-    uri, version = document.uri, document.version
+    version = document.version
 
-    def listed(result: InlineResult) -> CompletionList:
+    def listed(found: Found) -> CompletionList:
         """Always incomplete: each typed character may bring other suggestions."""
-        now = session.documents.get(uri)
-        if now is None or now.version != version:  # the items would replace another range
+        if document.version != version:  # the items would replace another range
             return CompletionList(is_incomplete=True, items=[])
-        encoding = session.features.encoding
-        found = enumerate(result.found)
-        items = [list_item(now, request.cursor.offset, number, each, encoding) for number, each in found]
+        numbered = enumerate(found)
+        items = [list_item(document, offset, number, each, session.features.encoding) for number, each in numbered]
         return CompletionList(is_incomplete=True, items=[item for item in items if item is not None])
 
-    return when_answered(service.ask(uri, request), listed)
+    request.reply = listed
+    service = session.feature(ListService if session.features.inline_completion else InlineService)
+    answer: CompletionList | Awaitable[CompletionList] = service.ask(document.uri, request)
+    return answer
 
 
 def options_at_start(session: Session) -> types.CompletionOptions | None:

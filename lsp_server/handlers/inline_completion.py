@@ -1,26 +1,23 @@
 """`textDocument/inlineCompletion`: suggestions as ghost text. A failed request gets an empty list, never a message."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Annotated, TypeVar
+from collections.abc import Awaitable
+from typing import Annotated
 
 from lsprotocol import types
 from lsprotocol.types import InlineCompletionList, InlineCompletionTriggerKind
 from msgspec import Meta, Struct
 
-from inference.messages import Draft
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import Budget
-from lsp_server.inline import InlineAnswer, InlineRequest, InlineResult, InlineService, OnDraft, ReadDraft
-from lsp_server.inline.suggestion import Cursor
+from lsp_server.inline import Cursor, Found, InlineRequest, InlineService, OnDraft
 from lsp_server.lsp.capabilities import offset_of, offsets_of
 from lsp_server.lsp.completion_items import ghost_text
 from lsp_server.lsp.dispatch import RawDocument
 from lsp_server.lsp.draft_notifications import DraftSender
 from lsp_server.next_edit.service import NextEditService
 from lsp_server.session import Session
+from lsp_server.syntax.lines import line_end, line_start
 
-T = TypeVar("T")
 DID_ACCEPT = "infill/didAccept"
 DID_REJECT = "infill/didReject"
 
@@ -42,42 +39,28 @@ def inline_completion(
         invoked=invoked,
         floor=settings.confidence_floor,
         pause_s=settings.debounce_ms / 1000,
-        on_draft=_draft_sender(session, document.uri, params.work_done_token) if features.drafts else None,
+        on_draft=_draft_sender(session, document, params.work_done_token) if features.drafts else None,
         wants_empty=features.is_neovim,
     )
 
-    def listed(result: InlineResult) -> InlineCompletionList:
-        if result.lines is None:
-            return InlineCompletionList(items=[])
-        line = result.around if features.is_neovim else ()
-        found = [ghost_text(document.uri, result.lines, *each, features.encoding, line) for each in result.found]
-        return InlineCompletionList(items=found)
+    def listed(found: Found) -> InlineCompletionList:
+        text = document.text
+        offset = request.cursor.offset
+        around = text[line_start(text, offset) : offset], text[offset : line_end(text, offset)]
+        line = around if features.is_neovim else ()
+        items = [ghost_text(document.uri, document.lines, *each, features.encoding, line) for each in found]
+        return InlineCompletionList(items=items)
 
-    return when_answered(session.feature(InlineService).ask(document.uri, request), listed)
-
-
-def when_answered(answer: InlineAnswer, show: Callable[[InlineResult], T]) -> T | Awaitable[T]:
-    """What `show` makes of the suggestions, immediately if they are known."""
-    if not isinstance(answer, asyncio.Future):
-        return show(answer)
-
-    async def reply() -> T:
-        return show(await answer)
-
-    replying = asyncio.create_task(reply())
-    replying.add_done_callback(lambda _: answer.cancel())  # also if cancelled before it began to wait
-    return replying
+    request.reply = listed
+    answer: InlineCompletionList | Awaitable[InlineCompletionList]
+    answer = session.feature(InlineService).ask(document.uri, request)
+    return answer
 
 
-def _draft_sender(session: Session, uri: str, token: types.ProgressToken | None) -> OnDraft:
+def _draft_sender(session: Session, document: Document, token: types.ProgressToken | None) -> OnDraft:
     """Shows drafts of the running computation, until the user types something else."""
     drafts = DraftSender(session.editor.notify, kind="inline", encoding=session.features.encoding, token=token)
-
-    def send(draft: Draft, read: ReadDraft) -> None:
-        document = session.documents.get(uri)
-        drafts.send(draft, document, lambda: read(document.text) if document else [])
-
-    return send
+    return lambda draft, read: drafts.send(draft, document, lambda: read(document.text))
 
 
 class DidRejectParams(Struct, frozen=True, rename="camel"):

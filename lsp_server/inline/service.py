@@ -10,27 +10,24 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from lsp_server.context.provider import ASKED_MS, TYPING_MS
+from lsp_server.context.gather import ASKED_MS, TYPING_MS
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import first_units
 from lsp_server.fill.feature import Feature, Shown
 from lsp_server.fill.pipeline import Budget, FillResult, fill
 from lsp_server.inline.suggestion import (
-    NOTHING,
-    Accepted,
     Computation,
     Cursor,
+    Found,
     InlineRequest,
-    InlineResult,
-    PendingReply,
     Suggestion,
     SuggestionHistory,
     hole_for,
+    is_a_choice,
 )
-from lsp_server.syntax.lines import line_end, line_start
 from lsp_server.worker import WorkerFailure
 from lsp_server.worker.client import LATE_S
 from lsp_server.worker.failure import SilentError, StillLoadingError, traceback_of
@@ -88,30 +85,25 @@ GRACE_S = 0.3
 """How long a computation outlives its cancelled request, waiting for the next one."""
 _numbers = count(1)
 
-InlineAnswer = InlineResult | asyncio.Future[InlineResult]
+
+@dataclass(frozen=True)
+class _Accepted:
+    """The user accepted `text`, the start of a suggestion or all of it. What follows is prefetched for `then`."""
+
+    suggestion_id: str
+    text: str
+    then: InlineRequest | None
 
 
 @dataclass(eq=False)
-class DocumentState:
+class _DocumentState:
     """One open document, its known suggestions, and the computations for it."""
 
     document: Document
     history: SuggestionHistory
     running: list[Computation] = field(default_factory=list)
-    accepted: Accepted | None = None
+    accepted: _Accepted | None = None
     """What the user accepted last, until it is in the text: editors report it before or after the change."""
-
-    def find(self, request: InlineRequest, offset: int) -> InlineResult:
-        """The known suggestions for the cursor of `request`, now at `offset`."""
-        cursor = request.cursor if offset == request.cursor.offset else Cursor(offset)
-        text = self.document.text
-        found = self.history.find(
-            text, cursor, invoked=request.invoked, floor=request.floor, limit=request.budget.candidates
-        )
-        if request.wants_empty and cursor.selected is None:
-            found = [(suggestion, shown.at_cursor(text, offset)) for suggestion, shown in found]
-        around = text[line_start(text, offset) : offset], text[offset : line_end(text, offset)]
-        return InlineResult(found, self.document.lines, around)
 
 
 class InlineService(Feature):
@@ -120,7 +112,7 @@ class InlineService(Feature):
     def __init__(self, session: "Session") -> None:
         self._session = session
         self._debounce = Debounce()
-        self._states: dict[str, DocumentState] = {}
+        self._states: dict[str, _DocumentState] = {}
         self._is_failing = False
 
     @property
@@ -130,7 +122,7 @@ class InlineService(Feature):
     def opened(self, uri: str) -> None:
         self.closed(uri)
         document = self._session.documents[uri]
-        self._states[uri] = DocumentState(document, SuggestionHistory(document.text))
+        self._states[uri] = _DocumentState(document, SuggestionHistory(document.text))
 
     def changed(self, uri: str, changes: Sequence[Change]) -> None:
         """Moves the suggestions along; the changes may accept or reject some."""
@@ -141,7 +133,7 @@ class InlineService(Feature):
         for suggestion in state.history.changed(changes, state.document.text):
             if not state.history.is_shown(suggestion.computation):  # none of its other texts continues
                 self._session.broadcast.rejected(uri, suggestion.computation)
-        taken = state.history.put_in(changes, state.document.text)
+        taken = state.history.put_in(changes)
         if taken is not None:
             self._session.broadcast.taken(uri, taken.taken(len(taken.text)))
         for computation in tuple(state.running):
@@ -153,36 +145,34 @@ class InlineService(Feature):
             for computation in tuple(state.running):
                 self._end(state, computation)
 
-    def ask(self, uri: str, request: InlineRequest) -> InlineAnswer:
-        """The suggestions for a cursor, best first: immediately if they are known, otherwise once they are computed.
+    def ask(self, uri: str, request: InlineRequest) -> Any:
+        """The request's reply: immediately if the suggestions are known, otherwise a future of it.
 
-        Cancelling the future cancels the request. Its result is empty if something newer came, and at the deadline.
+        Cancelling the future cancels the request. Nothing is found if something newer came, and at the deadline.
         """
         state = self._states.get(uri)
         if state is None:
-            return NOTHING
+            return request.reply(())
         for computation in state.running:
-            for waiting in tuple(computation.replies):
-                if request.invoked or not waiting.request.invoked:
-                    waiting.answer(NOTHING)
-                    computation.replies.remove(waiting)
-        known = self._recall(state, request)
+            for older in computation.waiting:
+                if request.invoked or not older.invoked:
+                    older.answer()
+        known = self._known(state, request)
         if known is not None:
             self._end_unwanted(state, prefetches=False)
-            return known
+            return request.reply(known)
         loop = asyncio.get_running_loop()
-        reply = PendingReply(request, request.cursor.offset, loop.create_future())
+        request.result = loop.create_future()
         late_s = LATE_S if request.invoked else 0.0  # until after the user is told why
-        timer = loop.call_later(request.budget.left_ms / 1000 + late_s, reply.answer, NOTHING)
-        reply.result.add_done_callback(lambda _: timer.cancel())
-        text = state.document.text
-        running = next((each for each in state.running if each.answers(text, request)), None)
+        timer = loop.call_later(request.budget.left_ms / 1000 + late_s, request.answer)
+        request.result.add_done_callback(lambda _: timer.cancel())
+        running = next((each for each in state.running if each.answers(state.document.text, request)), None)
         if running is None:
-            self._begin(state, reply)
+            self._begin(state, request)
         else:
-            self._attach(state, running, reply)
+            self._attach(state, running, request)
         self._end_unwanted(state, prefetches=False)
-        return reply.result
+        return request.result
 
     def suggestion(self, uri: str, suggestion_id: str) -> Suggestion | None:
         """A suggestion in its current place; None if it is unknown, accepted or rejected."""
@@ -192,14 +182,11 @@ class InlineService(Feature):
     def replace(self, uri: str, asked: Suggestion, text: str, confidence: float) -> bool:
         """Shows `text` instead of `asked`, the suggestion when it was requested; False if that is gone or disagrees."""
         state = self._states.get(uri)
-        new_id = f"refined-{next(_numbers)}.0"
-        return state is not None and state.history.refine(asked, new_id, text, confidence, state.document.text)
+        return state is not None and state.history.refine(asked, f"refined-{next(_numbers)}.0", text, confidence)
 
     def reject(self, uri: str, suggestion_id: str) -> None:
-        found = self.suggestion(uri, suggestion_id)
-        state = self._states.get(uri)
-        if found is not None and state is not None:
-            state.history.reject(suggestion_id)
+        if found := self.suggestion(uri, suggestion_id):
+            self._states[uri].history.reject(suggestion_id)
             self._session.broadcast.rejected(uri, found.computation)
 
     def accept(self, uri: str, suggestion_id: str, units: int | None = None) -> None:
@@ -212,102 +199,102 @@ class InlineService(Feature):
         shown = found.text[found.shown_from :]
         taken = shown if units is None else first_units(shown, units, self._session.features.encoding)
         settings = self._session.settings_of(uri)
-        prefetches = settings.prefetch and not self._session.why_off(uri)
-        budget = replace(Budget.of(settings, invoked=False), candidates=1) if prefetches else None
+        then = None
+        if settings.prefetch and not self._session.why_off(uri):
+            budget = replace(Budget.of(settings, invoked=False), candidates=1)
+            then = InlineRequest(Cursor(0), budget, settings.marker)
         state = self._states[uri]
-        state.accepted = Accepted(found, found.text[: found.shown_from + len(taken)], budget, settings.marker)
+        state.accepted = _Accepted(suggestion_id, found.text[: found.shown_from + len(taken)], then)
         self._prefetch(uri, state)
 
-    def _recall(self, state: DocumentState, request: InlineRequest) -> InlineResult | None:
-        """The answer that needs no computation; None if one is needed."""
+    def _known(self, state: _DocumentState, request: InlineRequest) -> Found | None:
+        """The suggestions that need no computation; None if one is needed."""
         if state.history.after_undo and not request.invoked:
-            return NOTHING
-        found = state.find(request, request.cursor.offset)
-        if not found or (request.invoked and not found.is_a_choice):
+            return ()
+        found = state.history.find(request)
+        if not found or (request.invoked and not is_a_choice(found)):
             return None
         self._show(state, found, request)
         return found
 
-    def _begin(self, state: DocumentState, reply: PendingReply) -> None:
+    def _begin(self, state: _DocumentState, request: InlineRequest) -> None:
         """Starts a computation for a request, once the document is parsed."""
         if state.document.parse_job() is None:
-            self._compute(state, reply, state.document.snapshot())
+            self._compute(state, request, state.document.snapshot())
             return
 
         def parsed(parsing: "asyncio.Task[Snapshot | None]") -> None:
             if not parsing.cancelled():
-                self._compute(state, reply, parsing.result())
+                self._compute(state, request, parsing.result())
 
         parsing = asyncio.create_task(self._session.parsed(state.document))
-        reply.result.add_done_callback(lambda _: parsing.cancel())
         parsing.add_done_callback(parsed)
+        request.result.add_done_callback(lambda _: parsing.cancel())
 
-    def _compute(self, state: DocumentState, reply: PendingReply, snapshot: Snapshot | None) -> None:
+    def _compute(self, state: _DocumentState, request: InlineRequest, snapshot: Snapshot | None) -> None:
         """Starts a computation for a request, or answers it with nothing if there is no hole. Prefetches give way."""
-        request = reply.request
-        cursor = request.cursor if reply.cursor == request.cursor.offset else Cursor(reply.cursor)
-        hole = hole_for(snapshot, cursor, request.marker) if snapshot else None
+        hole = hole_for(snapshot, request.cursor, request.marker) if snapshot else None
         if snapshot is None or hole is None:
-            reply.answer(NOTHING)
+            request.answer()
             return
         for each in self._states.values():
             self._end_unwanted(each, prefetches=True)
-        computation = Computation(snapshot, hole, request, cursor)
-        pause_s = 0.0 if request.invoked else self._debounce.wait_s(request.pause_s, _now_s())
-        self._start(state, computation, pause_s)
-        self._attach(state, computation, reply)
+        computation = Computation(snapshot, hole, request)
+        self._start(state, computation, 0.0 if request.invoked else self._debounce.wait_s(request.pause_s, _now_s()))
+        self._attach(state, computation, request)
 
-    def _prefetch(self, uri: str, state: DocumentState) -> None:
+    def _prefetch(self, uri: str, state: _DocumentState) -> None:
         """Computes what follows an accepted suggestion once that is in the text, unless a request waits."""
         accepted = state.accepted
-        suggestion = state.history.get(accepted.suggestion.id) if accepted else None
+        suggestion = state.history.get(accepted.suggestion_id) if accepted else None
         text = state.document.text
         if accepted is None or (suggestion and not text.startswith(accepted.text, suggestion.anchor.start)):
             return
         state.accepted = None
         if suggestion is None:
             return
-        accepted = replace(accepted, suggestion=suggestion)
+        is_whole = accepted.text == suggestion.text
         self._session.broadcast.taken(uri, suggestion.taken(len(accepted.text)))
-        if accepted.is_whole:
+        if is_whole:
             state.history.reject(suggestion.id)  # if the user removes it again, it does not come back by itself
-        is_waited_for = any(each.replies for other in self._states.values() for each in other.running)
-        if accepted.budget is None or is_waited_for:
+        request = accepted.then
+        if request is None or any(each.is_wanted for other in self._states.values() for each in other.running):
             return
-        computation = accepted.prefetch(state.document.snapshot(quick=True), accepted.budget.from_now())
-        if computation is not None:
-            self._start(state, computation, 0.0)
+        anchor = suggestion.anchor
+        snapshot = state.document.snapshot(quick=True)
+        request.cursor = Cursor(anchor.start + len(accepted.text))
+        request.budget = request.budget.from_now()
+        rest = replace(suggestion.hole, start=anchor.start, end=anchor.end, starts_with=accepted.text)
+        hole = hole_for(snapshot, request.cursor, request.marker) if is_whole else rest
+        if hole is not None:
+            self._start(state, Computation(snapshot, hole, request, is_prefetch=True), 0.0)
 
-    def _start(self, state: DocumentState, computation: Computation, pause_s: float) -> None:
+    def _start(self, state: _DocumentState, computation: Computation, pause_s: float) -> None:
         computation.task = asyncio.create_task(self._run(state, computation, pause_s))
         state.running.append(computation)
 
-    def _attach(self, state: DocumentState, computation: Computation, reply: PendingReply) -> None:
-        computation.replies.append(reply)
+    def _attach(self, state: _DocumentState, computation: Computation, request: InlineRequest) -> None:
+        computation.waiting.append(request)
         if computation.grace is not None:
             computation.grace.cancel()
             computation.grace = None
-        reply.result.add_done_callback(lambda _: self._detach(state, computation, reply))
+        request.result.add_done_callback(lambda _: self._leave(state, computation, request))
 
-    def _detach(self, state: DocumentState, computation: Computation, reply: PendingReply) -> None:
+    def _leave(self, state: _DocumentState, computation: Computation, request: InlineRequest) -> None:
         """If a request was cancelled, keeps its computation for a moment in case another one takes it over."""
-        if not reply.result.cancelled():
-            return
-        if reply in computation.replies:
-            computation.replies.remove(reply)
-        if computation not in state.running or computation.replies or computation.is_prefetch:
+        if not request.result.cancelled() or computation.is_wanted or computation.is_prefetch:
             return
         if computation.sent_at_s is None:
             self._end(state, computation)
         else:
             computation.grace = asyncio.get_running_loop().call_later(GRACE_S, self._end, state, computation)
 
-    def _follow(self, state: DocumentState, computation: Computation, changes: Sequence[Change]) -> None:
+    def _follow(self, state: _DocumentState, computation: Computation, changes: Sequence[Change]) -> None:
         """Ends a computation that disagrees with the new text. Tells the worker what was typed into the hole."""
         typed = computation.typed
         for change in changes:
-            for reply in computation.replies:
-                reply.cursor = change.move(reply.cursor)
+            for request in computation.waiting:
+                request.cursor = request.cursor.after(change)
         follows = all(computation.follow(change) for change in changes)
         if not follows or not computation.anchor.is_fresh(state.document.text):
             self._end(state, computation)
@@ -317,100 +304,103 @@ class InlineService(Feature):
             except WorkerFailure as failure:
                 log.info("could not amend: %s", failure)  # the waiting request fails too
 
-    async def _run(self, state: DocumentState, computation: Computation, pause_s: float) -> None:
+    async def _run(self, state: _DocumentState, computation: Computation, pause_s: float) -> None:
         """Asks the worker after a pause, and answers the waiting requests; with nothing if it fails. Cancelling this
         cancels the request.
         """
-        request = computation.request
-        snapshot = computation.snapshot
-        client = self._session.worker.client
-        filled = FillResult([], late=False)
         try:
-            try:
-                if request.invoked:
-                    await client.load(request.budget.deadline)
-                max_ms = ASKED_MS if request.invoked else TYPING_MS
-                start = computation.hole.start
-                gathering = self._session.context_for(snapshot, start, client.last_status, max_ms)
-                context, _ = await asyncio.gather(gathering, asyncio.sleep(pause_s))
-                if context is not None:
-                    computation.sent_at_s = _now_s()
-                    filled = await fill(
-                        client,
-                        snapshot,
-                        [computation.hole],
-                        request.budget,
-                        request_id=computation.id,
-                        on_draft=computation.show if request.on_draft else None,
-                        context=context,
-                        marker=request.marker,
-                    )
-                    self._is_failing = False
-            except WorkerFailure as failure:
-                level = logging.INFO if self._is_failing else logging.WARNING  # not on every keystroke
-                log.log(level, "no inline completion: %s", failure)
-                self._is_failing = True
-                if request.invoked and isinstance(failure, StillLoadingError | SilentError):
-                    self._session.tell_why(failure)  # the connection reports all others
+            filled = await self._filled(computation, pause_s)
             if computation in state.running:
                 self._complete(state, computation, filled)
         except Exception as error:  # our own bug: fail the request, or it would wait for ever
             if computation in state.running:
                 self._remove(state, computation)
-            waiting = [reply.result for reply in computation.replies if not reply.result.done()]
+            waiting = [request.result for request in computation.waiting if request.is_open]
             if not waiting:
                 log.error("an inline completion failed: %s", traceback_of(error))
             for result in waiting:
                 result.set_exception(error)
 
-    def _complete(self, state: DocumentState, computation: Computation, filled: FillResult) -> None:
+    async def _filled(self, computation: Computation, pause_s: float) -> FillResult:
+        """The worker's answer; an empty one if it fails, or may not see the document."""
+        request = computation.request
+        client = self._session.worker.client
+        try:
+            if request.invoked:
+                await client.load(request.budget.deadline)
+            gathering = self._session.context_for(
+                computation.snapshot,
+                computation.hole.start,
+                client.last_status,
+                ASKED_MS if request.invoked else TYPING_MS,
+            )
+            context, _ = await asyncio.gather(gathering, asyncio.sleep(pause_s))
+            if context is not None:
+                computation.sent_at_s = _now_s()
+                filled = await fill(
+                    client,
+                    computation.snapshot,
+                    [computation.hole],
+                    request.budget,
+                    request_id=computation.id,
+                    on_draft=computation.show if request.on_draft else None,
+                    context=context,
+                    marker=request.marker,
+                )
+                self._is_failing = False
+                return filled
+        except WorkerFailure as failure:
+            level = logging.INFO if self._is_failing else logging.WARNING  # not on every keystroke
+            log.log(level, "no inline completion: %s", failure)
+            self._is_failing = True
+            if request.invoked and isinstance(failure, StillLoadingError | SilentError):
+                self._session.tell_why(failure)  # the connection reports all others
+        return FillResult([], late=False)
+
+    def _complete(self, state: _DocumentState, computation: Computation, filled: FillResult) -> None:
         """Stores the results, answers the waiting requests, and starts over for those it cannot answer."""
         self._remove(state, computation)
         state.history.add(computation.suggestions(filled))
         used = False
-        for reply in computation.replies:
-            if reply.result.done():
+        for request in computation.waiting:
+            if not request.is_open:
                 continue  # it was late
-            found = state.find(reply.request, reply.cursor)
-            joined = reply.request is not computation.request
+            found = state.history.find(request)
+            joined = request is not computation.request
             if not found and joined and computation.is_amended:
-                self._begin(state, reply)
+                self._begin(state, request)
                 continue
-            self._show(state, found, reply.request, None if used else computation)
-            reply.answer(found)
+            self._show(state, found, request, None if used else computation)
+            request.answer(found)
             used = used or bool(found)
 
     def _show(
-        self,
-        state: DocumentState,
-        result: InlineResult,
-        request: InlineRequest,
-        computation: Computation | None = None,
+        self, state: _DocumentState, found: Found, request: InlineRequest, computation: Computation | None = None
     ) -> None:
-        state.history.show(result.found, state.document.text, invoked=request.invoked)
-        if result.found:
-            first, _ = result.found[0]
+        state.history.show(found, invoked=request.invoked)
+        if found:
+            first, _ = found[0]
             waited_ms = (time.monotonic() - request.budget.began_s) * 1000 if computation else None
             asked = computation.asked(first) if computation else None
             shown = Shown(first.computation, "asked" if request.invoked else "typing", waited_ms, asked)
             self._session.broadcast.shown(state.document.uri, shown)
 
-    def _end(self, state: DocumentState, computation: Computation) -> None:
+    def _end(self, state: _DocumentState, computation: Computation) -> None:
         """Stops `computation` and answers its waiting requests with nothing."""
         if computation in state.running:
             self._remove(state, computation)
             if computation.task is not None:
                 computation.task.cancel()
-            for reply in computation.replies:
-                reply.answer(NOTHING)
+            for request in computation.waiting:
+                request.answer()
 
-    def _end_unwanted(self, state: DocumentState, *, prefetches: bool) -> None:
+    def _end_unwanted(self, state: _DocumentState, *, prefetches: bool) -> None:
         """Stops the computations that no request waits for: either the prefetches, or all others."""
         for computation in tuple(state.running):
-            if not computation.replies and computation.is_prefetch is prefetches:
+            if computation.is_prefetch is prefetches and not computation.is_wanted:
                 self._end(state, computation)
 
-    def _remove(self, state: DocumentState, computation: Computation) -> None:
+    def _remove(self, state: _DocumentState, computation: Computation) -> None:
         state.running.remove(computation)
         if computation.grace is not None:
             computation.grace.cancel()

@@ -5,18 +5,18 @@ A suggestion's range keeps what is typed in it, so the result stays.
 
 import asyncio
 import re
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
+from typing import Any
 
 from inference.messages import Draft
 from lsp_server import carve
 from lsp_server.carve import Span
 from lsp_server.documents.change import Change, difference
 from lsp_server.documents.document import Snapshot
-from lsp_server.documents.positions import LineIndex
 from lsp_server.fill.drafts import DraftReader, HoleDraft
 from lsp_server.fill.feature import Asked, Taken
 from lsp_server.fill.pipeline import Budget, FillResult
@@ -71,32 +71,25 @@ class Anchor:
     def contains(self, change: Change) -> bool:
         return self.start <= change.start and change.end <= self.end
 
-    def after(self, change: Change) -> "tuple[Anchor, str] | None":
-        """The range after a change, and the text deleted in front of it, now part of it; None if the range is lost."""
+    def after(self, change: Change) -> "Anchor | None":
+        """The range after a change, with the text deleted right in front of it as part of it; None if it is lost."""
         if self.contains(change):
-            return self._at(self.start, self.end + change.shift, self.changed_elsewhere), ""
+            return self._at(self.start, self.end + change.shift, self.changed_elsewhere)
         if change.start < self.start <= change.end <= self.end and change.removed:
             return self._taken_back(change)
-        return self._moved(change)
-
-    def _taken_back(self, change: Change) -> "tuple[Anchor, str] | None":
-        taken = change.removed[: self.start - change.start]
-        if len(taken) > MAX_TAKEN_BACK_CHARACTERS or "\n" in taken or "\r" in taken or not self.lead.endswith(taken):
-            return None
-        grown = replace(self, start=change.start, end=self.end + change.shift, lead=self.lead[: -len(taken)])
-        return replace(grown, original=taken + self.original, cursor=self.cursor + len(taken)), taken
-
-    def _moved(self, change: Change) -> "tuple[Anchor, str] | None":
         changed_elsewhere = self.changed_elsewhere + len(change.removed) + len(change.added)
         if changed_elsewhere > MAX_CHANGED_ELSEWHERE_CHARACTERS:
             return None
         if change.end <= self.start:
-            shift = change.shift
-        elif change.start > self.end:
-            shift = 0
-        else:  # the text just behind the range, or on both sides of it, has changed
+            return self._at(self.start + change.shift, self.end + change.shift, changed_elsewhere)
+        return self._at(self.start, self.end, changed_elsewhere) if change.start > self.end else None
+
+    def _taken_back(self, change: Change) -> "Anchor | None":
+        taken = change.removed[: self.start - change.start]
+        if len(taken) > MAX_TAKEN_BACK_CHARACTERS or not is_one_line(taken) or not self.lead.endswith(taken):
             return None
-        return self._at(self.start + shift, self.end + shift, changed_elsewhere), ""
+        grown = replace(self, start=change.start, end=self.end + change.shift, lead=self.lead[: -len(taken)])
+        return replace(grown, original=taken + self.original, cursor=self.cursor + len(taken))
 
     def _at(self, start: int, end: int, changed_elsewhere: int) -> "Anchor":
         return Anchor(start, end, self.original, self.cursor, self.lead, changed_elsewhere)
@@ -108,6 +101,9 @@ class Cursor:
 
     offset: int
     selected: tuple[int, int, str] | None = None
+
+    def after(self, change: Change) -> "Cursor":
+        return Cursor(change.move(self.offset))
 
 
 @dataclass(frozen=True)
@@ -153,10 +149,10 @@ class Suggestion:
 
     def after(self, change: Change) -> "Suggestion | None":
         """The same suggestion after a change of the text; None if that made it useless."""
-        found = self.anchor.after(change)
-        if found is None:
+        anchor = self.anchor.after(change)
+        if anchor is None:
             return None
-        anchor, taken_back = found
+        taken_back = anchor.original[: len(anchor.original) - len(self.anchor.original)]
         shown_from = None if self.shown_from is None else self.shown_from + len(taken_back)
         text = taken_back + self.text  # built by hand: each keystroke builds many, and `replace` is slow
         return Suggestion(self.id, anchor, text, self.hole, self.confidence, self.invoked, shown_from, self.is_refined)
@@ -257,33 +253,36 @@ class SuggestionHistory:
     """
 
     def __init__(self, text: str) -> None:
+        self.text = text
+        self.after_undo = False
+        """Whether the user has just undone more than a character or white space."""
         self._suggestions: list[Suggestion] = []
         self._rejected: list[Suggestion] = []
-        self._undo = UndoDetector(text)
-
-    @property
-    def after_undo(self) -> bool:
-        return self._undo.undone
+        self._earlier = deque([hash(text)], maxlen=_KEPT_TEXTS)
 
     def changed(self, changes: Sequence[Change], text: str) -> list[Suggestion]:
-        """`changes`, one after the other, led to `text`. Returns the suggestions that they typed over."""
+        """`changes` came together, one after the other, and led to `text`. Returns the suggestions typed over."""
+        self.text = text
         for change in changes:
             self._rejected = _moved(self._rejected, change)
             self._suggestions = _moved(self._suggestions, change)
-        shown = [each for each in self._suggestions if each.shown_from is not None and changes]
+        shown = [each for each in self._suggestions if each.shown_from is not None]
         placed = _placed(changes, text) if shown else []
         typed_over = [each for each in shown if any(is_typed_over(each, change, text) for change in placed)]
         for suggestion in typed_over:
             self.reject(suggestion.id)
-        self._undo.changed(changes, text)
+        is_back = hash(text) in self._earlier and hash(text) != self._earlier[-1]  # if they cancel out, it was a slip
+        parts = (part for change in changes for part in (change.removed, change.added))
+        self.after_undo = is_back and any(len(part.strip()) > 1 for part in parts)
+        self._earlier.append(hash(text))
         return typed_over
 
-    def put_in(self, changes: Sequence[Change], text: str) -> Suggestion | None:
+    def put_in(self, changes: Sequence[Change]) -> Suggestion | None:
         """The newest shown suggestion that `changes` inserted in one go, for editors that report no acceptance."""
         if all(len(difference(each.removed, each.added).added) < AT_ONCE_CHARACTERS for each in changes):
             return None
         shown = (each for each in self._suggestions if each.shown_from is not None)
-        return next((each for each in shown if text[each.anchor.start : each.anchor.end] == each.text), None)
+        return next((each for each in shown if self.text[each.anchor.start : each.anchor.end] == each.text), None)
 
     def is_shown(self, computation: str) -> bool:
         """Whether any result of a computation was shown, and neither rejected nor lost since."""
@@ -296,16 +295,16 @@ class SuggestionHistory:
         """The suggestion with this id, in its current place; None if unknown."""
         return next((each for each in self._suggestions if each.id == suggestion_id), None)
 
-    def refine(self, asked: Suggestion, new_id: str, text: str, confidence: float, document_text: str) -> bool:
+    def refine(self, asked: Suggestion, new_id: str, text: str, confidence: float) -> bool:
         """Shows `text` ahead of `asked`, the suggestion when it was requested; False if either lost its place."""
         found = self.get(asked.id)
-        if found is None or not found.anchor.is_fresh(document_text):
+        if found is None or not found.anchor.is_fresh(self.text):
             return False
         text = found.text.removesuffix(asked.text) + text
         refined = replace(
             found, id=new_id, text=text, confidence=confidence, invoked=True, shown_from=None, is_refined=True
         )
-        if not all(each.continues(each.typed(document_text)) for each in (refined, found)):
+        if not all(each.continues(each.typed(self.text)) for each in (refined, found)):
             return False
         self.add([refined])
         return True
@@ -315,52 +314,33 @@ class SuggestionHistory:
             self._rejected = [suggestion, *self._rejected][:KEPT_REJECTED]
             self._suggestions = [each for each in self._suggestions if each is not suggestion]
 
-    def find(
-        self, text: str, cursor: Cursor, *, invoked: bool, floor: float = 0.0, limit: int = 8
-    ) -> list[tuple[Suggestion, GhostText]]:
-        """The distinct suggestions for the cursor in the current text, newest first, at most `limit`.
+    def find(self, request: "InlineRequest") -> "Found":
+        """The distinct suggestions for the request's cursor, newest first, at most as many as it wants.
 
-        An automatic request skips rejected ones, and those below `floor` unless the user has already seen them.
+        An automatic request skips rejected ones, and those below its floor unless the user has already seen them.
         """
+        cursor = request.cursor
         found: dict[GhostText, Suggestion] = {}
         for suggestion in self._suggestions:
-            shown = suggestion.at(text, cursor)
-            if shown is not None and (invoked or not self._is_unwanted(suggestion, text, floor)):
+            shown = suggestion.at(self.text, cursor)
+            if shown is not None and (request.invoked or not self._is_unwanted(suggestion, request.floor)):
+                if request.wants_empty and cursor.selected is None:
+                    shown = shown.at_cursor(self.text, cursor.offset)
                 found.setdefault(shown, suggestion)
-        return [(suggestion, shown) for shown, suggestion in found.items()][:limit]
+        return [(suggestion, shown) for shown, suggestion in found.items()][: request.budget.candidates]
 
-    def show(self, found: Sequence[tuple[Suggestion, GhostText]], text: str, *, invoked: bool) -> None:
+    def show(self, found: "Found", *, invoked: bool) -> None:
         """Marks these as shown; an explicitly requested one is no longer rejected."""
         starts = {suggestion.id: shown.start - suggestion.anchor.start for suggestion, shown in found}
         self._suggestions = [
             replace(each, shown_from=starts[each.id]) if each.id in starts else each for each in self._suggestions
         ]
         for suggestion, _ in found if invoked else ():
-            self._rejected = [other for other in self._rejected if not _same(suggestion, other, text)]
+            self._rejected = [other for other in self._rejected if not _same(suggestion, other, self.text)]
 
-    def _is_unwanted(self, suggestion: Suggestion, text: str, floor: float) -> bool:
+    def _is_unwanted(self, suggestion: Suggestion, floor: float) -> bool:
         unsure = suggestion.confidence < floor and suggestion.shown_from is None and not suggestion.is_refined
-        return unsure or any(_same(suggestion, other, text) for other in self._rejected)
-
-
-class UndoDetector:
-    """Detects, by hashes of earlier texts, that the user has just undone more than a character or white space."""
-
-    def __init__(self, text: str) -> None:
-        self._texts: OrderedDict[int, None] = OrderedDict({hash(text): None})
-        self.undone = False
-
-    def changed(self, changes: Sequence[Change], text: str) -> None:
-        """`changes` came together and led to `text`. Each counts by itself; if they cancel out, it was a slip."""
-        key = hash(text)
-        is_back = key in self._texts and key != next(reversed(self._texts))
-        self.undone = is_back and any(
-            len(each.strip()) > 1 for change in changes for each in (change.removed, change.added)
-        )
-        self._texts[key] = None
-        self._texts.move_to_end(key)
-        if len(self._texts) > _KEPT_TEXTS:
-            self._texts.popitem(last=False)
+        return unsure or any(_same(suggestion, other, self.text) for other in self._rejected)
 
 
 def _placed(changes: Sequence[Change], text: str) -> list[Change]:
@@ -397,14 +377,15 @@ def is_typed_over(suggestion: Suggestion, change: Change, text: str) -> bool:
     if not change.added or not anchor.start <= change.start <= end <= anchor.end or not anchor.is_fresh(text):
         return False
     typed = text[anchor.start : end]
-    pairs = enumerate(zip(typed, suggestion.text, strict=False))
-    differs_at = next((at for at, (one, other) in pairs if one != other), None)
-    if differs_at is None or len(typed) - differs_at <= SLIP_CHARACTERS:
+    same = difference(suggestion.text, typed).start
+    if same == len(suggestion.text) or len(typed) - same <= SLIP_CHARACTERS:
         return False
     near = range(max(change.start, end - _NEAR_CHARACTERS), end + 1)
     return not any(suggestion.at(text, Cursor(offset)) for offset in near)  # the editor may have closed a bracket
 
 
+Found = Sequence[tuple[Suggestion, GhostText]]
+"""Suggestions, and how to show each."""
 ReadDraft = Callable[[str], list[HoleDraft]]
 """The hole of a draft, or the rest of a partly typed one, as the current text would show it; may be empty."""
 OnDraft = Callable[[Draft, ReadDraft], None]
@@ -414,9 +395,9 @@ _PAIRS = ("()", "[]", "{}", '""', "''", "``")
 """Pairs that an editor inserts together when it closes brackets and quotes: the cursor ends up between them."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class InlineRequest:
-    """A request at a cursor. `floor` (least confidence) and `pause_s` apply to automatic requests.
+    """A request at a cursor, which follows the text. `floor` (least confidence) and `pause_s` apply to automatic ones.
 
     `wants_empty`: ranges are empty where nothing behind the cursor is replaced.
     """
@@ -429,42 +410,24 @@ class InlineRequest:
     pause_s: float = 0.0
     on_draft: OnDraft | None = None
     wants_empty: bool = False
-
-
-@dataclass(frozen=True)
-class InlineResult:
-    """What to show, best first, in a text with these lines; the document may have moved on when this is read."""
-
-    found: Sequence[tuple[Suggestion, GhostText]] = ()
-    lines: LineIndex | None = None
-    around: tuple[str, str] = ("", "")
-    """The cursor's line, before and behind the cursor."""
-
-    def __bool__(self) -> bool:
-        return bool(self.found)
+    reply: Callable[[Found], Any] = list
+    """Makes the answer of the suggestions found, best first, for the text at that moment."""
+    result: "asyncio.Future[Any]" = field(init=False, repr=False)
+    """The answer, once the request waits for one; may be cancelled."""
 
     @property
-    def is_a_choice(self) -> bool:
-        """Whether the user asked explicitly and has several to choose from, such as a draft and its improvement."""
-        if self.found and self.found[0][0].is_refined:
-            return True
-        return len(self.found) > 1 and all(suggestion.invoked for suggestion, _ in self.found)
+    def is_open(self) -> bool:
+        return not self.result.done()
+
+    def answer(self, found: Found = ()) -> None:
+        if self.is_open:
+            self.result.set_result(self.reply(found))
 
 
-NOTHING = InlineResult()
-
-
-@dataclass(eq=False)
-class PendingReply:
-    """An open request. `cursor` follows the changes of the text; `result` may be cancelled."""
-
-    request: InlineRequest
-    cursor: int
-    result: "asyncio.Future[InlineResult]"
-
-    def answer(self, result: InlineResult) -> None:
-        if not self.result.done():
-            self.result.set_result(result)
+def is_a_choice(found: Found) -> bool:
+    """Whether the user asked explicitly and has several to choose from, such as a draft and its improvement."""
+    is_refined = bool(found) and found[0][0].is_refined
+    return is_refined or (len(found) > 1 and all(suggestion.invoked for suggestion, _ in found))
 
 
 def hole_for(snapshot: Snapshot, cursor: Cursor, marker: str) -> carve.Span | None:
@@ -485,12 +448,11 @@ def hole_for(snapshot: Snapshot, cursor: Cursor, marker: str) -> carve.Span | No
 
 @dataclass(eq=False)
 class Computation:
-    """The fill of `hole` for `request`, whose cursor is at `cursor` of `snapshot`, and what is typed meanwhile."""
+    """The fill of `hole` of `snapshot` for the request that began it, and what is typed meanwhile."""
 
     snapshot: Snapshot
     hole: carve.Span
     request: InlineRequest
-    cursor: Cursor
     is_prefetch: bool = False
     """Whether it started ahead of any request."""
     id: str = field(default_factory=lambda: f"inline-{next(_numbers)}")
@@ -498,10 +460,10 @@ class Computation:
     """The hole's place in the current text."""
     typed: str = field(init=False)
     """The text in it before the cursor."""
+    selected: tuple[int, int, str] | None = field(init=False)
     sent_at_s: float | None = None
     """When the worker was asked, on the event loop's clock; None: not yet."""
-    replies: list[PendingReply] = field(default_factory=list)
-    """The requests waiting for it."""
+    waiting: list[InlineRequest] = field(default_factory=list)
     task: "asyncio.Task[None] | None" = None
     grace: asyncio.TimerHandle | None = None
     """Ends it, unless another request takes it over first."""
@@ -509,18 +471,22 @@ class Computation:
     def __post_init__(self) -> None:
         hole = self.hole
         statement = carve.statement_start(self.snapshot, hole.start)
-        self.anchor = Anchor.of(self.snapshot.text, hole.start, hole.end, self.cursor.offset, statement)
+        self.anchor = Anchor.of(self.snapshot.text, hole.start, hole.end, self.request.cursor.offset, statement)
         self.typed = self.anchor.head
+        self.selected = self.request.cursor.selected
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a request still waits for it."""
+        return any(request.is_open for request in self.waiting)
 
     def follow(self, change: Change) -> bool:
         """Follows a change of the text. False: the result has become useless."""
-        found = self.anchor.after(change)
-        if found is None or found[1]:
-            return False
+        anchor = self.anchor.after(change)
         inside = self.anchor.contains(change)
-        if inside and not self._can_pin(change):
+        if anchor is None or anchor.original != self.anchor.original or (inside and not self._can_pin(change)):
             return False
-        self.anchor = found[0]
+        self.anchor = anchor
         self.typed += change.added if inside else ""
         return True
 
@@ -536,7 +502,7 @@ class Computation:
         if request.invoked and not self.request.invoked:
             return False
         cursor = request.cursor
-        if cursor.selected != self.cursor.selected or (cursor.selected and self.is_amended):
+        if cursor.selected != self.selected or (cursor.selected and self.is_amended):
             return False
         end = self.anchor.start + len(self.typed)
         return cursor.offset == end and text[self.anchor.start : end] == self.typed
@@ -557,9 +523,9 @@ class Computation:
         return Asked(self.snapshot, [self.hole], [shown.text], self.request.budget, self.request.marker, took_ms)
 
     def show(self, draft: Draft) -> None:
-        for reply in self.replies:
-            if reply.request.on_draft is not None and not reply.result.done():
-                reply.request.on_draft(draft, partial(self.drafted, draft, reply.cursor))
+        for request in self.waiting:
+            if request.on_draft is not None and request.is_open:
+                request.on_draft(draft, partial(self.drafted, draft, request.cursor.offset))
 
     def drafted(self, draft: Draft, cursor: int, text: str) -> list[HoleDraft]:
         """The hole of `draft`, or the rest of a partly typed one, as `text` would show it at `cursor`; may be empty."""
@@ -581,29 +547,3 @@ class Computation:
         if change.added in _PAIRS or lines > 1 or (hole.single_line and lines):  # the cursor may be before its end
             return False
         return typed.startswith(hole.starts_with) or hole.starts_with.startswith(typed)
-
-
-@dataclass(frozen=True)
-class Accepted:
-    """The user accepted `text`, the start of `suggestion` or all of it. What follows is prefetched within `budget`."""
-
-    suggestion: Suggestion
-    text: str
-    budget: Budget | None
-    marker: str
-
-    @property
-    def is_whole(self) -> bool:
-        return self.text == self.suggestion.text
-
-    def prefetch(self, snapshot: Snapshot, budget: Budget) -> Computation | None:
-        """The computation for what follows; `snapshot` is the document including the accepted text."""
-        anchor = self.suggestion.anchor
-        cursor = Cursor(anchor.start + len(self.text))
-        hole: carve.Span | None
-        if self.is_whole:
-            hole = hole_for(snapshot, cursor, self.marker)
-        else:
-            hole = replace(self.suggestion.hole, start=anchor.start, end=anchor.end, starts_with=self.text)
-        request = InlineRequest(cursor, budget, self.marker)
-        return None if hole is None else Computation(snapshot, hole, request, cursor, is_prefetch=True)

@@ -10,7 +10,6 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,6 +22,8 @@ from lsp_server.worker.paths import APP, FOLDER_VARIABLE, runtime_folder
 
 if TYPE_CHECKING:
     import sqlite3
+
+    from lsp_server.session import Session
 
 STATE_VARIABLE = "INFILL_LS_STATE_DIR"
 KEPT_DAYS = 365
@@ -95,19 +96,6 @@ def write(file: Path, counts: Mapping[Key, float], pairs: Sequence[Pair]) -> Non
             connection.execute(f"DELETE FROM {table} WHERE day < {oldest}")  # noqa: S608 - two names of our own
 
 
-def problem_of_writing(file: Path, counts: Mapping[Key, float], pairs: Sequence[Pair]) -> str:
-    """Does the same; returns why it failed, or nothing."""
-    try:
-        import sqlite3
-    except ImportError as error:
-        return f"this Python was built without SQLite ({error})"
-    try:
-        write(file, counts, pairs)
-    except (OSError, sqlite3.Error) as error:
-        return in_words(file, error)
-    return ""
-
-
 def read(file: Path, days: int) -> tuple[dict[Key, float], list[Pair]]:
     """The counters and pairs of the last days. Raises OSError or sqlite3.Error."""
     if not file.exists():
@@ -154,9 +142,6 @@ def _make(file: Path) -> None:
     if not is_plain:
         raise OSError(f"{file} is not a regular file")
 
-
-if TYPE_CHECKING:
-    from lsp_server.session import Session
 
 WRITE_S = 1.0
 """Write this long after the first count."""
@@ -220,9 +205,11 @@ class Ledger(Feature):
         self._thread.start()
 
     def _in_thread(self, counts: Mapping[Key, int], pairs: Sequence[Pair], loop: asyncio.AbstractEventLoop) -> None:
-        if why := problem_of_writing(usage_file(), counts, pairs):
+        try:
+            write(usage_file(), counts, pairs)
+        except Exception as error:  # of the disk, of SQLite, or because this Python was built without it
             with suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(self._failed, why, counts, pairs)
+                loop.call_soon_threadsafe(self._failed, in_words(usage_file(), error), counts, pairs)
 
     def _failed(self, why: str, counts: Mapping[Key, int], pairs: Sequence[Pair]) -> None:
         self._thread = None  # it ends now, which may take a moment
@@ -234,23 +221,18 @@ class Ledger(Feature):
         self._write_after(RETRY_S)
 
 
-@dataclass
-class _Answer:
-    trigger: str
-    outcome: str = ""
-
-
 class Usage(Feature):
     """Counts each answer once, however often it is shown, by its last outcome."""
 
     def __init__(self, session: "Session", ledger: Ledger) -> None:
         self._session = session
         self._ledger = ledger
-        self._answers: dict[str, _Answer] = {}
+        self._answers: dict[str, tuple[str, str]] = {}
+        """The trigger and the last outcome, if any, of each answer."""
 
     def shown(self, uri: str, shown: Shown) -> None:
         if shown.id not in self._answers:
-            self._answers[shown.id] = _Answer(shown.trigger)
+            self._answers[shown.id] = shown.trigger, ""
             self._count(uri, shown.trigger, SHOWN)
             if len(self._answers) > _KEPT:
                 del self._answers[next(iter(self._answers))]
@@ -266,13 +248,13 @@ class Usage(Feature):
 
     def _decide(self, uri: str, answer_id: str, outcome: str) -> None:
         """A part may become the whole; what was accepted is never rejected."""
-        answer = self._answers.get(answer_id)
-        if answer is None or answer.outcome not in ("", PART) or (answer.outcome and outcome != WHOLE):
+        trigger, before = self._answers.get(answer_id, ("", WHOLE))
+        if before and (before, outcome) != (PART, WHOLE):
             return
-        if answer.outcome:
-            self._count(uri, answer.trigger, answer.outcome, -1)
-        answer.outcome = outcome
-        self._count(uri, answer.trigger, outcome)
+        if before:
+            self._count(uri, trigger, before, -1)
+        self._answers[answer_id] = trigger, outcome
+        self._count(uri, trigger, outcome)
 
     def _count(self, uri: str, trigger: str, event: str, by: int = 1) -> None:
         document = self._session.documents.get(uri)

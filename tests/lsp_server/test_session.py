@@ -2,7 +2,7 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from weakref import ref
@@ -15,8 +15,7 @@ from lsp_server.fill.pipeline import Budget
 from lsp_server.handlers.documents import did_change, notebook_did_change
 from lsp_server.handlers.inline_completion import accept
 from lsp_server.handlers.lifecycle import leave
-from lsp_server.inline import InlineRequest, InlineResult, InlineService, ListService
-from lsp_server.inline.suggestion import Cursor
+from lsp_server.inline import Cursor, InlineRequest, InlineService, ListService
 from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.lsp.worker_connection import WorkerConnection
 from lsp_server.refine.refining import Refining
@@ -34,27 +33,28 @@ async def shown(session: Session, service: InlineService, uri: str = URI) -> str
     """The id of the one suggestion at the end of the first line."""
     request = InlineRequest(Cursor(4), Budget(1, 1000, None), "???")
     answer = service.ask(uri, request)
-    assert not isinstance(answer, InlineResult), "nothing is known yet"
-    ((suggestion, _),) = (await answer).found
+    assert isinstance(answer, asyncio.Future), "nothing is known yet"
+    ((suggestion, _),) = await answer
     return suggestion.id
 
 
-def types_at_the_end(session: Session, text: str, uri: str = URI) -> None:
-    end = types.Position(0, 4)
-    change = types.TextDocumentContentChangePartial(types.Range(end, end), text)
+def types_text(session: Session, text: str, character: int = 4, uri: str = URI) -> None:
+    """The user types in the first line."""
+    at = types.Position(0, character)
+    change = types.TextDocumentContentChangePartial(types.Range(at, at), text)
     document = types.VersionedTextDocumentIdentifier(uri=uri, version=2)
     did_change(session, types.DidChangeTextDocumentParams(document, [change]))
 
 
 @asynccontextmanager
 async def working(
-    monkeypatch: pytest.MonkeyPatch, fill: str, *folders: str, **options: object
+    monkeypatch: pytest.MonkeyPatch, *fills: str, folders: Sequence[str] = (), **options: object
 ) -> AsyncIterator[tuple[Session, ScriptedWorker]]:
     """A session of an editor with ghost text, and its worker, which always finds the same."""
     with short_folder() as folder:
         monkeypatch.setenv(FOLDER_VARIABLE, folder)
         async with scripted_worker() as worker:
-            worker.fills = [fill]
+            worker.fills = [*fills]
             session = InfillServer({}).session
             session.start(ClientFeatures(inline_completion=True), options, folders)
             yield session, worker
@@ -66,7 +66,7 @@ async def test_accepting_from_a_list_counts_beside_ghost_text(monkeypatch: pytes
         session.open(URI, "python", 1, "x = \n")
         ghost, listed = [await shown(session, session.feature(kind)) for kind in (InlineService, ListService)]
         accept(session, URI, listed)
-        types_at_the_end(session, "1")
+        types_text(session, "1")
         assert session.feature(ListService).suggestion(URI, listed) is None
         assert session.feature(InlineService).suggestion(URI, ghost) is not None
 
@@ -81,7 +81,7 @@ async def test_no_prefetch_once_the_file_is_a_secret(monkeypatch: pytest.MonkeyP
         link.unlink()
         link.symlink_to(".env")
         accept(session, uri, suggestion)
-        types_at_the_end(session, "1", uri)
+        types_text(session, "1", uri=uri)
         await session.why_off_now(uri)
         await asyncio.sleep(0)
         assert uri not in session.documents
@@ -104,7 +104,7 @@ async def test_a_suggestion_that_still_fits_does_not_wait_for_a_parse(monkeypatc
         first = ask_at(session, 4)
         assert not isinstance(first, types.InlineCompletionList), "the text is not parsed yet"
         assert [item.insert_text for item in (await first).items] == ["12"]
-        types_at_the_end(session, "1")
+        types_text(session, "1")
         second = ask_at(session, 5)
         assert isinstance(second, types.InlineCompletionList)
         assert [item.insert_text for item in second.items] == ["12"]
@@ -118,7 +118,7 @@ async def test_edit_ends_a_request_that_waits_for_a_parse() -> None:
     assert not isinstance(asked, types.InlineCompletionList)
     waiting = asyncio.ensure_future(asked)
     await asyncio.sleep(0)
-    types_at_the_end(session, "1")
+    types_text(session, "1")
     assert (await waiting).items == []
 
 
@@ -251,7 +251,7 @@ async def test_a_cell_that_is_a_link_to_a_secret_is_never_sent(monkeypatch: pyte
 async def test_a_secret_named_from_outside_needs_no_event(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Not every editor watches files for us."""
     uri = (tmp_path / "a.py").as_uri()
-    async with working(monkeypatch, "1", tmp_path.as_uri()) as (session, worker):
+    async with working(monkeypatch, "1", folders=[tmp_path.as_uri()]) as (session, worker):
         session.open(uri, "python", 1, "x = \n")
         assert await session.why_off_now(uri) is None
         (tmp_path / "infill-ls.toml").write_text("secretGlobs = ['a.py']\n")

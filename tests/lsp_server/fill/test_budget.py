@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from inference.messages import Snippet, Text
 from lsp_server import carve
 from lsp_server.actions import Action, ActionKind, NotDone, holes_of
 from lsp_server.documents.document import Document, Snapshot
@@ -137,3 +138,13 @@ async def test_no_further_attempt_is_begun_after_the_deadline(asked: Asked) -> N
     with pytest.raises(NotDone):
         await action.filled(asked.client, snapshot, invoked(50))
     assert len(asked.worker.requests) == 2
+
+
+async def test_the_model_sees_no_marker_of_another_hole(asked: Asked) -> None:
+    snapshot = snapshot_of("a = <x>\nb = <x>\n")
+    asked.worker.fills = ["1"]
+    here, context = carve.markers(snapshot, "<x>")[1:], (Snippet("b.py", "d = <x>\n"),)
+    await fill(asked.client, snapshot, here, invoked(), context=context, marker="<x>")
+    (request,) = asked.worker.requests
+    assert request.segments[0] == Text("a = _\nb = ")
+    assert request.context == (Snippet("b.py", "d = _\n"),)

@@ -6,8 +6,8 @@ from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.drafts import DraftReader, HoleDraft, progress_of
 from lsp_server.fill.pipeline import Budget
-from lsp_server.inline import InlineRequest
-from lsp_server.inline.suggestion import Computation, Cursor
+from lsp_server.inline import Cursor, InlineRequest
+from lsp_server.inline.suggestion import Computation
 
 
 def at_cursor(text: str) -> tuple[Snapshot, carve.Span]:
@@ -51,8 +51,8 @@ def test_a_hole_with_nothing_fit_yet_is_left_out() -> None:
 
 def typed_into(snapshot: Snapshot, span: carve.Span, change: Change) -> Computation:
     request = InlineRequest(Cursor(span.start), Budget(1, 1000, None), carve.DEFAULT_MARKER)
-    computation = Computation(snapshot, span, request, request.cursor)
-    computation.anchor, _ = computation.anchor.after(change)
+    computation = Computation(snapshot, span, request)
+    computation.anchor = computation.anchor.after(change)
     return computation
 
 

@@ -104,19 +104,19 @@ def test_what_an_editor_has_put_in_without_a_word_is_recognised() -> None:
     user.type("fo")
     change = Change(user.cursor, "", "o(bar)")
     user.change(change.start, change.start, change.added)
-    taken = user.history.put_in([change], user.text)
+    taken = user.history.put_in([change])
     assert taken.id == "one"
 
 
 def test_typed_or_unseen_text_was_not_put_in() -> None:
     user = TypingUser.at(HERE, suggestion(HERE, "foo", "one"))
     user.type("foo")
-    assert user.history.put_in([Change(4, "", "foo")], user.text) is None, "nobody has seen it"
+    assert user.history.put_in([Change(4, "", "foo")]) is None, "nobody has seen it"
     user = TypingUser.at(HERE, suggestion(HERE, "foo", "one"))
     user.shown()
     user.type("f")
     user.type("oo")
-    assert user.history.put_in([Change(5, "", "oo")], user.text) is None, "two letters may be typed at once"
+    assert user.history.put_in([Change(5, "", "oo")]) is None, "two letters may be typed at once"
 
 
 def test_refinement_keeps_text_deleted_in_front() -> None:
@@ -124,7 +124,7 @@ def test_refinement_keeps_text_deleted_in_front() -> None:
     user = TypingUser.at(HERE, draft)
     user.delete()
     user.delete()
-    assert user.history.refine(draft, "two", "second(2)", 0.9, user.text)
+    assert user.history.refine(draft, "two", "second(2)", 0.9)
     assert user.shown() == ["x [= second(2)]\n", "x [= first(1)]\n"]
 
 
@@ -134,7 +134,7 @@ def test_refinement_may_differ_behind_a_closed_bracket() -> None:
     user.type("first(")
     user.change(user.cursor, user.cursor, ")")
     user.cursor = len("x = first(")
-    assert user.history.refine(draft, "two", "first(22)", 0.9, user.text)
+    assert user.history.refine(draft, "two", "first(22)", 0.9)
     assert user.history.get("two") is not None
     assert user.shown()[0].startswith("x = ")
     standing = user.history.get("one")
@@ -145,7 +145,7 @@ def test_refinement_of_a_changed_statement_is_dropped() -> None:
     draft = suggestion(HERE, "first(1)", "one")
     user = TypingUser.at(HERE, draft)
     user.change(0, 1, "y")
-    assert not user.history.refine(draft, "two", "second(2)", 0.9, user.text)
+    assert not user.history.refine(draft, "two", "second(2)", 0.9)
 
 
 CORRECTED = {

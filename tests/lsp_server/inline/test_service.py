@@ -9,21 +9,46 @@ import pytest
 
 from inference.messages import ErrorCode, Snippet
 from lsp_server.documents.change import Change
-from lsp_server.documents.document import Document, Edit
+from lsp_server.documents.document import Document, Edit, Snapshot
 from lsp_server.documents.positions import Encoding
+from lsp_server.fill.feature import Broadcast
 from lsp_server.fill.pipeline import Budget
-from lsp_server.inline import InlineAnswer, InlineRequest, InlineResult, InlineService
-from lsp_server.inline.suggestion import Cursor
-from lsp_server.settings.schema import Settings
+from lsp_server.inline import Cursor, Found, InlineRequest, InlineService
+from lsp_server.lsp.capabilities import ClientFeatures
+from lsp_server.settings.schema import PerTrigger, Settings
 from lsp_server.worker import WorkerClient, WorkerFailure
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_client
-from tests.lsp_server.inline.services import LoneHost
 
 URI = "file:///a.py"
 TEXT = "x = \ny = \n"
 SETTLED_S = 0.25
 """After this, even on a busy machine, what a request begins has begun."""
 BUDGET = Budget(candidates=3, deadline_ms=60_000, max_steps=1)
+
+
+class Host:
+    """What the service needs of a session."""
+
+    features = ClientFeatures()
+    settings = Settings(deadline_ms=PerTrigger(60_000, 60_000))
+
+    def __init__(self, scene: "Scene") -> None:
+        self.documents = {URI: scene.document}
+        self.worker = scene
+        self.context_for = scene.gather
+        self.broadcast = Broadcast()
+
+    async def parsed(self, document: Document) -> Snapshot:
+        return document.snapshot()
+
+    def settings_of(self, _uri: str) -> Settings:
+        return self.settings
+
+    def why_off(self, _uri: str) -> None:
+        """It never is."""
+
+    def tell_why(self, _failure: Exception) -> None:
+        """Nobody listens."""
 
 
 @dataclass
@@ -40,7 +65,7 @@ class Scene:
     document: Document = field(default_factory=lambda: Document(URI, "python", 1, TEXT))
 
     def __post_init__(self) -> None:
-        self.host = LoneHost(self.document, self, self.gather)
+        self.host = Host(self)
         self.service = InlineService(self.host)  # type: ignore[arg-type]
         self.service.opened(URI)
 
@@ -63,9 +88,9 @@ class Scene:
         *,
         invoked: bool = False,
         budget: Budget = BUDGET,
-    ) -> asyncio.Future[InlineResult]:
+    ) -> asyncio.Future[Found]:
         request = InlineRequest(Cursor(offset), budget.from_now(), "???", invoked=invoked)
-        answer: InlineAnswer = self.service.ask(URI, request)
+        answer = self.service.ask(URI, request)
         assert isinstance(answer, asyncio.Future)
         return answer
 
@@ -77,7 +102,7 @@ class Scene:
     async def know(self, text: str) -> str:
         """The worker has suggested `text` at the end of the first line; the suggestion's id."""
         self.waits_for_context, self.worker.fills = False, [text]
-        ((suggestion, _),) = (await self.ask()).found
+        ((suggestion, _),) = await self.ask()
         self.waits_for_context, self.worker.fills = True, None
         return suggestion.id
 
@@ -86,7 +111,7 @@ class Scene:
         self.service.accept(URI, await self.know(text))
         self.edit(4, 4, text)
 
-    async def is_led_elsewhere(self) -> asyncio.Future[InlineResult]:
+    async def is_led_elsewhere(self) -> asyncio.Future[Found]:
         """A request that waits for an older computation, which is typed into and then finds nothing."""
         self.waits_for_context = False
         self.ask()
@@ -112,7 +137,7 @@ async def test_the_newer_request_stops_the_older_one(scene: Scene, cursor: int, 
     await asyncio.sleep(SETTLED_S)
     newer = scene.ask(cursor, invoked=invoked)
     await asyncio.sleep(SETTLED_S)
-    assert not (await older).found
+    assert not await older
     assert not newer.done()
     assert (scene.begun, scene.stopped) == (2, 1)
 
@@ -141,7 +166,7 @@ async def test_late_automatic_request_waits_for_no_computation(scene: Scene, inv
     asked = scene.ask(invoked=True) if invoked_runs else None
     typed = scene.ask(budget=Budget(candidates=3, deadline_ms=50, max_steps=1))
     async with asyncio.timeout(10):
-        assert not (await typed).found
+        assert not await typed
     assert scene.begun == 1 and scene.stopped == 0
     assert asked is None or not asked.done()
 
@@ -151,7 +176,7 @@ async def test_a_change_of_the_text_that_disagrees_stops_all(scene: Scene, invok
     asked = scene.ask(invoked=invoked)
     await asyncio.sleep(SETTLED_S)
     scene.edit(2, 4, "")
-    assert not (await asked).found
+    assert not await asked
     await asyncio.sleep(SETTLED_S)
     assert scene.stopped == 1
 
@@ -193,7 +218,7 @@ async def test_what_is_known_is_answered_at_once(scene: Scene) -> None:
     scene.edit(4, 4, "f")
     request = InlineRequest(Cursor(5), BUDGET.from_now(), "???")
     answer = scene.service.ask(URI, request)
-    assert [shown.text for _, shown in answer.found] == ["foo"]
+    assert [shown.text for _, shown in answer] == ["foo"]
     assert scene.begun == 0
 
 
@@ -201,14 +226,8 @@ async def test_change_in_the_same_statement_asks_again(scene: Scene) -> None:
     await scene.know("foo")
     scene.edit(0, 1, "z")
     scene.waits_for_context, scene.worker.fills = False, ["bar"]
-    assert [shown.text for _, shown in (await scene.ask()).found] == ["bar"]
+    assert [shown.text for _, shown in await scene.ask()] == ["bar"]
     assert len(scene.worker.requests) == 2
-
-
-async def test_closing_the_document_answers_who_waits(scene: Scene) -> None:
-    asked = scene.ask()
-    scene.service.closed(URI)
-    assert not (await asked).found
 
 
 async def test_what_is_typed_meanwhile_is_told_to_the_worker(scene: Scene) -> None:
@@ -218,7 +237,7 @@ async def test_what_is_typed_meanwhile_is_told_to_the_worker(scene: Scene) -> No
     scene.edit(4, 4, "f")
     await scene.worker.until(lambda: scene.worker.amendments == ["f"])
     scene.worker.answer("foo")
-    assert [shown.text for _, shown in (await asked).found] == ["foo"]
+    assert [shown.text for _, shown in await asked] == ["foo"]
 
 
 async def test_a_fault_is_told_to_who_asked(scene: Scene) -> None:
@@ -248,7 +267,7 @@ async def test_what_leads_elsewhere_is_begun_again(scene: Scene) -> None:
 async def test_switched_off_document_ends_computations(scene: Scene) -> None:
     waiting = await scene.is_led_elsewhere()
     scene.is_off = True
-    assert not (await waiting).found
+    assert not await waiting
     assert scene.begun == 0
 
 

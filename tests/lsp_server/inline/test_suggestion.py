@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from inference.messages import HoleKind
 from lsp_server.carve import Span
 from lsp_server.documents.change import Change
-from lsp_server.inline.suggestion import Anchor, Cursor, Suggestion
-from tests.lsp_server.inline.typing_user import TypingUser, suggestion
+from lsp_server.inline.suggestion import Anchor, Cursor, InlineRequest, Suggestion
+from tests.lsp_server.inline.typing_user import MANY, TypingUser, suggestion
 
 STORIES = {
     "other text hides it until that is deleted": ("x = ‸\n", "foo", "g", [], "⌫", ["x = [foo]\n"]),
@@ -87,8 +87,8 @@ def test_in_the_middle_of_what_was_typed_nothing_is_shown() -> None:
 def test_what_is_replaced_is_on_one_line() -> None:
     user = TypingUser.at("def f():‸\n", suggestion("def f():‸\n", "\n    return 1"))
     user.type("\n    ")
-    (shown,) = user.history.find(user.text, Cursor(user.cursor), invoked=False)
-    assert (shown[1].start, shown[1].end, shown[1].text) == (9, 13, "    return 1")
+    ((_, shown),) = user.history.find(InlineRequest(Cursor(user.cursor), MANY, "???"))
+    assert (shown.start, shown.end, shown.text) == (9, 13, "    return 1")
 
 
 def test_suggestion_extends_the_selected_item() -> None:

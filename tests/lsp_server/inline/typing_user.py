@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from inference.messages import HoleKind
 from lsp_server.carve import Span
 from lsp_server.documents.change import Change
-from lsp_server.inline.suggestion import Anchor, Cursor, Suggestion, SuggestionHistory
+from lsp_server.fill.pipeline import Budget
+from lsp_server.inline.suggestion import Anchor, Cursor, InlineRequest, Suggestion, SuggestionHistory
 
+MANY = Budget(candidates=8, deadline_ms=1000, max_steps=None)
 CURSOR = "‸"
 
 
@@ -30,24 +32,26 @@ def suggestion(
 
 @dataclass
 class TypingUser:
-    """An editor's text and cursor, and the suggestion history that is told of every change."""
+    """An editor's cursor, and the suggestion history that is told of every change of the text."""
 
-    text: str
     cursor: int
     history: SuggestionHistory
+
+    @property
+    def text(self) -> str:
+        return self.history.text
 
     @classmethod
     def at(cls, marked: str, *suggestions: Suggestion) -> "TypingUser":
         text, cursor = split(marked)
         history = SuggestionHistory(text)
         history.add(suggestions)
-        return cls(text, cursor, history)
+        return cls(cursor, history)
 
     def change(self, start: int, end: int, added: str) -> None:
         change = Change(start, self.text[start:end], added)
-        self.text = change.applied(self.text)
         self.cursor = change.move(self.cursor)
-        self.history.changed([change], self.text)
+        self.history.changed([change], change.applied(self.text))
 
     def type(self, text: str, closed: str = "") -> None:
         """Insert text at the cursor; the editor adds `closed` behind it by itself."""
@@ -73,16 +77,16 @@ class TypingUser:
 
     def shown(self, *, invoked: bool = False, floor: float = 0.0) -> list[str]:
         """What each suggestion at the cursor would make of the text, with what is left of it marked: `a[bc]`."""
-        found = self.history.find(self.text, Cursor(self.cursor), invoked=invoked, floor=floor)
-        self.history.show(found, self.text, invoked=invoked)
+        found = self.history.find(InlineRequest(Cursor(self.cursor), MANY, "???", invoked=invoked, floor=floor))
+        self.history.show(found, invoked=invoked)
         before, rests = self.text[: self.cursor], [(it.text[self.cursor - it.start :], it.end) for _, it in found]
         return [f"{before}[{rest}]{self.text[end:]}" for rest, end in rests]
 
     def at_once(self, texts: list[str], before: str = "") -> None:
         """Make what is in front of the cursor, now `before`, each of `texts` in turn, in one message."""
-        start, changes = self.cursor - len(before), list[Change]()
+        start, now, changes = self.cursor - len(before), self.text, list[Change]()
         for text in texts:
-            changes.append(Change(start, self.text[start : self.cursor], text))
-            self.text = changes[-1].applied(self.text)
+            changes.append(Change(start, now[start : self.cursor], text))
+            now = changes[-1].applied(now)
             self.cursor = start + len(text)
-        self.history.changed(changes, self.text)
+        self.history.changed(changes, now)

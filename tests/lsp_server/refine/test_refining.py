@@ -16,8 +16,8 @@ from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import Budget
 from lsp_server.handlers import lifecycle
 from lsp_server.handlers.documents import did_change
-from lsp_server.inline import InlineRequest, InlineResult, InlineService
-from lsp_server.inline.suggestion import Cursor, Suggestion
+from lsp_server.inline import Cursor, InlineRequest, InlineService
+from lsp_server.inline.suggestion import Suggestion
 from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.refine.refining import NotRefined, Refining
 from lsp_server.server import InfillServer
@@ -48,14 +48,14 @@ class Scene:
         """What is known for the end of the first line."""
         request = InlineRequest(Cursor(4), BUDGET.from_now(), "???")
         known = self.session.feature(InlineService).ask(URI, request)
-        return [] if not isinstance(known, InlineResult) else [suggestion for suggestion, _ in known.found]
+        return [] if isinstance(known, asyncio.Future) else [suggestion for suggestion, _ in known]
 
     async def suggestion(self, worker: ScriptedWorker, text: str, at: int = 4) -> str:
         """The id of the suggestion that the worker makes."""
         worker.fills = [text]
         answer = self.session.feature(InlineService).ask(URI, _request(at))
-        assert not isinstance(answer, InlineResult)
-        ((suggestion, _),) = (await answer).found
+        assert isinstance(answer, asyncio.Future)
+        ((suggestion, _),) = await answer
         worker.fills = None
         return suggestion.id
 

@@ -3,23 +3,18 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pytest
 
-from lsp_server.documents.document import Document, Edit
-from lsp_server.documents.positions import Encoding
-from lsp_server.fill.feature import Broadcast, Shown
 from lsp_server.fill.pipeline import Budget
-from lsp_server.inline import InlineRequest, InlineResult, InlineService
-from lsp_server.inline.suggestion import Cursor, Suggestion
-from lsp_server.settings.schema import Settings
+from lsp_server.inline import Cursor, InlineRequest, InlineService
+from lsp_server.inline.suggestion import Suggestion
+from lsp_server.session import Session
 from lsp_server.usage.usage import Key, Usage
-from lsp_server.worker import WorkerClient
-from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_client
-from tests.lsp_server.inline.services import LoneHost
+from tests.lsp_server.inline.scripted_worker import ScriptedWorker
+from tests.lsp_server.test_session import URI, types_text, working
 
-URI = "file:///a.py"
 BUDGET = Budget(candidates=3, deadline_ms=60_000, max_steps=1)
 
 
@@ -32,40 +27,23 @@ class Counts(Counter[str]):
 
 @dataclass
 class Scene:
-    """A service with one document, whose worker always finds two, and what is counted."""
+    """A session with one document, whose worker always finds two, and what is counted."""
 
+    session: Session
     worker: ScriptedWorker
-    client: WorkerClient
-    counts: Counts = field(default_factory=Counts)
-    document: Document = field(default_factory=lambda: Document(URI, "python", 1, "x = \n"))
-    settings: Settings = field(default_factory=Settings)
-
-    def __post_init__(self) -> None:
-        self.worker.fills = ["foo(bar)", "something"]
-        self.documents = {URI: self.document}
-        self.broadcast = Broadcast()
-        self.usage = Usage(self, self.counts)  # type: ignore[arg-type]
-        self.broadcast.parts.append(self.usage)
-        host = LoneHost(self.document, self, broadcast=self.broadcast, settings=Settings(prefetch=False))
-        self.service = InlineService(host)  # type: ignore[arg-type]
-        self.broadcast.parts.append(self.service)
-        self.broadcast.opened(URI)
-
-    def settings_of(self, _uri: str) -> Settings:
-        return self.settings
+    counts: Counts
 
     async def ask(self, offset: int = 4, *, invoked: bool = True) -> list[Suggestion]:
         request = InlineRequest(Cursor(offset), BUDGET.from_now(), "???", invoked=invoked)
-        answer = self.service.ask(URI, request)
-        result = answer if isinstance(answer, InlineResult) else await answer
-        return [suggestion for suggestion, _ in result.found]
+        answer = self.session.feature(InlineService).ask(URI, request)
+        found = await answer if isinstance(answer, asyncio.Future) else answer
+        return [suggestion for suggestion, _ in found]
 
     def type(self, start: int, text: str) -> None:
-        changes = self.document.apply([Edit((0, start), (0, start), text)], self.document.version + 1, Encoding.UTF16)
-        self.broadcast.changed(URI, changes)
+        types_text(self.session, text, start)
 
     def accept(self, suggestion: Suggestion, length: int | None = None) -> None:
-        self.service.accept(URI, suggestion.id, length)
+        self.session.feature(InlineService).accept(URI, suggestion.id, length)
 
     @property
     def outcomes(self) -> dict[str, int]:
@@ -74,10 +52,11 @@ class Scene:
 
 @pytest.fixture
 async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
-    async with scripted_client(monkeypatch) as connected:
-        scene = Scene(*connected)
-        yield scene
-        scene.broadcast.closed(URI)
+    async with working(monkeypatch, "foo(bar)", "something", prefetch=False) as (session, worker):
+        counts = Counts()
+        session.broadcast.parts.append(Usage(session, counts))  # type: ignore[arg-type]
+        session.open(URI, "python", 1, "x = \n")
+        yield Scene(session, worker, counts)
 
 
 @pytest.mark.parametrize("told_first", [True, False])
@@ -121,11 +100,3 @@ async def test_what_is_remembered_is_told_from_what_is_computed(scene: Scene) ->
     scene.type(4, "f")
     assert await scene.ask(5, invoked=False)
     assert (scene.counts["shown"], scene.counts["computed"], len(scene.worker.requests)) == (1, 1, 1)
-
-
-async def test_where_statistics_are_off_nothing_counts(scene: Scene) -> None:
-    scene.settings = Settings(statistics="off")
-    await scene.ask()
-    scene.broadcast.shown(URI, Shown("other", "next edit"))
-    await asyncio.sleep(0)
-    assert not scene.counts
