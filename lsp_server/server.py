@@ -24,11 +24,9 @@ from lsp_server.handlers.inline_completion import (
     inline_completion,
 )
 from lsp_server.handlers.inline_edit import (
-    DID_FOCUS,
     DID_SHOW,
     NONE,
     InlineEditParams,
-    did_focus,
     did_show_inline_edit,
     inline_edit,
 )
@@ -93,7 +91,6 @@ METHODS: dict[str, Method] = {
     types.NOTEBOOK_DOCUMENT_DID_SAVE: Method(documents.notebook_did_save),
     INLINE_EDIT: Method(inline_edit, lambda: NONE, InlineEditParams),
     DID_SHOW: Method(did_show_inline_edit),
-    DID_FOCUS: Method(did_focus),
     STATUS: Method(status, params=StatusParams),
     MODEL_OFFER: Method(model_offer),
 }

@@ -5,7 +5,6 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from inference.messages import REFINED_STRENGTH, Candidate, Snippet
@@ -78,14 +77,6 @@ _NO_HOLES = {
     ActionKind.REFINE: "there is nothing to refine here: select some code",
     ActionKind.REPAIR: "there is no statement here",
 }
-
-
-class DiagnosticText(NamedTuple):
-    """A diagnostic of any tool about [start, end)."""
-
-    start: int
-    end: int
-    message: str
 
 
 @dataclass(frozen=True)
@@ -194,8 +185,10 @@ def refinements(source: Source, marker: str, start: int, end: int, title: str) -
     return [Action(ActionKind.REFINE, start, end, (span,), title=title)]
 
 
-def repairs(source: Source, marker: str, diagnostics: Sequence[DiagnosticText]) -> list[Action]:
-    """The actions that repair the statements under `diagnostics`, except statements with holes, which need filling."""
+def repairs(source: Source, marker: str, diagnostics: Sequence[tuple[int, int, str]]) -> list[Action]:
+    """The actions that repair the statements under `diagnostics` (start, end, message), except statements with holes,
+    which need filling.
+    """
     actions: dict[Span, Action] = {}
     for number, (start, end, message) in enumerate(diagnostics):
         if len(actions) == MOST_REPAIRS:

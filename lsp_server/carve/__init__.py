@@ -1,6 +1,6 @@
 """Carving divides a text into holes and pinned parts: text in, spans out. Knows no LSP types, files or worker."""
 
-from lsp_server.carve.cursor import hole_at, plain_hole_at
+from lsp_server.carve.cursor import hole_at
 from lsp_server.carve.functions import body_of, extent, functions_around, whole_hole
 from lsp_server.carve.markers import DEFAULT_MARKER, marker_touching, markers, placeholders
 from lsp_server.carve.segments import Span, segments, splice, unmarked
@@ -33,10 +33,7 @@ def at_cursor(source: Source, offset: int, marker: str = DEFAULT_MARKER) -> Span
     if text.startswith("\r\n", offset - 1) and offset > 0:
         offset -= 1  # it was between the two characters of a line end
     touching = marker_touching(source, marker, offset)
-    if touching:
-        return touching
-    view = View.of(source)
-    return plain_hole_at(text, table_of(source.language_id), offset) if view is None else hole_at(view, offset)
+    return touching or hole_at(text, table_of(source.language_id), View.of(source), offset)
 
 
 def function_around(source: Source, start: int, end: int) -> tuple[int, int] | None:

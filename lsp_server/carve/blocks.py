@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tree_sitter import Node
 
+from lsp_server.carve.functions import is_documentation
 from lsp_server.syntax.languages import CLOSERS
 from lsp_server.syntax.lines import indent_step, indentation, is_deeper, is_one_line, line_start, next_line_indent
 from lsp_server.syntax.scanning import closed_before, left_open
@@ -80,15 +81,12 @@ def _looks_like_header(view: View, token: Node, offset: int) -> bool:
 def _documented_by(view: View, token: Node) -> Node | None:
     """The header whose block so far is only a documentation string, which `token` ends."""
     statement = _statement_of(view, token)
-    if statement.type not in view.table.statements or statement.end_byte != token.end_byte:
-        return None
     above = view.ancestors(statement)[1:3]
-    if len(above) < 2 or above[1].type not in view.table.documented:
+    if statement.end_byte != token.end_byte or len(above) < 2:
         return None
     block, header = above
-    is_string = statement.named_child_count == 1 and statement.named_children[0].type in view.table.strings
     is_first = block.named_child_count > 0 and block.named_children[0].id == statement.id
-    return header if is_string and is_first else None
+    return header if is_first and is_documentation(view, header, statement) else None
 
 
 def _statement_of(view: View, token: Node) -> Node:

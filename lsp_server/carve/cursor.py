@@ -1,28 +1,39 @@
 """Chooses the hole at a cursor by syntax. The typed part of a word belongs to it, and is its `starts_with`."""
 
 from inference.messages import HoleKind
-from lsp_server.carve.blocks import OpenBracket, block_start_at, in_expression, open_brackets
+from lsp_server.carve.blocks import BlockStart, OpenBracket, block_start_at, in_expression, open_brackets
 from lsp_server.carve.segments import Span
 from lsp_server.syntax import lines
 from lsp_server.syntax.languages import CLOSERS, LanguageTable
 from lsp_server.syntax.view import View, string_or_comment_at
 
+_HEADER_ENDS = ("{", ":")
+"""How a line that opens a block ends, where there is no tree."""
 
-def hole_at(view: View, offset: int) -> Span | None:
-    """The hole at `offset`; None if a suggestion would only get in the way, as in the middle of a word."""
-    text = view.text
-    word = lines.word_before(text, offset, view.table.word_characters)
-    if word and lines.is_word(text[offset : offset + 1], view.table.word_characters):
+
+def hole_at(text: str, table: LanguageTable, view: View | None, offset: int) -> Span | None:
+    """The hole at `offset`; None if a suggestion would only get in the way, as in the middle of a word.
+
+    Without a tree (`view` is None), indentation shows what a blank line lacks.
+    """
+    word = lines.word_before(text, offset, table.word_characters)
+    if word and lines.is_word(text[offset : offset + 1], table.word_characters):
         return None
     left = text[lines.line_start(text, offset) : offset]
     right = text[offset : lines.line_end(text, offset)]
-    literal = string_or_comment_at(view, offset)
+    literal = string_or_comment_at(view, offset) if view else None
     if literal:
         return _rest(text, offset, min(literal.end, offset + len(right)), word)
     if lines.is_blank(left) and lines.is_blank(right):
-        return _on_blank_line(view, offset, left)
+        block = block_start_at(view, offset) if view else _plain_block(text, table, offset)
+        return _on_blank_line(text, table, block, offset)
     if lines.is_blank(right):
-        return _at_line_end(view, offset, word)
+        return _at_line_end(view, offset, word) if view else _insertion(offset, HoleKind.LINE, word)
+    if view is None:
+        if lines.is_blank(left) or lines.is_word(right[0], table.word_characters):
+            return None
+        closes = CLOSERS.get(left[-1:]) == right[0]
+        return _insertion(offset, HoleKind.ARGUMENTS if closes else HoleKind.EXPRESSION, word)
     if _only_comment(view, offset, offset + len(right)):
         return None if _ends_header(view, offset) else _insertion(offset, HoleKind.LINE, word)
     return _before_code(view, offset, left, word)
@@ -40,12 +51,13 @@ def _rest(text: str, offset: int, end: int, word: str) -> Span:
     return Span(offset, end, HoleKind.LINE, single_line=True)
 
 
-def _on_blank_line(view: View, offset: int, left: str) -> Span:
-    block = block_start_at(view, offset)
+def _on_blank_line(text: str, table: LanguageTable, block: BlockStart | None, offset: int) -> Span:
+    left = text[lines.line_start(text, offset) : offset]
     is_inside = block is not None and lines.is_deeper(left, block.outer_indent)  # then keep the user's own indentation
     if block and block.is_missing and (block.after_header or is_inside):
         return Span(offset, offset, HoleKind.BODY, "" if is_inside else _missing(block.indent, left))
-    return Span(offset, offset, HoleKind.LINE, _missing(_indent_between(view, offset), left), single_line=True)
+    indent = _missing(_indent_between(text, table, offset), left)
+    return Span(offset, offset, HoleKind.LINE, indent, single_line=True)
 
 
 def _missing(indent: str, typed: str) -> str:
@@ -53,10 +65,21 @@ def _missing(indent: str, typed: str) -> str:
     return indent[len(typed) :] if indent.startswith(typed) else ""
 
 
-def _indent_between(view: View, offset: int) -> str:
+def _plain_block(text: str, table: LanguageTable, offset: int) -> BlockStart | None:
+    """The block that would start on a blank line of a text without a tree."""
+    above = lines.previous_line(text, offset)
+    if above is None:
+        return None
+    outer = lines.indentation(above, 0)
+    indent = outer + lines.indent_step(text, offset, table.indent)
+    below = lines.next_line_indent(text, offset, table.line_comment)
+    return BlockStart(outer, indent, not lines.is_deeper(below, outer), offset, above.endswith(_HEADER_ENDS))
+
+
+def _indent_between(text: str, table: LanguageTable, offset: int) -> str:
     """The indentation of the line below, unless it is deeper than the line above: no other is possible here."""
-    below = lines.next_line_indent(view.text, offset, view.table.line_comment)
-    above = lines.previous_line(view.text, offset)
+    below = lines.next_line_indent(text, offset, table.line_comment)
+    above = lines.previous_line(text, offset)
     if below is None or above is None or lines.is_deeper(below, lines.indentation(above, 0)):
         return ""
     return below
@@ -128,36 +151,3 @@ def _operand_end(view: View, offset: int) -> int:
             return end
         end = view.end(leaf)
     return end
-
-
-_HEADER_ENDS = ("{", ":")
-
-
-def plain_hole_at(text: str, table: LanguageTable, offset: int) -> Span | None:
-    """The hole at a cursor; None in the middle of a word, and before code that does not close a bracket."""
-    word = lines.word_before(text, offset, table.word_characters)
-    left = text[lines.line_start(text, offset) : offset]
-    right = text[offset : lines.line_end(text, offset)]
-    if lines.is_blank(left) and lines.is_blank(right):
-        return _on_plain_blank_line(text, table, offset, left)
-    if lines.is_blank(right):
-        return Span(offset - len(word), offset, HoleKind.LINE, word, single_line=True)
-    if lines.is_word(right[0], table.word_characters) or lines.is_blank(left):
-        return None
-    kind = HoleKind.ARGUMENTS if CLOSERS.get(left[-1:]) == right[0] else HoleKind.EXPRESSION
-    return Span(offset - len(word), offset, kind, word, single_line=True)
-
-
-def _on_plain_blank_line(text: str, table: LanguageTable, offset: int, left: str) -> Span:
-    """A block if the line above opens one and it has no lines yet, or if the user has indented deeper."""
-    above = lines.previous_line(text, offset)
-    if above is None:
-        return Span(offset, offset, HoleKind.LINE, single_line=True)
-    outer = lines.indentation(above, 0)
-    below = lines.next_line_indent(text, offset, table.line_comment)
-    if lines.is_deeper(below, outer) or not (above.rstrip().endswith(_HEADER_ENDS) or lines.is_deeper(left, outer)):
-        return Span(offset, offset, HoleKind.LINE, single_line=True)
-    if lines.is_deeper(left, outer):
-        return Span(offset, offset, HoleKind.BODY)
-    indent = outer + lines.indent_step(text, offset, table.indent)
-    return Span(offset, offset, HoleKind.BODY, indent[len(left) :] if indent.startswith(left) else "")

@@ -112,7 +112,7 @@ def _without_documentation(
         start = view.end(parts.pop(0))
     first = next((part for part in parts if part.type not in view.table.comments), None)
     is_below = first is not None and not lines.is_one_line(view.text, start, view.start(first))
-    if first is not None and is_below and _is_documentation(view, function, first):
+    if first is not None and is_below and is_documentation(view, function, first):
         start = view.end(first)
         parts = parts[parts.index(first) + 1 :]
     return FunctionBody(function, start, max(end, start), tuple(parts), closed, is_block=True)
@@ -156,7 +156,8 @@ def _outer(view: View, function: Node) -> str:
     return lines.indentation(view.text, view.start(function))
 
 
-def _is_documentation(view: View, function: Node, statement: Node) -> bool:
+def is_documentation(view: View, function: Node, statement: Node) -> bool:
+    """Whether `statement`, the first one of a function or class, is its documentation string."""
     return (
         function.type in view.table.documented
         and statement.type in view.table.statements

@@ -31,7 +31,7 @@ def markers(source: Source, marker: str = DEFAULT_MARKER, start: int = 0, end: i
     """
     if not marker:
         raise ValueError("the marker is empty")
-    found = [at for at in _occurrences(source.text, marker, 0, end) if start <= at]
+    found = [at for at in _occurrences(source.text, marker, 0, len(source.text) if end is None else end) if start <= at]
     return _spans(source, found[:MAX_MARKERS], marker)
 
 
@@ -46,11 +46,8 @@ def marker_touching(source: Source, marker: str, offset: int) -> Span | None:
     return next(iter(_spans(source, [at for at in found if at <= offset <= at + len(marker)][:1], marker)), None)
 
 
-def _occurrences(text: str, marker: str, start: int, end: int | None) -> Iterator[int]:
-    at = text.find(marker, start, end)
-    while at >= 0:
-        yield at
-        at = text.find(marker, at + len(marker), end)
+def _occurrences(text: str, marker: str, start: int, end: int) -> Iterator[int]:
+    return (match.start() for match in re.compile(re.escape(marker)).finditer(text, start, end))
 
 
 def _spans(source: Source, found: Sequence[int], marker: str) -> list[Span]:

@@ -15,8 +15,6 @@ from lsp_server.syntax.view import View, string_or_comment_at
 _MAX_DEPTH = 50
 _HUGE_CHILDREN = 5000
 """Searching this many broken parts for brackets takes too long; then the line is enough."""
-_MAX_LINES = 50
-"""Of a statement that was split."""
 _MAX_CHILDREN = 50
 """A block begins soon after the end of its header."""
 
@@ -68,7 +66,7 @@ def statement_at(source: Source, offset: int) -> Span | None:
 def statement_start(source: Source, offset: int) -> int:
     """The start, at most `offset`, of the innermost statement there; on a blank line, of the one before it.
 
-    In broken code: the first line of a bracket, string or expression over several lines.
+    In broken code: the start of the line, or of the line with the first open bracket.
     """
     text, view = source.text, View.of(source)
     if is_blank(text[line_start(text, offset) : line_end(text, offset)]):
@@ -77,31 +75,7 @@ def statement_start(source: Source, offset: int) -> int:
     if view is not None and statement is not None:
         return min(offset, view.start(statement))
     is_huge = view is not None and view.root.child_count > _HUGE_CHILDREN
-    return min(offset, _first_line(None if is_huge else view, text, offset))
-
-
-def _first_line(view: View | None, text: str, offset: int) -> int:
-    start = line_start(text, _lines(view, text, offset, offset)[0])
-    for _ in range(_MAX_LINES):
-        above = end_of_text_before(text, start)
-        if view is None or not above:
-            break
-        node = view.node_over(above - 1, start + 1)
-        if node is not None and _is_expression(view, node):
-            first = line_start(text, view.start(node))
-        else:
-            first = line_start(text, above) if text.endswith("\\", 0, above) else start
-        if first == start:
-            break
-        start = first
-    return start
-
-
-def _is_expression(view: View, node: Node) -> bool:
-    """Whether a node is at most one statement, by its kind and without blocks in it."""
-    children = islice(view.children(node, 0, len(view.text)), _MAX_CHILDREN)
-    is_whole = node.is_error or node.type in view.table.blocks
-    return not is_whole and node.id != view.root.id and not any(child.type in view.table.blocks for child in children)
+    return min(offset, _lines(None if is_huge else view, text, offset, offset)[0])
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:

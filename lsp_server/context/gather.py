@@ -1,7 +1,10 @@
-"""Cuts pieces out of the open documents for a request, likest to the lines around the hole first. Runs in a thread."""
+"""Cuts pieces out of the open documents for a request, in a thread: likest to the lines around the hole first."""
 
+import asyncio
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from lsp_server.documents.uris import local_path
 from lsp_server.syntax.languages import language_of
 from lsp_server.syntax.parsing import well_formed
 
+log = logging.getLogger(__name__)
 MAX_SOURCE_CHARACTERS = 200_000
 """A longer text is data, or generated."""
 MAX_BUFFERS = 12
@@ -20,6 +24,10 @@ REGION_LINES = 20
 """The choice stays within so many lines of where it was made, so that the model need not read its prompt again."""
 BYTES_PER_TOKEN = 3
 """With the supported tokenizers, code has 3 to 4 bytes of UTF-8 per token; other scripts have about one character."""
+TYPING_MS, ASKED_MS = 50, 1_000
+"""How long an automatic and an explicit request wait for the parts of other files."""
+MAX_UNFINISHED = 4
+"""This many unfinished queries mean that the thread hangs, as on a lost network drive: do not queue more."""
 _NOT_OURS = frozenset({"node_modules", "site-packages", "dist-packages", ".git"})
 
 
@@ -149,3 +157,39 @@ def _shown_path(path: Path, readable: Readable) -> str:
     """The path that the model sees: relative to the workspace folder."""
     folder = readable.folder_of(path)
     return well_formed(path.relative_to(folder).as_posix() if folder else path.name)
+
+
+class ContextSource:
+    """Chooses context for one query at a time, in its own thread, and keeps the last choice."""
+
+    def __init__(self, threads: ThreadPoolExecutor | None = None) -> None:
+        self._threads = threads or ThreadPoolExecutor(max_workers=1, thread_name_prefix="context")
+        self._last: Choice | None = None
+        self.unfinished = 0
+        """How many queries the thread has not finished, including those whose requests have stopped waiting."""
+
+    async def gather(self, query: ContextQuery, max_ms: int) -> tuple[Snippet, ...]:
+        """Snippets, most useful first; none if that takes longer than `max_ms`. Never raises."""
+        if self.unfinished >= MAX_UNFINISHED:
+            log.info("no context: earlier requests for it are unfinished")
+            return ()
+        working = asyncio.get_running_loop().run_in_executor(self._threads, self._choose, query)
+        self.unfinished += 1
+        working.add_done_callback(self._finished)
+        done, _ = await asyncio.wait({working}, timeout=max_ms / 1000)
+        return working.result() if done else ()
+
+    def close(self) -> None:
+        """Stops gathering. Does not wait for a folder being looked at."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _finished(self, _: "asyncio.Future[tuple[Snippet, ...]]") -> None:
+        self.unfinished -= 1
+
+    def _choose(self, query: ContextQuery) -> tuple[Snippet, ...]:
+        try:
+            self._last = choose(query, self._last)
+        except Exception as error:  # context is optional: a fill continues without it
+            log.warning("context was not gathered: %s", type(error).__name__)
+            return ()
+        return self._last.snippets

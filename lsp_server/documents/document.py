@@ -21,8 +21,6 @@ MANY_EDITS = 100
 """More count as one change: nobody types so many, and each feature looks at every change."""
 _REST_RATIO = 10
 """After an abandoned parse, wait this many times its duration: the text is probably no better yet."""
-_TYPED_CHARACTERS = 200
-"""A larger edit is not typing: it may have fixed whatever could not be parsed, for example an undo."""
 
 
 @dataclass(frozen=True)
@@ -111,8 +109,6 @@ class Document:
             changes.append(change)
         if len(edits) > MANY_EDITS:
             changes = [difference(before, self.text)]
-        if any(max(len(change.removed), len(change.added)) > _TYPED_CHARACTERS for change in changes):
-            self._rests_until_s = float("-inf")
         self.version = version
         return changes
 

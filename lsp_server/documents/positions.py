@@ -1,7 +1,7 @@
 """Converts between positions of the protocol and indices into a Python `str`.
 
 A position is a zero-based line and a column in units of the negotiated encoding. Lines end at `\\n`, `\\r\\n` and `\\r`
-only; `str.splitlines` would also break at \\x0b, \\x85, U+2028 and others.
+only; `str.splitlines` would also break at \\x0b, \\x85, U+2028 and others. No text here has half a surrogate pair.
 """
 
 import re
@@ -9,7 +9,6 @@ from bisect import bisect_left, bisect_right
 from enum import StrEnum
 
 _LINE_END = re.compile(r"\r\n|[\r\n]")
-_TWO_UNITS = re.compile("[\U00010000-\U0010ffff]")
 
 
 class Encoding(StrEnum):
@@ -18,6 +17,10 @@ class Encoding(StrEnum):
     UTF8 = "utf-8"
     UTF16 = "utf-16"
     UTF32 = "utf-32"
+
+
+_CODECS = {Encoding.UTF8: ("utf-8", 1), Encoding.UTF16: ("utf-16-le", 2), Encoding.UTF32: ("utf-32-le", 4)}
+"""The codec of each encoding, and the bytes in a unit."""
 
 
 class LineIndex:
@@ -87,30 +90,13 @@ def first_units(text: str, units: int, encoding: Encoding) -> str:
 
 
 def _units(text: str, encoding: Encoding) -> int:
-    if text.isascii() or encoding is Encoding.UTF32:
-        return len(text)
-    if encoding is Encoding.UTF8:
-        return len(text.encode("utf-8", "surrogatepass"))
-    return len(text) + len(_TWO_UNITS.findall(text))
+    codec, unit_bytes = _CODECS[encoding]
+    return len(text) if text.isascii() else len(text.encode(codec, "surrogatepass")) // unit_bytes
 
 
 def _code_points(line: str, units: int, encoding: Encoding) -> int:
     """The number of whole code points in the first `units` units of `line`."""
-    if line.isascii() or encoding is Encoding.UTF32:
+    if line.isascii():
         return min(units, len(line))
-    if encoding is Encoding.UTF8:
-        return _code_points_in_utf8(line, units)
-    for pairs, match in enumerate(_TWO_UNITS.finditer(line)):
-        column = match.start() + pairs
-        if column >= units:
-            return units - pairs
-        if column + 1 == units:
-            return match.start()
-    return min(units - len(_TWO_UNITS.findall(line)), len(line))
-
-
-def _code_points_in_utf8(line: str, units: int) -> int:
-    data = line.encode("utf-8", "surrogatepass")
-    while 0 < units < len(data) and data[units] & 0xC0 == 0x80:  # a continuation byte: inside a code point
-        units -= 1
-    return len(data[:units].decode("utf-8", "surrogatepass"))
+    codec, unit_bytes = _CODECS[encoding]
+    return len(line.encode(codec, "surrogatepass")[: units * unit_bytes].decode(codec, "ignore"))

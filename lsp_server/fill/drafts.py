@@ -33,7 +33,7 @@ class DraftReader:
 
     def __init__(self, snapshot: Snapshot, spans: Sequence[carve.Span]) -> None:
         self._spans = spans
-        self._fitter = fitting.Fitter(snapshot, fitting.Patience(parse_until_s=0))
+        self._fitter = fitting.Fitter(snapshot, fitting.Patience(0))
         self._known: dict[int, tuple[_Pieces, _Confidences, HoleDraft | None]] = {}
 
     def read(self, draft: Draft) -> list[HoleDraft]:

@@ -7,7 +7,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import takewhile
 
@@ -35,31 +35,25 @@ from lsp_server.syntax.lines import (
 )
 from lsp_server.syntax.parsing import Limit, Source, edit_tree, parse
 from lsp_server.syntax.scanning import brackets_of, comment_at_end, pair_end, unclosed, unopened
-from lsp_server.syntax.view import StringOrComment, View, string_or_comment_at
+from lsp_server.syntax.view import StringOrComment, View, goto_next, string_or_comment_at
 
 MAX_PARSE_S = 0.25
 """Processor time for one parse; in a sound file of 5,000 lines it takes a few milliseconds."""
 _WINDOW_CHARACTERS = 4000
 
 
-@dataclass
 class Patience:
-    """Two deadlines (by `time.monotonic`): one for parsing, one for fitting further holes. `stop` ends both."""
+    """Two deadlines, in `left_s` and, for parsing, in half of that. `stop` ends both."""
 
-    parse_until_s: float = float("inf")
-    until_s: float = float("inf")
-    _stopped: bool = False
-    _parse: Limit = field(default_factory=lambda: Limit(MAX_PARSE_S))
-
-    @classmethod
-    def of(cls, left_s: float) -> "Patience":
-        """Patience for `left_s` from now; parses get half of it."""
-        now_s = time.monotonic()
-        return cls(now_s + left_s / 2, now_s + left_s)
+    def __init__(self, left_s: float = float("inf")) -> None:
+        self._parse_until_s = time.monotonic() + left_s / 2
+        self._until_s = time.monotonic() + left_s
+        self._stopped = False
+        self._parse = Limit(MAX_PARSE_S)
 
     @property
     def is_over(self) -> bool:
-        return self._stopped or time.monotonic() >= self.until_s
+        return self._stopped or time.monotonic() >= self._until_s
 
     def stop(self) -> None:
         self._stopped = True
@@ -67,7 +61,7 @@ class Patience:
 
     def for_parse(self) -> Limit | None:
         """The time limit of the next parse; None: do not parse."""
-        if self._stopped or time.monotonic() >= self.parse_until_s:
+        if self._stopped or time.monotonic() >= self._parse_until_s:
             return None
         self._parse = Limit(MAX_PARSE_S)
         return self._parse
@@ -142,14 +136,9 @@ def least_broken(source: Source, span: Span, *fills: str, patience: Patience | N
     """The fill that leaves the fewest errors; the first one on a tie or if unknown."""
     if len(set(fills)) == 1:
         return fills[0]
-    best, least = fills[0], None
-    for fill in fills:
-        errors = errors_with(source, [span], [fill], patience)
-        if errors is None:
-            return fills[0]
-        if least is None or errors < least:
-            best, least = fill, errors
-    return best
+    errors = [errors_with(source, [span], [fill], patience) for fill in fills]
+    known = [each for each in errors if each is not None]
+    return fills[known.index(min(known))] if len(known) == len(fills) else fills[0]
 
 
 def errors_of(tree: Tree) -> int:
@@ -160,9 +149,8 @@ def errors_of(tree: Tree) -> int:
         found += node is not None and (node.is_error or node.is_missing)
         if node is not None and node.has_error and cursor.goto_first_child():
             continue
-        while not cursor.goto_next_sibling():
-            if not cursor.goto_parent():
-                return found
+        if not goto_next(cursor):
+            break
     return found
 
 

@@ -184,7 +184,7 @@ async def _answered(
     except TimeoutError:
         return FillResult([], late=True)
     given = [candidate for candidate in answer.candidates if candidate.complete or not only_whole]
-    patience = fitting.Patience.of(max(budget.left_ms, _LEAST_FIT_MS) / 1000)
+    patience = fitting.Patience(max(budget.left_ms, _LEAST_FIT_MS) / 1000)
     try:  # in a thread, so that typing does not wait for it
         candidates, drops = await asyncio.to_thread(fitted, snapshot, spans, given, patience, marker)
     finally:

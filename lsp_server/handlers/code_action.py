@@ -18,7 +18,6 @@ from lsp_server.actions import (
     Action,
     ActionKind,
     Cancelled,
-    DiagnosticText,
     NotDone,
     distinct,
     fills,
@@ -227,7 +226,7 @@ def _available(
 ) -> list[Action]:
     start, end = offsets_of(snapshot.lines, params.range, encoding)
     diagnostics = [
-        DiagnosticText(*offsets_of(snapshot.lines, diagnostic.range, encoding), str(diagnostic.message))
+        (*offsets_of(snapshot.lines, diagnostic.range, encoding), str(diagnostic.message))
         for diagnostic in params.context.diagnostics
     ]
     automatic = params.context.trigger_kind == types.CodeActionTriggerKind.Automatic

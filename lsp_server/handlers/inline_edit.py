@@ -13,7 +13,6 @@ from lsp_server.session import Session
 
 METHOD = "textDocument/copilotInlineEdit"
 DID_SHOW = "textDocument/didShowInlineEdit"
-DID_FOCUS = "textDocument/didFocus"
 
 
 class InlineEditParams(Struct, frozen=True, rename="camel"):
@@ -54,10 +53,3 @@ def did_show_inline_edit(session: Session, params: Any) -> None:
     match params:
         case {"item": {"command": {"arguments": [str(offer_id), str(uri)]}}}:
             session.feature(NextEditService).show(uri, offer_id)
-
-
-def did_focus(session: Session, params: Any) -> None:
-    """The user has switched to another document, or to none."""
-    match params:
-        case {"textDocument": {"uri": str(uri)}}:
-            session.mark_used(uri)

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,8 +11,7 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from inference.messages import Snippet, Status
-from lsp_server.context.gather import Buffer, ContextQuery, Readable
-from lsp_server.context.provider import ASKED_MS, ContextSource
+from lsp_server.context.gather import ASKED_MS, Buffer, ContextQuery, ContextSource, Readable
 from lsp_server.diagnosis.models import downloads_of_others, is_first_time, or_use
 from lsp_server.documents.document import Document, ParseJob, Snapshot
 from lsp_server.documents.notebooks import Notebooks
@@ -56,9 +55,7 @@ class Session:
         """Where the links on each document's path led when last followed."""
         self._lost: dict[str, str] = {}
         """The documents with an unreadable edit, and their languages."""
-        self._following: set[asyncio.Task[bool]] = set()
-        self._telling: asyncio.Task[None] | None = None
-        self._looking: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     def feature(self, kind: type[_F]) -> _F:
         return next(each for each in self.broadcast.every(kind) if type(each) is kind)
@@ -89,14 +86,16 @@ class Session:
             self.partner = self._connect_partner()
             self.partner.use(partner_options(self.settings, sends_token=self.configuration.sends_partner_token))
 
-    def look_for_edit_model(self) -> None:
+    def in_background(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Runs `work`, at most until the client is gone."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def find_edit_model(self) -> None:
         """Once the client listens: `auto` takes a third of a second of a processor, in a thread."""
-
-        async def look() -> None:
-            if options := await asyncio.to_thread(edit_model_options, self.settings):
-                self.edit_model = WorkerClient(options, name=CLIENT_NAME, on_state=self._tell_failure)
-
-        self._looking = asyncio.create_task(look())
+        if options := await asyncio.to_thread(edit_model_options, self.settings):
+            self.edit_model = WorkerClient(options, name=CLIENT_NAME, on_state=self._tell_failure)
 
     def status_report(self) -> dict[str, Any]:
         return self.worker.report() | {"partner": self.partner.report() if self.partner else None}
@@ -123,9 +122,7 @@ class Session:
             around = self.notebooks.surroundings_of(uri)
             self.documents[uri] = Document(uri, language_id, version, self.text_of(text), around)
             self.broadcast.opened(uri)
-            following = asyncio.create_task(self._follow_links(uri))
-            self._following.add(following)
-            following.add_done_callback(self._following.discard)
+            self.in_background(self._follow_links(uri))
 
     def text_of(self, text: str) -> str:
         """Text from the editor, with the line ends that it wants to have back."""
@@ -144,9 +141,8 @@ class Session:
         for uri in tuple(self.documents):
             self.forget(uri)
         self._context.close()
-        for task in (self._telling, self._looking):
-            if task:
-                task.cancel()
+        for task in self._tasks:
+            task.cancel()
 
     def lose(self, *uris: str) -> None:
         """Edits could not be read, so our texts no longer match the editor's: these documents get no more fills. One
@@ -177,7 +173,7 @@ class Session:
     def _tell_status(self) -> None:
         self.editor.notify(STATUS_CHANGED, self.status_report())
         if self.worker.client.better and not self.features.plugin and is_first_time():
-            self._telling = asyncio.create_task(self._tell_of_models())
+            self.in_background(self._tell_of_models())
 
     async def _tell_of_models(self) -> None:
         found = await asyncio.to_thread(downloads_of_others)

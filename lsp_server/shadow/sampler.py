@@ -22,6 +22,7 @@ import msgspec
 from inference.messages import Status
 from inference.models.catalogue import EMBEDDED
 from inference.remote import address
+from lsp_server.carve.segments import pinned
 from lsp_server.fill.feature import Asked, Feature, Shown, Taken
 from lsp_server.fill.pipeline import fill
 from lsp_server.settings.launch import partner_options, worker_options
@@ -59,15 +60,9 @@ class _Sample:
 
 
 class Sampler(Feature):
-    """`chance` selects the sample."""
-
-    def __init__(
-        self, session: "Session", ledger: Ledger, chance: random.Random | None = None, *, quiet_s: float = QUIET_S
-    ) -> None:
+    def __init__(self, session: "Session", ledger: Ledger) -> None:
         self._session = session
         self._ledger = ledger
-        self._chance = chance or random.Random()  # noqa: S311 - nobody gains anything from guessing it
-        self._quiet_s = quiet_s
         self._samples: list[_Sample] = []
         self._turn = asyncio.Lock()
         self._client: WorkerClient | None = None
@@ -77,7 +72,9 @@ class Sampler(Feature):
         settings = self._session.settings_of(uri)
         if asked is None or asked.options.strength < 1 or len(asked.spans) > MOST_HOLES or settings.statistics == "off":
             return
-        if self._chance.random() >= settings.shadow.sample or (client := self._other()) is None:
+        is_sampled = random.random() < settings.shadow.sample  # noqa: S311 - nobody gains anything from guessing it
+        client = self._other() if is_sampled else None
+        if client is None:
             return
         main = self._session.worker.client
         name = model_name(main.options, main.last_status)
@@ -123,9 +120,9 @@ class Sampler(Feature):
     async def _ask(self, sample: _Sample, client: WorkerClient) -> None:
         """One at a time, when the user waits for nothing."""
         async with self._turn:
-            await asyncio.sleep(self._quiet_s)
+            await asyncio.sleep(QUIET_S)
             while self._session.is_computing:  # noqa: ASYNC110 - nothing tells when that ends
-                await asyncio.sleep(self._quiet_s)
+                await asyncio.sleep(QUIET_S)
             settings = self._session.settings_of(sample.uri)  # which may have changed
             is_wanted = settings.statistics == "on" and settings.shadow.sample > 0
             outcome = "failed"
@@ -193,10 +190,7 @@ def similarity(one: str, other: str) -> float:
 
 def _texts_in(text: str, asked: Asked) -> list[str | None]:
     """What is now in each hole of a request; None if its place is not clear."""
-    ends = [0, *(span.end for span in asked.spans)]
-    starts = [*(span.start for span in asked.spans), len(asked.snapshot.text)]
-    pinned = [asked.snapshot.text[end:start] for end, start in zip(ends, starts, strict=True)]
-    return [_between(text, before, after) for before, after in pairwise(pinned)]
+    return [_between(text, before, after) for before, after in pairwise(pinned(asked.snapshot.text, asked.spans))]
 
 
 def _between(text: str, before: str, after: str) -> str | None:

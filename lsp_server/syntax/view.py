@@ -114,7 +114,7 @@ class View:
                 continue
             if first < node.end_byte and node.start_byte < node.end_byte:
                 yield node
-            if not _goto_next(cursor):
+            if not goto_next(cursor):
                 return
 
     def brackets(self, node: Node, start: int, end: int) -> list[Node]:
@@ -152,7 +152,7 @@ def _is_well_inside(node: Node, outer: Node) -> bool:
     return outer.start_byte < node.start_byte and node.end_byte < outer.end_byte
 
 
-def _goto_next(cursor: TreeCursor) -> bool:
+def goto_next(cursor: TreeCursor) -> bool:
     """Moves past the node under the cursor; False at the end of the tree."""
     while not cursor.goto_next_sibling():
         if not cursor.goto_parent():

