@@ -12,13 +12,13 @@ from pygls.lsp.server import LanguageServer
 
 from lsp_server.handlers import documents, lifecycle
 from lsp_server.handlers.code_action import code_action, code_action_resolve
-from lsp_server.handlers.completion import completion
 from lsp_server.handlers.execute_command import execute_command
 from lsp_server.handlers.inline_completion import (
     DID_ACCEPT,
     DID_REJECT,
     DidAcceptParams,
     DidRejectParams,
+    completion,
     did_accept,
     did_reject,
     inline_completion,

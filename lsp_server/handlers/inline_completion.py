@@ -1,30 +1,33 @@
-"""`textDocument/inlineCompletion`: suggestions as ghost text. A failed request gets an empty list, never a message."""
+"""Suggestions as ghost text (`textDocument/inlineCompletion`), or as list items (`textDocument/completion`) for editors
+without it. A failed request gets an empty list, never a message.
+"""
 
-from collections.abc import Awaitable
-from typing import Annotated
+from typing import Annotated, Any
 
 from lsprotocol import types
-from lsprotocol.types import InlineCompletionList, InlineCompletionTriggerKind
+from lsprotocol.types import CompletionList, CompletionTriggerKind, InlineCompletionList, InlineCompletionTriggerKind
 from msgspec import Meta, Struct
 
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import Budget
-from lsp_server.inline import Cursor, Found, InlineRequest, InlineService, OnDraft
-from lsp_server.lsp.capabilities import offset_of, offsets_of
-from lsp_server.lsp.completion_items import ghost_text
+from lsp_server.inline import Cursor, Found, InlineRequest, InlineService, ListService, OnDraft
+from lsp_server.lsp.capabilities import ClientFeatures, offset_of, offsets_of
+from lsp_server.lsp.completion_items import ghost_text, list_item
 from lsp_server.lsp.dispatch import RawDocument
 from lsp_server.lsp.draft_notifications import DraftSender
 from lsp_server.next_edit.service import NextEditService
 from lsp_server.session import Session
+from lsp_server.settings.schema import Settings
 from lsp_server.syntax.lines import line_end, line_start
 
 DID_ACCEPT = "infill/didAccept"
 DID_REJECT = "infill/didReject"
+TRIGGER_CHARACTERS = (".", "(", "=", ":")
+"""Few: each opens the editor's list, with everything else in it."""
 
 
-def inline_completion(
-    session: Session, params: types.InlineCompletionParams, document: Document
-) -> InlineCompletionList | Awaitable[InlineCompletionList]:
+def inline_completion(session: Session, params: types.InlineCompletionParams, document: Document) -> Any:
+    """An InlineCompletionList, or a future of it."""
     session.mark_used(document.uri)
     context = params.context
     features = session.features
@@ -52,15 +55,57 @@ def inline_completion(
         return InlineCompletionList(items=items)
 
     request.reply = listed
-    answer: InlineCompletionList | Awaitable[InlineCompletionList]
-    answer = session.feature(InlineService).ask(document.uri, request)
-    return answer
+    return session.feature(InlineService).ask(document.uri, request)
 
 
 def _draft_sender(session: Session, document: Document, token: types.ProgressToken | None) -> OnDraft:
     """Shows drafts of the running computation, until the user types something else."""
     drafts = DraftSender(session.editor.notify, kind="inline", encoding=session.features.encoding, token=token)
     return lambda draft, read: drafts.send(draft, document, lambda: read(document.text))
+
+
+def completion(session: Session, params: types.CompletionParams, document: Document) -> Any:
+    """A CompletionList, or a future of it."""
+    if not _is_wanted(session.features, session.settings_of(document.uri)):
+        return CompletionList(is_incomplete=False, items=[])
+    session.mark_used(document.uri)
+    settings = session.settings_of(document.uri)
+    # clients say `Invoked` even for automatic requests while a word is typed, so it is treated as cheaply
+    asked = params.context is None or params.context.trigger_kind == CompletionTriggerKind.Invoked
+    offset = offset_of(document.lines, params.position, session.features.encoding)
+    request = InlineRequest(
+        Cursor(offset),
+        Budget.of(settings, invoked=False),
+        settings.marker,
+        floor=0.0 if asked else settings.confidence_floor,
+        pause_s=0.0 if asked else settings.debounce_ms / 1000,
+    )
+    version = document.version
+
+    def listed(found: Found) -> CompletionList:
+        """Always incomplete: each typed character may bring other suggestions."""
+        if document.version != version:  # the items would replace another range
+            return CompletionList(is_incomplete=True, items=[])
+        numbered = enumerate(found)
+        items = [list_item(document, offset, number, each, session.features.encoding) for number, each in numbered]
+        return CompletionList(is_incomplete=True, items=[item for item in items if item is not None])
+
+    request.reply = listed
+    service = session.feature(ListService if session.features.inline_completion else InlineService)
+    return service.ask(document.uri, request)
+
+
+def options_at_start(session: Session) -> types.CompletionOptions | None:
+    """The completion options in the reply to `initialize`; None if not offered."""
+    if not _is_wanted(session.features, session.settings):
+        return None
+    item = types.ServerCompletionItemOptions(label_details_support=True)
+    return types.CompletionOptions(list(TRIGGER_CHARACTERS), resolve_provider=True, completion_item=item)
+
+
+def _is_wanted(features: ClientFeatures, settings: Settings) -> bool:
+    """Whether to offer fills as list items: by default only in editors without inline completion."""
+    return settings.completion == "always" or (settings.completion == "auto" and not features.inline_completion)
 
 
 class DidRejectParams(Struct, frozen=True, rename="camel"):

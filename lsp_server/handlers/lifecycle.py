@@ -8,8 +8,8 @@ from typing import Any
 
 from lsprotocol import types
 
-from lsp_server.handlers.completion import options_at_start
 from lsp_server.handlers.execute_command import COMMANDS
+from lsp_server.handlers.inline_completion import options_at_start
 from lsp_server.lsp.capabilities import client_features, server_capabilities
 from lsp_server.lsp.dispatch import InfillProtocol, ReplyError
 from lsp_server.session import Session

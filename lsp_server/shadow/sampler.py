@@ -118,55 +118,49 @@ class Sampler(Feature):
                 each.task.cancel()
 
     async def _ask(self, sample: _Sample, client: WorkerClient) -> None:
-        """One at a time, when the user waits for nothing."""
+        """Asks for the same with the same effort, but leaves more time, to measure how long it takes. One at a time,
+        when the user waits for nothing.
+        """
         async with self._turn:
             await asyncio.sleep(QUIET_S)
             while self._session.is_computing:  # noqa: ASYNC110 - nothing tells when that ends
                 await asyncio.sleep(QUIET_S)
+            asked = sample.asked
             settings = self._session.settings_of(sample.uri)  # which may have changed
-            is_wanted = settings.statistics == "on" and settings.shadow.sample > 0
             outcome = "failed"
-            began_s = time.monotonic()
+            other_ms: float | None = None
             try:
-                found = await self._answered(sample, client) if is_wanted else None
-                if found is None:
+                context = None
+                if settings.statistics == "on" and settings.shadow.sample > 0:
+                    await client.load()
+                    start = asked.spans[0].start
+                    context = await self._session.context_for(asked.snapshot, start, client.last_status)
+                if context is None:  # it may not be asked
                     self._drop([sample])
                     return
-                outcome = found
+                deadline_ms = max(asked.budget.deadline_ms, settings.deadline_ms.invoked)
+                budget = dataclasses.replace(asked.budget.from_now(), deadline_ms=deadline_ms, background=True)
+                found = await fill(
+                    client,
+                    asked.snapshot,
+                    asked.spans,
+                    budget,
+                    options=asked.options,
+                    context=context,
+                    marker=asked.marker,
+                )
+                took_ms = (time.monotonic() - budget.began_s) * 1000
+                outcome = "late" if found.late or took_ms > asked.budget.deadline_ms else "answered"
+                other_ms = took_ms
+                if found.candidates:
+                    sample.others = found.candidates[0].texts
+                elif not found.late:
+                    outcome, other_ms = "nothing", None
             except WorkerFailure as failure:
                 log.info("no answer of the other model: %s", failure)
-            other_ms = (time.monotonic() - began_s) * 1000 if outcome in ("answered", "late") else None
             name = model_name(client.options, client.last_status)
             sample.pair = sample.pair._replace(other_model=name, outcome=outcome, other_ms=other_ms)
             self._compare(sample)
-
-    async def _answered(self, sample: _Sample, client: WorkerClient) -> str | None:
-        """Asks for the same with the same effort, but leaves more time, to measure how long it takes. None if it may
-        not be asked.
-        """
-        asked = sample.asked
-        settings = self._session.settings_of(sample.uri)
-        await client.load()
-        context = await self._session.context_for(asked.snapshot, asked.spans[0].start, client.last_status)
-        if context is None:
-            return None
-        limit_ms = asked.budget.deadline_ms
-        began_s = time.monotonic()
-        deadline_ms = max(limit_ms, settings.deadline_ms.invoked)
-        budget = dataclasses.replace(asked.budget.from_now(), deadline_ms=deadline_ms, background=True)
-        found = await fill(
-            client,
-            asked.snapshot,
-            asked.spans,
-            budget,
-            options=asked.options,
-            context=context,
-            marker=asked.marker,
-        )
-        if not found.candidates:
-            return "late" if found.late else "nothing"
-        sample.others = found.candidates[0].texts
-        return "late" if (time.monotonic() - began_s) * 1000 > limit_ms else "answered"
 
     def _compare(self, sample: _Sample) -> None:
         """Records a sample once nothing more can become known of it."""
