@@ -1,13 +1,8 @@
 """A fill in a notebook's cell sees the other cells around it as pinned text."""
 
-from inference.messages import Text
-from lsp_server import carve
 from lsp_server.documents.document import Document, Edit
 from lsp_server.documents.notebooks import MAX_CHARACTERS, Notebooks
 from lsp_server.documents.positions import Encoding
-from lsp_server.fill.pipeline import Budget, fill
-from lsp_server.worker.paths import WorkerPaths
-from tests.lsp_server.lsp.listening import Listening
 
 NOTEBOOK = "file:///n.ipynb"
 
@@ -76,12 +71,3 @@ def test_a_cell_belongs_to_its_notebook_until_that_is_closed() -> None:
     assert notebook.notebooks.close(NOTEBOOK) == ["a"]
     assert notebook.notebooks.home_of("a") == "a"
     assert notebook.notebooks.surroundings_of("a") is None
-
-
-async def test_model_sees_the_cells_around(resident: WorkerPaths) -> None:
-    snapshot = OpenNotebook(a="x = 1", b="y = ???\n", c="z = 3").documents["b"].snapshot()
-    async with Listening() as worker:
-        filled = await fill(worker, snapshot, carve.markers(snapshot), Budget(1, 60_000, 1))
-    first, _, last = worker.asked[0].segments
-    assert (first, last) == (Text("x = 1\n\ny = "), Text("\n\n\nz = 3"))
-    assert all(len(candidate.texts) == 1 for candidate in filled.candidates)
