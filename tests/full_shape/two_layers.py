@@ -14,7 +14,8 @@ from typing import Any
 import torch
 
 from inference.models import devices, registry
-from inference.models.diffusion_gemma import recorded, weights
+from inference.models.diffusion_gemma import weights
+from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.prefix_cache import PrefixCache
 from tests.full_shape import made_up
 
@@ -65,7 +66,7 @@ def _logits(dtype: str, folder: Path) -> dict[str, Any]:
     experts = layer.experts
     per_expert = 3 * experts.hidden_dim * experts.intermediate_dim
     others = sum(one.numel() for name, one in layer.named_parameters() if "experts" not in name)
-    network, ids = recorded.fastest(model), list(PREFIX)
+    network, ids = Network(model), list(PREFIX)
     prefix = PrefixCache(network, 1 << 30).acquire(ids)
     for _ in prefix.encode(ids):
         pass

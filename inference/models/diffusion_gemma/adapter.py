@@ -8,9 +8,11 @@ from torch import Tensor
 
 from inference.models import devices
 from inference.models.checkpoint import Checkpoint
-from inference.models.diffusion_gemma import recorded, weights
+from inference.models.diffusion_gemma import weights
+from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.passes import Passes
 from inference.models.diffusion_gemma.prefix_cache import EncodedPrefix, PrefixCache, ScoringCache
+from inference.models.diffusion_gemma.recorded import CudaGraphs, RecordedNetwork
 from inference.models.family import Family, OnProgress, Traits
 from inference.models.properties import NoiseKind, Properties
 
@@ -29,9 +31,9 @@ _FREE_ROWS = 512
 def cache_budget(network: Passes, properties: Properties, free_bytes: int, *, on_cpu: bool) -> int:
     """How much of the memory free beside the loaded model unread encoded prefixes may take, in bytes."""
     limit = _CACHE_LIMIT_CPU_BYTES if on_cpu else _CACHE_LIMIT_BYTES
-    return min(
-        int(free_bytes * _CACHE_SHARE), limit, _CACHED_PREFIXES * network.token_bytes * properties.max_prefix_tokens
-    )
+    rows = (layer.keys for layer in network.empty_layers(1))
+    token_bytes = sum(int(2 * keys.shape[1] * keys.shape[3] * keys.itemsize) for keys in rows)
+    return min(int(free_bytes * _CACHE_SHARE), limit, _CACHED_PREFIXES * token_bytes * properties.max_prefix_tokens)
 
 
 class DiffusionGemma(Family):
@@ -64,7 +66,7 @@ class DiffusionGemma(Family):
         precision = weights.choose_precision(found, place, dtype, devices.free_bytes(place))
         model = weights.read(found, place, precision, progress)
         progress(0.9, "preparing")
-        network = recorded.fastest(model)
+        network = RecordedNetwork(model, CudaGraphs()) if place.type == "cuda" else Network(model)
         cache_bytes = cache_budget(network, found.properties, devices.free_bytes(place), on_cpu=place.type == "cpu")
         return cls(found, tokenizer, network, precision.name, cache_bytes)
 

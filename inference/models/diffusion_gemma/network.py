@@ -92,11 +92,6 @@ class Network(Passes):
             views.append(LayerView(rows, rows))
         return views
 
-    @property
-    def token_bytes(self) -> int:
-        rows = sum(view.keys.shape[1] * view.keys.shape[3] for view in self.empty_layers(1))
-        return int(2 * rows * self.dtype.itemsize)
-
     def _conditioned(self, embedded: Tensor, soft: Tensor | None) -> Tensor:
         """(B, W, d) embeddings and self-conditioning signal -> the input of the decoder's first layer."""
         signal = self._decoder.self_conditioning

@@ -68,10 +68,6 @@ class Passes(Protocol):
     device: torch.device
     rows: ArrayRows
 
-    @property
-    def token_bytes(self) -> int:
-        """The memory of one prefix token's keys and values, all layers together."""
-
     def encode(self, ids: Tensor, cache: EncoderCache) -> Tensor:
         """The causal pass over the next tokens of a prefix: (B, n) ids -> (B, n, d), keys and values into `cache`."""
 

@@ -27,14 +27,12 @@ _KEEP_OTHERS_FRACTION = 0.5
 class _Entry:
     """The keys and values of one token sequence, per layer (1, heads, capacity, head size)."""
 
+    layers: list[LayerView]
     ids: list[int] = field(default_factory=list)
-    keys: list[Array | None] = field(default_factory=list)
-    values: list[Array | None] = field(default_factory=list)
     readers: list["EncodedPrefix"] = field(default_factory=list)
-    used_at: int = 0
 
     def size_bytes(self) -> int:
-        return sum(int(t.nbytes) for t in (*self.keys, *self.values) if t is not None)
+        return sum(int(layer.keys.nbytes) + int(layer.values.nbytes) for layer in self.layers)
 
 
 class EncodedPrefix:
@@ -59,12 +57,10 @@ class EncodedPrefix:
 
     def update(self, keys: Array, values: Array, layer_index: int) -> tuple[Array, Array]:
         """Appends one layer's rows (1, heads, n, head size); returns the rows the layer may attend to, in order."""
-        entry = self._entry
-        end = self.length + keys.shape[2]
-        rows = self._cache.network.rows
-        entry.keys[layer_index] = _append(rows, entry.keys[layer_index], keys, self.length)
-        entry.values[layer_index] = _append(rows, entry.values[layer_index], values, self.length)
-        return self._rows(layer_index, self.length, end)
+        rows, layers = self._cache.network.rows, self._entry.layers
+        pairs = ((layers[layer_index].keys, keys), (layers[layer_index].values, values))
+        layers[layer_index] = LayerView(*(_append(rows, buffer, new, self.length) for buffer, new in pairs))
+        return self._rows(layer_index, self.length, self.length + keys.shape[2])
 
     def commit(self, ids: Sequence[int]) -> None:
         """The rows of these tokens are written in every layer and count from now on."""
@@ -87,13 +83,10 @@ class EncodedPrefix:
         return self._views[batch, end]
 
     def _rows(self, layer_index: int, past: int, end: int, batch: int = 1) -> tuple[Array, Array]:
-        keys = self._entry.keys[layer_index]
-        values = self._entry.values[layer_index]
-        assert keys is not None and values is not None
-        network = self._cache.network
+        layer, network = self._entry.layers[layer_index], self._cache.network
         first = first_row(network.layer_types[layer_index], past, network.window)
         rows = network.rows
-        return rows.repeated(keys[:, :, first:end], batch), rows.repeated(values[:, :, first:end], batch)
+        return rows.repeated(layer.keys[:, :, first:end], batch), rows.repeated(layer.values[:, :, first:end], batch)
 
     def seal(self) -> None:
         """Adds no more tokens, so that others may build on the same rows."""
@@ -115,7 +108,7 @@ class PrefixCache:
         self.network = network
         self.budget_bytes = budget_bytes
         self._entries: list[_Entry] = []
-        self._clock = 0
+        """The least recently used first."""
 
     @property
     def readers(self) -> int:
@@ -123,26 +116,24 @@ class PrefixCache:
 
     def acquire(self, ids: Sequence[int]) -> EncodedPrefix:
         """The longest encoded prefix of `ids`; the caller encodes the rest and must release it."""
-        self._clock += 1
         best = max(self._entries, key=lambda entry: common_start(entry.ids, ids), default=None)
         common = 0 if best is None else common_start(best.ids, ids)
-        entry = best if best is not None and self._may_take(best, common) else self._copy(best, common)
-        if common < len(entry.ids):
+        if best is not None and self._may_take(best, common):
+            entry = best
+            self._entries.remove(entry)
             del entry.ids[common:]
-        entry.used_at = self._clock
+        else:
+            entry = self._copy(best, common)
+        self._entries.append(entry)
         prefix = EncodedPrefix(self, entry, common)
         entry.readers.append(prefix)
         return prefix
 
     def evict(self) -> None:
         """Drops the least recently used unread entries until the rest fits the budget."""
-        idle = sorted((e for e in self._entries if not e.readers), key=lambda e: e.used_at)
-        total = self.size_bytes()
-        for entry in idle:
-            if total <= self.budget_bytes:
-                return
-            total -= entry.size_bytes()
-            self._entries.remove(entry)
+        idle = [entry for entry in self._entries if not entry.readers]
+        while idle and self.size_bytes() > self.budget_bytes:
+            self._entries.remove(idle.pop(0))
 
     def size_bytes(self) -> int:
         return sum(entry.size_bytes() for entry in self._entries)
@@ -150,8 +141,8 @@ class PrefixCache:
     def check_integrity(self) -> None:
         """Raises AssertionError if the bookkeeping and the buffers disagree (for tests)."""
         for entry in self._entries:
-            for tensor in (*entry.keys, *entry.values):
-                assert not entry.ids or (tensor is not None and tensor.shape[2] >= len(entry.ids))
+            for layer in entry.layers:
+                assert min(layer.keys.shape[2], layer.values.shape[2]) >= len(entry.ids)
             for prefix in entry.readers:
                 assert prefix.length <= len(entry.ids)
 
@@ -162,15 +153,17 @@ class PrefixCache:
         return common >= _KEEP_OTHERS_FRACTION * len(entry.ids)
 
     def _copy(self, source: _Entry | None, common: int) -> _Entry:
-        count = len(self.network.layer_types)
-        entry = _Entry(keys=[None] * count, values=[None] * count)
-        if source is not None and common:
-            entry.ids = source.ids[:common]
-            rows = self.network.rows
-            entry.keys = [_append(rows, None, t[:, :, :common], 0) for t in source.keys if t is not None]
-            entry.values = [_append(rows, None, t[:, :, :common], 0) for t in source.values if t is not None]
-        self._entries.append(entry)
-        return entry
+        """The first `common` tokens of an entry, in memory of their own."""
+        layers = self.network.empty_layers(1)
+        if source is None or not common:
+            return _Entry(layers)
+        join = self.network.rows.joined
+        pairs = zip(layers, source.layers, strict=True)
+        copied = [
+            LayerView(join(new.keys, old.keys[:, :, :common]), join(new.values, old.values[:, :, :common]))
+            for new, old in pairs
+        ]
+        return _Entry(copied, source.ids[:common])
 
 
 class ScoringCache:
@@ -190,13 +183,12 @@ class ScoringCache:
         return self._rows.joined(self._rows.repeated(prefix, own.shape[0]), own)
 
 
-def _append(rows: ArrayRows, buffer: Array | None, new: Array, at: int) -> Array:
+def _append(rows: ArrayRows, buffer: Array, new: Array, at: int) -> Array:
     """Writes `new` (1, heads, n, size) at row `at`, in a larger buffer if need be; views of the old one stay valid."""
     end = at + new.shape[2]
-    if buffer is None or buffer.shape[2] < end:
-        capacity = end if buffer is None else end + max(_SPARE_ROWS, end // _SPARE_SHARE)
-        grown = rows.empty(new, capacity)
-        if buffer is not None:
+    if buffer.shape[2] < end:
+        grown = rows.empty(new, end + max(_SPARE_ROWS, end // _SPARE_SHARE) if at else end)
+        if at:
             grown[:, :, :at] = buffer[:, :, :at]
         buffer = grown
     buffer[:, :, at:end] = new

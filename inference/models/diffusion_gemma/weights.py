@@ -145,16 +145,12 @@ def _load(module: nn.Module, prefix: str, shards: Any, device: torch.device, dty
 def quantised(
     pieces: Iterable[Tensor], shape: Sequence[int], device: torch.device, dtype: torch.dtype
 ) -> tuple[Tensor, Any]:
-    """(n / 2, 1) bytes and the `QuantState` of a tensor whose pieces come one after the other.
+    """(n / 2, 1) bytes and the `QuantState` of a tensor whose pieces, of whole blocks, come one after the other.
 
     Gives the result of `replace_parameter_4bit(compress_statistics=True)` on the whole tensor, which would take eight
-    times the tensor's memory on a CPU. Joins pieces that are no whole number of blocks.
+    times the tensor's memory on a CPU.
     """
     functional = quantiser().functional
-    if prod(shape[1:]) % _BLOCK:
-        return functional.quantize_4bit(  # type: ignore[no-any-return]
-            torch.cat(list(pieces)), compress_statistics=True, quant_type="nf4", blocksize=_BLOCK
-        )
     packed = torch.empty((prod(shape) // 2, 1), dtype=torch.uint8, device=device)
     scales = torch.empty(prod(shape) // _BLOCK, dtype=torch.float32, device=device)
     size = prod(shape[1:])

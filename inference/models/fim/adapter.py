@@ -10,10 +10,9 @@ from inference.models import devices, fim_tokens
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import MiddleFamily, OnProgress, Traits
 from inference.models.fim import formats, weights
-from inference.models.fim.context import PromptContext
+from inference.models.fim.context import PromptContext, Prompts
 from inference.models.fim.matrices import Dynamic
 from inference.models.fim.network import Network
-from inference.models.fim.rows import Prompts
 from inference.models.fim_tokens import FimTokens
 from inference.models.masked import token_files
 from inference.models.properties import NoiseKind

@@ -1,23 +1,98 @@
-"""A prompt read in pieces, and the text the model writes behind it."""
+"""A prompt read in pieces, the text the model writes behind it, and what is kept of both for the next request."""
 
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from inference.models.family import MiddleContext
-from inference.models.fim.network import Network
-from inference.models.fim.rows import PrefixRows, Prompt, Prompts
+from inference.models.family import MiddleContext, common_start
+from inference.models.fim.network import SPARE_TOKENS, Network, PrefixRows
 
 PIECE_TOKENS = 128
 """Read in one pass, some tenths of a second on a laptop: a cancelled request runs on for that long."""
 _SCORED_TOKENS = 32
 """The most rows of logits in memory at a time while scoring a text."""
+_KEPT_PROMPTS = 8
+_KEPT_BYTES = 32 << 20
+_SAME_TEXT = 0.5
+"""Kept tokens that a new prompt shares less of belong to another text: copy from them instead of cutting them."""
 
 OnPass = Callable[[int, float], None]
 """Receives the number of rows of a pass and its seconds."""
+
+
+@dataclass(eq=False)
+class Prompt:
+    """The rows of one sequence, and their tokens. One context at a time reads and extends it.
+
+    What was read ahead, for prompts to come, they copy: each would cut it where it ends itself.
+    """
+
+    rows: PrefixRows
+    ids: list[int]
+    is_open: bool = True
+    is_ahead: bool = False
+
+    def cut(self, length: int) -> None:
+        """Forgets all tokens but the first `length`."""
+        self.rows.length = length
+        del self.ids[length:]
+
+
+class Prompts:
+    """The latest prompts with what was written behind them: at most eight, and 32 MB beside what is being read.
+
+    One more has been read ahead.
+    """
+
+    def __init__(self, empty: PrefixRows) -> None:
+        """`empty`: rows of the network's shape, without room."""
+        self._empty = empty
+        self._kept: list[Prompt] = []
+        """The least recently used first."""
+
+    def known(self, ids: Sequence[int]) -> int:
+        """How many of the first `ids` are known."""
+        return max((common_start(each.ids, ids) for each in self._kept), default=0)
+
+    def written_behind(self, ids: Sequence[int]) -> list[int]:
+        """The tokens last known behind all of `ids`."""
+        count, known = len(ids), list(ids)
+        return next((each.ids[count:] for each in reversed(self._kept) if each.ids[:count] == known), [])
+
+    def take(self, ids: Sequence[int], *, ahead: bool = False) -> Prompt:
+        """The known part of `ids`, all of it their beginning, with room for the rest. The caller must give it back.
+
+        `ahead`: it takes the place of what was read ahead until now.
+        """
+        best = max(self._kept, key=lambda each: (common_start(each.ids, ids), each.is_ahead == ahead), default=None)
+        shared = 0 if best is None else common_start(best.ids, ids)
+        if best is None or best.is_open or best.is_ahead != ahead or shared < _SAME_TEXT * len(best.ids):
+            source = self._empty if best is None else best.rows
+            best = Prompt(source.copied(shared, len(ids) + SPARE_TOKENS), list(ids[:shared]), is_ahead=ahead)
+            if ahead:
+                self._kept = [each for each in self._kept if not each.is_ahead]
+        else:
+            self._kept.remove(best)
+            best.is_open = True
+            best.cut(shared)
+            best.rows.reserve(len(ids))
+        self._kept.append(best)
+        return best
+
+    def give_back(self, prompt: Prompt) -> None:
+        """The prompt is no longer being read."""
+        prompt.is_open = False
+        idle = [each for each in self._kept if not each.is_open and not each.is_ahead]
+        while len(idle) > 1 and (len(idle) > _KEPT_PROMPTS or self.size_bytes() > _KEPT_BYTES):
+            self._kept.remove(idle.pop(0))
+
+    def size_bytes(self) -> int:
+        """The memory of all of them."""
+        return sum(each.rows.content.nbytes for each in self._kept)
 
 
 class PromptContext(MiddleContext):

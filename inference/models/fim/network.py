@@ -14,7 +14,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from inference.models.fim.matrices import Dynamic, Matrix, Packed, Plain
-from inference.models.fim.rows import PrefixRows
 from inference.models.llama import LlamaConfig
 from inference.models.shards import StoredRows
 
@@ -23,6 +22,8 @@ Append = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor]]
 """Takes a layer's number and the (B, n, G, D) of some rows; returns (B, G, T, D) of all that they attend to."""
 _SURE = 64
 """How many of a rough head's likeliest tokens get exact logits."""
+SPARE_TOKENS = 256
+"""Allocate room for this many more tokens than needed, so that typing seldom copies."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,43 @@ class FastLayer:
     mlp_norm: Tensor  # (d,)
     gate_up: Matrix
     down: Matrix
+
+
+class PrefixRows:
+    """Keys and values of L layers (L, 2, B, G, capacity, D), of which the first `length` tokens count."""
+
+    def __init__(self, content: Tensor) -> None:
+        self.content = content
+        self.length = 0
+
+    @property
+    def capacity(self) -> int:
+        """How many tokens there is room for."""
+        return self.content.shape[-2]
+
+    def append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Appends (B, n, G, D) to the rows of a layer; returns all of both, (B, G, T, D). `length` does not change."""
+        end = self.length + keys.shape[1]
+        both = self.content[layer]
+        both[0, :, :, self.length : end] = keys.transpose(1, 2)
+        both[1, :, :, self.length : end] = values.transpose(1, 2)
+        return both[0, :, :, :end], both[1, :, :, :end]
+
+    def reserve(self, capacity: int) -> None:
+        """Makes room for this many tokens."""
+        if capacity > self.capacity:
+            grown = self.content.new_empty((*self.content.shape[:-2], capacity + SPARE_TOKENS, self.content.shape[-1]))
+            grown[..., : self.length, :] = self.content[..., : self.length, :]
+            self.content = grown
+
+    def copied(self, length: int, capacity: int) -> "PrefixRows":
+        """The first `length` tokens, with room for this many."""
+        shape = list(self.content.shape)
+        shape[-2] = capacity
+        made = PrefixRows(self.content.new_empty(shape))
+        made.content[..., :length, :] = self.content[..., :length, :]
+        made.length = length
+        return made
 
 
 class Network:

@@ -1,17 +1,248 @@
-"""Masked diffusion behind the `Family` protocol: prefix and canvas are one sequence, and each row sees all of it."""
+"""Masked diffusion behind the `Family` protocol: prefix and canvas are one sequence, and each row sees all of it.
 
+A context first computes one canvas with the whole prefix, except what an earlier request knows; the other canvases
+copy shared rows. From then on a step computes the requested rows and changed tokens; every few steps all rows of the
+canvases.
+
+Where every row sees every row, keys and values cannot be kept exactly, but they change little while the row's own token
+stays (Fast-dLLM, Wu et al., 2025, https://arxiv.org/abs/2505.22618). The keys of a row that moves are rotated by the
+distance. Shapes: B sequences, A computed rows, T rows of a sequence, L layers, G heads of keys, D their size.
+"""
+
+import math
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
+import torch
 from tokenizers import Tokenizer
+from torch import Tensor
 
 from inference.models import devices
 from inference.models.checkpoint import Checkpoint
-from inference.models.family import Context, Family, OnProgress, Traits
+from inference.models.family import Context, Family, OnProgress, Traits, common_ends
 from inference.models.fim import formats, weights
-from inference.models.fim.network import Network
+from inference.models.fim.network import Network, turned
 from inference.models.masked import token_files
-from inference.models.masked.cached_context import CachedContext, Memory
 from inference.models.properties import ENTROPY_BOUND, NoiseKind, Properties
+
+_NEIGHBOURS = 8
+"""Recompute this many rows beside the place where two sequences begin to differ; they depend on it most."""
+
+REFRESH_STEPS = 8
+"""After this many steps, recompute all rows of the canvases."""
+
+_MOST_USES = 64
+"""After this many requests in a row that reused earlier rows, recompute all rows."""
+
+_REMEMBERED = 4
+_REMEMBERED_BYTES = 1 << 30
+
+_MANY_ROWS = 64
+"""From so many rows on, the time of a pass grows with them."""
+
+
+@dataclass
+class KeptRows:
+    """Keys and values of B sequences, (L, 2, B, G, T, D), for passes that compute the rows `computed` (B, A).
+
+    `before` (L, 2, 1, G, T', D): rows of one sequence that precede all of these.
+    """
+
+    content: Tensor
+    before: Tensor | None = None
+    computed: Tensor = field(default_factory=lambda: torch.zeros((1, 0), dtype=torch.long))
+
+    def append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """See `Append`."""
+        both = self.content[layer]
+        new = torch.stack([keys, values]).transpose(2, 3).to(both.dtype)
+        both.scatter_(3, self.computed[None, :, None, :, None].expand_as(new), new)
+        if self.before is not None:
+            both = torch.cat([self.before[layer].expand(-1, len(keys), -1, -1, -1), both], 3)
+        return both[0], both[1]
+
+    def picked(self, network: Network, rows: Tensor, moved: Tensor) -> "KeptRows":
+        """The `rows` (B, T') of one sequence as those of B sequences, each `moved` (B, T') by this many positions."""
+        taken = self.content[:, :, 0][:, :, :, rows].transpose(2, 3).contiguous()
+        turns = network.turns(moved).transpose(1, 2)  # (B, 1, T', D / 2)
+        for layer in taken:
+            layer[0] = turned(layer[0].float(), turns)
+        return KeptRows(taken)
+
+
+@dataclass
+class Known:
+    """A sequence of tokens and its computed keys and values, the rows of the prefix first."""
+
+    ids: list[int]
+    rows: KeptRows
+    uses: int = 0
+    """How many sequences in a row were derived from it since all its rows were computed."""
+
+    def shared(self, prefix_ids: Sequence[int]) -> int:
+        """How many rows of a prefix may take its keys and values."""
+        return sum(row >= 0 for row in sources(self.ids[: len(prefix_ids)], prefix_ids))
+
+    @property
+    def count_bytes(self) -> int:
+        return self.rows.content.nbytes
+
+
+def sources(known: Sequence[int], wanted: Sequence[int], *, neighbours: int = _NEIGHBOURS) -> list[int]:
+    """For each token of `wanted` the row of `known` whose keys and values it may take; -1: none."""
+    lead, tail = common_ends(known, wanted)
+    if lead == len(wanted) == len(known):
+        return list(range(lead))
+    first = max(0, lead - neighbours)
+    behind = max(0, tail - neighbours)
+    moved = len(known) - len(wanted)
+    middle = len(wanted) - first - behind
+    return [*range(first), *[-1] * middle, *(row + moved for row in range(len(wanted) - behind, len(wanted)))]
+
+
+class Memory:
+    """The computations of the latest requests, for those that follow."""
+
+    def __init__(self) -> None:
+        self._known: list[Known] = []
+        self.row_s = math.inf
+        """The latest time per row of a pass over many rows; inf: none yet. Too low on a GPU, where passes overlap."""
+
+    def best(self, prefix_ids: Sequence[int]) -> Known | None:
+        """The one that shares most with a prefix, at least half of it."""
+        recent = [known for known in self._known if known.uses < _MOST_USES]
+        best = max(recent, key=lambda known: known.shared(prefix_ids), default=None)
+        return best if best and 2 * best.shared(prefix_ids) > len(prefix_ids) else None
+
+    def add(self, known: Known, instead_of: Known | None) -> None:
+        """Stores one, replacing the one it was made from, if any; drops the oldest."""
+        kept = [one for one in self._known if one is not instead_of][-(_REMEMBERED - 1) :]
+        self._known = [*kept, known]
+        while len(self._known) > 1 and sum(one.count_bytes for one in self._known) > _REMEMBERED_BYTES:
+            del self._known[0]
+
+
+@dataclass
+class _Canvases:
+    """The canvases at the latest pass, each preceded by the last token of the prefix, or by all that is computed."""
+
+    ids: Tensor  # (B, W')
+    valid: Tensor | None  # (B, W')
+    rows: KeptRows
+    steps: int = 0
+
+
+class CachedContext(Context):
+    """A `Context` with the predictions of an exact one, except for changes in rows that were not recomputed.
+
+    A prefix is read together with its first canvas, which it sees.
+    """
+
+    def __init__(self, network: Network, properties: Properties, prefix_ids: Sequence[int], memory: Memory) -> None:
+        self._network = network
+        self._shifted = properties.shifted_logits
+        self._prefix_ids = list(prefix_ids)
+        self._memory = memory
+        self._known = memory.best(self._prefix_ids)
+        self.reused_tokens = self._known.shared(self._prefix_ids) if self._known else 0
+        self._own: Known | None = None
+        self._canvases: _Canvases | None = None
+        self._joint = min(1, len(self._prefix_ids))
+        """The rows of the prefix computed with the canvases: if logits are shifted, the last predicts their first row.
+        """
+
+    @torch.inference_mode()
+    def predict(
+        self, ids: Tensor, rows: Tensor, *, valid: Tensor | None = None, feedback: Tensor | None = None
+    ) -> Tensor:
+        width = ids.shape[1] + self._joint
+        last = torch.tensor(self._prefix_ids[-1:], dtype=torch.long, device=ids.device)
+        whole = torch.cat([last.expand(len(ids), -1), ids], 1)
+        if valid is not None:
+            valid = torch.cat([valid.new_ones(len(ids), self._joint), valid], 1)
+        owners = rows // ids.shape[1]
+        places = rows % ids.shape[1] + self._joint
+        sought = (places - 1).clamp(min=0) if self._shifted else places
+        asked = torch.zeros_like(whole, dtype=torch.bool)
+        asked[owners, places] = asked[owners, sought] = True
+        before = self._canvases
+        if before is None or before.ids.shape != whole.shape or not _same(before.valid, valid):
+            hidden, number = self._set_up(whole, valid, asked)
+        else:
+            before.steps += 1
+            stale = asked | (before.ids != whole)
+            if before.steps % REFRESH_STEPS == 0:
+                stale = torch.ones_like(stale) if valid is None else valid
+            before.ids = whole
+            hidden, number = self._pass(before, stale)
+            if len(whole) == 1 and self._own is not None:  # whose keys and values these are, in the same memory
+                self._own.ids[len(self._prefix_ids) - self._joint :] = whole[0].tolist()
+        return self._network.head(hidden[owners, number.view(len(ids), width)[owners, sought]]).float()
+
+    def close(self) -> None:
+        self._canvases = None
+
+    def _set_up(self, ids: Tensor, valid: Tensor | None, asked: Tensor) -> tuple[Tensor, Tensor]:
+        """Computes unknown canvases; the hidden states and numbers of `_pass`."""
+        shown = len(ids) // 2
+        known, hidden, number = self._read(ids, valid, asked, shown)
+        first = len(self._prefix_ids) - self._joint
+        before, own = known.rows.content[..., :first, :], known.rows.content[..., first:, :]
+        if len(ids) == 1:
+            self._canvases = _Canvases(ids, valid, KeptRows(own, before))
+            return hidden, number
+        shared = [sources(known.ids[first:], one, neighbours=0) for one in _lists(ids, valid)]
+        width = ids.shape[1]
+        table = torch.tensor([[*rows, *[-1] * (width - len(rows))] for rows in shared], device=ids.device)
+        places = torch.arange(width, device=ids.device)
+        made = KeptRows(own).picked(self._network, table.clamp(min=0), torch.where(table < 0, 0, places - table))
+        made.before = before
+        self._canvases = _Canvases(ids, valid, made)
+        return self._pass(self._canvases, asked | (table < 0))
+
+    def _read(self, ids: Tensor, valid: Tensor | None, asked: Tensor, shown: int) -> tuple[Known, Tensor, Tensor]:
+        """Computes the unknown part of one of the canvases with the prefix before it."""
+        (own,) = _lists(ids[shown : shown + 1], None if valid is None else valid[shown : shown + 1])
+        whole = [*self._prefix_ids[: len(self._prefix_ids) - self._joint], *own]
+        earlier = self._own or self._known
+        taken = [-1] * len(whole) if earlier is None else sources(earlier.ids, whole)
+        table = torch.tensor(taken, device=ids.device)
+        first = len(whole) - len(own)
+        table[first:][asked[shown, : len(own)]] = -1
+        rows = KeptRows(self._network.empty_rows(len(whole)).content)
+        if earlier is not None:
+            moved = torch.where(table < 0, 0, torch.arange(len(whole), device=ids.device) - table)
+            rows = earlier.rows.picked(self._network, table.clamp(min=0)[None], moved[None])
+        hidden, number = self._pass(_Canvases(torch.tensor([whole], device=ids.device), None, rows), table[None] < 0)
+        uses = 0 if earlier is None or bool((table < 0).all()) else earlier.uses + (earlier is not self._own)
+        known = Known(whole, rows, uses)
+        self._memory.add(known, self._own)
+        self._own = known
+        return known, hidden, torch.nn.functional.pad(number[:, first:], (0, ids.shape[1] - len(own)))
+
+    def _pass(self, canvases: _Canvases, wanted: Tensor) -> tuple[Tensor, Tensor]:
+        """Computes the `wanted` (B, W') rows: their hidden states (B, A, d), and which of the A each row is."""
+        if canvases.valid is not None:
+            wanted = wanted & canvases.valid
+        counts = wanted.sum(1)
+        order = wanted.int().argsort(dim=1, descending=True, stable=True)[:, : max(1, int(counts.max()))]
+        spare = torch.arange(order.shape[1], device=order.device) >= counts[:, None]
+        computed = torch.where(spare, order[:, :1], order)  # a row that is computed twice gets the same result
+        rows = canvases.rows
+        rows.computed = computed
+        first = 0 if rows.before is None else rows.before.shape[-2]
+        visible = None
+        if canvases.valid is not None:
+            seen = canvases.valid.new_ones(len(wanted), first)
+            visible = torch.cat([seen, canvases.valid], 1)[:, None, None]
+        ids = canvases.ids.gather(1, computed)
+        began = time.perf_counter()
+        hidden = self._network.hidden(ids, first + computed, rows.append, visible, ids.shape[1])
+        if ids.numel() >= _MANY_ROWS:
+            self._memory.row_s = (time.perf_counter() - began) / ids.numel()
+        places = torch.arange(order.shape[1], device=order.device).expand_as(computed)
+        return hidden, torch.zeros_like(canvases.ids).scatter(1, computed, places)
 
 
 class MaskedDiffusion(Family):
@@ -45,3 +276,13 @@ class MaskedDiffusion(Family):
 
     def open(self, prefix_ids: Sequence[int]) -> Context:
         return CachedContext(self.network, self.properties, prefix_ids, self._memory)
+
+
+def _same(one: Tensor | None, other: Tensor | None) -> bool:
+    return one is other or (one is not None and other is not None and torch.equal(one, other))
+
+
+def _lists(ids: Tensor, valid: Tensor | None) -> list[list[int]]:
+    """The tokens of each canvas, without its padding."""
+    lengths = [ids.shape[1]] * len(ids) if valid is None else valid.sum(1).tolist()
+    return [one[:length] for one, length in zip(ids.tolist(), lengths, strict=True)]

@@ -37,10 +37,6 @@ class MlxNetwork(Passes):
         self.dtype: mx.Dtype = self._decoder.norm.weight.dtype
         self.rows: ArrayRows = MlxRows()
 
-    @property
-    def token_bytes(self) -> int:
-        return sum(2 * layer.n_kv_heads * layer.head_dim * self.dtype.size for layer in self._layers)
-
     def encode(self, ids: Tensor, cache: EncoderCache) -> Tensor:
         """See `Passes`. The keys and values are computed when this returns."""
         layers = [_EncodedLayer(self, cache, index) for index in range(len(self.layer_types))]

@@ -198,11 +198,6 @@ def test_a_context_too_short_for_a_hole_is_refused(tmp_path: Path) -> None:
         registry.load(str(changed(tmp_path, max_position_embeddings=4)), device="cpu")
 
 
-def test_stretched_positions_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="'yarn' is not supported"):
-        registry.find(str(changed(tmp_path, rope_scaling={"type": "yarn", "factor": 4})))
-
-
 @pytest.mark.parametrize("dtype", ["8bit", "bfloat16"])
 def test_fewer_bits_say_nearly_the_same(family: FillInMiddle, dtype: str) -> None:
     """A product of few rows, and of many."""
