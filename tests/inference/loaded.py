@@ -11,7 +11,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from inference.engine import Engine
-from inference.engine.canvas.plan import Plan, Planner
+from inference.engine.canvas.layout import Plan
+from inference.engine.canvas.plan import Planner
 from inference.messages import Hole, InfillRequest, Text
 from inference.models.diffusion_gemma.adapter import DiffusionGemma, EncodedContext
 from inference.models.diffusion_gemma.network import Network

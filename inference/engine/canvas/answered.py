@@ -1,20 +1,93 @@
-"""Combines the answers of a request's canvases: candidates for all holes, drafts, and the answers that agree with the
-user's typing.
+"""Combines the answers of a request's canvases: candidates for all holes, and the answers that agree with the user's
+typing.
 
 Does not know how a canvas was filled: by the engine's own steps, or by a remote server.
 """
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import NamedTuple
 
-from inference.engine.canvas import fills, repetition
-from inference.engine.canvas.fills import Written
-from inference.engine.canvas.layout import Slots
-from inference.engine.canvas.plan import Group, Plan, Planner
-from inference.engine.canvas.vocabulary import Vocabulary
-from inference.messages import Candidate, Draft, Hole
+from inference.engine.canvas import repetition
+from inference.engine.canvas.layout import HoleRows, Slots
+from inference.engine.canvas.plan import Planner
+from inference.engine.canvas.vocabulary import LINE_BREAKS, Vocabulary
+from inference.messages import Candidate, Hole
+
+HALF = "\ufffd"
+"""Replaces bytes that form no whole character."""
+_LEAST = 1e-9
+
+
+@dataclass(frozen=True)
+class Written:
+    """A canvas with every hole filled, by any means: W ids, and the probability of each."""
+
+    ids: Sequence[int]
+    confidences: Sequence[float]
+    spans: Sequence[HoleRows]
+    steps: int
+    """The passes it took: denoising steps, or one per token."""
+
+    @property
+    def tokens(self) -> int:
+        return sum(end - first for first, _, end in self.spans)
+
+    @property
+    def confidence(self) -> float:
+        """The mean probability of the tokens that were not given; 1 if all were."""
+        return fmean(self._chosen or [1.0])
+
+    @property
+    def log_confidence(self) -> float:
+        """The mean of its logarithm."""
+        return fmean(math.log(max(sure, _LEAST)) for sure in self._chosen or [1.0])
+
+    @property
+    def _chosen(self) -> list[float]:
+        return [self.confidences[row] for _, first, end in self.spans for row in range(first, end)]
+
+    def texts(self, vocabulary: Vocabulary, holes: Sequence[Slots]) -> tuple[str, ...]:
+        """The texts of the holes, without the bytes that healing moved into them."""
+        found = (b"".join(self.values(vocabulary, number, hole))[hole.skip :] for number, hole in enumerate(holes))
+        return tuple(text.decode("utf-8", errors="replace") for text in found)
+
+    def values(self, vocabulary: Vocabulary, number: int, hole: Slots) -> list[bytes]:
+        """The bytes of a hole's rows, the healed ones too; a line break ends a single-line hole in mid-token."""
+        first, _, end = self.spans[number]
+        found = list[bytes]()
+        before = 0
+        for id_ in self.ids[first:end]:
+            value = vocabulary.bytes_of([id_])
+            at = max(0, hole.given - before)
+            ends = [place for mark in LINE_BREAKS if (place := value.find(mark, at)) >= 0] if hole.single_line else []
+            found.append(value[: min(ends)] if ends else value)
+            if ends:
+                break
+            before += len(value)
+        return found
+
+    def pieces(self, vocabulary: Vocabulary, number: int, hole: Slots) -> tuple[tuple[str, ...], tuple[float, ...]]:
+        """The current text of one hole: a text per token, whole characters only, and the confidence of each.
+
+        Tokens that hold half a character join the next one.
+        """
+        skip = hole.skip
+        pending = b""
+        lowest = 1.0
+        found: list[tuple[str, float]] = []
+        for row, value in enumerate(self.values(vocabulary, number, hole), self.spans[number][0]):
+            skip, value = max(0, skip - len(value)), value[skip:]
+            pending = pending + value
+            lowest = min(lowest, self.confidences[row])
+            text = pending.decode("utf-8", errors="ignore")
+            if text and text.encode() == pending:
+                found.append((text, lowest))
+                pending = b""
+                lowest = 1.0
+        return tuple(text for text, _ in found), tuple(confidence for _, confidence in found)
 
 
 @dataclass(frozen=True)
@@ -27,12 +100,8 @@ class RankedFill:
     written: Written
 
 
-HALF = "\ufffd"
-"""Replaces bytes that form no whole character."""
-
-
 class Filled(NamedTuple):
-    group: Group
+    group: range
     found: list[RankedFill]
 
 
@@ -49,7 +118,7 @@ def ranked(
     best: dict[tuple[str, ...], RankedFill] = {}
     for number in sorted(range(len(written)), key=lambda each: -scores[each]):
         one = written[number]
-        found = fills.texts(vocabulary, one.ids, one.spans, holes)
+        found = one.texts(vocabulary, holes)
         best.setdefault(found, RankedFill(found, scores[number], one.tokens, number, one))
     return sorted(best.values(), key=flaws)
 
@@ -84,7 +153,7 @@ class Canvases:
         """Whether to call `go_on`."""
         return bool(self._typed)
 
-    def begin(self) -> tuple[Group, list[str]]:
+    def begin(self) -> tuple[range, list[str]]:
         """The holes of the next canvas, and the best texts of all holes before them."""
         self._typed.clear()
         return self._planner.group_from(self._end), [text for canvas in self.done for text in canvas.found[0].texts]
@@ -95,7 +164,7 @@ class Canvases:
         self._typed[hole] = text
         self.is_amended = True
 
-    def go_on(self, group: Group, earlier: Sequence[str], agrees: Callable[[int, str], bool]) -> bool:
+    def go_on(self, group: range, earlier: Sequence[str], agrees: Callable[[int, str], bool]) -> bool:
         """Whether the current canvas agrees with what was typed. If it does, work on it continues.
 
         `agrees` takes a hole's number on this canvas and the text the hole must start with.
@@ -103,24 +172,18 @@ class Canvases:
         typed = self._typed
         self._typed = {}
         for number, text in typed.items():
-            if number < group.first and not earlier[number].startswith(text):
+            if number < group.start and not earlier[number].startswith(text):
                 return False
-            if group.first <= number < group.end and not agrees(number - group.first, text):
+            if group.start <= number < group.stop and not agrees(number - group.start, text):
                 return False
         return True
 
-    def add(self, group: Group, found: list[RankedFill]) -> None:
+    def add(self, group: range, found: list[RankedFill]) -> None:
         """The current canvas is done; no answers: it was given up. Drops what disagrees with the user's typing."""
         self.done.append(Filled(group, found))
-        if not self.is_amended:
-            return
-        self.is_amended = False
-        for number, (here, answers) in enumerate(self.done):
-            agree = [agrees(each.texts, self._planner.request.holes[here.first : here.end]) for each in answers]
-            if not any(agree[:1]):
-                del self.done[number:]
-                return
-            answers[:] = itertools.compress(answers, agree)
+        if self.is_amended:
+            self.is_amended = False
+            self.done = agreeing(self.done, self._planner.request.holes)
 
     def candidates(self, request_id: str, most: int, ms: float, *, complete: bool) -> Iterator[Candidate]:
         """The combined candidates, best first; empty if no canvas is done."""
@@ -129,11 +192,22 @@ class Canvases:
 
     @property
     def _end(self) -> int:
-        return self.done[-1].group.end if self.done else 0
+        return self.done[-1].group.stop if self.done else 0
 
 
 def agrees(texts: Sequence[str], holes: Sequence[Hole]) -> bool:
     return all(text.startswith(hole.starts_with) for text, hole in zip(texts, holes, strict=True))
+
+
+def agreeing(done: Iterable[Filled], holes: Sequence[Hole]) -> list[Filled]:
+    """The canvases before the first whose best answer disagrees with what was typed, with the answers that agree."""
+    kept = []
+    for group, answers in done:
+        found = [each for each in answers if agrees(each.texts, holes[group.start : group.stop])]
+        if not found or found[0] is not answers[0]:
+            break
+        kept.append(Filled(group, found))
+    return kept
 
 
 def candidates(
@@ -146,8 +220,8 @@ def candidates(
     """
     offered = [(group, _offered(group, found, holes)) for group, found in canvases]
     for number in range(min(most, max(len(found) for _, found in offered))):
-        parts = {group.first: found[number if number < len(found) else 0] for group, found in offered if found}
-        filled = {group.first + place for group, found in offered if found for place in range(group.end - group.first)}
+        parts = {group.start: found[number if number < len(found) else 0] for group, found in offered if found}
+        filled = {hole for group, found in offered if found for hole in group}
         texts = [hole.text or hole.starts_with for hole in holes]
         for first, part in parts.items():
             texts[first : first + len(part.texts)] = part.texts
@@ -169,27 +243,7 @@ def candidates(
         )
 
 
-def _offered(group: Group, found: Sequence[RankedFill], holes: Sequence[Hole]) -> list[RankedFill]:
+def _offered(group: range, found: Sequence[RankedFill], holes: Sequence[Hole]) -> list[RankedFill]:
     """The answers without those that repeat themselves, unless the user's own text does."""
-    here = holes[group.first : group.end]
+    here = holes[group.start : group.stop]
     return [answer for answer in found if not any(map(repeats, answer.texts, here))]
-
-
-def draft(
-    vocabulary: Vocabulary,
-    request_id: str,
-    steps: tuple[int, int],
-    shown: Written,
-    plan: Plan,
-    earlier: Sequence[str],
-    holes: int,
-) -> Draft:
-    """One canvas of a request with so many `holes`, as it is now. `steps`: those taken, and the most there can be."""
-    here = [
-        fills.pieces(vocabulary, shown.ids, shown.confidences, span, hole)
-        for span, hole in zip(shown.spans, plan.layout.holes, strict=True)
-    ]
-    before = [((text,), (1.0,)) for text in earlier]
-    after: list[tuple[tuple[str, ...], tuple[float, ...]]] = [((), ())]
-    parts = [*before, *here, *after * (holes - plan.group.end)]
-    return Draft(request_id, *steps, tuple(texts for texts, _ in parts), tuple(numbers for _, numbers in parts))

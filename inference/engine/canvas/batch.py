@@ -21,10 +21,10 @@ _PADDING = OPEN - 1
 class CanvasBatch:
     """The places of the holes and the pinned tokens. Immutable; the denoising loop holds the changing ids."""
 
+    rows: tuple[Row, ...]
+    """The canvases as they were composed."""
     pinned: Tensor
-    """(B, W) ids; 0 at hole rows."""
-    is_hole: Tensor
-    """(B, W) bool."""
+    """(B, W) ids; 0 at hole rows and padding."""
     valid: Tensor | None
     """(B, W) bool, False at rows that only pad the shorter canvases; None if there are none."""
     hole_rows: Tensor
@@ -35,58 +35,50 @@ class CanvasBatch:
     """(N,) its number among that canvas's hole rows."""
     counts: Tensor
     """(B,) the number of hole rows of each canvas."""
-    spans: tuple[tuple[HoleRows, ...], ...]
-    """The rows of each hole, by canvas."""
 
     @classmethod
     def of(cls, rows: Sequence[Row], device: torch.device) -> "CanvasBatch":
         """The batch of these composed canvases; shorter ones get padding rows without attention."""
         width = max(len(row.ids) for row in rows)
         padded = [[*row.ids, *([_PADDING] * (width - len(row.ids)))] for row in rows]
-        return cls._of_ids(torch.tensor(padded, dtype=torch.long, device=device), tuple(row.spans for row in rows))
-
-    @classmethod
-    def _of_ids(cls, ids: Tensor, spans: tuple[tuple[HoleRows, ...], ...]) -> "CanvasBatch":
-        """(B, W) ids with OPEN at hole rows and _PADDING behind the shorter canvases."""
+        ids = torch.tensor(padded, dtype=torch.long, device=device)
         is_hole = ids == OPEN
         valid = ids != _PADDING
-        width = ids.shape[1]
         hole_rows = is_hole.flatten().nonzero()[:, 0]
         return cls(
+            rows=tuple(rows),
             pinned=ids.clamp(min=0),
-            is_hole=is_hole,
             valid=None if bool(valid.all()) else valid,
             hole_rows=hole_rows,
             owner=hole_rows // width,
             place=(is_hole.cumsum(1) - 1).flatten()[hole_rows],
             counts=is_hole.sum(1),
-            spans=spans,
         )
 
     @property
     def lengths(self) -> list[int]:
-        return [self.pinned.shape[1]] * self.batch if self.valid is None else self.valid.sum(1).tolist()
+        return [len(row.ids) for row in self.rows]
+
+    @property
+    def spans(self) -> list[tuple[HoleRows, ...]]:
+        """The rows of each hole, by canvas."""
+        return [row.spans for row in self.rows]
 
     @property
     def batch(self) -> int:
-        return self.pinned.shape[0]
+        return len(self.rows)
 
     def pin(self, keep: Sequence[int], answer: Tensor, hole: int, counts: Sequence[int]) -> "CanvasBatch":
         """The canvases `keep`, the first `counts[i]` rows of one hole pinned to those of the answer (B, W)."""
-        ids = self.pinned.masked_fill(self.is_hole, OPEN)
-        ids = ids if self.valid is None else ids.masked_fill(~self.valid, _PADDING)
-        spans = [list(self.spans[index]) for index in keep]
-        for row, (index, count) in enumerate(zip(keep, counts, strict=True)):
-            first, open_first, end = spans[row][hole]
-            ids[index, first : first + count] = answer[index, first : first + count]
-            spans[row][hole] = (first, max(open_first, first + count), end)
-        return self._of_ids(ids[list(keep)], tuple(tuple(each) for each in spans))
+        pairs = zip(keep, counts, strict=True)
+        rows = [self.rows[index].pinned(hole, answer[index].tolist(), count) for index, count in pairs]
+        return CanvasBatch.of(rows, self.pinned.device)
 
     def keep(self, chosen: Sequence[int], suffix: Sequence[int], width: int) -> "CanvasBatch":
         """Some of the canvases, in this order, followed by this suffix cut to `width` rows."""
-        ids = self.pinned.masked_fill(self.is_hole, OPEN).tolist()
-        rows = [Row((*ids[index][: self.spans[index][-1][2]], *suffix)[:width], self.spans[index]) for index in chosen]
-        return CanvasBatch.of(rows, self.pinned.device)
+        rows = [self.rows[index].cut(0) for index in chosen]
+        whole = [Row((*row.ids, *suffix)[:width], row.spans) for row in rows]
+        return CanvasBatch.of(whole, self.pinned.device)
 
     def per_canvas(self, values: Tensor, fill: float) -> Tensor:
         """(N,) values of the hole rows -> (B, most hole rows of a canvas), padded with `fill`."""
@@ -97,10 +89,6 @@ class CanvasBatch:
     def with_holes(self, values: Tensor) -> Tensor:
         """The (B, W) ids with (N,) values at the hole rows and the pinned tokens everywhere else."""
         return self.pinned.flatten().index_put((self.hole_rows,), values).view_as(self.pinned)
-
-    def assert_pinned(self, ids: Tensor, given: Tensor) -> None:
-        """Raises AssertionError if (B, W) ids differ from the given ids outside the holes."""
-        assert bool((ids == given).logical_or(self.is_hole).all()), "a pinned token changed"
 
 
 FORBIDDEN = -1e9
@@ -134,7 +122,7 @@ class Constraints:
     def of(self, canvas: CanvasBatch, holes: Sequence[Slots], *, given: Sequence[Given] = ()) -> Constraint:
         """The constraint of canvases with these holes; `given` are starts on one canvas."""
         kinds = torch.zeros(canvas.pinned.shape, dtype=torch.long, device=self._device)
-        biases = [self._any, self._single_line]
+        biases = [self.text, self._single_line]
         for number, hole in enumerate(holes):
             start = None if hole.allowed is None else len(biases)
             biases += [] if hole.allowed is None else [self._only(hole.allowed)]
@@ -159,13 +147,9 @@ class Constraints:
             return []
         return [stated.expand_token_id, stated.delete_token_id]
 
-    @property
+    @cached_property
     def text(self) -> Tensor:
         """(V,) the bias that allows any text and nothing else. Do not modify."""
-        return self._any
-
-    @cached_property
-    def _any(self) -> Tensor:
         bias = torch.zeros(self._size, device=self._device)
         bias[: self._properties.first_text_token_id] = FORBIDDEN
         bias[list(self._vocabulary.special_ids)] = FORBIDDEN
@@ -174,7 +158,7 @@ class Constraints:
 
     @cached_property
     def _single_line(self) -> Tensor:
-        bias = self._any.clone()
+        bias = self.text.clone()
         bias[self._vocabulary.line_break_ids] = FORBIDDEN
         return bias
 
@@ -182,5 +166,5 @@ class Constraints:
         """These tokens, restricted to writable ones; if there are none, all of these, since they are given."""
         only = torch.full((self._size,), FORBIDDEN, device=self._device)
         ids = list(allowed)
-        only[ids] = self._any[ids] if bool((self._any[ids] == 0).any()) else 0.0
+        only[ids] = self.text[ids] if bool((self.text[ids] == 0).any()) else 0.0
         return only

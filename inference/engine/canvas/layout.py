@@ -1,7 +1,7 @@
-"""The contents of a canvas, before any tensor: pinned tokens and the slots of holes, in order.
+"""The contents of a canvas, before any tensor: the slots of its holes, and what is pinned behind each.
 
-A layout does not fix how many slots a hole gets; `compose` does, once per candidate length. It knows token ids and row
-numbers, not text.
+A plan does not fix how many slots a hole gets; `compose` does, once per candidate length. This module knows token ids
+and row numbers, not text.
 """
 
 from collections.abc import Sequence
@@ -13,11 +13,6 @@ OPEN = -1
 
 HoleRows = tuple[int, int, int]
 """The rows `[first, open_first, end)` of one hole on a canvas; those before `open_first` are given."""
-
-
-@dataclass(frozen=True)
-class Pinned:
-    ids: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -61,36 +56,42 @@ class Row:
         """The same canvas with at most this many tokens behind its last hole."""
         return Row(self.ids[: self.spans[-1][2] + suffix], self.spans)
 
+    def pinned(self, hole: int, ids: Sequence[int], count: int) -> "Row":
+        """The same canvas with the first `count` rows of a hole as they are in `ids`."""
+        first, open_first, end = self.spans[hole]
+        given = first + count
+        span = (first, max(open_first, given), end)
+        spans = (*self.spans[:hole], span, *self.spans[hole + 1 :])
+        return Row((*self.ids[:first], *ids[first:given], *self.ids[given:]), spans)
+
 
 @dataclass(frozen=True)
-class Layout:
-    """The parts of a canvas of at most `width` rows; cuts pinned tokens at its end that do not fit."""
+class Plan:
+    """One canvas to denoise: its prefix, its holes, and the pinned tokens `behind` each of them.
 
-    parts: tuple[Pinned | Slots, ...]
+    It has at most `width` rows: pinned tokens at its end that do not fit are cut. `group` numbers its holes in the
+    request.
+    """
+
+    prefix_ids: tuple[int, ...]
+    holes: tuple[Slots, ...]
+    behind: tuple[tuple[int, ...], ...]
     width: int
-
-    @property
-    def holes(self) -> tuple[Slots, ...]:
-        return tuple(part for part in self.parts if isinstance(part, Slots))
+    group: range
 
     @property
     def suffix(self) -> tuple[int, ...]:
-        last = self.parts[-1]
-        return last.ids if isinstance(last, Pinned) else ()
+        return self.behind[-1]
 
     def compose(self, lengths: Sequence[int]) -> Row:
         """A canvas whose holes have these numbers of open rows. Raises ValueError if that does not fit."""
         ids: list[int] = []
         spans: list[HoleRows] = []
-        remaining = iter(lengths)
-        for part in self.parts:
-            if isinstance(part, Pinned):
-                ids += part.ids
-                continue
+        for hole, behind, length in zip(self.holes, self.behind, lengths, strict=True):
             first = len(ids)
-            ids += part.forced
-            ids += [OPEN] * next(remaining)
-            spans.append((first, first + len(part.forced), len(ids)))
-        if spans and spans[-1][2] > self.width:
+            ids += [*hole.forced, *[OPEN] * length]
+            spans.append((first, first + len(hole.forced), len(ids)))
+            ids += behind
+        if spans[-1][2] > self.width:
             raise ValueError(f"holes need {spans[-1][2]} rows, the canvas has {self.width}")
         return Row(tuple(ids[: self.width]), tuple(spans))

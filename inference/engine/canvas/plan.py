@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from inference.engine.canvas import cutting, prompt
-from inference.engine.canvas.layout import Layout, Pinned, Slots
+from inference.engine.canvas.layout import Plan, Slots
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.errors import RequestError
 from inference.messages import MAX_STEPS, Hole, InfillRequest, Text
@@ -66,23 +66,6 @@ def _check(hole: Hole) -> None:
         raise RequestError(f"a hole's strength is between 0 and 1, not {hole.strength}")
 
 
-@dataclass(frozen=True)
-class Group:
-    """Consecutive holes `[first, end)` that share a canvas."""
-
-    first: int
-    end: int
-
-
-@dataclass(frozen=True)
-class Plan:
-    """One canvas to denoise: its prefix, its contents, and the numbers of its holes."""
-
-    prefix_ids: tuple[int, ...]
-    layout: Layout
-    group: Group
-
-
 class Planner:
     def __init__(
         self, vocabulary: Vocabulary, properties: Properties, request: InfillRequest, *, fills_canvas: bool = False
@@ -99,7 +82,7 @@ class Planner:
         self._frame = prompt.frame(vocabulary, properties, request, further)
         self._short_frame = prompt.short_frame(vocabulary, properties, request)
 
-    def plan(self, group: Group, fills: Sequence[str], *, short: bool = False) -> Plan:
+    def plan(self, group: range, fills: Sequence[str], *, short: bool = False) -> Plan:
         """The canvas of a group, seeing the fills of all holes before it. `short`: with a prefix quick to read."""
         frame = self._frame
         most = self._properties.max_prefix_tokens
@@ -108,17 +91,18 @@ class Planner:
             most = min(most, prompt.SHORT_PREFIX_TOKENS)
         texts = self.request.texts
         holes = self.request.holes
-        before = "".join(text + fill for text, fill in zip(texts, fills[: group.first], strict=False))
+        before = "".join(text + fill for text, fill in zip(texts, fills[: group.start], strict=False))
         room = max(1, most - len(frame.before))
-        ids = prompt.prefix(self._vocabulary, self._properties, before + texts[group.first], room)
+        ids = prompt.prefix(self._vocabulary, self._properties, before + texts[group.start], room)
         ids, healed = self._vocabulary.heal(ids)
-        parts: list[Pinned | Slots] = []
-        for number in range(group.first, group.end):
-            parts.append(self._slots(holes[number], healed))
-            pinned, healed = self._between(number, last=number + 1 == group.end)
-            parts.append(Pinned(pinned))
+        slots: list[Slots] = []
+        behind: list[tuple[int, ...]] = []
+        for number in group:
+            slots.append(self._slots(holes[number], healed))
+            pinned, healed = self._between(number, last=number + 1 == group.stop)
+            behind.append(pinned)
         width = self._properties.canvas_tokens
-        return Plan(frame.before + ids, Layout(tuple(_shrunk(parts, width)), width), group)
+        return Plan(frame.before + ids, _shrunk(slots, behind, width), tuple(behind), width, group)
 
     def pin_start(self, number: int, text: str) -> None:
         """From now on the fill of this hole begins with `text`, which the user typed or accepted there."""
@@ -126,7 +110,7 @@ class Planner:
         self._check_size(request.holes[number])
         self.request = request
 
-    def group_from(self, first: int) -> Group:
+    def group_from(self, first: int) -> range:
         """The holes from number `first` on that fit on one canvas, with some of the text behind them."""
         used = 0
         for number, hole in enumerate(self.request.holes[first:], first):
@@ -135,9 +119,9 @@ class Planner:
             gap = 0 if number == first else self._length(self.request.texts[number])
             spare = min(_SUFFIX_TOKENS, self._length(self.request.texts[number + 1]))
             if number > first and used + gap + need + spare > self._properties.canvas_tokens:
-                return Group(first, number)
+                return range(first, number)
             used += gap + need
-        return Group(first, len(self.request.holes))
+        return range(first, len(self.request.holes))
 
     @property
     def _most_characters(self) -> int:
@@ -236,19 +220,13 @@ def _least(slots: Slots) -> int:
     return max(slots.minimum, int(slots.maximum * _LEAST_SHARE))
 
 
-def _shrunk(parts: Sequence[Pinned | Slots], width: int) -> list[Pinned | Slots]:
-    """The same parts, their holes narrowed equally if they would not fit a canvas of `width` rows at their widest."""
-    holes = [part for part in parts if isinstance(part, Slots)]
-    pinned = sum(len(part.ids) for part in parts[:-1] if isinstance(part, Pinned)) + sum(len(h.forced) for h in holes)
-    suffix = min(_SUFFIX_TOKENS, len(part.ids) if isinstance(part := parts[-1], Pinned) else 0)
+def _shrunk(holes: Sequence[Slots], behind: Sequence[Sequence[int]], width: int) -> tuple[Slots, ...]:
+    """The holes, narrowed equally if they would not fit a canvas of `width` rows at their widest."""
+    pinned = sum(map(len, behind[:-1])) + sum(len(hole.forced) for hole in holes)
+    suffix = min(_SUFFIX_TOKENS, len(behind[-1]))
     over = pinned + suffix + sum(hole.maximum for hole in holes) - width
     spare = sum(hole.maximum - _least(hole) for hole in holes)
     if over <= 0 or spare == 0:
-        return list(parts)
+        return tuple(holes)
     share = min(1.0, over / spare)
-    return [
-        replace(part, maximum=part.maximum - math.ceil(share * (part.maximum - _least(part))))
-        if isinstance(part, Slots)
-        else part
-        for part in parts
-    ]
+    return tuple(replace(one, maximum=one.maximum - math.ceil(share * (one.maximum - _least(one)))) for one in holes)

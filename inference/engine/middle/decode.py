@@ -16,15 +16,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import count
+from statistics import fmean
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from inference.engine.canvas import fills
-from inference.engine.canvas.answered import RankedFill
+from inference.engine.canvas.answered import RankedFill, Written
 from inference.engine.canvas.batch import FORBIDDEN
-from inference.engine.canvas.fills import Written
 from inference.engine.canvas.layout import Slots
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.loaded_model import LoadedModel
@@ -144,19 +143,19 @@ class Beam:
         """A copy that continues from before the choice of this number."""
         return Beam(self.prompt, self.ids[: self.forced + place], self.forced, b"", self.choices[:place])
 
-    def ranked(self, number: int, steps: int) -> RankedFill:
+    def written(self, steps: int = 0) -> Written:
         sure = [1.0] * self.forced + [math.exp(choice.chance) for choice in self.choices]
-        written = Written(self.ids, sure, ((0, self.forced, len(self.ids)),), steps)
-        return RankedFill((self.text,), self.score, len(self.ids) - self.forced, number, written)
+        return Written(self.ids, sure, ((0, self.forced, len(self.ids)),), steps)
+
+    def ranked(self, number: int, steps: int) -> RankedFill:
+        return RankedFill((self.text,), self.score, len(self.ids) - self.forced, number, self.written(steps))
 
     def pieces(self, vocabulary: Vocabulary) -> tuple[tuple[str, ...], tuple[float, ...]]:
         """The fill so far as a text per token, and the model's confidence in each; a chat turn's as one text."""
-        sure = [1.0] * self.forced + [math.exp(choice.chance) for choice in self.choices]
-        text = self.text
+        text, written = self.text, self.written()
         if self.prompt.question is not None or self.prompt.head:
-            return (text,), (sum(sure) / len(sure) if sure else 1.0,)
-        slots = Slots(len(self.ids), skip=self.prompt.skip)
-        found, chances = fills.pieces(vocabulary, self.ids, sure, (0, self.forced, len(self.ids)), slots)
+            return (text,), (fmean(written.confidences or [1.0]),)
+        found, chances = written.pieces(vocabulary, 0, Slots(len(self.ids), skip=self.prompt.skip))
         left = len(text)
         kept = []
         for piece in found:
@@ -244,10 +243,37 @@ class Decoder:
                 beam.data += self._vocabulary.bytes_of([id_])
             yield
 
-    def follow(self, beam: Beam, choice: Choice) -> None:
-        """Adds a choice to a truncated beam, without a pass."""
-        beam.data = self._vocabulary.bytes_of(beam.ids)
-        self._take(beam, choice)
+    def further(self, found: list[Beam], wanted: int, first: int = 0) -> Iterator[None]:
+        """Appends texts to the one `found`, up to `wanted` different ones. Each `next` is a forward pass.
+
+        They leave it from its choice number `first` on, and each other.
+        """
+        numbers = count()
+        left: list[tuple[float, int, Beam, int, Choice]] = []
+
+        def add(beam: Beam, lost: float, first: int) -> None:
+            """Others may leave `beam`, which is `lost` less likely than the first, from that choice on."""
+            if self._lookup is not None:
+                self._lookup.add(beam.ids)
+            for place, choice in enumerate(beam.choices[first:], first):
+                for id_, chance in choice.others:
+                    entry = lost + choice.chance - chance, next(numbers), beam, place, Choice(id_, chance)
+                    heapq.heappush(left, entry)
+
+        add(found[0], 0.0, first)
+        texts = {found[0].text}
+        for _ in range(_TRIES * wanted):
+            if not left or len(found) >= wanted:
+                break
+            lost, _, parent, place, choice = heapq.heappop(left)
+            beam = parent.until(place)
+            beam.data = self._vocabulary.bytes_of(beam.ids)
+            self._take(beam, choice)
+            yield from self.write(beam)
+            add(beam, lost + _DEEPER, place + 1)
+            if beam.text.strip() and beam.text not in texts:
+                texts.add(beam.text)
+                found.append(beam)
 
     @torch.inference_mode()
     def log_end(self, beam: Beam) -> float:
@@ -329,37 +355,6 @@ class Decoder:
             beam.stop(End.TEXT)
         elif len(beam.choices) >= beam.prompt.room or _loops(beam.ids):
             beam.stop(End.ROOM)
-
-
-class Beams:
-    def __init__(self, decoder: Decoder, lookup: Lookup) -> None:
-        self._decoder = decoder
-        self._lookup = lookup
-        self._numbers = count()
-        self._open: list[tuple[float, int, Beam, int, Choice]] = []
-
-    def add(self, beam: Beam, lost: float = 0.0, first: int = 0) -> None:
-        """Others may leave `beam`, which is `lost` less likely than the first, from its choice number `first` on."""
-        self._lookup.add(beam.ids)
-        for place, choice in enumerate(beam.choices[first:], first):
-            for id_, chance in choice.others:
-                entry = lost + choice.chance - chance, next(self._numbers), beam, place, Choice(id_, chance)
-                heapq.heappush(self._open, entry)
-
-    def further(self, found: list[Beam], wanted: int) -> Iterator[None]:
-        """Appends texts to those `found` so far, up to `wanted` different ones. Each `next` is a forward pass."""
-        texts = {beam.text for beam in found}
-        for _ in range(_TRIES * wanted):
-            if not self._open or len(found) >= wanted:
-                break
-            lost, _, parent, place, choice = heapq.heappop(self._open)
-            beam = parent.until(place)
-            self._decoder.follow(beam, choice)
-            yield from self._decoder.write(beam)
-            self.add(beam, lost + _DEEPER, place + 1)
-            if beam.text.strip() and beam.text not in texts:
-                texts.add(beam.text)
-                found.append(beam)
 
 
 def _loops(ids: Sequence[int]) -> bool:

@@ -11,16 +11,14 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
-from itertools import compress
 
 from inference.engine.canvas import answered, repetition
-from inference.engine.canvas.answered import Filled, RankedFill
-from inference.engine.canvas.fills import Written
-from inference.engine.canvas.plan import Group, TextAndHoles, text_and_holes
+from inference.engine.canvas.answered import Filled, RankedFill, Written
+from inference.engine.canvas.plan import TextAndHoles, text_and_holes
 from inference.engine.errors import RequestError
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.middle import question
-from inference.engine.middle.decode import Beam, Beams, Decoder, End, Lookup
+from inference.engine.middle.decode import Beam, Decoder, End, Lookup
 from inference.engine.middle.prompt import SHORTEST, PromptBuilder, Reach
 from inference.engine.work import Work
 from inference.messages import MAX_CANDIDATES, Candidate, Done, Draft, Hole, InfillRequest, Outcome
@@ -118,12 +116,8 @@ class MiddleInfilling(Work[MiddleEvent]):
 
     def _keep_agreeing(self) -> None:
         """Drops the answers that disagree with the typed text, and those made after a hole whose best answer does."""
-        for place, (hole, found) in enumerate(self._filled.items()):
-            agree = [answered.agrees(each.texts, self._parts.holes[hole : hole + 1]) for each in found]
-            if not agree[0]:
-                self._filled = dict(list(self._filled.items())[:place])
-                return
-            found[:] = compress(found, agree)
+        done = (Filled(range(hole, hole + 1), found) for hole, found in self._filled.items())
+        self._filled = {group.start: found for group, found in answered.agreeing(done, self._parts.holes)}
 
     def _work(self) -> Generator[MiddleEvent | None, None, None]:
         count = len(self._parts.holes)
@@ -161,7 +155,7 @@ class MiddleInfilling(Work[MiddleEvent]):
         done = sorted(self._filled.items())
         for number in self._with_others()[1:]:  # combined with each other, other texts need not fit together
             del self._filled[number][1:]
-        canvases = [Filled(Group(number, number + 1), found) for number, found in done if any(found[0].texts)]
+        canvases = [Filled(range(number, number + 1), found) for number, found in done if any(found[0].texts)]
         if canvases:
             complete = not self._cut and len(done) == len(holes)
             ms = self._counters.ms()
@@ -176,9 +170,7 @@ class MiddleInfilling(Work[MiddleEvent]):
         self._counters.canvases += 1
         with ExitStack() as stack:
             beam, text, context, before = yield from self._prefill(number, stack)
-            lookup = Lookup(beam.prompt.ids, before)
-            decoder = Decoder(self._model, self._family, context, beam.forced, lookup)
-            beams = Beams(decoder, lookup)
+            decoder = Decoder(self._model, self._family, context, beam.forced, Lookup(beam.prompt.ids, before))
             first = 0
             spare = 0
             if text is None:
@@ -191,10 +183,9 @@ class MiddleInfilling(Work[MiddleEvent]):
                 beam.end = End.TEXT
                 first = int((1 - hole.strength) * len(text))  # alternatives keep so many of its tokens
                 spare = 1  # this one is the current text
-            beams.add(beam, first=first)
             found = [beam]
-            if beam.end is not None:
-                yield from self._further(number, beams, found, wanted + spare)
+            if beam.end is not None and not self._cut:
+                yield from self._further(number, decoder.further(found, wanted + spare, first), found)
             self._counters.steps += decoder.passes
         if text is not None:
             found = sorted(found[1:], key=lambda each: -each.score) or found
@@ -220,14 +211,12 @@ class MiddleInfilling(Work[MiddleEvent]):
                 beam.stop(End.LATE)
                 self._cut = True
 
-    def _further(self, number: int, beams: Beams, found: list[Beam], wanted: int) -> Iterator[MiddleEvent | None]:
-        """Appends alternatives, while there is time and the first is still right. Several holes share the time, but
-        each gets a text that is not blank.
+    def _further(self, number: int, writing: Iterator[None], found: list[Beam]) -> Iterator[MiddleEvent | None]:
+        """Alternatives, while there is time and the first is still right. Several holes share the time, but each gets
+        a text that is not blank.
         """
-        if self._cut:
-            return
         share = _TEXTS_SHARE * (len(self._filled) + 1) / len(self._parts.holes) if self._region else 1.0
-        for _ in beams.further(found, wanted):
+        for _ in writing:
             yield None
             is_over = self._is_after(time.monotonic(), share) and any(each.text.strip() for each in found)
             if is_over or self._late() or not found[0].text.startswith(self._parts.holes[number].starts_with):

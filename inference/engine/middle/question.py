@@ -19,16 +19,9 @@ _AROUND_TOKENS = 256
 _ROOM_FOR_CHANGES = 1.5
 """How much longer a rewritten text may become."""
 
-_ROOM = {
-    HoleKind.EXPRESSION: 48,
-    HoleKind.ARGUMENTS: 48,
-    HoleKind.LINE: 64,
-    HoleKind.BODY: 320,
-    HoleKind.BLOCK: 320,
-    HoleKind.MARKER: 320,
-}
-"""The most tokens of a fill, by the kind of its hole."""
-_ROOM_OF_A_LINE = 64
+_ROOM = {HoleKind.EXPRESSION: 48, HoleKind.ARGUMENTS: 48, HoleKind.LINE: 64}
+_ROOM_OF_A_LINE, _ROOM_OF_SEVERAL = 64, 320
+"""The most tokens of a fill, by the kind of its hole, or else by whether it has one line."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +92,7 @@ def room(hole: Hole) -> int:
     """The most tokens of a fill; one that replaces a text has room for that text and more."""
     if hole.max_tokens:
         return hole.max_tokens
-    most = min(_ROOM[hole.kind], _ROOM_OF_A_LINE) if hole.single_line else _ROOM[hole.kind]
+    most = _ROOM.get(hole.kind, _ROOM_OF_A_LINE if hole.single_line else _ROOM_OF_SEVERAL)
     return max(most, int(tokens(hole.text) * _ROOM_FOR_CHANGES)) if is_rewritten(hole) else most
 
 

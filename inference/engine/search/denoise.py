@@ -1,4 +1,4 @@
-"""The denoising loop: one batch of canvases, one forward pass a step, pins held at every step.
+"""The denoising loop: one batch of canvases, one forward pass a step.
 
 Only hole rows get logits, entropies, samples and feedback. With nothing pinned and one full canvas, it draws the random
 numbers of transformers' `generate` and gives exactly its tokens (tests/inference/engine/test_parity.py). A step is
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from inference.engine.canvas.answered import Written
 from inference.engine.canvas.batch import CanvasBatch, Constraint
-from inference.engine.canvas.fills import Written
 from inference.engine.canvas.layout import Slots
 from inference.models.family import Context, Traits
 from inference.models.properties import NoiseKind, Properties, SamplerSettings
@@ -164,7 +164,6 @@ class Denoising:
         self._settings = settings
         self._noise = noise
         self.constraint = constraint
-        self._given = canvas.pinned.clone()  # separate memory, to detect writes into the canvas
         noised = noise.rows(len(canvas.hole_rows))
         self._argmax = noised if start is None else start.ids
         self._current = canvas.with_holes(noised if start is None else torch.where(start.noised, noised, start.ids))
@@ -215,7 +214,6 @@ class Denoising:
         self._current = self.canvas.with_holes(torch.where(running, proposed, current))
         self._remember(running, logits, probabilities)
         self._stop(entropies)
-        self.canvas.assert_pinned(self._current, self._given)
 
     @torch.inference_mode()
     def go_on_with(self, chosen: Sequence[int], canvas: CanvasBatch, constraint: Constraint | None = None) -> None:
@@ -242,7 +240,6 @@ class Denoising:
             self._history = [answer[index, :most] for answer in self._history]
             self._done = self._done[index]
         self.canvas = canvas
-        self._given = canvas.pinned.clone()
         self._current = canvas.with_holes(current)
 
     def _picked(self, chosen: Sequence[int], canvas: CanvasBatch) -> Tensor:

@@ -7,15 +7,12 @@ bad early and not at the end. `pin` drops the canvases that disagree with what t
 
 from collections.abc import Sequence
 
-from inference.engine.canvas import fills
-from inference.engine.canvas.fills import Written
-from inference.engine.canvas.layout import Row, Slots
-from inference.engine.canvas.plan import Plan
+from inference.engine.canvas.answered import Written
+from inference.engine.canvas.layout import Plan, Row, Slots
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.search import rank
 from inference.engine.search.denoise import Denoising
-from inference.models.family import Context
+from inference.engine.search.rank import Ranking
 
 _LEAST_STEPS, _PART_OF_STEPS = 4, 8
 """When to drop canvases: after this many steps, or this part of them if that is more."""
@@ -36,23 +33,18 @@ def is_due(loop: Denoising, plan: Plan, finished: int) -> bool:
     """Whether to drop canvases now, or to show the remaining ones the whole suffix."""
     if loop.finished or loop.step_number != max(_LEAST_STEPS, loop.max_steps // _PART_OF_STEPS):
         return False
-    whole = [min(spans[-1][2] + len(plan.layout.suffix), plan.layout.width) for spans in loop.canvas.spans]
+    whole = [min(spans[-1][2] + len(plan.suffix), plan.width) for spans in loop.canvas.spans]
     return loop.canvas.batch > finished or loop.canvas.lengths != whole
 
 
 def prune(
-    model: LoadedModel,
-    loop: Denoising,
-    context: Context,
-    plan: Plan,
-    finished: int,
-    known: Sequence[float] | None = None,
+    ranking: Ranking, loop: Denoising, plan: Plan, finished: int, known: Sequence[float] | None = None
 ) -> list[Written]:
-    """Keeps the `finished` canvases that rank best and returns their answers so far. `known`: see `rank.ranked`."""
-    ranked = rank.ranked(model, context, plan, loop.standing, quick=False, known=known)
-    best = [answer.number for answer in ranked[:finished]]
-    loop.go_on_with(best, loop.canvas.keep(best, plan.layout.suffix, plan.layout.width))
-    return [answer.written for answer in ranked[:finished]]
+    """Keeps the `finished` canvases that rank best and returns their answers so far. `known`: see `Ranking.ranked`."""
+    ranked = ranking.ranked(loop.standing, known=known)[:finished]
+    best = [answer.number for answer in ranked]
+    loop.go_on_with(best, loop.canvas.keep(best, plan.suffix, plan.width))
+    return [answer.written for answer in ranked]
 
 
 def pin(model: LoadedModel, loop: Denoising, plan: Plan, hole: int, text: str) -> bool:
@@ -60,14 +52,14 @@ def pin(model: LoadedModel, loop: Denoising, plan: Plan, hole: int, text: str) -
     agreeing = [
         (index, *found)
         for index in range(loop.canvas.batch)
-        if (found := _agreed(model.vocabulary, loop, index, plan.layout.holes[hole], hole, text)) is not None
+        if (found := _agreed(model.vocabulary, loop, index, plan.holes[hole], hole, text)) is not None
     ]
     if not agreeing:
         return False
     keep = [index for index, _, _ in agreeing]
     canvas = loop.canvas.pin(keep, loop.answer, hole, [rows for _, rows, _ in agreeing])
     given = [(hole, number, rest) for number, (_, _, rest) in enumerate(agreeing) if rest]
-    constraint = model.constraints.of(canvas, plan.layout.holes, given=given)
+    constraint = model.constraints.of(canvas, plan.holes, given=given)
     loop.go_on_with(keep, canvas, constraint)
     return True
 
@@ -76,7 +68,7 @@ def _agreed(
     vocabulary: Vocabulary, loop: Denoising, index: int, slots: Slots, hole: int, text: str
 ) -> tuple[int, bytes] | None:
     """How many rows of the hole `text` covers, and its bytes that begin the next row; None if the answer disagrees."""
-    rows = fills.values(vocabulary, loop.answer[index].tolist(), loop.canvas.spans[index][hole], slots)
+    rows = loop.written(index).values(vocabulary, hole, slots)
     wanted = b"".join(rows)[: slots.skip] + text.encode()
     if not b"".join(rows).startswith(wanted):
         return None

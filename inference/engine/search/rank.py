@@ -17,16 +17,14 @@ were chosen on tests/data/tuning.jsonl.gz with tests/data/twin and tests/data/ma
 
 import itertools
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
 
 from inference.engine.canvas import answered
-from inference.engine.canvas.answered import RankedFill
-from inference.engine.canvas.fills import Written
-from inference.engine.canvas.layout import Slots
-from inference.engine.canvas.plan import Plan
+from inference.engine.canvas.answered import RankedFill, Written
+from inference.engine.canvas.layout import Plan, Slots
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.search import length
 from inference.models.family import Context, Traits
@@ -44,7 +42,7 @@ class ScoreWeights(NamedTuple):
 
     `length` is added to the score for each e-fold of the fill's tokens, if lengths are guessed and short fills would
     win too often. `unusual` is subtracted for a length e times or an e-th of the usual one, four times as much for e²,
-    and so on. `end` weighs how likely the hole ends there (end_chances).
+    and so on. `end` weighs how likely the hole ends there (`Ranking.end_chances`).
     """
 
     smoothing: float
@@ -79,44 +77,126 @@ def finished(traits: Traits) -> int:
     return 8 if by_masking(traits) else 4
 
 
-def ranked(
-    model: LoadedModel,
-    context: Context,
-    plan: Plan,
-    written: Sequence[Written],
-    *,
-    quick: bool,
-    known: Sequence[float] | None = None,
-) -> list[RankedFill]:
-    """The different answers of a canvas, best first; last those with half a character, then those with an empty hole.
+class Ranking:
+    """Ranks the answers for the holes of one canvas. `context` has read its prefix."""
 
-    `quick`: skips scoring a single answer. `known`: their scores, if already computed.
-    """
-    count = len(written)
-    found = known or ([0.0] * count if count == 1 and quick else scores(model, context, plan, written))
-    return answered.ranked(model.vocabulary, plan.layout.holes, written, found)
+    def __init__(self, model: LoadedModel, context: Context, plan: Plan) -> None:
+        self._model = model
+        self._context = context
+        self._plan = plan
+        self.masks = by_masking(model.traits) and all(hole.single_line for hole in plan.holes)
+        """Whether to score fills by masking them again."""
+        self.weights = self._weights()
+        self.ends: list[float] = []
+        """The result of `end_chances`, if that counts."""
 
+    def ranked(
+        self, written: Sequence[Written], *, quick: bool = False, known: Sequence[float] | None = None
+    ) -> list[RankedFill]:
+        """The different answers, best first; last those with half a character, then those with an empty hole.
 
-def scores(model: LoadedModel, context: Context, plan: Plan, written: Sequence[Written]) -> list[float]:
-    """The score of each, higher is better; if the model cannot score, its confidence in its tokens."""
-    if not model.traits.can_score:
-        return [one.log_confidence for one in written]
-    weights = weights_for(model, plan)
-    ends = [one.spans[-1][2] for one in written]
-    pairs = [
-        (one.ids[:end], one.ids[end : end + weights.suffix_tokens]) for one, end in zip(written, ends, strict=True)
-    ]
-    return likelihoods(context, pairs, weights)
+        `quick`: skips scoring a single answer. `known`: their scores, if already computed.
+        """
+        count = len(written)
+        found = known or ([0.0] * count if count == 1 and quick else self._scores(written))
+        return answered.ranked(self._model.vocabulary, self._plan.holes, written, found)
 
+    def _scores(self, written: Sequence[Written]) -> list[float]:
+        """The score of each, higher is better; if the model cannot score, its confidence in its tokens."""
+        if not self._model.traits.can_score:
+            return [one.log_confidence for one in written]
+        ends = [one.spans[-1][2] for one in written]
+        pairs = [
+            (one.ids[:end], one.ids[end : end + self.weights.suffix_tokens])
+            for one, end in zip(written, ends, strict=True)
+        ]
+        return likelihoods(self._context, pairs, self.weights)
 
-def weights_for(model: LoadedModel, plan: Plan) -> ScoreWeights:
-    """How to weigh a canvas's answers: depends on whether its holes are single-line, and whether the line continues."""
-    if not all(hole.single_line for hole in plan.layout.holes):
-        return SEVERAL_LINES
-    if by_masking(model.traits):
-        return _MASKED_LINE
-    following = model.vocabulary.bytes_of(list(plan.layout.suffix[:1]))
-    return _PART_OF_LINE if following and not following.startswith(_LINE_ENDS) else _REST_OF_LINE
+    def _weights(self) -> ScoreWeights:
+        """Depends on whether its holes are single-line, and whether the line continues."""
+        if not all(hole.single_line for hole in self._plan.holes):
+            return SEVERAL_LINES
+        if self.masks:
+            return _MASKED_LINE
+        following = self._model.vocabulary.bytes_of(list(self._plan.suffix[:1]))
+        return _PART_OF_LINE if following and not following.startswith(_LINE_ENDS) else _REST_OF_LINE
+
+    def score_by_masking(
+        self,
+        written: Sequence[Written],
+        found: list[float],
+        parts: int = PARTS,
+        is_late: Callable[[], bool] = lambda: False,
+    ) -> Iterator[None]:
+        """Appends the score of each to `found`, higher is better. Every `next` makes one pass.
+
+        Does not read the fills themselves without `parts`, nor any more of them once it is late.
+        """
+        orders = [_parts_of(one, parts, self.weights.suffix_tokens) for one in written]
+        fills: list[list[float]] = [[] for _ in written]
+        behind: list[list[float]] = [[] for _ in written]
+        passes = self._passes(written, orders)
+        for part in range(parts + 1):
+            for values, kept in zip(next(passes), behind if part == parts else fills, strict=True):
+                kept += values
+            yield
+            if part + 1 < parts and is_late():
+                yield from self.score_by_masking(written, found, 0)
+                return
+        for one, fill, outside in zip(written, fills, behind, strict=True):
+            score = weighted(sum(fill), len(fill), sum(outside) / len(outside) if outside else None, self.weights)
+            sizes = [end - first for _, first, end in one.spans]
+            score -= self.weights.unusual * length.unusual(self._plan.holes, sizes)
+            end = self.ends[min(sizes[0], len(self.ends) - 1)] if self.ends else 0.0
+            found.append(score + self.weights.end * end)
+
+    @torch.inference_mode()
+    def _passes(
+        self, written: Sequence[Written], orders: Sequence[Sequence[Sequence[int]]]
+    ) -> Generator[list[list[float]], None, None]:
+        """For each part, in order, the log-probabilities of its tokens on each canvas, all later parts masked."""
+        device = self._model.family.device
+        width = max(len(one.ids) for one in written)
+        true = torch.tensor([[*one.ids, *[0] * (width - len(one.ids))] for one in written], device=device)
+        lengths = torch.tensor([[len(one.ids)] for one in written], device=device)
+        valid = torch.arange(width, device=device) < lengths
+        flat = true.flatten().clone()
+        flat[_rows([[row for part in order for row in part] for order in orders], width, device)] = self._mask
+        for part in zip(*orders, strict=True):
+            rows = _rows(part, width, device)
+            values: list[float] = []
+            if len(rows):
+                shown = None if bool(valid.all()) else valid
+                logits = self._context.predict(flat.view_as(true), rows, valid=shown)
+                tokens = true.flatten()[rows]
+                values = logits.log_softmax(-1).gather(-1, tokens[:, None])[:, 0].tolist()
+                flat = flat.index_put((rows,), tokens)
+            taken = iter(values)
+            yield [[next(taken) for _ in each] for each in part]
+
+    @torch.inference_mode()
+    def end_chances(self) -> list[float]:
+        """For each length from 0 on, its log-probability by a masked model, in one pass; empty if none is to find.
+
+        Where a hole of too many masked rows ends, the suffix's first tokens are likely in the rows that follow.
+        """
+        (hole, *others), following = self._plan.holes, list(self._plan.suffix[:_FOLLOWING])
+        if others or not following or hole.minimum == hole.maximum:
+            return []
+        rows = min(hole.maximum + len(following), self._plan.width - len(hole.forced))
+        device = self._model.family.device
+        ids = torch.tensor([[*hole.forced, *[self._mask] * rows]], device=device)
+        logits = self._context.predict(ids, torch.arange(len(hole.forced), len(hole.forced) + rows, device=device))
+        chances = logits.log_softmax(-1)[:, following]
+        begins = [chances[row : row + len(following)].diagonal().mean() for row in range(min(rows, hole.maximum + 1))]
+        found: list[float] = torch.stack(begins).log_softmax(0).tolist()
+        return found
+
+    @property
+    def _mask(self) -> int:
+        mask = self._model.properties.mask_token_id
+        assert mask is not None, "a masked model has one"
+        return mask
 
 
 @torch.inference_mode()
@@ -144,35 +224,6 @@ def weighted(fill: float, tokens: int, suffix: float | None, weights: ScoreWeigh
     return score + weights.length * math.log(max(1, tokens))
 
 
-def masked_scores(
-    model: LoadedModel,
-    context: Context,
-    plan: Plan,
-    written: Sequence[Written],
-    weights: ScoreWeights,
-    parts: int = PARTS,
-    ends: Sequence[float] = (),
-) -> Generator[None, None, list[float]]:
-    """The score of each, higher is better. Every `next` makes one pass. Without `parts`, does not read the fills
-    themselves. `ends`: the result of `end_chances`.
-    """
-    orders = [_parts_of(one, parts, weights.suffix_tokens) for one in written]
-    fills: list[list[float]] = [[] for _ in written]
-    behind: list[list[float]] = [[] for _ in written]
-    passes = _passes(model, context, written, orders)
-    for part in range(parts + 1):
-        for values, kept in zip(next(passes), behind if part == parts else fills, strict=True):
-            kept += values
-        yield
-    found = []
-    for one, fill, outside in zip(written, fills, behind, strict=True):
-        score = weighted(sum(fill), len(fill), sum(outside) / len(outside) if outside else None, weights)
-        sizes = [end - first for _, first, end in one.spans]
-        score -= weights.unusual * length.unusual(plan.layout.holes, sizes)
-        found.append(score + (weights.end * ends[min(sizes[0], len(ends) - 1)] if ends else 0.0))
-    return found
-
-
 def _parts_of(one: Written, parts: int, following: int) -> list[list[int]]:
     """The open rows in this many parts, from left to right, then up to `following` rows behind each hole."""
     rows = [row for _, first, end in one.spans for row in range(first, end)]
@@ -186,55 +237,7 @@ def _parts_of(one: Written, parts: int, following: int) -> list[list[int]]:
     return [*(rows[start:end] for start, end in itertools.pairwise(edges)), behind]
 
 
-@torch.inference_mode()
-def _passes(
-    model: LoadedModel, context: Context, written: Sequence[Written], orders: Sequence[Sequence[Sequence[int]]]
-) -> Generator[list[list[float]], None, None]:
-    """For each part, in order, the log-probabilities of its tokens on each canvas, all later parts masked."""
-    device = model.family.device
-    mask = model.properties.mask_token_id
-    assert mask is not None, "a masked model has one"
-    width = max(len(one.ids) for one in written)
-    true = torch.tensor([[*one.ids, *[0] * (width - len(one.ids))] for one in written], device=device)
-    lengths = torch.tensor([[len(one.ids)] for one in written], device=device)
-    valid = torch.arange(width, device=device) < lengths
-    flat = true.flatten().clone()
-    flat[_rows([[row for part in order for row in part] for order in orders], width, device)] = mask
-    for part in zip(*orders, strict=True):
-        rows = _rows(part, width, device)
-        values: list[float] = []
-        if len(rows):
-            shown = None if bool(valid.all()) else valid
-            logits = context.predict(flat.view_as(true), rows, valid=shown)
-            tokens = true.flatten()[rows]
-            values = logits.log_softmax(-1).gather(-1, tokens[:, None])[:, 0].tolist()
-            flat = flat.index_put((rows,), tokens)
-        taken = iter(values)
-        yield [[next(taken) for _ in each] for each in part]
-
-
 def _rows(of_each: Sequence[Sequence[int]], width: int, device: torch.device) -> torch.Tensor:
     """Rows of each canvas as numbers in the flattened (B * W)."""
     numbers = [number * width + row for number, rows in enumerate(of_each) for row in rows]
     return torch.tensor(numbers, dtype=torch.long, device=device)
-
-
-@torch.inference_mode()
-def end_chances(model: LoadedModel, context: Context, plan: Plan) -> list[float]:
-    """For each length from 0 on, its log-probability by a masked model, in one pass; empty if there is none to find.
-
-    Where a hole of too many masked rows ends, the suffix's first tokens are likely in the rows that follow.
-    """
-    (hole, *others), following = plan.layout.holes, list(plan.layout.suffix[:_FOLLOWING])
-    if others or not following or hole.minimum == hole.maximum:
-        return []
-    rows = min(hole.maximum + len(following), plan.layout.width - len(hole.forced))
-    device = model.family.device
-    mask = model.properties.mask_token_id
-    assert mask is not None, "a masked model has one"
-    ids = torch.tensor([[*hole.forced, *[mask] * rows]], device=device)
-    logits = context.predict(ids, torch.arange(len(hole.forced), len(hole.forced) + rows, device=device))
-    chances = logits.log_softmax(-1)[:, following]
-    begins = [chances[row : row + len(following)].diagonal().mean() for row in range(min(rows, hole.maximum + 1))]
-    found: list[float] = torch.stack(begins).log_softmax(0).tolist()
-    return found

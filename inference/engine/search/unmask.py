@@ -6,9 +6,9 @@ float32 if the originals do, so that those between two whole numbers round the s
 added and removed, for a model that writes tokens for that (DreamOn). Shapes: B canvases, N rows, V vocabulary size.
 """
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 from typing import Any
 
 import torch
@@ -133,32 +133,27 @@ def resized(
     says = ~masked & ((tokens == rules.expand_id) | (tokens == rules.delete_id))
     if not bool(says.any()):
         return None
-    ids = canvas.pinned.masked_fill(canvas.is_hole, OPEN).tolist()
-    number_of = {row: number for number, row in enumerate(canvas.hole_rows.tolist())}
-    width = canvas.pinned.shape[1]
-    lengths = canvas.lengths
     sayings = {number: int(tokens[number]) for number in says.nonzero()[:, 0].tolist()}
+    numbers = itertools.count()
     rows = []
     picked = list[int]()
     added = list[bool]()
-    for index, spans in enumerate(canvas.spans):
+    for row in canvas.rows:
         made: list[int] = []
-        new_spans: list[HoleRows] = []
+        spans: list[HoleRows] = []
         at = 0
-        for (begin, first, end), limits in zip(spans, rules.limits, strict=True):
-            made += ids[index][at:first]
-            start = len(made) - (first - begin)
-            size = end - first
+        for (begin, first, end), limits in zip(row.spans, rules.limits, strict=True):
+            made += row.ids[at:first]
             opened = len(made)
-            for row in range(first, end):
-                number = number_of[index * width + row]
+            size = end - first
+            for number in itertools.islice(numbers, size):
                 copies, fresh, size = _copies(sayings.get(number), size, limits, rules)
                 made += [OPEN] * copies
                 picked += [number] * copies
                 added += [fresh] * copies
-            new_spans.append((start, opened, len(made)))
+            spans.append((opened - (first - begin), opened, len(made)))
             at = end
-        rows.append(Row((*made, *ids[index][at : lengths[index]]), tuple(new_spans)))
+        rows.append(Row((*made, *row.ids[at:]), tuple(spans)))
     device = tokens.device
     return (
         CanvasBatch.of(rows, device),
@@ -178,7 +173,7 @@ def _copies(saying: int | None, size: int, limits: tuple[int, int], rules: Resiz
 
 
 class Unmasking(Denoising):
-    """A batch of canvases whose masked rows are written one or several per step."""
+    """A batch of canvases whose masked rows are written one or several per step, without feedback."""
 
     def __init__(
         self,
@@ -216,12 +211,11 @@ class Unmasking(Denoising):
             self._time += 1
         running = self._per_canvas(self._masked) > 0
         chosen = self._masked.nonzero()[:, 0]
-        drawn, sure, confidence = self._read(chosen, self._limited(self.predict(chosen), chosen))
+        drawn, sure, confidence = self._read(self._limited(self.predict(chosen), chosen))
         self._write(chosen, drawn, confidence, self._rows_to_write(chosen, sure, due))
         self.steps += running
         self.step_number += 1
         self._time += 1
-        self.canvas.assert_pinned(self._current, self._given)
         if self._resizing is not None:
             self._resize(self._resizing)
 
@@ -259,27 +253,21 @@ class Unmasking(Denoising):
             torch.where(self._masked, self._noise.rows(len(self._masked)), self._argmax)
         )
 
-    def _read(self, chosen: Tensor, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(n, V) logits of the `chosen` rows -> (n,) tokens, their sureness and probabilities. Stores the feedback."""
-        points: Iterable[Tensor | None] = repeat(None)
+    def _read(self, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(n, V) logits of some rows -> (n,) tokens, their sureness and probabilities."""
+        points: Iterable[Tensor | None] = itertools.repeat(None)
         if self._heat():
             points = torch.split(denoise.random_points(len(logits), self._noise.generator), denoise.BLOCK_ROWS)
-        parts = list(map(self._read_block, torch.split(logits, denoise.BLOCK_ROWS), points))
-        drawn, sure, confidence = (torch.cat(each) for each in zip(*(part[:3] for part in parts), strict=True))
-        handed_on = [feedback for *_, feedback in parts if feedback is not None]
-        if handed_on:
-            feedback = torch.cat(handed_on)
-            every = feedback.new_zeros((len(self._masked), *feedback.shape[1:]))
-            self.feedback = every.index_put((chosen,), feedback)
+        parts = map(self._read_block, torch.split(logits, denoise.BLOCK_ROWS), points)
+        drawn, sure, confidence = map(torch.cat, zip(*parts, strict=True))
         return drawn, sure, confidence
 
-    def _read_block(self, logits: Tensor, points: Tensor | None) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    def _read_block(self, logits: Tensor, points: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         logits = nucleus(logits, self._settings.top_p)
         probabilities = logits.softmax(-1, dtype=torch.float32)
         drawn = logits.argmax(-1) if points is None else denoise.draw(probabilities, points)
         sure = sureness(self._settings.method, probabilities, drawn)
-        confidence = probabilities.gather(-1, drawn[:, None])[:, 0]
-        return drawn, sure, confidence, self._context.feedback(logits, probabilities)
+        return drawn, sure, probabilities.gather(-1, drawn[:, None])[:, 0]
 
     def _limited(self, logits: Tensor, chosen: Tensor) -> Tensor:
         """(N, V) logits without the tokens that would take a hole beyond its limits."""
@@ -299,11 +287,9 @@ class Unmasking(Denoising):
             self._doubled[int(self.canvas.owner[row])] += 1
         canvas, picked, added = made
         self.canvas = canvas
-        self._given = canvas.pinned.clone()
         self._masked = self._masked[picked] | added
         self._argmax = self._argmax[picked]
         self._confidence = self._confidence[picked].masked_fill(added, 0.0)
-        self.feedback = None if self.feedback is None else self.feedback[picked]
         if self.constraint is not None:
             self.constraint = Constraint(self.constraint.biases, self.constraint.of_row[picked])
         self._current = canvas.with_holes(torch.where(self._masked, self._noise.rows(len(picked)), self._argmax))

@@ -16,11 +16,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from inference.engine.canvas import answered, fills
-from inference.engine.canvas.answered import RankedFill
-from inference.engine.canvas.fills import Written
-from inference.engine.canvas.layout import OPEN, Row, Slots
-from inference.engine.canvas.plan import Plan
+from inference.engine.canvas import answered
+from inference.engine.canvas.answered import RankedFill, Written
+from inference.engine.canvas.layout import OPEN, Plan, Row, Slots
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.search import length
 from inference.engine.search.length import Effort
@@ -75,8 +73,7 @@ class CanvasSearch:
     ) -> None:
         self._client = client
         self._model = model
-        self._prefix = plan.prefix_ids
-        self._layout = plan.layout
+        self._plan = plan
         self._noise = noise
         self._effort = effort
         self._counters = counters
@@ -104,7 +101,7 @@ class CanvasSearch:
 
     def _lengths(self, *, quick: bool) -> list[tuple[int, ...]]:
         """The lengths to try, one per hole; at least one for each candidate, some more than once."""
-        holes = self._layout.holes
+        holes = self._plan.holes
         is_line = all(hole.single_line for hole in holes)
         usual = _LENGTHS_OF_A_LINE if is_line else _LENGTHS_OF_SEVERAL_LINES
         count = max(self._effort.candidates, _LENGTHS_QUICK if quick else usual)
@@ -116,7 +113,7 @@ class CanvasSearch:
 
     async def _denoise(self, sizes: Sequence[int]) -> None:
         """Has one canvas filled; keeps it unless a row got no token that may stand there."""
-        row = self._layout.compose(sizes).cut(self._model.properties.suffix_tokens)
+        row = self._plan.compose(sizes).cut(self._model.properties.suffix_tokens)
         ids = self._begun(row)
         sure = [1.0] * len(ids)
         steps = 0
@@ -132,7 +129,7 @@ class CanvasSearch:
     def _begun(self, row: Row) -> list[int]:
         """The initial rows: in reworked text, the noised tokens are open."""
         ids = list(row.ids)
-        for (_, first, end), hole in zip(row.spans, self._layout.holes, strict=True):
+        for (_, first, end), hole in zip(row.spans, self._plan.holes, strict=True):
             for number, id_ in zip(range(first, end), hole.existing, strict=False):
                 if self._noise.random() >= hole.strength:
                     ids[number] = id_
@@ -143,7 +140,7 @@ class CanvasSearch:
 
         If none of the named tokens is allowed, a row gets its given start, or the server's own token, and is unsure.
         """
-        for (_, first, end), hole in zip(row.spans, self._layout.holes, strict=True):
+        for (_, first, end), hole in zip(row.spans, self._plan.holes, strict=True):
             for number in (number for number in range(first, end) if ids[number] == OPEN):
                 is_start = number == first
                 likely = sorted(answer.log_probabilities[number].items(), key=lambda each: (-each[1], each[0]))
@@ -158,7 +155,7 @@ class CanvasSearch:
 
     async def _ranked(self) -> list[RankedFill]:
         """All filled canvases, best first. Asks nothing about a single answer."""
-        if len({self._texts(each) for each in self._written}) < 2:
+        if len({each.texts(self._model.vocabulary, self._plan.holes) for each in self._written}) < 2:
             return self._ranked_by(each.log_confidence for each in self._written)
         asked = (self._suffix_likelihood(each) for each in self._written)
         found = await asyncio.gather(*asked, return_exceptions=True)
@@ -168,10 +165,7 @@ class CanvasSearch:
         return self._ranked_by(map(_score, self._written, behind))
 
     def _ranked_by(self, scores: Iterable[float]) -> list[RankedFill]:
-        return answered.ranked(self._model.vocabulary, self._layout.holes, self._written, list(scores))
-
-    def _texts(self, written: Written) -> tuple[str, ...]:
-        return fills.texts(self._model.vocabulary, written.ids, written.spans, self._layout.holes)
+        return answered.ranked(self._model.vocabulary, self._plan.holes, self._written, list(scores))
 
     async def _suffix_likelihood(self, written: Written) -> float | None:
         """The mean log-probability of the first tokens behind; None without any. Raises ServerError, TimeoutError."""
@@ -204,7 +198,7 @@ class CanvasSearch:
         }
         named = {"logprobs": 1, "logprob_token_ids": tokens} if tokens else {}
         began = time.monotonic()
-        body = wire.request(self._model.name, self._prefix, len(ids), arguments, **named)
+        body = wire.request(self._model.name, self._plan.prefix_ids, len(ids), arguments, **named)
         said = await self._client.post("/v1/completions", body, self._deadline)
         with self._client.making_sense():
             answer = await asyncio.to_thread(wire.canvas_answer, said, len(ids))
@@ -212,7 +206,7 @@ class CanvasSearch:
         if self._is_first:
             self._is_first = False
             self._counters.encode_ms += (time.monotonic() - began) * 1000
-            self._counters.prefix_tokens += len(self._prefix)
+            self._counters.prefix_tokens += len(self._plan.prefix_ids)
             self._counters.reused_tokens += answer.cached_tokens or 0
         return answer
 

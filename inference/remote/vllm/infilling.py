@@ -16,8 +16,8 @@ import msgspec
 
 from inference.engine.canvas import answered, prompt
 from inference.engine.canvas.answered import Canvases, RankedFill
-from inference.engine.canvas.layout import OPEN
-from inference.engine.canvas.plan import Group, Plan, Planner
+from inference.engine.canvas.layout import OPEN, Plan
+from inference.engine.canvas.plan import Planner
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.search.length import Effort
 from inference.messages import Request
@@ -68,7 +68,7 @@ class CanvasInfilling(RemoteWork):
             group, earlier = await asyncio.to_thread(canvases.begin)
             plan = await asyncio.to_thread(_plan, planner, group, earlier)
             found = await self._canvas(canvases, plan, earlier)
-            holes = planner.request.holes[group.first : group.end]
+            holes = planner.request.holes[group.start : group.stop]
             found = [each for each in found if answered.agrees(each.texts, holes)]
             if not found and not canvases.is_amended:  # asking again would bring the same
                 break
@@ -99,10 +99,10 @@ class CanvasInfilling(RemoteWork):
             await asyncio.wait([searching])
 
 
-def _plan(planner: Planner, group: Group, earlier: Sequence[str]) -> Plan:
+def _plan(planner: Planner, group: range, earlier: Sequence[str]) -> Plan:
     """A canvas, with everything computed once for it: the possible starts of a row involve the whole vocabulary."""
     plan = planner.plan(group, earlier)
-    for hole in plan.layout.holes:
+    for hole in plan.holes:
         hole.may_begin(OPEN)
     return plan
 

@@ -1,11 +1,17 @@
-"""The choice of lengths to try."""
+"""The choice of lengths to try, which needs few passes."""
+
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inference.bench import infilling_tasks
+from inference.bench.infilling import by_engine
+from inference.engine import Engine
 from inference.engine.canvas.layout import Slots
 from inference.engine.search import length, rank
+from inference.messages import Draft, Hole, HoleKind, InfillRequest, Text
 from inference.models.family import Traits
 from inference.models.properties import NoiseKind
 
@@ -60,3 +66,32 @@ def test_lengths_far_from_the_usual_are_unusual() -> None:
 def test_usual_length_keeps_within_limits() -> None:
     holes = [Slots(24, single_line=True), Slots(64), Slots(4, single_line=True), Slots(24, minimum=20), Slots(0, 0)]
     assert length.usual(holes) == (6, 40, 4, 20, 0)
+
+
+TUNING = Path(__file__).parents[2] / "data" / "tuning.jsonl.gz"
+KNOWN = ("msgspec/_json_schema.py:244", "numpy/distutils/core.py:148", "mypyc/primitives/bytes_ops.py:91")
+KNOWN += ("rich/scope.py:1", "httpx2/_utils.py:69")
+"""What the twin writes exactly where it is told the length: two to four tokens."""
+
+RIGHT = 2
+"""So many of them it also writes without being told; with six lengths one."""
+
+PASSES = 9
+"""Decoder passes of a line, of which 48 are allowed by the published settings."""
+
+
+def test_lines_get_their_length(twin: Engine) -> None:
+    tasks = [task for task in infilling_tasks.read(TUNING) if task.task_id.removeprefix("span/") in KNOWN]
+    assert len(tasks) == len(KNOWN)
+    fills = [*map(by_engine(twin), tasks)]
+    assert sum(fill.exact for fill in fills) >= RIGHT, [fill.text for fill in fills]
+    assert max(fill.passes for fill in fills) <= PASSES
+
+
+def test_a_block_is_not_as_short_as_the_likelihood_would_have_it(twin: Engine) -> None:
+    """Seen in the last draft: this small model repeats itself in a block, and such a fill is no candidate."""
+    before = 'def area(width, height):\n    """The area."""\n    '
+    segments = (Text(before), Hole(HoleKind.BODY), Text("\n\n\nx = 1\n"))
+    request = InfillRequest("r", segments, max_steps=8, seed=0, drafts=True)
+    *_, last = (event for event in twin.infill(request) if isinstance(event, Draft))
+    assert len(last.texts[0]) >= 24

@@ -167,8 +167,8 @@ def test_a_request_in_the_middle_of_a_word_equals_the_plain_loop(released: Engin
     model, settings = released.loaded, released.loaded.properties.sampler
     planner = Planner(model.vocabulary, model.properties, request)
     plan = planner.plan(planner.group_from(0), [])
-    row = plan.layout.compose([9])
-    constraint = model.constraints.of(CanvasBatch.of([row], model.family.device), plan.layout.holes)
+    row = plan.compose([9])
+    constraint = model.constraints.of(CanvasBatch.of([row], model.family.device), plan.holes)
     rest = (settings.entropy_bound, settings.t_max, settings.t_min, settings.stability, settings.confidence)
     limited = SamplerSettings(STEPS, *rest)
     bias = constraint.biases[constraint.of_row]
@@ -184,13 +184,3 @@ def test_a_request_in_the_middle_of_a_word_equals_the_plain_loop(released: Engin
     assert written.startswith(b"d"), "the token that was healed"
     assert candidate.texts[0] == written[1:].decode(errors="replace")
     assert candidate.steps == steps
-
-
-def test_a_pinned_token_that_changes_is_found_out(network: Network) -> None:
-    context = EncodedContext(network, PrefixCache(network, budget_bytes=1 << 30).acquire([]), [])
-    canvas = CanvasBatch.of([Row((5, OPEN, OPEN, 6), ((1, 1, 3),))], network.device)
-    loop = Denoising(context, canvas, SamplerSettings(4), noise(network, 0))
-    loop.step()
-    canvas.pinned[0, 3] = 7
-    with pytest.raises(AssertionError, match="pinned"):
-        loop.step()

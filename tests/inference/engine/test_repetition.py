@@ -6,9 +6,7 @@ import pytest
 
 from inference.bench import infilling_tasks
 from inference.engine.canvas import answered, repetition
-from inference.engine.canvas.answered import Filled, RankedFill
-from inference.engine.canvas.fills import Written
-from inference.engine.canvas.plan import Group
+from inference.engine.canvas.answered import Filled, RankedFill, Written
 from inference.messages import Hole
 
 DATA = Path(__file__).parents[2] / "data"
@@ -56,7 +54,7 @@ def test_no_true_fill_is_taken_for_one(name: str) -> None:
 
 def _canvas(first: int, *texts: str) -> Filled:
     written = Written([], [], [], 1)
-    return Filled(Group(first, first + 1), [RankedFill((text,), 0.0, 1, 0, written) for text in texts])
+    return Filled(range(first, first + 1), [RankedFill((text,), 0.0, 1, 0, written) for text in texts])
 
 
 def _offered(canvases: list[Filled], holes: list[Hole]) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:

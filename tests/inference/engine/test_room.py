@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from inference.engine import Engine
-from inference.engine.canvas.layout import Row
-from inference.engine.canvas.plan import Plan, Planner
+from inference.engine.canvas.layout import Plan, Row
+from inference.engine.canvas.plan import Planner
 from inference.engine.search.prune import TRIAL_SUFFIX_TOKENS, tried
 from inference.messages import Hole, HoleKind, InfillRequest, Text
 from tests.inference.engine.filling import fill
@@ -45,17 +45,17 @@ def shown(engine: Engine, plan: Plan) -> str:
     ],
 )
 def test_hole_has_the_room_of_its_kind(name: str, kind: HoleKind, tokens: int, request: pytest.FixtureRequest) -> None:
-    (hole,) = planned(request.getfixturevalue(name), Text(BEFORE), Hole(kind), Text(AFTER)).layout.holes
+    (hole,) = planned(request.getfixturevalue(name), Text(BEFORE), Hole(kind), Text(AFTER)).holes
     assert hole.maximum == tokens
 
 
 def test_where_rows_are_free_a_canvas_is_as_wide_as_in_training(twin: Engine) -> None:
     model, wide = twin.loaded, with_free_rows(twin)
     for after, last in (("\n", model.vocabulary.id_of("<eos>")), (AFTER, None)):
-        row = planned(wide, Text(BEFORE), LINE, Text(after)).layout.compose([4])
+        row = planned(wide, Text(BEFORE), LINE, Text(after)).compose([4])
         assert len(row.ids) == model.properties.canvas_tokens
         assert last is None or row.ids[-1] == last
-    assert len(planned(twin, Text(BEFORE), LINE, Text("\n")).layout.compose([4]).ids) < 32
+    assert len(planned(twin, Text(BEFORE), LINE, Text("\n")).compose([4]).ids) < 32
     assert fill(wide, BEFORE, LINE, "\n", max_steps=2, seed=1).text
 
 
@@ -68,7 +68,7 @@ def test_canvases_that_are_tried_share_the_rows_that_are_free() -> None:
 
 def test_far_suffix_is_read_before_the_file(twin: Engine) -> None:
     plan = planned(twin, Text(BEFORE), LINE, Text(AFTER), path="size.py")
-    text, canvas = shown(twin, plan), twin.loaded.vocabulary.decode(list(plan.layout.suffix))
+    text, canvas = shown(twin, plan), twin.loaded.vocabulary.decode(list(plan.suffix))
     _, said, rest = text.partition("size.py, further down:\n")
     further = rest[: rest.index("Write size.py in full")].strip("\n").split("\n")
     assert said

@@ -1,25 +1,17 @@
-"""The parts of a step, each against its definition."""
+"""Parts of a step, and the stop conditions that a checkpoint adds to the published ones (test_parity.py)."""
 
+import msgspec
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from inference.engine.canvas.batch import FORBIDDEN
+from inference.engine import Engine
 from inference.engine.search import denoise
+from inference.messages import Hole, Text
 from inference.models.properties import SamplerSettings
+from tests.inference.engine.filling import Answer, fill
+from tests.inference.loaded import using
 
-ENTROPIES = st.lists(st.floats(0, 5, width=32), min_size=1, max_size=12)
-
-
-@given(entropies=ENTROPIES, bound=st.floats(0.01, 4))
-def test_accepted_rows_are_the_surest_within_the_bound(entropies: list[float], bound: float) -> None:
-    row = torch.tensor([entropies])
-    accepted = denoise.accept(row, bound)[0]
-    kept = sorted(row[0][accepted].tolist())
-    dropped = row[0][~accepted].tolist()
-    assert kept
-    assert sum(kept) - max(kept) <= bound + 1e-4
-    assert all(entropy >= max(kept) for entropy in dropped)
+NEVER_SURE = SamplerSettings(max_steps=20, entropy_bound=1.0, stability=1, confidence=0.0)
+SEGMENTS = (Text("import os\n\n\ndef size(path):\n    ret"), Hole(min_tokens=4, max_tokens=4), Text("\n\n\nx = 1\n"))
 
 
 def test_rows_that_are_not_there_are_never_accepted() -> None:
@@ -31,22 +23,6 @@ def test_the_floor_accepts_more_than_the_bound_allows() -> None:
     entropies = torch.tensor([[3.0, 1.0, 2.0, 4.0]])
     assert int(denoise.accept(entropies, 0.1).sum()) == 1
     assert denoise.accept(entropies, 0.1, torch.tensor([3.0])).tolist() == [[True, True, True, False]]
-
-
-def test_entropy_is_that_of_the_distribution() -> None:
-    logits = torch.randn(7, 50) * 4
-    expected = torch.distributions.Categorical(logits=logits).entropy()
-    torch.testing.assert_close(denoise.entropy(logits, logits.softmax(-1)), expected, rtol=1e-4, atol=1e-4)
-    forbidden = torch.tensor([[1.0, 1.0, FORBIDDEN]])
-    torch.testing.assert_close(denoise.entropy(forbidden, forbidden.softmax(-1)), torch.tensor([2.0]).log())
-
-
-def test_the_temperature_falls_from_first_to_last_step() -> None:
-    settings = SamplerSettings(t_max=0.8, t_min=0.4)
-    values = [float(denoise.temperature(settings, left, 8)) for left in range(8, 0, -1)]
-    assert values == sorted(values, reverse=True)
-    assert abs(values[0] - 0.8) < 1e-6
-    assert values[-1] > 0.4
 
 
 def test_confidence_is_the_mean_or_sum_over_rows_there() -> None:
@@ -68,3 +44,30 @@ def test_a_certain_token_is_always_drawn() -> None:
     rows = torch.eye(50).repeat(40, 1)
     points = denoise.random_points(len(rows), torch.Generator().manual_seed(1))
     assert torch.equal(denoise.draw(rows, points), torch.arange(50).repeat(40))
+
+
+def filled(engine: Engine, settings: SamplerSettings) -> Answer:
+    other = using(engine, sampler=settings, line_steps=None)
+    return fill(other, *SEGMENTS, drafts=True, seed=1)
+
+
+def test_a_canvas_is_done_when_its_answer_stands_still(twin: Engine) -> None:
+    run = filled(twin, msgspec.structs.replace(NEVER_SURE, still_steps=2))
+    every = [draft.texts[0] for draft in filled(twin, NEVER_SURE).drafts]
+    still = next(at for at in range(2, len(every)) if every[at - 2] == every[at - 1] == every[at])
+    assert run.candidates[0].steps == still + 1 < NEVER_SURE.max_steps
+    assert run.drafts[still].texts[0] == every[still]
+
+
+def test_a_canvas_is_done_when_little_entropy_is_left_in_all(twin: Engine) -> None:
+    """The sum over a line's few rows; of their mean the published rule asks the same as over a whole canvas."""
+    assert filled(twin, msgspec.structs.replace(NEVER_SURE, stability=0, total_entropy=1e6)).candidates[0].steps == 1
+
+
+def test_a_line_takes_fewer_steps_where_the_checkpoint_says_so(twin: Engine) -> None:
+    limited = using(twin, sampler=NEVER_SURE, line_steps=3)
+    (text, _, rest), steps = SEGMENTS, []
+    for single_line in (True, False):
+        hole = Hole(min_tokens=4, max_tokens=4, single_line=single_line)
+        steps += [one.steps for one in fill(limited, text, hole, rest, seed=1).candidates]
+    assert steps == [3, NEVER_SURE.max_steps]
