@@ -41,8 +41,7 @@ from lsp_server.worker.options import resolved
 from lsp_server.worker.paths import WorkerPaths, is_stopped, paths_of, pid_of
 
 GRACE_S = 2.0
-"""After this long, ask a worker with its model for a sign of life."""
-_TICK_S = 0.5
+"""How often to ask a worker that somebody waits for for a sign of life."""
 LATE_S = 0.5
 """An answer may still come this long after its deadline: the worker stops between two steps."""
 ANSWER_S = 3.0
@@ -55,10 +54,9 @@ REFUSALS = 3
 """How many ending workers a request may meet before it gives up."""
 MODEL_FAILURES = 4
 """How many failures a model that cannot be loaded counts for: retrying soon would only burden the machine."""
-DELAYS_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0)
-"""The pauses after one failure in a row, after two, and so on; the last applies to all further ones."""
-PATIENCE_S = 1.0
-"""A request waits out a pause up to this long; during a longer one it fails immediately and says why."""
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 60.0
+"""The first failure costs no pause, the second the first one, and each further one twice the pause before it."""
 _LEFT = "The worker restarted. Try again."
 _HUNG = (
     "The model has been in one step for {:.0f} s and hangs; "
@@ -144,9 +142,8 @@ class WorkerClient:
         self._connection: Connection | None = None
         self._connecting: asyncio.Task[Connection] | None = None
         self._pending: dict[str, _Pending] = {}
-        self._askers: list[asyncio.Future[Status]] = []
-        """Who waits for the connected worker's next status."""
-        self._changed = asyncio.Event()
+        self._told = asyncio.Event()
+        """Set when the worker tells its status, and when it starts or ends."""
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -201,8 +198,7 @@ class WorkerClient:
         moment after the deadline; without a deadline, waits for as long as the worker lives.
         """
         request = request if request.id else msgspec.structs.replace(request, id=f"request-{next(_numbers)}")
-        patience_s = max((request.deadline_ms or 0) / 1000 - ANSWER_S, 0)
-        return await self._while_alive(self._answer(request, on_draft), patience_s, deadline)
+        return await self._while_alive(self._answer(request, on_draft), deadline)
 
     async def load(self, deadline: Deadline | None = None) -> None:
         """Starts the worker if needed, and waits until it has loaded its model. Raises as `ask`.
@@ -211,7 +207,7 @@ class WorkerClient:
         worker loading.
         """
         if not self.has_model:
-            await self._while_alive(self._load(), GRACE_S, deadline)
+            await self._while_alive(self._load(), deadline)
 
     def amend(self, request_id: str, hole: int, text: str) -> None:
         """Pins `text`, the user's whole text at the start of a hole, in the running request of this id, if there is
@@ -226,10 +222,13 @@ class WorkerClient:
             connection = self._connection or self._adopt(await join(self.paths, self._name, STATUS_S))
         except NotListeningError:
             return None
-        asker: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
+        before = connection.status
         connection.send(StatusRequest())
-        self._askers.append(asker)
-        return await asker
+        while connection.status is before:
+            if connection.failure is not None:
+                raise WorkerFailure(connection.failure.code, str(connection.failure))
+            await self._news()
+        return connection.status
 
     async def answers(self, limit_s: float) -> bool:
         """Whether the connected worker reports its status within `limit_s`; True without one."""
@@ -263,12 +262,10 @@ class WorkerClient:
             await connection.closed()
         self._announce()
 
-    async def _while_alive(
-        self, work: Coroutine[Any, Any, _T], patience_s: float, deadline: Deadline | None = None
-    ) -> _T:
+    async def _while_alive(self, work: Coroutine[Any, Any, _T], deadline: Deadline | None) -> _T:
         """The result of `work`, which waits for the worker and never outlives this call."""
         asked = asyncio.create_task(work)
-        watch = asyncio.create_task(self._watch(patience_s))
+        watch = asyncio.create_task(self._watch())
         both: set[asyncio.Task[Any]] = {asked, watch}
         try:
             limit_s = deadline.left_s if deadline else None
@@ -280,34 +277,30 @@ class WorkerClient:
                 if not self.has_model:
                     raise StillLoadingError(deadline.limit_ms, self.reason)
                 done, _ = await asyncio.wait(both, timeout=LATE_S, return_when=asyncio.FIRST_COMPLETED)
-            if asked in done:
-                return asked.result()
-            if watch in done:
-                watch.result()
-            raise TimeoutError
+            if not done:
+                raise TimeoutError
+            return asked.result() if asked in done else watch.result()
         finally:
             for task in both:
                 task.cancel()
                 task.add_done_callback(lambda task: task.cancelled() or task.exception())  # or asyncio logs an error
 
-    async def _watch(self, patience_s: float) -> NoReturn:
-        """Raises WorkerFailure once the worker hangs. First asks one with its model after `patience_s`."""
-        left_s = patience_s
+    async def _watch(self) -> NoReturn:
+        """Raises WorkerFailure once the worker hangs."""
         while True:
-            await asyncio.sleep(_TICK_S)
+            await asyncio.sleep(GRACE_S)
             silence = Deadline(int(LOADING_ANSWER_S * 1000))
-            if self.has_model:
-                left_s -= _TICK_S
-                if left_s > 0:
-                    continue
-                left_s = GRACE_S
-                silence = Deadline(0)
             while not await self.answers(ANSWER_S):
-                if is_stopped(self.pid) or not silence.left_s:
+                if self.has_model or is_stopped(self.pid) or not silence.left_s:
                     raise SilentError(self.paths, self.pid)
             step_s = self.last_status.step_s if self.last_status else 0.0
             if step_s > self._hung_step_s:
                 raise WorkerFailure(ErrorCode.STOPPED, _HUNG.format(step_s))
+
+    async def _news(self) -> None:
+        """Waits until the worker tells its status, starts or ends."""
+        self._told.clear()
+        await self._told.wait()
 
     async def _answer(self, request: Request, on_draft: OnDraft | None) -> WorkerAnswer:
         for _ in range(REFUSALS):
@@ -334,8 +327,7 @@ class WorkerClient:
     async def _load(self) -> None:
         await self._connected()
         while self.state in (ClientState.STARTING, ClientState.LOADING, ClientState.STOPPING):
-            self._changed.clear()
-            await self._changed.wait()
+            await self._news()
         if self.state is ClientState.STOPPED and self.paths.socket.exists():  # it gave way to another one
             await self._load()
         elif self.state in (ClientState.FAILED, ClientState.BACKING_OFF):
@@ -344,14 +336,14 @@ class WorkerClient:
 
     def _failed(self, failure: WorkerFailure, weight: int = 1) -> None:
         """Counts a failure `weight` times, and begins the pause after it."""
-        self._failures = min(self._failures + weight, len(DELAYS_S))
-        self._not_before_s = time.monotonic() + DELAYS_S[self._failures - 1]
+        self._failures += weight
+        pause_s = min(FIRST_PAUSE_S * 2 ** min(self._failures - 2, 9), LONGEST_PAUSE_S) if self._failures > 1 else 0.0
+        self._not_before_s = time.monotonic() + pause_s
         self._failure = failure
 
     async def _connected(self) -> Connection:
-        """A connection to a worker that accepts requests. Joins the worker or starts it, after a short pause if it has
-        failed. All callers share one attempt, which continues when they are cancelled. Raises WorkerFailure, also
-        instead of a long pause.
+        """A connection to a worker that accepts requests. Joins the worker or starts it. All callers share one attempt,
+        which continues when they are cancelled. Raises WorkerFailure, also during the pause after failures.
         """
         while self._connection is not None and not self._closed:
             if self.state is ClientState.FAILED:
@@ -361,14 +353,9 @@ class WorkerClient:
             await self._connection.closed()
         if self._closed:
             raise WorkerFailure(ErrorCode.STOPPED, _LEFT)
-        pause_s = self._not_before_s - time.monotonic() if self._failure else 0.0
-        if self._failure and pause_s > PATIENCE_S:
-            problem = f"{self._failure} (next try in {pause_s:.0f} s; log: {self.paths.log})"
+        if self._failure and (pause_s := self._not_before_s - time.monotonic()) > 0:
+            problem = f"{self._failure} (next try in {pause_s:.1f} s; log: {self.paths.log})"
             raise WorkerFailure(self._failure.code, problem)
-        if pause_s > 0:
-            await asyncio.sleep(pause_s)
-        if self._connection is not None:
-            return self._connection
         if self._connecting is None:
             self._connecting = asyncio.create_task(self._start(), name="worker-start")
             self._connecting.add_done_callback(lambda task: task.cancelled() or task.exception())  # or asyncio logs it
@@ -418,9 +405,6 @@ class WorkerClient:
     def _take(self, connection: Connection, message: WorkerMessage) -> None:
         if isinstance(message, Status):
             connection.status = self.last_status = message
-            for asker in self._askers:
-                _settle(asker, message)
-            self._askers.clear()
             self._announce()
             if self._on_status:
                 self._on_status(message)
@@ -434,10 +418,8 @@ class WorkerClient:
             case Draft() if pending.on_draft and not pending.reply.done():
                 try:
                     pending.on_draft(message)
-                except Exception:
-                    log.exception(
-                        "a draft could not be shown"
-                    )  # the caller's fault; the others still get their replies
+                except Exception:  # the caller's fault; the others still get their replies
+                    log.exception("a draft could not be shown")
             case Candidate():
                 pending.candidates.append(message)
             case NextEdits(edits=edits):
@@ -458,10 +440,7 @@ class WorkerClient:
         self._connection = None
         for pending in self._pending.values():
             _settle(pending.reply, failure)
-        for asker in self._askers:
-            _settle(asker, failure)
         self._pending.clear()
-        self._askers.clear()
         status = connection.status
         if status.state is WorkerState.FAILED:
             self._failed(WorkerFailure(ErrorCode.MODEL, status.detail), MODEL_FAILURES)
@@ -470,10 +449,10 @@ class WorkerClient:
         self._announce()
 
     def _announce(self) -> None:
+        self._told.set()
         now = (self.state, self.reason)
         if now != self._announced:
             self._announced = now
-            self._changed.set()
             if self._on_state:
                 self._on_state(*now)
 

@@ -49,11 +49,7 @@ _POLL_S = 0.2
 
 
 class NotListeningError(Exception):
-    """No worker listens there."""
-
-
-class ForeignListenerError(NotListeningError):
-    """Something listens there and answers, but not as a worker of this release. str() says what to do."""
+    """No worker listens there, or what listens is none."""
 
 
 _UNTOLD = Status(WorkerState.LOADING)
@@ -100,9 +96,8 @@ class Connection:
 
 
 async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) -> Connection:
-    """Joins the worker at `paths` as `name`. Raises NotListeningError if there is none, ForeignListenerError if there
-    is something else, SilentError if it does not answer within `limit_s`, and another WorkerFailure if it refuses or
-    the folder is unsafe.
+    """Joins the worker at `paths` as `name`. Raises NotListeningError if there is none, SilentError if it does not
+    answer within `limit_s`, and another WorkerFailure if it refuses or the folder is unsafe.
     """
     if trouble := why_not_private(paths.folder):
         raise WorkerFailure(ErrorCode.INTERNAL, trouble)
@@ -132,34 +127,27 @@ async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) ->
         connection.close()
         if isinstance(error, TimeoutError):  # also an OSError, so it comes first
             raise SilentError(paths) from None
-        if isinstance(error, ValueError):
-            said = f"what listens at {paths.socket} does not answer as a worker of this release"
-            raise ForeignListenerError(f"{said}; end it, or remove that file, and try again") from error
-        if isinstance(error, OSError | EOFError):
-            raise NotListeningError(f"what listens at {paths.socket} has ended") from error
+        if isinstance(error, OSError | EOFError | ValueError):
+            raise NotListeningError(f"what listens at {paths.socket} is no worker") from error
         raise
     return connection
 
 
 async def join(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) -> Connection:
-    """Joins the worker of `paths`, even if it must first recreate its socket. Raises as `rejoin`."""
-    with suppress(NotListeningError):
-        return await attach(paths, name, limit_s)
-    return await rejoin(paths, name, limit_s)
-
-
-async def rejoin(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) -> Connection:
-    """Joins a running worker once it listens again, since its socket was deleted. Raises as `attach`: NotListeningError
-    if there is no such process, SilentError if it does not come back within `RETURN_S`.
+    """Joins the running worker of `paths`, even if it must first recreate its socket. Raises as `attach`:
+    NotListeningError if there is no such process, SilentError if it does not come back within `RETURN_S`.
     """
     give_up = asyncio.get_running_loop().time() + RETURN_S
-    while (pid := await asyncio.to_thread(pid_of, paths)) is not None:
+    while True:
+        try:
+            return await attach(paths, name, limit_s)
+        except NotListeningError:
+            pid = await asyncio.to_thread(pid_of, paths)
+            if pid is None:
+                raise
         if is_stopped(pid) or asyncio.get_running_loop().time() >= give_up:
             raise SilentError(paths, pid)
         await asyncio.sleep(_POLL_S)
-        with suppress(NotListeningError):
-            return await attach(paths, name, limit_s)
-    raise NotListeningError(f"no worker listens at {paths.socket}")
 
 
 TRANSPORT_VARIABLE = "INFILL_LS_TRANSPORT"
@@ -202,17 +190,12 @@ async def _start(paths: WorkerPaths, options: WorkerOptions, name: str) -> Conne
     process = launch(paths, options)
     while True:
         status = process.poll()
-        try:
+        with suppress(NotListeningError, SilentError):  # a new one may be silent while it loads torch from a cold disk
             return await attach(paths, name)
-        except ForeignListenerError as error:
-            if status == _EXIT_TAKEN:
-                raise WorkerFailure(ErrorCode.STOPPED, str(error)) from error
-        except (NotListeningError, SilentError):
-            pass  # a new one may be silent while it loads torch from a cold disk
         if is_stopped(process.pid):
             raise SilentError(paths, process.pid)
         if status == _EXIT_TAKEN:
-            return await rejoin(paths, name)
+            return await join(paths, name)
         if status is not None:
             raise WorkerFailure(ErrorCode.STOPPED, f"The worker could not start: {_last_words(paths)}")
         await asyncio.sleep(_START_POLL_S)

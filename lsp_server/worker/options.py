@@ -6,7 +6,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from inference.messages import WorkerOptions
-from inference.models import catalogue, discovery, downloads
+from inference.models import catalogue, discovery
 from inference.remote import address
 
 _DEFAULTS = WorkerOptions()
@@ -20,6 +20,11 @@ _LOCALS_ALONE = tuple({*WorkerOptions.__struct_fields__} - {"model", "idle_s", "
 def is_remote(options: WorkerOptions) -> bool:
     """Whether a server has the model, so that text leaves this process's machine, or may."""
     return options.partner is not None or address.is_url(options.model)
+
+
+def role_of(options: WorkerOptions) -> address.ServerRole:
+    """How the user sets up the server of these options, which must be remote."""
+    return address.EDITS if options.edits else address.PARTNER if options.partner else address.MODEL
 
 
 def resolved(options: WorkerOptions) -> WorkerOptions:
@@ -53,7 +58,7 @@ def _server_problem(options: WorkerOptions) -> str:
     if options.partner is not None and not address.is_url(options.model):
         shown = f"{options.model[:200]!r} is not a URL" if options.model else "no URL is set"
         return f"partner.url: {shown}; give the URL of a server that you run, such as http://localhost:8080"
-    role = address.EDITS if options.edits else address.MODEL if options.partner is None else address.PARTNER
+    role = role_of(options)
     try:
         return address.parse(options.model, role).why_refused(plain_http=options.plain_http, role=role)
     except address.AddressError as error:
@@ -77,13 +82,4 @@ def _resolved_model(model: str) -> str:
         return model
     path = Path(model).expanduser().resolve()
     path.is_dir()  # raises if nothing can have this name
-    return _pulled_to(path) or str(path)
-
-
-def _pulled_to(path: Path) -> str:
-    """The model of the catalogue that a pull puts at this path; "" if there is none."""
-    for folder in (path, path.parent):
-        entry = catalogue.find(folder.name)
-        if entry and folder == downloads.target(entry.name).folder.resolve():
-            return entry.name if folder == path or (entry.file and entry.file.name == path.name) else ""
-    return ""
+    return str(path)

@@ -1,7 +1,6 @@
 """Where a worker is to be found."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -11,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from inference.models import catalogue, downloads
 from inference.remote.private import why_not_private
 from lsp_server.worker import WorkerFailure, WorkerOptions
 from lsp_server.worker.connect import command, require_folders
@@ -72,15 +70,6 @@ def test_a_path_that_is_too_long_for_a_socket_is_named(tmp_path: Path, monkeypat
     assert not list(tmp_path.iterdir())
 
 
-def test_every_client_of_a_process_looks_in_one_folder() -> None:
-    """Also where the system names no runtime folder, which platformdirs says only once."""
-    code = "from lsp_server.worker.paths import runtime_folder; print(runtime_folder(), runtime_folder())"
-    unset = {"XDG_RUNTIME_DIR", FOLDER_VARIABLE}
-    environment = {name: value for name, value in os.environ.items() if name not in unset}
-    first, second = subprocess.check_output([sys.executable, "-c", code], text=True, env=environment).split()
-    assert first == second
-
-
 def test_a_folder_must_be_private(tmp_path: Path) -> None:
     (tmp_path / "private").mkdir(mode=0o700)
     (tmp_path / "open").mkdir(mode=0o755)
@@ -110,16 +99,6 @@ def test_names_of_a_model_share_one_worker(tmp_path: Path, monkeypatch: pytest.M
     assert {resolved(WorkerOptions(model=name)).model for name in names} == {"open-dcoder-0.5b"}
     assert len({paths_of(WorkerOptions(model=name)) for name in names}) == 1
     assert resolved(WorkerOptions(model="./open-dcoder-0.5b")).model == str(tmp_path / "open-dcoder-0.5b")
-
-
-def test_a_pulled_file_is_the_model_of_the_catalogue(tmp_path: Path) -> None:
-    entry = catalogue.known("qwen2.5-coder-0.5b")
-    folder = downloads.target(entry.name).folder
-    assert entry.file
-    for place in (folder, folder / entry.file.name):
-        assert resolved(WorkerOptions(model=str(place))).model == entry.name
-    for other in (folder / "other.gguf", tmp_path / entry.name, tmp_path / entry.name / entry.file.name):
-        assert resolved(WorkerOptions(model=str(other))).model == str(other)
 
 
 def test_names_of_models_of_other_programs_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
