@@ -69,28 +69,21 @@ def resolve(layers: Sequence[Layer], started: Settings | None = None) -> tuple[S
     found = [(layer, _read(layer, problems)) for layer in layers]
     users = [values for layer, values in found if layer.origin is Origin.USER]
     trusts = next((values[_TRUST] for values in reversed(users) if _TRUST in values), False)
-    allowed = [
-        {key: _why_barred(layer.origin, key, value, trusts=trusts, started=started) for key, value in values.items()}
-        for layer, values in found
-    ]
-    fixed = {name: _of(started, name) for name in KEYS if started and _is_startup(name)}
     merged = {name: key.default for name, key in KEYS.items()}
-    for at, (layer, values) in enumerate(found):
-        overruled = {name for later in allowed[at + 1 :] for name, why in later.items() if not why}
-        told: dict[str, str] = {}
+    set_by: dict[str, int] = {}
+    barred: list[tuple[int, str, Any, str]] = []
+    for number, (layer, values) in enumerate(found):
         for name, value in values.items():
-            if why := allowed[at][name]:
-                group = name.partition(".")[0]
-                differs = value != fixed.get(name, merged[name])
-                told |= {group: f"{group} {why}"} if differs and name not in overruled else {}
-            elif layer.origin is not Origin.USER and KEYS[name].fields in ONLY_LESS and _is_more(value, merged[name]):
-                raised = isinstance(value, float | int) and not isinstance(value, bool)
-                why = f"{name} is not {'raised' if raised else 'switched on'} {_WHERE}"
-                told |= {name: why} if name not in overruled else {}
+            if why := _why_barred(layer.origin, name, value, merged[name], trusts=trusts, started=started):
+                barred.append((number, name, value, why))
             else:
                 merged[name] = merged[name] + value if _adds(name, layer.origin) else value
-        problems += [f"{layer.source}: {why}" for why in told.values()]
-    return _built(merged | fixed), problems
+                set_by[name] = number
+    merged |= {name: _of(started, name) for name in KEYS if started and _is_startup(name)}
+    for number, name, value, why in barred:  # which is no news where the user has set it afterwards, or to the same
+        if value != merged[name] and set_by.get(name, -1) < number:
+            problems.append(f"{found[number][0].source}: {why}")
+    return _built(merged), list(dict.fromkeys(problems))
 
 
 def nearest(name: str, known: Sequence[str], prefix: str = "") -> str:
@@ -114,21 +107,27 @@ def plain(error: Exception) -> str:
     return str(error).replace("`", "").removesuffix(" - at $")
 
 
-def _why_barred(origin: Origin, name: str, value: Any, *, trusts: bool, started: Settings | None) -> str:
-    """Why an author may not set this; empty if they may."""
-    if not _is_startup(name) or origin is Origin.USER:
+def _why_barred(origin: Origin, name: str, value: Any, now: Any, *, trusts: bool, started: Settings | None) -> str:
+    """Why an author may not set this, which is `now` set otherwise; empty if they may."""
+    if origin is Origin.USER:
         return ""
+    if KEYS[name].fields in ONLY_LESS and _is_more(value, now):
+        raised = isinstance(value, float | int) and not isinstance(value, bool)
+        return f"{name} is not {'raised' if raised else 'switched on'} {_WHERE}"
+    if not _is_startup(name):
+        return ""
+    group = name.partition(".")[0]
     if origin is Origin.EDITOR:
-        return "is read only at start: set it in the start options and restart the server"
+        return f"{group} is read only at start: set it in the start options and restart the server"
     if name == _TRUST:
-        return "is ignored: only you can trust a workspace, in your editor's start options or the environment"
+        return f"{group} is ignored: only you can trust a workspace, in your editor's start options or the environment"
     if KEYS[name].fields[0] in USER_ONLY and not trusts:
         return (
-            "is ignored, because a workspace may not choose it: set it in your editor's start options or the "
+            f"{group} is ignored, because a workspace may not choose it: set it in your editor's start options or the "
             "environment, or allow it with trustWorkspace, INFILL_LS_TRUST_WORKSPACE=1 or --trust-workspace"
         )
     if started is not None and value != _of(started, name):
-        return "is read only at start, from the first workspace folder: restart the server"
+        return f"{group} is read only at start, from the first workspace folder: restart the server"
     return ""
 
 

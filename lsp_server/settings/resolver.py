@@ -9,7 +9,7 @@ It also decides whether a file may be read (`why_off`), for the server, the comm
 
 import os
 import tomllib
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
@@ -83,10 +83,6 @@ class WorkspaceFolder:
         return cls(uri, local_path(uri), place_of(uri))
 
 
-_Place = tuple[WorkspaceFolder | None, tuple[Path, ...]]
-"""The innermost workspace folder of a place, and the folders above it whose settings files count."""
-
-
 class Configuration:
     """All layers of settings. They are merged on first use, and again after each change."""
 
@@ -102,11 +98,11 @@ class Configuration:
         """The outermost folder whose settings count: for each workspace folder, and for each folder outside of them
         with a file that was looked at.
         """
-        self._places: dict[PurePath, _Place] = {}
         self._files: dict[Path, SettingsFile] = {}
         """By folder: those that were looked for. A thread may add to it."""
         self._started: Settings | None = None
-        self._resolved: dict[Hashable, tuple[Settings, list[str]]] = {}
+        self._merged: dict[PurePath, tuple[Settings, list[str]]] = {}
+        """The settings and problems of the files in a folder, since something last changed."""
 
     @property
     def folders(self) -> tuple[WorkspaceFolder, ...]:
@@ -115,7 +111,7 @@ class Configuration:
     @property
     def settings(self) -> Settings:
         """The settings for anything outside all folders: those of the first folder."""
-        return self._of(*self._first)[0]
+        return self.at(PurePath())
 
     @property
     def sends_token(self) -> bool:
@@ -137,9 +133,10 @@ class Configuration:
         """The unusable settings of any folder; each once, up to a readable number."""
         files = tuple(self._files.values())
         places = [folder.root / NAME for folder in self._folders] + [file.path for file in files if file.layer]
-        every = [self._of(*self._above(place))[1] for place in places] or [self._of(None, ())[1]]
-        broken = [file.problem for file in files if file.problem]
-        lines = list(dict.fromkeys([*self._environment_problems, *broken, *(line for one in every for line in one)]))
+        found = [*self._environment_problems, *(file.problem for file in files if file.problem)]
+        for place in places or [PurePath()]:
+            found += self._at(place)[1]
+        lines = list(dict.fromkeys(found))
         more = len(lines) - MAX_PROBLEMS
         shown = [line[:_MAX_LINE] for line in lines[:MAX_PROBLEMS]]
         return [*shown, f"{more} more settings could not be used; correct these first"] if more > 0 else shown
@@ -152,11 +149,10 @@ class Configuration:
         """The editor's start options and its folders' URIs. Settings that are read only at start are read here."""
         self._options = self._options._replace(raw=options)
         self._folders = list(dict.fromkeys(map(WorkspaceFolder.of, folders)))
-        self._resolved = {}
-        self._places = {}
+        self._merged = {}
         self.refresh()
         self._started = self.settings
-        self._resolved = {}
+        self._merged = {}
 
     def change_folders(self, added: Sequence[str], removed: Sequence[str]) -> None:
         gone = {WorkspaceFolder.of(uri) for uri in removed}
@@ -164,8 +160,7 @@ class Configuration:
         self._folders = [*(folder for folder in self._folders if folder not in gone), *dict.fromkeys(new)]
         for folder in gone:
             self._sent.pop(folder.uri, None)
-        self._resolved = {}
-        self._places = {}
+        self._merged = {}
         self._files = {at: file for at, file in tuple(self._files.items()) if self._above(file.path)[0]}
         self.refresh()
 
@@ -174,7 +169,7 @@ class Configuration:
         self._sent[folder] = Layer("settings", raw, Origin.EDITOR)
         if raw is None:
             del self._sent[folder]
-        self._resolved = {}
+        self._merged = {}
 
     def refresh(self, names: Iterable[Path] = ()) -> bool:
         """Reads the settings files that have changed: those of the workspace folders, and those above these files.
@@ -184,24 +179,25 @@ class Configuration:
         reals = {root: Path(os.path.realpath(root)) for root in self.roots if names}
         outside = (name.parent for name in names if self._above(name)[0] is None)
         tops = {folder: workspace_of(folder) for folder in (*self.roots, *reals.values(), *outside)}
-        if not (reals.items() <= self._reals.items() and tops.items() <= self._tops.items()):
-            self._reals.update(reals)
-            self._tops.update(tops)
-            self._places = {}
+        are_news = not (reals.items() <= self._reals.items() and tops.items() <= self._tops.items())
+        self._reals.update(reals)
+        self._tops.update(tops)
         looked_at = [*(root / NAME for root in self.roots), *names]
         places = dict.fromkeys(place for name in looked_at for place in self._above(name)[1])
         old = {place: self._files.get(place) or SettingsFile(place / NAME) for place in places}
         new = {place: file if file.is_current else SettingsFile.of(place) for place, file in old.items()}
         self._files.update(new)
-        return any(new[place] is not old[place] for place in places)
+        has_changed = any(new[place] is not old[place] for place in places)
+        if are_news or has_changed:
+            self._merged = {}
+        return has_changed
 
     def of(self, uri: str) -> Settings:
         return self.at(place_of(uri))
 
     def at(self, place: PurePath) -> Settings:
         """The settings at a place, from the files that `refresh` has read."""
-        folder, above = self._above(place)
-        return self._of(folder, above)[0] if folder or isinstance(place, Path) else self.settings
+        return self._at(place)[0]
 
     def is_secret(self, names: Sequence[str], own: Settings) -> bool:
         """Whether a file known by these names must not be read, by `own` settings and by those at each of its names."""
@@ -244,23 +240,23 @@ class Configuration:
 
     @property
     def _users_own(self) -> Settings:
-        layers = self._layers(*self._first)
-        return resolve([layer for layer in layers if layer.origin is Origin.USER])[0]
+        return resolve([self._options, *self._environment, self._flags])[0]
 
-    @property
-    def _first(self) -> _Place:
-        """The first folder, and the folders whose settings files count there."""
-        first = next(iter(self._folders), None)
-        return (first, self._above(first.root / NAME)[1]) if first else (None, ())
+    def _at(self, place: PurePath) -> tuple[Settings, list[str]]:
+        """The settings at a place and their problems. Cached, because every keystroke asks."""
+        merged = self._merged
+        if place.parent not in merged:
+            folder, above = self._above(place)
+            if folder is None and self._folders and not isinstance(place, Path):
+                return self._at(self._folders[0].root / NAME)
+            files = [file.layer for at in above if (file := self._files.get(at)) and file.layer]
+            sent = self._sent.get(folder.uri if folder else None) or self._sent.get(None)
+            layers = [self._options, *([sent] if sent else []), *files, *self._environment, self._flags]
+            merged[place.parent] = resolve(layers, self._started)
+        return merged[place.parent]
 
-    def _above(self, place: PurePath) -> _Place:
-        """See `_Place`. Cached, because every keystroke asks."""
-        known = self._places
-        if place.parent not in known:
-            known[place.parent] = self._found_above(place)
-        return known[place.parent]
-
-    def _found_above(self, place: PurePath) -> _Place:
+    def _above(self, place: PurePath) -> tuple[WorkspaceFolder | None, tuple[Path, ...]]:
+        """The innermost workspace folder of a place, and the folders above it whose settings files count."""
         holding = []
         for folder in self._folders:
             real = self._reals.get(folder.path) if folder.path else None
@@ -273,21 +269,6 @@ class Configuration:
         top = self._tops.get(Path(outermost))
         above = [at for at in place.parents if top and at.is_relative_to(top)]
         return innermost, tuple(reversed(above))
-
-    def _of(self, folder: WorkspaceFolder | None, above: Sequence[Path]) -> tuple[Settings, list[str]]:
-        known, files = self._resolved, self._files_in(above)
-        key = folder, tuple((file.path, file.stamp) for file in files)
-        if key not in known:
-            known[key] = resolve(list(self._layers(folder, above)), self._started)
-        return known[key]
-
-    def _files_in(self, above: Sequence[Path]) -> list[SettingsFile]:
-        return [file for at in above if (file := self._files.get(at)) and file.layer]
-
-    def _layers(self, folder: WorkspaceFolder | None, above: Sequence[Path]) -> list[Layer]:
-        sent = self._sent.get(folder.uri if folder else None) or self._sent.get(None)
-        between = [sent, *(file.layer for file in self._files_in(above))]
-        return [self._options, *filter(None, between), *self._environment, self._flags]
 
 
 def configuration_for(path: Path, flags: Mapping[str, Any], environment: Mapping[str, str]) -> Configuration:
