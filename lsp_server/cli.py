@@ -21,10 +21,8 @@ _COMMANDS = {
     "stats": ("lsp_server.commands.stats", "show what you were shown, accepted and rejected, or forget it"),
     "shadow": ("lsp_server.commands.shadow", "compare the two models of shadow mode"),
     "doctor": ("lsp_server.commands.doctor", "check this machine and a file, and say what to do about problems"),
+    "bench": ("lsp_server.commands.forward", "measure: `infill-ls bench latency --help`"),
 }
-_FORWARDED = {"bench": "measure: `infill-ls bench latency --help`"}
-
-
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -36,13 +34,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     chosen = next((argument for argument in arguments if not argument.startswith("-")), None)
     try:
-        if chosen in _FORWARDED and arguments[0] == chosen:
-            status: int = getattr(import_module("lsp_server.commands.forward"), chosen)(arguments[1:])
-        else:
-            args, unknown = _parser(chosen).parse_known_args(arguments)
-            if unknown:
-                args.usage_error(f"unrecognized arguments: {' '.join(unknown)}")
-            status = import_module(_COMMANDS[args.command][0]).run(args)
+        args, unknown = _parser(chosen).parse_known_args(arguments)
+        if unknown:
+            args.usage_error(f"unrecognized arguments: {' '.join(unknown)}")
+        status: int = import_module(_COMMANDS[args.command][0]).run(args)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -79,8 +74,6 @@ def _parser(chosen: str | None) -> argparse.ArgumentParser:
         command.set_defaults(usage_error=command.error)  # with the subcommand's usage, not the whole program's
         if name == chosen:
             import_module(module).add_arguments(command)
-    for name, help_ in _FORWARDED.items():
-        commands.add_parser(name, help=help_)
     return parser
 
 

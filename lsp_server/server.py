@@ -80,9 +80,7 @@ METHODS: dict[str, Method] = {
     types.TEXT_DOCUMENT_CODE_ACTION: Method(code_action, list),
     types.CODE_ACTION_RESOLVE: Method(code_action_resolve),
     types.WORKSPACE_EXECUTE_COMMAND: Method(execute_command),
-    types.WINDOW_WORK_DONE_PROGRESS_CANCEL: Method(
-        lambda session, params: session.editor.progress.cancel(params.token)
-    ),
+    types.WINDOW_WORK_DONE_PROGRESS_CANCEL: Method(lambda session, params: session.editor.stop(params.token)),
     DID_ACCEPT: Method(did_accept, params=DidAcceptParams),
     DID_REJECT: Method(did_reject, params=DidRejectParams),
     types.NOTEBOOK_DOCUMENT_DID_OPEN: Method(documents.notebook_did_open),

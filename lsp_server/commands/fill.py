@@ -7,8 +7,9 @@ import os
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from inference.messages import Candidate, ErrorCode
+from inference.messages import ErrorCode
 from inference.models.printable import say
 from lsp_server import carve
 from lsp_server.commands import output
@@ -59,20 +60,6 @@ class NamedFile:
     configuration: Configuration
 
 
-@dataclass(frozen=True)
-class FillReport:
-    """The result of filling a file. `candidates`, best first, are ready to insert; there is at least one.
-
-    `better`: the model to pull, if the embedded one filled it because none was pulled.
-    """
-
-    candidates: tuple[Candidate, ...]
-    model: str
-    device: str
-    ms: float
-    better: str
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the file with the holes (UTF-8); -: stdin")
     parser.add_argument(
@@ -115,9 +102,9 @@ def run(args: argparse.Namespace) -> int:
         if not spans:
             raise BadInput(f"{args.file}: no hole; write {marker} where code is missing, or give positions with --at")
         current = current_texts(file.snapshot, spans)
-        report = asyncio.run(_fill(file, spans, args))
-        texts = report.candidates[0].texts
-        found = output.as_json(file.snapshot, spans, texts)
+        answer, better = asyncio.run(_fill(file, spans, args))
+        texts = answer["candidates"][0]["texts"]
+        found = output.as_json(file.snapshot, spans, texts) | answer
         text = str(found["result"])
         if args.write:
             replace_text(file.name, file.real, old, text)
@@ -129,19 +116,11 @@ def run(args: argparse.Namespace) -> int:
         refused = isinstance(error, WorkerFailure) and error.code in (ErrorCode.MODEL, ErrorCode.BAD_REQUEST)
         return EXIT_BAD_INPUT if refused or isinstance(error, BadInput) else EXIT_FAILED
     filled = len(current) - count_unfilled(texts, current)
-    found |= {
-        "model": report.model,
-        "device": report.device,
-        "candidates": [
-            {"texts": list(c.texts), "score": c.score, "steps": c.steps, "tokens": c.tokens} for c in report.candidates
-        ],
-        "ms": round(report.ms, 1),
-    }
-    output.show(args, file.name, (old, text), found, f"{filled} of {len(current)} filled in {report.ms:.0f} ms")
+    output.show(args, file.name, (old, text), found, f"{filled} of {len(current)} filled in {answer['ms']:.0f} ms")
     if left := left_as_they_are(texts, current):
         say(left)
-    if report.better:
-        say(f"{_MAKES_DO}infill-ls models pull {report.better}")
+    if better:
+        say(f"{_MAKES_DO}infill-ls models pull {better}")
     return 0
 
 
@@ -180,9 +159,10 @@ def _span_at(snapshot: Snapshot, place: str, file: Path, marker: str) -> carve.S
     return span
 
 
-async def _fill(file: NamedFile, spans: tuple[carve.Span, ...], args: argparse.Namespace) -> FillReport:
-    """Asks the worker, once it has its model: only a deadline from the user includes loading that. Raises NothingFound,
-    WorkerFailure.
+async def _fill(file: NamedFile, spans: tuple[carve.Span, ...], args: argparse.Namespace) -> tuple[dict[str, Any], str]:
+    """Asks the worker, once it has its model: only a deadline from the user includes loading that. Returns at least one
+    candidate, best first, and what wrote it, as JSON; and the model to pull, if the embedded one must do. Raises
+    NothingFound and WorkerFailure.
     """
     settings = file.configuration.of(file.snapshot.uri)
     budget = Budget.of(settings, invoked=True)
@@ -203,9 +183,17 @@ async def _fill(file: NamedFile, spans: tuple[carve.Span, ...], args: argparse.N
             status = client.last_status
     if not result.candidates:
         raise NothingFound(result.why_empty(budget))
-    model, device = (status.model, status.device) if status else (settings.model, "")
-    ms = (time.monotonic() - budget.began_s) * 1000
-    return FillReport(tuple(result.candidates[: budget.candidates]), model, device, ms, client.better)
+    candidates = [
+        {"texts": each.texts, "score": each.score, "steps": each.steps, "tokens": each.tokens}
+        for each in result.candidates[: budget.candidates]
+    ]
+    answer: dict[str, Any] = {
+        "model": status.model if status else settings.model,
+        "device": status.device if status else "",
+        "candidates": candidates,
+        "ms": round((time.monotonic() - budget.began_s) * 1000, 1),
+    }
+    return answer, client.better
 
 
 def _seed(text: str) -> int:

@@ -1,28 +1,27 @@
 """`infill-ls bench` and `models pull`: runs programs of `inference`, which may import torch."""
 
+import argparse
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
 from lsp_server.worker.paths import child_command
 
 BENCHMARKS = ("latency", "passes", "server", "editor", "infilling", "next-edit", "edit-models")
-EXIT_USAGE = 2
 _INTERRUPTED_S = 0.5
 """How long a program that was interrupted with us may take to end."""
 
 
-def bench(arguments: Sequence[str]) -> int:
-    """Runs the benchmark named first in `arguments` with the rest of them; returns its exit status."""
-    if not arguments or arguments[0] not in BENCHMARKS:
-        if arguments and not arguments[0].startswith("-"):
-            print(f"infill-ls bench: unknown benchmark {arguments[0]!r}", file=sys.stderr)
-        print(f"usage: infill-ls bench {{{','.join(BENCHMARKS)}}} [--help] [its arguments]", file=sys.stderr)
-        return 0 if arguments[:1] in (["-h"], ["--help"]) else EXIT_USAGE
-    return _run(f"inference.bench.{arguments[0].replace('-', '_')}", arguments[1:])
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("benchmark", choices=BENCHMARKS)
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="its own; --help explains them")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the benchmark; returns its exit status."""
+    return _run(f"inference.bench.{args.benchmark.replace('-', '_')}", args.arguments)
 
 
 def pull(arguments: Sequence[str]) -> int:

@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.table import Table
 
 from inference.models.printable import printable, say
-from inference.remote import address
 from lsp_server.commands import forward, output
 from lsp_server.commands.arguments import settings_of
 from lsp_server.diagnosis.models import next_step, probed_catalogue, setting_of
@@ -45,9 +44,6 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "pull":
         status = forward.pull([args.model, *(["--accept-licence"] if args.accept_licence else [])])
         return status or asyncio.run(_end_embedded(worker_options(settings_of(argparse.Namespace())[0])))
-    model = settings_of(args)[0].model
-    if address.is_url(model) and not args.device:
-        return _tell_of_server(model, as_json=args.json)
     try:
         catalogue = asyncio.run(probed_catalogue(args.device, output.telling(as_json=args.json)))
     except (OSError, ValueError) as error:
@@ -66,16 +62,6 @@ async def _end_embedded(options: WorkerOptions) -> int:
         async with asyncio.timeout(_WORKER_S), WorkerClient(options, name="infill-ls models") as client:
             if await client.status() and client.better and await client.shut_down():
                 print("ended the worker that ran the bundled model; the next fill starts one with the best model here")
-    return 0
-
-
-def _tell_of_server(url: str, *, as_json: bool) -> int:
-    """A server has the model, so this machine needs none: no checks."""
-    if as_json:
-        print(json.dumps({"server": url, "models": [], "recommended": None}))
-    else:
-        print(f"The model is that of a server, {printable(url)}; infill-ls doctor says how it is.")
-        print("To see which models run on this machine: infill-ls models --device cpu (or cuda, mps)")
     return 0
 
 

@@ -24,7 +24,6 @@ from lsp_server.documents.positions import Encoding
 from lsp_server.fill.fitting import visible
 from lsp_server.worker import OnDraft
 
-_CONTEXT_LINES = 3
 _LINE_EVERY_S = 2.0
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 """A line for a patch tool: only a newline ends it."""
@@ -36,8 +35,8 @@ _LIKELY = 0.5
 def progress(
     snapshot: Snapshot, spans: tuple[Span, ...], args: argparse.Namespace
 ) -> Iterator[tuple[Callable[[Status], None] | None, OnDraft | None]]:
-    """What to call with each status and each draft, to show on a terminal how the model is loaded and then the holes in
-    their surroundings, coloured by confidence; it is erased afterwards. None for both if nobody watches.
+    """What to call with each status and each draft, to show on a terminal how the model is loaded and then the holes,
+    coloured by confidence; it is erased afterwards. None for both if nobody watches.
     """
     if not sys.stderr.isatty() or args.json:
         yield None, None
@@ -68,25 +67,14 @@ def telling(*, as_json: bool = False) -> Callable[[str], None]:
 
 
 def excerpt(snapshot: Snapshot, spans: tuple[Span, ...], draft: Draft) -> Text:
-    """The lines around each hole with the draft in place: green where it is sure, yellow, red where it is not."""
+    """The lines of each hole with the draft in place: green where it is sure, yellow, red where it is not."""
     shown = Text()
-    line, last = 0, snapshot.lines.line_count - 1
-    position = 0
-    for number, span in enumerate(spans):
-        first = max(line, snapshot.lines.position(span.start, Encoding.UTF32)[0] - _CONTEXT_LINES)
-        if first > line and number:
-            shown.append("…\n", style="dim")
-        position = max(position, snapshot.lines.line_start(first))
-        shown.append(visible(snapshot.text[position : span.start]))
-        for piece, confidence in zip(draft.pieces[number], draft.confidences[number], strict=True):
+    lines = snapshot.lines
+    for span, pieces, confidences in zip(spans, draft.pieces, draft.confidences, strict=True):
+        shown.append(visible(snapshot.text[lines.line_start(lines.line_of(span.start)) : span.start]))
+        for piece, confidence in zip(pieces, confidences, strict=True):
             shown.append(visible(piece), style=colour(confidence))
-        end_line = snapshot.lines.position(span.end, Encoding.UTF32)[0]
-        following = spans[number + 1].start if number + 1 < len(spans) else len(snapshot.text)
-        line = min(end_line + _CONTEXT_LINES, last)
-        position = min(following, snapshot.lines.line_end(line))
-        shown.append(visible(snapshot.text[span.end : position]))
-        shown.append("\n" if position < following else "")
-        position = min(position + 1, following) if position < following else position
+        shown.append(visible(snapshot.text[span.end : lines.line_end(lines.line_of(span.end))]) + "\n")
     return shown
 
 

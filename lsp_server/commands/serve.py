@@ -8,7 +8,6 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Collection
 from contextlib import suppress
 from importlib.util import find_spec
 
@@ -22,7 +21,6 @@ from lsp_server.lsp.dispatch import InfillProtocol
 from lsp_server.lsp.transports import ListenAddress, StartConversation, Write
 from lsp_server.server import InfillServer
 from lsp_server.settings.launch import worker_options
-from lsp_server.settings.schema import Settings
 from lsp_server.worker import WorkerClient
 
 EXIT_USAGE = 2
@@ -81,16 +79,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Serves until the client of stdio leaves, or until SIGTERM. Returns the exit status: 2 if it cannot listen."""
     _log_to_stderr(args.log_level)
-    if args.http:
-        return _serve_http(args)
     flags = given_settings(args)
+    wanted: ListenAddress | None = args.tcp or args.ws or args.http
 
     def start(write: Write) -> InfillProtocol:
         return InfillServer(flags, write).protocol
 
-    if not (args.tcp or args.ws) and sys.stdin is not None and sys.stdin.isatty():  # continue: an editor may use a pty
-        print(_ON_A_TERMINAL, file=sys.stderr, flush=True)
-    return asyncio.run(_listen(args, start) if args.tcp or args.ws else _serve_stdio(start))
+    if wanted is None:
+        if sys.stdin is not None and sys.stdin.isatty():  # continue: an editor may use a pty
+            print(_ON_A_TERMINAL, file=sys.stderr, flush=True)
+        return asyncio.run(_serve_stdio(start))
+    missing = [name for name in ("starlette", "uvicorn") if args.http and find_spec(name) is None]
+    if missing:
+        return _refuse(f"--http needs {' and '.join(missing)}; install them with: pip install 'infill-ls[http]'")
+    try:
+        secret = token.read(role=ENDPOINT) if args.http else ""
+        bound = wanted.resolved()
+        if not bound.is_loopback and not (args.allow_remote and (secret or not args.http)):
+            file = f" and set a token in {ENDPOINT.token_variable} or in {token.token_file(ENDPOINT)}"
+            wish = f"add --allow-remote{file if args.http else ''} to allow that"
+            return _refuse(f"{wanted} is reachable from other machines; {wish}")
+        listening = bound.listen()
+    except ModelError as error:
+        return _refuse(str(error))
+    except OSError as error:
+        return _refuse(f"cannot listen at {wanted}: {os.strerror(error.errno or 0)}; choose another port or host")
+    asyncio.run(_serve_http(args, listening, secret) if args.http else _listen(args, listening, start))
+    return 0
 
 
 async def _serve_stdio(start: StartConversation) -> int:
@@ -102,66 +117,32 @@ async def _serve_stdio(start: StartConversation) -> int:
     return status
 
 
-async def _listen(args: argparse.Namespace, start: StartConversation) -> int:
-    wanted: ListenAddress = args.tcp or args.ws
-    try:
-        bound = wanted.resolved()
-        if not (bound.is_loopback or args.allow_remote):
-            return _refuse(f"{wanted} is reachable from other machines; add --allow-remote to allow that")
-        opening = (
-            transports.listen_tcp(bound, start)
-            if args.tcp
-            else transports.listen_websocket(bound, start, args.allow_origin)
-        )
-        listener, bound = await opening
-    except OSError as error:
-        return _refuse(f"cannot listen at {wanted}: {os.strerror(error.errno or 0)}; choose another port or host")
-    if not bound.is_loopback:
-        print(_WARNING.format(bound), file=sys.stderr)
-    print(f"infill-ls listens at {'tcp' if args.tcp else 'ws'}://{bound}", flush=True)
+async def _listen(args: argparse.Namespace, listening: socket.socket, start: StartConversation) -> None:
+    if args.tcp:
+        listener = await transports.listen_tcp(listening, start)
+    else:
+        listener = await transports.listen_websocket(listening, start, args.allow_origin)
+    at = ListenAddress(*listening.getsockname()[:2])
+    if not at.is_loopback:
+        print(_WARNING.format(at), file=sys.stderr)
+    print(f"infill-ls listens at {'tcp' if args.tcp else 'ws'}://{at}", flush=True)
     await _told_to_end()
     await listener.close()
-    return 0
 
 
-def _serve_http(args: argparse.Namespace) -> int:
-    """Serves until SIGTERM. Exit status 2 if it cannot listen, or may not."""
-    if missing := [name for name in ("starlette", "uvicorn") if find_spec(name) is None]:
-        return _refuse(f"--http needs {' and '.join(missing)}; install them with: pip install 'infill-ls[http]'")
-    wanted: ListenAddress = args.http
+async def _serve_http(args: argparse.Namespace, listening: socket.socket, secret: str) -> None:
+    from lsp_server.http import app  # not above: it needs an extra, and editors start faster without
+
     settings, problems = settings_of(args)
     for problem in problems:
         say(problem, "infill-ls serve")
-    try:
-        found = token.read(role=ENDPOINT)
-        bound = wanted.resolved()
-        if not bound.is_loopback and not (args.allow_remote and found):
-            return _refuse(
-                f"{wanted} can be reached from other machines; if you mean that, say --allow-remote and set a token in "
-                f"{ENDPOINT.token_variable} or in {token.token_file(ENDPOINT)}"
-            )
-        family = socket.AF_INET6 if ":" in bound.host else socket.AF_INET
-        listening = socket.create_server((bound.host, bound.port), family=family)
-    except ModelError as error:
-        return _refuse(str(error))
-    except OSError as error:
-        return _refuse(f"cannot listen at {wanted}: {os.strerror(error.errno or 0)}; choose another port or host")
-    ours = {"localhost", "127.0.0.1", "::1", bound.host, wanted.host}
-    hosts = () if args.allow_remote and found else ours  # a token keeps out whoever gives this machine another name
-    asyncio.run(_endpoint(settings, listening, token=found, hosts=hosts, origins=args.allow_origin))
-    return 0
-
-
-async def _endpoint(
-    settings: Settings, listening: socket.socket, *, token: str, hosts: Collection[str], origins: Collection[str]
-) -> None:
-    from lsp_server.http import app  # not above: it needs an extra, and editors start faster without
-
+    at = ListenAddress(*listening.getsockname()[:2])
+    # a token keeps out whoever gives this machine another name
+    hosts = () if args.allow_remote and secret else {"localhost", "127.0.0.1", "::1", args.http.host, at.host}
     client = WorkerClient(worker_options(settings), name="infill-ls serve --http")
-    endpoint = app.Endpoint(client, settings).app(app.middleware(token=token, hosts=hosts, origins=origins))
-    host, port = listening.getsockname()[:2]
-    print(f"infill-ls listens at http://{ListenAddress(host, port)}", flush=True)
-    await app.serve(endpoint, listening)
+    middleware = app.middleware(token=secret, hosts=hosts, origins=args.allow_origin)
+    print(f"infill-ls listens at http://{at}", flush=True)
+    await app.serve(app.Endpoint(client, settings).app(middleware), listening)
 
 
 def _refuse(why: str) -> int:

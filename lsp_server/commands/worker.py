@@ -61,15 +61,9 @@ def _run_here(options: WorkerOptions) -> int:
 async def _start(options: WorkerOptions) -> int:
     tell = telling()
     async with WorkerClient(options, name=NAME, on_status=lambda status: tell(describe_loading(status))) as client:
-        try:
-            await client.load()
-            if not client.has_model:
-                raise WorkerFailure(ErrorCode.STOPPED, "The worker has ended")
-        except WorkerFailure as failure:
-            log = client.paths.log
-            if str(log) in str(failure) or not log.is_file():
-                raise
-            raise WorkerFailure(failure.code, f"{failure} (log: {log})") from None
+        await client.load()
+        if not client.has_model:
+            raise WorkerFailure(ErrorCode.STOPPED, "The worker has ended")
         print(printable(describe_status(client.last_status)) if client.last_status else "")
         return 0
 

@@ -110,7 +110,12 @@ def describe_status(status: Status) -> str:
         words.append(f"{status.prompt_token_ms:.1f} ms a token of a prompt")
     if status.step_s >= _LONG_STEP_S:
         words.append(f"{duration(status.step_s)} in one step")
-    words += _server(status)
+    if asked_as := status.partner or status.edits:
+        words.append(f"asked as {asked_as}")
+    if status.server:
+        answers = f", which has answered for {duration(status.server_up_s)}" if status.server_up_s else ""
+        fails = f", which fails: {status.server_problem}" if status.server_problem else answers
+        words.append(f"text goes to {status.server}{fails}")
     if status.choice:
         words.append(f"chosen as {status.choice}")
     if status.note:
@@ -122,16 +127,6 @@ def describe_status(status: Status) -> str:
 def describe_loading(status: Status) -> str:
     """What a worker is doing that loads its model; empty for any other."""
     return f"loading {status.model} {status.progress:.0%} {status.detail}" if status.state == "loading" else ""
-
-
-def _server(status: Status) -> list[str]:
-    """Where text goes, since when the server has answered, and its last failure."""
-    if not status.server:
-        return []
-    if status.server_problem:
-        return [f"text goes to {status.server}, which fails: {status.server_problem}"]
-    answers = f", which has answered for {duration(status.server_up_s)}" if status.server_up_s else ""
-    return [f"text goes to {status.server}{answers}"]
 
 
 def duration(seconds: float) -> str:

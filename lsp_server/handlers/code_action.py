@@ -93,7 +93,7 @@ async def perform(session: Session, asked: ActionRequest, kind: ActionKind, toke
     action = Action(kind, start, end, holes, asked.strength, asked.instruction)
     session.mark_used(uri)
     try:
-        texts, took_ms = await session.editor.progress.run(
+        texts, took_ms = await session.editor.showing_progress(
             action.activity,
             lambda report: _texts(
                 session, action, snapshot, budget, _on_draft(session, action, snapshot, token, report)

@@ -81,7 +81,7 @@ async def _pull_model(session: Session, params: types.ExecuteCommandParams) -> C
     """Downloads a model of the catalogue at the user's request. If the setting is `auto`, then loads the best model."""
     given: PullArgument = argument(params, PullArgument)
     try:
-        await session.editor.progress.run(
+        await session.editor.showing_progress(
             f"downloading {given.model[:80]}",
             partial(pull, given.model),
             token=params.work_done_token,

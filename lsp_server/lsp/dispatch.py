@@ -8,9 +8,7 @@ import asyncio
 import inspect
 import json
 import logging
-import math
-import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
 from enum import Enum, auto
 from functools import partial
 from typing import Annotated, Any, TypeGuard
@@ -66,13 +64,6 @@ class Phase(Enum):
     RUNNING = auto()
     SHUT_DOWN = auto()
 
-    def refuses(self, method: str) -> ReplyError | None:
-        if method == INITIALIZE:
-            return None if self is Phase.NEW else ReplyError("already initialized", ErrorCodes.InvalidRequest)
-        if self is Phase.NEW:
-            return ReplyError("send initialize first", ErrorCodes.ServerNotInitialized)
-        return ReplyError("the server is shutting down", ErrorCodes.InvalidRequest) if self is Phase.SHUT_DOWN else None
-
 
 def error_of(error: BaseException, method: str) -> ReplyError:
     """What the client learns of an error: nothing of its text, unless that is made for it."""
@@ -93,13 +84,8 @@ def _places(error: Exception) -> str:
 
 
 log = logging.getLogger(__name__)
-Id = int | float | str
+Id = int | str
 Handler = Callable[[Any], Any]
-_ENDLESS = (math.inf, -math.inf)
-_JSON_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[][{}]', re.DOTALL)
-"""A string that never ends is one, too: nothing is read twice."""
-_KEPT_DEPTH = 4
-"""Enough for the id of each message of a batch, its method, and the document that its params name."""
 NO_VERSION = -1
 """The version of a document whose client sends null or none."""
 _VERSIONED = (
@@ -144,41 +130,26 @@ class InfillProtocol(LanguageServerProtocol):
         """That of a process that serves this client alone: 0 once the client has sent `shutdown`."""
         return 0 if self.phase is Phase.SHUT_DOWN else 1
 
-    def receive(self, body: bytes) -> Iterator[None]:
-        """Handles the bytes of one message, or of a batch; each `next` handles one message. Never raises.
-
-        What a message starts begins in the next turn of the event loop.
-        """
-        is_whole = True
+    def receive(self, body: bytes) -> None:
+        """Handles the bytes of one message. Never raises. What it starts begins in the next turn of the event loop."""
         try:
-            try:
-                message = json.loads(body, parse_constant=_refuse_constant)
-            except RecursionError:
-                is_whole = False
-                message = json.loads(_shallow(body))
-        except ValueError:
-            self._reply_error(None, ReplyError("not JSON in UTF-8", ErrorCodes.ParseError))
+            message = json.loads(body, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError):
+            self._reply_error(None, ReplyError("not JSON in UTF-8, or nested too deeply", ErrorCodes.ParseError))
             if b'/didChange"' in body:  # whose document cannot be known
                 self.on_unreadable(types.TEXT_DOCUMENT_DID_CHANGE, None)
-            yield
             return
-        for each in message if isinstance(message, list) and message else [message]:
-            fields = each if isinstance(each, dict) else {}
-            key = fields.get("id")
-            method = fields.get("method")
-            if not isinstance(method, str):
-                self._take_other(fields)
-            elif key is None and is_whole:
-                self._notification(method, fields.get("params"))
-            elif key is None:
-                self.on_unreadable(method, fields.get("params"))
-            elif not is_id(key):
-                self._reply_error(None, ReplyError("the id is neither a number nor a text", ErrorCodes.InvalidRequest))
-            elif is_whole:
-                self._request(key, method, fields.get("params"))
-            else:
-                self._reply_error(key, ReplyError("the message is nested too deeply", ErrorCodes.InvalidRequest))
-            yield
+        fields = message if isinstance(message, dict) else {}
+        key = fields.get("id")
+        method = fields.get("method")
+        if not isinstance(method, str):
+            self._take_other(fields)
+        elif key is None:
+            self._notification(method, fields.get("params"))
+        elif not is_id(key):
+            self._reply_error(None, ReplyError("the id is neither an integer nor a text", ErrorCodes.InvalidRequest))
+        else:
+            self._request(key, method, fields.get("params"))
 
     async def drain(self, limit_s: float) -> None:
         """Cancels every request but the current one, and answers each within `limit_s`."""
@@ -192,12 +163,7 @@ class InfillProtocol(LanguageServerProtocol):
             self._finish(key, "", task)
 
     def _request(self, key: Id, method: str, params: Any) -> None:
-        refused = self.phase.refuses(method)
-        if key in self._running:  # which continues, and gets its own reply
-            refused = ReplyError("a request with this id is running", ErrorCodes.InvalidRequest)
-        elif refused is None and method not in self.handlers:
-            refused = ReplyError(f"no such method: {method}", ErrorCodes.MethodNotFound)
-        if refused is not None:
+        if refused := self._refusal(key, method):
             self._reply_error(key, refused)
             return
         if method == types.SHUTDOWN:
@@ -214,6 +180,19 @@ class InfillProtocol(LanguageServerProtocol):
             self._reply(key, method, outcome)
         if method == types.INITIALIZE:
             self.phase = Phase.RUNNING
+
+    def _refusal(self, key: Id, method: str) -> ReplyError | None:
+        """Why a request is not handled; None if it is."""
+        if key in self._running:  # which continues, and gets its own reply
+            return ReplyError("a request with this id is running", ErrorCodes.InvalidRequest)
+        if method == INITIALIZE:
+            return None if self.phase is Phase.NEW else ReplyError("already initialized", ErrorCodes.InvalidRequest)
+        if self.phase is Phase.NEW:
+            return ReplyError("send initialize first", ErrorCodes.ServerNotInitialized)
+        if self.phase is Phase.SHUT_DOWN:
+            return ReplyError("the server is shutting down", ErrorCodes.InvalidRequest)
+        known = method in self.handlers
+        return None if known else ReplyError(f"no such method: {method}", ErrorCodes.MethodNotFound)
 
     def _notification(self, method: str, params: Any) -> None:
         if method == types.CANCEL_REQUEST:
@@ -249,7 +228,7 @@ class InfillProtocol(LanguageServerProtocol):
             structured = self.structure_message(message)
         except Exception:
             error = ResponseError(int(ErrorCodes.InvalidParams), "the client's answer could not be understood")
-            structured = types.ResponseErrorMessage(id=str(key) if isinstance(key, float) else key, error=error)
+            structured = types.ResponseErrorMessage(id=key, error=error)
         try:
             self.handle_message(structured)
         except Exception as error:
@@ -301,25 +280,8 @@ class InfillProtocol(LanguageServerProtocol):
 
 
 def is_id(value: Any) -> TypeGuard[Id]:
-    """Whether this is a request id; only Python treats True and False, or infinity, as numbers."""
-    return isinstance(value, int | str | float) and not isinstance(value, bool) and value not in _ENDLESS
-
-
-def _shallow(body: bytes) -> bytes:
-    """JSON too deep for Python's parser, with null for everything nested deeper than `_KEPT_DEPTH`."""
-    kept = []
-    depth = 0
-    begin = 0
-    for token in _JSON_TOKEN.finditer(body):
-        if token[0] in (b"[", b"{"):
-            depth += 1
-            if depth == _KEPT_DEPTH + 1:
-                kept += [body[begin : token.start()], b"null"]
-        elif token[0] in (b"]", b"}"):
-            if depth == _KEPT_DEPTH + 1:
-                begin = token.end()
-            depth -= 1
-    return b"".join([*kept, body[begin:]])
+    """Whether this is a request id; only Python treats True and False as numbers."""
+    return isinstance(value, int | str) and not isinstance(value, bool)
 
 
 def _refuse_constant(name: str) -> None:

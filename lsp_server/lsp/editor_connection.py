@@ -13,6 +13,7 @@ from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 Report = Callable[[str, int], None]
 """Reports progress: a message and a percentage."""
 
@@ -25,40 +26,6 @@ _numbers = count(1)
 
 class StoppedByUser(Exception):
     """The user stopped the work from its progress display."""
-
-
-class ProgressTracker:
-    """All work of a session that can be displayed and stopped."""
-
-    def __init__(self, server: LanguageServer) -> None:
-        self._server = server
-        self._tasks: dict[types.ProgressToken, asyncio.Future[Any]] = {}
-
-    async def run(
-        self, title: str, work: Callable[[Report], Awaitable[T]], *, token: types.ProgressToken | None, may_create: bool
-    ) -> T:
-        """The result of `work`, shown under the client's `token` or, if `may_create`, ours. Raises StoppedByUser."""
-        display = ProgressDisplay(self._server, title, token)
-        task = asyncio.ensure_future(work(display.report))
-        if token is None and may_create:
-            display.create_after(PATIENCE_S)
-        self._tasks[display.token] = task
-        try:
-            return await task
-        except asyncio.CancelledError:
-            if (waiting := asyncio.current_task()) is not None and waiting.cancelling():
-                raise
-            raise StoppedByUser from None
-        finally:
-            task.cancel()
-            if self._tasks.get(display.token) is task:
-                del self._tasks[display.token]
-            display.end()
-
-    def cancel(self, token: types.ProgressToken) -> None:
-        """The user cancelled it. Ignores work that has ended or was never ours."""
-        if task := self._tasks.get(token):
-            task.cancel()
 
 
 class ProgressDisplay:
@@ -117,13 +84,11 @@ class ProgressDisplay:
         self._server.progress(types.ProgressParams(token=self.token, value=value))
 
 
-log = logging.getLogger(__name__)
-
-
 class EditorConnection:
     def __init__(self, server: LanguageServer) -> None:
-        self.progress = ProgressTracker(server)
         self._server = server
+        self._working: dict[types.ProgressToken, asyncio.Future[Any]] = {}
+        """The work that can be displayed and stopped."""
         self._shown: set[str] = set()
         self._configuration_round = 0
 
@@ -137,6 +102,32 @@ class EditorConnection:
 
     def notify(self, method: str, params: Any) -> None:
         self._server.protocol.notify(method, params)
+
+    async def showing_progress(
+        self, title: str, work: Callable[[Report], Awaitable[T]], *, token: types.ProgressToken | None, may_create: bool
+    ) -> T:
+        """The result of `work`, shown under the client's `token` or, if `may_create`, ours. Raises StoppedByUser."""
+        display = ProgressDisplay(self._server, title, token)
+        task = asyncio.ensure_future(work(display.report))
+        if token is None and may_create:
+            display.create_after(PATIENCE_S)
+        self._working[display.token] = task
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if (waiting := asyncio.current_task()) is not None and waiting.cancelling():
+                raise
+            raise StoppedByUser from None
+        finally:
+            task.cancel()
+            if self._working.get(display.token) is task:
+                del self._working[display.token]
+            display.end()
+
+    def stop(self, token: types.ProgressToken) -> None:
+        """The user stopped work from its display. Ignores work that has ended or was never ours."""
+        if task := self._working.get(token):
+            task.cancel()
 
     async def apply_edit(self, edit: types.WorkspaceEdit, label: str) -> tuple[bool, str | None]:
         """Has the client apply `edit`, which it must support. Returns whether it did, and if not, why."""

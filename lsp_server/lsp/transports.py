@@ -14,7 +14,6 @@ import select
 import socket
 import sys
 import threading
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -34,7 +33,6 @@ FLUSH_S = 1.0
 LEAVE_S = 5.0
 """Limit for all clients to leave when the server ends; longer than any client that does not hang needs."""
 _CHUNK_BYTES = 256 * 1024
-_RETRY_S = 0.01
 _HEADER_END = b"\r\n\r\n"
 _TYPE = rb"(?:content-type\s*:[^\r\n]*\r\n)*"
 _HEADER = re.compile(_TYPE + rb"content-length\s*:\s*(?P<length>\d{1,9})\s*?\r\n" + _TYPE + rb"\r\n", re.IGNORECASE)
@@ -123,8 +121,8 @@ class Client:
     async def _receive(self, bodies: AsyncIterator[bytes]) -> None:
         try:
             async for body in bodies:
-                for _ in self.conversation.receive(body):
-                    await asyncio.sleep(0)  # a client that never stops talking must not block the others
+                self.conversation.receive(body)
+                await asyncio.sleep(0)  # a client that never stops talking must not block the others
         except FrameError as error:
             log.warning("a client is cut off: %s", error)
 
@@ -184,10 +182,7 @@ def read_in_thread(stream: BufferedIOBase) -> asyncio.StreamReader:
 def _write_all(stream: RawIOBase, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
-        written = stream.write(rest)
-        if written is None:  # another process sharing the stream has made it non-blocking
-            time.sleep(_RETRY_S)
-        rest = rest[written or 0 :]
+        rest = rest[stream.write(rest) or 0 :]
 
 
 def _take_stdout() -> RawIOBase:
@@ -217,6 +212,11 @@ class ListenAddress:
         found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         ipv4_first = sorted(found, key=lambda entry: entry[0] is not socket.AF_INET)
         return ListenAddress(str(ipv4_first[0][4][0]), self.port)
+
+    def listen(self) -> socket.socket:
+        """A socket that listens here; the address must be resolved. Raises OSError."""
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        return socket.create_server((self.host, self.port), family=family)
 
     @property
     def is_loopback(self) -> bool:
@@ -261,8 +261,8 @@ class Listener:
             await client.leave()
 
 
-async def listen_tcp(address: ListenAddress, start: StartConversation) -> tuple[Listener, ListenAddress]:
-    """Listens; returns the address, with the actual port. Raises OSError."""
+async def listen_tcp(listening: socket.socket, start: StartConversation) -> Listener:
+    """Accepts clients over TCP."""
     listener = Listener()
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -276,14 +276,11 @@ async def listen_tcp(address: ListenAddress, start: StartConversation) -> tuple[
         serving = listener.add(Client(start, send, writer.transport.abort), frames(reader))
         serving.add_done_callback(lambda _: writer.transport.abort())
 
-    server = await asyncio.start_server(connected, address.host, address.port)
-    listener.stop = server.close
-    return listener, ListenAddress(address.host, server.sockets[0].getsockname()[1])
+    listener.stop = (await asyncio.start_server(connected, sock=listening)).close
+    return listener
 
 
-async def listen_websocket(
-    address: ListenAddress, start: StartConversation, origins: Sequence[str]
-) -> tuple[Listener, ListenAddress]:
+async def listen_websocket(listening: socket.socket, start: StartConversation, origins: Sequence[str]) -> Listener:
     """The same for editors in a browser: one message per text frame; also accepts binary frames.
 
     A browser lets any web page connect, and names it in `Origin`: refuses pages other than those of `origins`.
@@ -302,8 +299,6 @@ async def listen_websocket(
         await listener.add(client, bodies(connection))
 
     allowed = [None, *(Origin(origin) for origin in origins)]
-    server = await serve(
-        connected, address.host, address.port, origins=allowed, max_size=MAX_BODY_BYTES, compression=None
-    )
+    server = await serve(connected, sock=listening, origins=allowed, max_size=MAX_BODY_BYTES, compression=None)
     listener.stop = partial(server.close, close_connections=False)
-    return listener, ListenAddress(address.host, next(iter(server.sockets)).getsockname()[1])
+    return listener

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -25,8 +24,6 @@ REFRESH_S = 2.0
 """How long `refresh` waits for the worker."""
 END_S = 30.0
 """How long `restart` waits for the old worker to end."""
-_DETAIL = re.compile(r" \(|: ")
-"""Everything after this in a message may differ each time."""
 _SHOWN = (
     *("model", "device", "dtype", "pid", "uptime_s", "clients", "running", "waiting", "memory_bytes", "step_s"),
     *("token_ms", "prompt_token_ms", "context_tokens", "note", "choice", "better"),
@@ -51,7 +48,6 @@ class WorkerConnection:
         self._warming: asyncio.Task[None] | None = None
         self._restarts = asyncio.Lock()
         self._problem = ""
-        self._shown_kinds = set[str]()
         self._told_of_load = False
         self._last_failure: str | None = None
         self.use(WorkerOptions())
@@ -140,8 +136,7 @@ class WorkerConnection:
             log.error("the worker was not started: %s", traceback_of(error))
 
     def _on_state(self, state: ClientState, reason: str) -> None:
-        per_request = {state, self._notified[0]} == {ClientState.READY, ClientState.BUSY}
-        log.log(logging.DEBUG if per_request else logging.INFO, "worker: %s %s", state.value, reason)
+        log.debug("worker: %s %s", state.value, reason)
         if state is ClientState.CLOSED:  # by us, because the editor is leaving or the worker restarts
             return
         self._told_of_load = self._told_of_load and state in (ClientState.STARTING, ClientState.LOADING)
@@ -152,15 +147,12 @@ class WorkerConnection:
         self._changed()
 
     def _on_status(self, status: Status) -> None:
-        """Shows once that the model's server fails; the status says whenever it does."""
+        """Shows when the model's server begins to fail; the status says whenever it does."""
         problem = status.server_problem
         self._last_failure = problem or self._last_failure
-        kind = re.sub(r"\d+", "#", _DETAIL.split(problem)[0])
-        if problem and kind not in self._shown_kinds:
-            self._shown_kinds.add(kind)
+        if problem and not self._problem:
+            log.warning("the model's server fails: %s", problem)
             self._show(problem, types.MessageType.Warning)
-        if bool(problem) is not bool(self._problem):
-            log.warning("the model's server %s", f"fails: {problem}" if problem else "answers again")
         self._problem = problem
         self._changed()
 

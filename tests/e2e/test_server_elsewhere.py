@@ -158,7 +158,7 @@ def checks(found: "subprocess.CompletedProcess[str]") -> dict[str, Any]:
     return {check["name"]: check for check in json.loads(found.stdout)["checks"]}
 
 
-async def test_doctor_and_models_look_at_the_server(tmp_path: Path) -> None:
+async def test_doctor_looks_at_the_server(tmp_path: Path) -> None:
     async with recording_server() as server:
         server.token = TOKEN
         (tmp_path / "infill-ls").mkdir()
@@ -170,7 +170,7 @@ async def test_doctor_and_models_look_at_the_server(tmp_path: Path) -> None:
         found = await asyncio.to_thread(infill_ls, tmp_path, "doctor", *chosen, "--json", **profile)
         about = checks(found)
         assert about["text goes to"]["found"] == f"{server.url}, on this machine"
-        assert about["server"]["verdict"] == "ok" and "serves gemma" in about["server"]["found"]
+        assert about["server"]["verdict"] == "ok" and "gemma on " in about["server"]["found"]
         assert about["server token"]["found"] == f"from {file}"
         assert not {"torch", "device", "best model here", "runs embedded"} & about.keys()
         assert not {"torch", "transformers"} & imported(found.stderr)
@@ -178,9 +178,6 @@ async def test_doctor_and_models_look_at_the_server(tmp_path: Path) -> None:
         file.chmod(0o644)
         server_check = checks(await asyncio.to_thread(infill_ls, tmp_path, "doctor", *chosen, "--json"))["server"]
         assert server_check["verdict"] == "fail" and server_check["advice"] == f"run: chmod 600 {file}"
-        listed = await asyncio.to_thread(infill_ls, tmp_path, "models", INFILL_LS_MODEL=server.url, **profile)
-        assert server.url in listed.stdout and "Best here" not in listed.stdout
-        assert not {"torch", "transformers"} & imported(listed.stderr)
 
 
 def imported(profile: str) -> set[str]:

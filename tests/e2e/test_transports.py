@@ -1,7 +1,6 @@
 """TCP and WebSocket: several clients, each with its own session; no web page and no other machine gets in."""
 
 import asyncio
-import json
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -126,14 +125,6 @@ async def test_a_message_of_megabytes_arrives_whole(url: str) -> None:
     await client.vanish()
 
 
-async def test_web_page_cannot_talk_over_tcp(listen: Listen) -> None:
-    channel = await channel_to(await listen("--tcp", "0"))
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}})
-    head = f"POST / HTTP/1.1\r\nOrigin: {HOSTILE_PAGE}\r\nContent-Length: {len(body)}\r\n\r\n"
-    channel.writer.write((head + body).encode())
-    assert await channel.receive() is None
-
-
 async def test_only_the_web_pages_that_are_allowed_may_connect(listen: Listen) -> None:
     url = await listen("--ws", "0", "--allow-origin", "https://editor.example")
     for origin in (HOSTILE_PAGE, "null", "http://localhost:3000", "https://editor.example.page.example"):
@@ -172,10 +163,3 @@ async def test_other_machines_need_permission_and_a_warning(runtime_folder: Path
     allowed.terminate()
     _, errors = await allowed.communicate()
     assert "WARNING" in errors.decode()
-
-
-@pytest.mark.parametrize("flags", [("--tcp", "port"), ("--tcp", "0", "--ws", "0")])
-async def test_what_is_no_address_is_refused(runtime_folder: Path, flags: tuple[str, ...]) -> None:
-    process = await start_server(runtime_folder, *flags)
-    await process.communicate()
-    assert process.returncode == 2

@@ -53,7 +53,7 @@ async def test_doctor_says_that_it_has_infill(llama: LlamaServer, runtime_folder
     done = await with_partner(runtime_folder, llama.url, NAME, "doctor", "--json", str(tmp_path))
     checks = {each["name"]: each for each in json.loads(done.stdout)["checks"]}
     assert checks["partner"]["verdict"] == "ok", done.stdout
-    assert "llama.cpp's /infill" in checks["partner"]["found"]
+    assert "asked as infill" in checks["partner"]["found"]
 
 
 async def test_a_file_is_filled_by_it_alone(llama: LlamaServer, runtime_folder: Path, tmp_path: Path) -> None:

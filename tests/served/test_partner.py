@@ -82,7 +82,7 @@ async def test_doctor_says_what_the_partner_can_do(partner_vllm: Vllm, runtime_f
     checks = {each["name"]: each for each in json.loads(done.stdout)["checks"]}
     assert checks["partner"]["verdict"] == "ok", done.stdout
     assert FIM_NAME in checks["partner"]["found"]
-    assert "with the tokens of qwen2.5-coder" in checks["partner"]["found"]
+    assert "asked as qwen2.5-coder" in checks["partner"]["found"]
     assert "return " in checks["partner fills"]["found"]
 
 

@@ -164,12 +164,12 @@ def test_better_model_than_the_embedded_one_is_advised(tmp_path: Path, monkeypat
     without_other_programs(tmp_path, monkeypatch)
     monkeypatch.setenv("OLLAMA_MODELS", str(ollama_with_coder(tmp_path / "ollama")))
     checks = checks_of(infill_ls("doctor", "--device", "cpu", "--json"))
-    assert checks["model"]["found"] == "embedded: no other model is on this machine"
+    assert checks["model"]["found"].startswith("embedded on cpu float32, ")
+    assert "chosen as no other model is on this machine" in checks["model"]["found"]
     name = checks["model"]["advice"].split()[4].rstrip(";")
     assert name in CODERS
     usable = '; or set `model = "coder:1b"` from Ollama, which is already on this machine'
     assert checks["model"]["advice"] == f"run: infill-ls models pull {name}{usable}"
-    assert checks["device"]["found"].startswith("cpu float32, ")
 
 
 def test_the_models_are_shown_as_a_table_and_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

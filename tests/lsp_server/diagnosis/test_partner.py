@@ -16,7 +16,7 @@ async def test_doctor_shows_what_a_partner_can_do(tmp_path: Path) -> None:
         about = checks(found)
         assert about["partner text goes to"]["found"] == f"{server.url}, on this machine"
         assert about["partner token"]["found"] == "from INFILL_LS_PARTNER_TOKEN"
-        assert "/v1/chat/completions, which can see a draft" in about["partner"]["found"]
+        assert "asked as chat" in about["partner"]["found"]
         assert server.name in about["partner"]["found"]
         assert about["partner fills"]["found"].startswith("`return sum(numbers) / len(numbers)` in ")
         assert "engine" not in about and "model" in about, "the model of this machine is looked at, too"
@@ -28,7 +28,7 @@ async def test_doctor_asks_a_partner_that_is_the_model(tmp_path: Path) -> None:
     async with partner_server(kinds=("infill",)) as server:
         partner = {"INFILL_LS_PARTNER_URL": server.url}
         about = checks(await asyncio.to_thread(infill_ls, tmp_path, *alone, **partner))
-        assert "asked by llama.cpp's /infill" in about["partner"]["found"] and "torch" not in about
+        assert "asked as infill" in about["partner"]["found"] and "torch" not in about
         wrong = {**partner, "INFILL_LS_PARTNER_KIND": "chat"}
         about = checks(await asyncio.to_thread(infill_ls, tmp_path, *alone, **wrong))
         assert about["partner"]["verdict"] == "fail" and "partner.kind" in about["partner"]["advice"]

@@ -7,7 +7,7 @@ from lsp_server.documents.document import Document
 
 
 def test_neither_draft_nor_document_commands_the_terminal() -> None:
-    text = "# \x1b]0;title\x07\nx = ???\n# \u202e\n"
+    text = "y = '\x1b]0;title\x07'; x = ???  # \u202e\n"
     snapshot = Document("file:///a.py", "python", 1, text).snapshot()
     draft = Draft("r", 1, 8, (("a", "\x1b[2J", "\u202e"),), ((0.5, 0.5, 0.5),))
     shown = excerpt(snapshot, carve.markers(snapshot), draft).plain

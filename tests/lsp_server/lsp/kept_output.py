@@ -40,7 +40,7 @@ class ServerUnderTest:
         self.server.protocol.handlers[method] = handler
 
     def say(self, body: bytes) -> None:
-        list(self.server.protocol.receive(body))
+        self.server.protocol.receive(body)
 
     def send(self, **message: Any) -> None:
         self.say(json.dumps({"jsonrpc": "2.0", **message}).encode())

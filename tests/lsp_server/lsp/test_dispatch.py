@@ -3,13 +3,14 @@
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
 from lsprotocol import types
 
 from lsp_server.lsp.dispatch import ReplyError
+from lsp_server.lsp.transports import Client
 from lsp_server.server import InfillServer
 from tests.lsp_server.lsp.kept_output import KeptOutput, ServerUnderTest
 from tests.workers import PATIENCE_S, until
@@ -146,7 +147,7 @@ async def test_drain_answers_even_what_will_not_stop(tested: ServerUnderTest) ->
 async def test_nonsense_from_the_client_reaches_the_asker(tested: ServerUnderTest) -> None:
     params = types.ConfigurationParams(items=[])
     asked = tested.server.protocol.send_request_async("workspace/configuration", params, "mine")
-    list(tested.server.protocol.receive(b'{"jsonrpc": "2.0", "id": "mine", "result": 5}'))
+    tested.server.protocol.receive(b'{"jsonrpc": "2.0", "id": "mine", "result": 5}')
     with pytest.raises(Exception, match="could not be understood"):
         await asyncio.wait_for(asked, PATIENCE_S)
     assert not tested.output.replies
@@ -154,7 +155,7 @@ async def test_nonsense_from_the_client_reaches_the_asker(tested: ServerUnderTes
 
 @pytest.mark.parametrize("body", ["{}", '{"id": 1}', '{"id": null}', '{"id": [1]}', '{"jsonrpc": "2.0", "params": {}}'])
 async def test_what_is_neither_request_nor_answer_is_refused(tested: ServerUnderTest, body: str) -> None:
-    list(tested.server.protocol.receive(body.encode()))
+    tested.server.protocol.receive(body.encode())
     assert [message["error"]["code"] for message in tested.output.messages] == [-32600]
 
 
@@ -168,7 +169,7 @@ async def test_what_is_neither_request_nor_answer_is_refused(tested: ServerUnder
     ],
 )
 async def test_an_answer_to_nothing_is_ignored(tested: ServerUnderTest, body: str) -> None:
-    list(tested.server.protocol.receive(body.encode()))
+    tested.server.protocol.receive(body.encode())
     assert tested.output.messages == []
 
 
@@ -192,7 +193,7 @@ async def test_nothing_is_done_before_initialize_and_after_shutdown(tested: Serv
     server = InfillServer({}, output.write)
     start = {"id": 2, "method": "initialize", "params": {"capabilities": {"textDocument": "of a later protocol"}}}
     for message in ({"id": 1, "method": "textDocument/codeAction", "params": {}}, start):
-        list(server.protocol.receive(json.dumps({"jsonrpc": "2.0", **message}).encode()))
+        server.protocol.receive(json.dumps({"jsonrpc": "2.0", **message}).encode())
     first, second = output.replies
     assert first["error"]["code"] == -32002
     assert second["result"]["capabilities"]["positionEncoding"] == "utf-16"
@@ -247,15 +248,18 @@ async def test_a_request_that_comes_as_a_notification_does_nothing(tested: Serve
     assert tested.server.protocol.exit_status == 1
 
 
-async def test_each_message_of_a_batch_begins_before_the_next(tested: ServerUnderTest) -> None:
+async def test_a_request_begins_before_the_next_message_is_read(tested: ServerUnderTest) -> None:
     seen: list[str] = []
 
     async def request(_params: Any) -> None:
         seen.append("request")
 
+    async def bodies() -> AsyncIterator[bytes]:
+        yield b'{"id": 1, "method": "test/request"}'
+        yield b'{"method": "test/notification"}'
+
     tested.add("test/request", request)
     tested.add("test/notification", lambda _params: seen.append("notification"))
-    batch = [{"id": 1, "method": "test/request"}, {"method": "test/notification"}]
-    for _ in tested.server.protocol.receive(json.dumps(batch).encode()):
-        await asyncio.sleep(0)
+    client = Client(lambda _write: tested.server.protocol, lambda body: asyncio.sleep(0, body))
+    await client.listen(bodies())
     assert seen == ["request", "notification"]

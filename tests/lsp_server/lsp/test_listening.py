@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 
 import pytest
 from websockets.asyncio.client import connect
@@ -35,10 +35,9 @@ class Answering:
         self.received: list[bytes] = []
         self._answer = lambda: answer(write)
 
-    def receive(self, body: bytes) -> Iterator[None]:
+    def receive(self, body: bytes) -> None:
         self.received.append(body)
         self._answer()
-        yield
 
     async def leave(self) -> None:
         self.left.set()
@@ -58,7 +57,7 @@ async def test_endless_talker_does_not_block_others() -> None:
         conversations.append(Answering(write, work))
         return conversations[-1]
 
-    listener, address = await listen_tcp(ADDRESS, start)
+    listener, address = await listen(tcp_client, start)
     _, loud = await asyncio.open_connection(address.host, address.port)
     _, quiet = await asyncio.open_connection(address.host, address.port)
     await until(lambda: len(conversations) == 2)
@@ -86,7 +85,9 @@ async def websocket_client(address: ListenAddress) -> asyncio.WriteTransport:
 
 
 async def listen(kind: Reached, start: StartConversation) -> tuple[Listener, ListenAddress]:
-    return await (listen_tcp(ADDRESS, start) if kind is tcp_client else listen_websocket(ADDRESS, start, []))
+    listening = ADDRESS.listen()
+    opening = listen_tcp(listening, start) if kind is tcp_client else listen_websocket(listening, start, [])
+    return await opening, ListenAddress(*listening.getsockname())
 
 
 async def lines_about(kind: Reached, answer: Callable[[Write], None], log: pytest.LogCaptureFixture) -> list[str]:
