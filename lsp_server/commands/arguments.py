@@ -4,7 +4,7 @@ import argparse
 import os
 from typing import Any, get_args
 
-from lsp_server.settings.layers import KEYS, Layer, environment_layers, resolve
+from lsp_server.settings.layers import KEYS, Layer, environment_layers, nested, resolve
 from lsp_server.settings.resolver import COMMAND_LINE
 from lsp_server.settings.schema import PARTNER, Dtype, Settings
 
@@ -49,14 +49,10 @@ def add_trust_argument(parser: argparse.ArgumentParser) -> None:
 
 def given_settings(args: argparse.Namespace) -> dict[str, Any]:
     """The settings from the command line: the arguments whose destination is a setting's name."""
-    given: dict[str, Any] = {}
-    for name, value in vars(args).items():
-        if name in KEYS and value is not None:
-            group, _, setting = name.rpartition(".")
-            if group == "server" and getattr(args, "model", None) == PARTNER:
-                group = "partner"
-            (given.setdefault(group, {}) if group else given)[setting] = value
-    return given
+    given = {name: value for name, value in vars(args).items() if name in KEYS and value is not None}
+    if given.get("model") == PARTNER:
+        given = {name.replace("server.", "partner."): value for name, value in given.items()}
+    return nested(given)
 
 
 def settings_of(args: argparse.Namespace) -> tuple[Settings, list[str]]:

@@ -145,18 +145,18 @@ def open_file(name: Path, args: argparse.Namespace, *, from_stdin: bool = False)
 
 
 def _spans_at(snapshot: Snapshot, args: argparse.Namespace, marker: str) -> list[carve.Span]:
-    spans = sorted((_span_at(snapshot, place, args.file, marker) for place in args.at), key=lambda span: span.start)
+    spans = []
+    for place in args.at:
+        span = carve.at_cursor(snapshot, offset_at_line_col(snapshot.lines, place, args.file), marker)
+        if span is None:
+            advice = "choose the end of a word, of a line, or a missing body"
+            raise BadInput(f"{args.file}: nothing to fill at {place}; {advice}")
+        spans.append(span)
+    spans.sort(key=lambda span: span.start)
     for left, right in itertools.pairwise(spans):
         if right.start < left.end or right == left:
             raise BadInput(f"{args.file}: two --at positions are in the same hole")
     return spans
-
-
-def _span_at(snapshot: Snapshot, place: str, file: Path, marker: str) -> carve.Span:
-    span = carve.at_cursor(snapshot, offset_at_line_col(snapshot.lines, place, file), marker)
-    if span is None:
-        raise BadInput(f"{file}: nothing to fill at {place}; choose the end of a word, of a line, or a missing body")
-    return span
 
 
 async def _fill(file: NamedFile, spans: tuple[carve.Span, ...], args: argparse.Namespace) -> tuple[dict[str, Any], str]:

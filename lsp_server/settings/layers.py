@@ -83,7 +83,16 @@ def resolve(layers: Sequence[Layer], started: Settings | None = None) -> tuple[S
     for number, name, value, why in barred:  # which is no news where the user has set it afterwards, or to the same
         if value != merged[name] and set_by.get(name, -1) < number:
             problems.append(f"{found[number][0].source}: {why}")
-    return _built(merged), list(dict.fromkeys(problems))
+    return msgspec.convert(nested(merged), Settings), list(dict.fromkeys(problems))
+
+
+def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by the names of `KEYS` as raw settings: those of a group in an object of their own."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        group, _, inner = name.rpartition(".")
+        (found.setdefault(group, {}) if group else found)[inner] = value
+    return found
 
 
 def nearest(name: str, known: Sequence[str], prefix: str = "") -> str:
@@ -170,17 +179,6 @@ def _of(settings: Settings, name: str) -> Any:
     return reduce(getattr, KEYS[name].fields, settings)
 
 
-def _built(values: Mapping[str, Any]) -> Settings:
-    groups: dict[str, dict[str, Any]] = {}
-    alone: dict[str, Any] = {}
-    for name, value in values.items():
-        *group, field = KEYS[name].fields
-        (groups.setdefault(group[0], {}) if group else alone)[field] = value
-    default = Settings()
-    made = {name: msgspec.structs.replace(getattr(default, name), **inner) for name, inner in groups.items()}
-    return msgspec.structs.replace(default, **alone, **made)
-
-
 def _is_more(value: Any, now: Any) -> bool:
     """Whether a value differs from `now` without switching off; for numbers, whether it is higher."""
     if isinstance(value, str):
@@ -242,6 +240,4 @@ def _raw(name: str, text: str) -> dict[str, Any]:
     if isinstance(KEYS[name].default, tuple):
         is_array = given.startswith('["')  # as in the configuration file
         given = json.loads(text) if is_array else [item.strip() for item in text.split(",") if item.strip()]
-    value = converted(given, KEYS[name].kind, strict=False)
-    group, _, inner = name.rpartition(".")
-    return {group: {inner: value}} if group else {name: value}
+    return nested({name: converted(given, KEYS[name].kind, strict=False)})

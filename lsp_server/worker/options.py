@@ -43,26 +43,21 @@ def resolved(options: WorkerOptions) -> WorkerOptions:
 
 def problem_of(options: WorkerOptions) -> str:
     """Why no worker can start with this model, and what to do; empty if it can."""
-    if is_remote(options):
-        return _server_problem(options)
+    if options.partner is not None and not address.is_url(options.model):
+        shown = f"{options.model[:200]!r} is not a URL" if options.model else "no URL is set"
+        return f"partner.url: {shown}; give the URL of a server that you run, such as http://localhost:8080"
     try:
+        if is_remote(options):
+            role = role_of(options)
+            return address.parse(options.model, role).why_refused(plain_http=options.plain_http, role=role)
         _resolved_model(options.model)
+    except address.AddressError as error:
+        return str(error)
     except (OSError, RuntimeError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).rstrip(".")
         what = "give a folder, or a name that `infill-ls models` shows"
         return f"model: {options.model[:200]!r} cannot be resolved: {reason}; {what}"
     return ""
-
-
-def _server_problem(options: WorkerOptions) -> str:
-    if options.partner is not None and not address.is_url(options.model):
-        shown = f"{options.model[:200]!r} is not a URL" if options.model else "no URL is set"
-        return f"partner.url: {shown}; give the URL of a server that you run, such as http://localhost:8080"
-    role = role_of(options)
-    try:
-        return address.parse(options.model, role).why_refused(plain_http=options.plain_http, role=role)
-    except address.AddressError as error:
-        return str(error)
 
 
 def _resolved_model(model: str) -> str:
