@@ -20,7 +20,7 @@ from inference.models.diffusion_gemma.recorded import CudaGraphs, RecordedNetwor
 from inference.models.fim.adapter import FillInMiddle
 from inference.models.properties import SamplerSettings
 from tests.inference.engine.test_parity import CANVASES, PREFIX_TOKENS, ours, prompt
-from tests.inference.models.fim.checkpoints import greedy, loaded, with_shared_heads
+from tests.inference.models.fim.checkpoints import greedy, loaded, random_checkpoint
 from tests.inference.models.random_model import random_model, save_random_checkpoint
 
 pytestmark = [
@@ -111,7 +111,7 @@ def test_recorded_shapes_share_their_memory() -> None:
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_shared_key_heads_write_as_on_a_cpu(tmp_path: Path, dtype: str) -> None:
     """In bfloat16 a passage may part from the CPU's after some tokens, where two are nearly as likely."""
-    folder = with_shared_heads(tmp_path / "model")
+    folder = random_checkpoint(tmp_path / "model", "qwen2")
     ids = list(range(20, 60))
     on_cpu = greedy(loaded(folder), ids, 8)
     on_device = registry.load(str(folder), device="cuda", dtype=dtype)

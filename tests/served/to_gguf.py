@@ -12,36 +12,20 @@ import gguf
 import numpy as np
 from safetensors.torch import load_file
 
-_NAMES = {
-    "model.embed_tokens.weight": "token_embd.weight",
-    "model.norm.weight": "output_norm.weight",
-    "lm_head.weight": "output.weight",
-}
-_PARTS = {
-    "input_layernorm": "attn_norm",
-    "post_attention_layernorm": "ffn_norm",
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
-}
-
 
 def main(folder: Path, file: Path) -> None:
     """In float32, so that it computes what the folder's weights do."""
     config = json.loads((folder / "config.json").read_text("utf-8"))
     kind = config["model_type"]
     writer = gguf.GGUFWriter(file, kind)
-    _shape(writer, config)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[kind.upper()], config["num_hidden_layers"])
+    _shape(writer, config, folder)
     _tokenizer(writer, folder)
     for name, weight in load_file(folder / "model.safetensors").items():
         values = weight.float().numpy().astype(np.float32)
         if kind == "llama" and name.endswith(("q_proj.weight", "k_proj.weight")):
             values = _neighbours(values, config)
-        writer.add_tensor(_named(name), values)
+        writer.add_tensor(names.get_name(name, (".weight", ".bias")), values)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -55,29 +39,23 @@ def _neighbours(values: np.ndarray, config: dict[str, int]) -> np.ndarray:
     return np.ascontiguousarray(heads.swapaxes(1, 2).reshape(values.shape))
 
 
-def _factors(rope: dict[str, float], size: int) -> np.ndarray:
-    """Llama 3's scaling, as llama.cpp's converter computes it."""
-    low = rope["original_max_position_embeddings"] / rope["low_freq_factor"]
-    high = rope["original_max_position_embeddings"] / rope["high_freq_factor"]
-    factors = []
-    for pair in range(0, size, 2):
-        wave = 2 * np.pi * rope["rope_theta"] ** (pair / size)
-        smooth = (rope["original_max_position_embeddings"] / wave - rope["low_freq_factor"]) / (
-            rope["high_freq_factor"] - rope["low_freq_factor"]
-        )
-        between = 1 / ((1 - smooth) / rope["factor"] + smooth)
-        factors.append(1.0 if wave < high else rope["factor"] if wave > low else between)
-    return np.array(factors, np.float32)
+def _factors(folder: Path, base: float, size: int) -> np.ndarray:
+    """Llama 3's scaling: by how much each pair of numbers turns more slowly."""
+    from transformers import AutoConfig
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+    turns, _ = ROPE_INIT_FUNCTIONS["llama3"](AutoConfig.from_pretrained(folder), "cpu")
+    return (base ** -(np.arange(0, size, 2) / size) / turns.numpy()).astype(np.float32)
 
 
-def _shape(writer: gguf.GGUFWriter, config: dict[str, object]) -> None:
+def _shape(writer: gguf.GGUFWriter, config: dict[str, object], folder: Path) -> None:
     rope = config["rope_parameters"]
     if rope["rope_type"] == "linear":
         writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
         writer.add_rope_scaling_factor(rope["factor"])
     if rope["rope_type"] == "llama3":
         size = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
-        writer.add_tensor("rope_freqs.weight", _factors(rope, size))
+        writer.add_tensor("rope_freqs.weight", _factors(folder, rope["rope_theta"], size))
     if config.get("head_dim"):
         writer.add_key_length(config["head_dim"])
     writer.add_name("infill-ls fim")
@@ -106,17 +84,8 @@ def _tokenizer(writer: gguf.GGUFWriter, folder: Path) -> None:
     writer.add_eos_token_id(ids["<|endoftext|>"])
     writer.add_pad_token_id(ids["<|fim_pad|>"])
     writer.add_add_bos_token(False)
-    for kind in ("pre", "suf", "mid"):
-        name = {"pre": "<|fim_prefix|>", "suf": "<|fim_suffix|>", "mid": "<|fim_middle|>"}[kind]
-        writer.add_uint32(f"tokenizer.ggml.fim_{kind}_token_id", ids[name])
-
-
-def _named(name: str) -> str:
-    if name in _NAMES:
-        return _NAMES[name]
-    _, _, number, part = name.split(".", 3)
-    part, _, kind = part.rpartition(".")
-    return f"blk.{number}.{_PARTS[part]}.{kind}"
+    for kind in ("prefix", "suffix", "middle"):
+        writer.add_uint32(f"tokenizer.ggml.fim_{kind[:3]}_token_id", ids[f"<|fim_{kind}|>"])
 
 
 if __name__ == "__main__":

@@ -112,19 +112,3 @@ def test_dreamon_resizes(shifted: tuple[Family, Any], method: str, liking: float
     assert passes == len(happened)
     assert not liking or {"expand", "delete"} & set(happened), "else this says nothing"
     assert wanted[-3:] == [33, 44, EOS], "the end of the file stays"
-
-
-def test_counts_are_those_that_were_seen_of_the_originals() -> None:
-    """Masks, steps -> how many each step writes, zeros of MDLM's left out."""
-    from inference.engine.search import unmask
-
-    def counts(schedule: str, masks: int, steps: int) -> list[int]:
-        left, found = torch.tensor([masks]), []
-        for step in range(steps):
-            now = unmask.COUNTS[schedule](left, step, steps)
-            left, found = left - now, [*found, int(now)]
-        return found
-
-    assert counts("linear", 9, 9) == [0, 1, 1, 1, 1, 1, 1, 1, 2]
-    for masks, steps, wanted in ((9, 4, [2, 2, 2, 3]), (4, 12, [1, 1, 1, 1]), (4, 3, [1, 1, 2]), (5, 3, [2, 1, 2])):
-        assert [count for count in counts("rounded", masks, steps) if count] == wanted

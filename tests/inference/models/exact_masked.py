@@ -1,4 +1,7 @@
-"""A masked-diffusion model that computes every row at each step: what the kept rows are compared with."""
+"""A masked-diffusion model that keeps nothing from pass to pass: what the kept rows are compared with.
+
+The first pass over one canvas takes nothing from earlier ones; `test_masked.py` compares it with transformers' layers.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,14 +11,11 @@ from torch import Tensor
 
 from inference.models import registry
 from inference.models.family import Context
-from inference.models.masked.adapter import MaskedDiffusion
+from inference.models.masked.adapter import CachedContext, MaskedDiffusion, Memory
 
 
 def load_exact(folder: Path) -> "ExactMasked":
-    found = registry.find(str(folder))
-    loaded = ExactMasked.load(found, "cpu", "float32", lambda *_: None)
-    assert isinstance(loaded, ExactMasked)
-    return loaded
+    return ExactMasked.load(registry.find(str(folder)), "cpu", "float32", lambda *_: None)  # type: ignore[return-value]
 
 
 class ExactMasked(MaskedDiffusion):
@@ -23,31 +23,21 @@ class ExactMasked(MaskedDiffusion):
         return ExactContext(self, prefix_ids)
 
 
-def itself(_layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """All that a pass attends to are its own rows."""
-    return keys.transpose(1, 2), values.transpose(1, 2)
-
-
 class ExactContext(Context):
     reused_tokens = 0
 
     def __init__(self, family: MaskedDiffusion, prefix_ids: Sequence[int]) -> None:
-        self.network, self.shifted = family.network, family.properties.shifted_logits
-        self.prefix = torch.tensor(list(prefix_ids), dtype=torch.long)
+        self.family, self.prefix_ids = family, prefix_ids
 
-    @torch.inference_mode()
     def predict(
         self, ids: Tensor, rows: Tensor, *, valid: Tensor | None = None, feedback: Tensor | None = None
     ) -> Tensor:
-        batch, width = ids.shape
-        before = len(self.prefix)
-        whole, visible = torch.cat([self.prefix.expand(batch, -1), ids], 1), None
-        if valid is not None:
-            visible = torch.cat([valid.new_ones(batch, before), valid], 1)[:, None, None]
-        hidden = self.network.hidden(whole, torch.arange(before + width), itself, visible, before + width)
-        sources = before + rows % width
-        if self.shifted:  # the row before predicts each; the first always predicts itself
-            sources = (sources - 1).clamp(min=0)
-        return self.network.logits(hidden.flatten(0, 1)[rows // width * (before + width) + sources])
+        """Each canvas alone, without its padding."""
+        width, found = ids.shape[1], []
+        for number, canvas in enumerate(ids):
+            alone = canvas if valid is None else canvas[valid[number]]
+            first = CachedContext(self.family.network, self.family.properties, self.prefix_ids, Memory())
+            found.append(first.predict(alone[None], rows[rows // width == number] % width))
+        return torch.cat(found)
 
     def close(self) -> None: ...

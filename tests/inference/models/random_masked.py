@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-BYTES = sorted(pre_tokenizers.ByteLevel.alphabet())
+from tests.inference.models.random_model import BYTES, byte_tokenizer
+
 EOS, MASK, EXPAND, BOS = len(BYTES), len(BYTES) + 1, len(BYTES) + 2, len(BYTES) + 3
 VOCABULARY_SIZE = len(BYTES) + 16
 """Larger than the tokenizer's, as published ones are."""
@@ -74,8 +74,4 @@ def save_mdlm(folder: Path, seed: int = 0, **shape: Any) -> None:
 
 
 def _save_tokenizer(folder: Path, added: dict[str, int]) -> None:
-    tokenizer = Tokenizer(models.BPE(vocab={name: id_ for id_, name in enumerate(BYTES)}, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens(sorted(added, key=lambda name: added[name]))
-    tokenizer.save(str(folder / "tokenizer.json"))
+    byte_tokenizer(BYTES, sorted(added, key=lambda name: added[name])).save(str(folder / "tokenizer.json"))

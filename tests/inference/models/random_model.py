@@ -1,5 +1,6 @@
 """A small random DiffusionGemma with all parts of the large one: sliding and full layers, experts, V = K layers."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ CANVAS_TOKENS = 16
 WINDOW = 24
 _FIRST_PART = chr(290)
 """How a byte-level tokenizer writes 0x80, the first of the bytes that are parts of a character and have no sign."""
+BYTES = sorted(pre_tokenizers.ByteLevel.alphabet())
 SPECIAL_TOKENS = ("<pad>", "<eos>", "<bos>", "<|turn>", "<turn|>")
 
 
@@ -55,12 +57,14 @@ def random_model(
     return model
 
 
-def byte_tokenizer() -> Tokenizer:
-    names = [*SPECIAL_TOKENS, *sorted(pre_tokenizers.ByteLevel.alphabet())]
+def byte_tokenizer(
+    names: Sequence[str] = (*SPECIAL_TOKENS, *BYTES), special: Sequence[str] = SPECIAL_TOKENS
+) -> Tokenizer:
+    """One with a token for each byte; those of `special` that `names` lacks come last."""
     tokenizer = Tokenizer(models.BPE(vocab={name: id_ for id_, name in enumerate(names)}, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
+    tokenizer.add_special_tokens(list(special))
     return tokenizer
 
 

@@ -183,12 +183,6 @@ def test_a_name_that_is_no_model_is_refused(model: str) -> None:
         registry.find(model)
 
 
-def test_a_hub_model_that_is_not_here_is_not_fetched_unasked() -> None:
-    name = "google/no-such-diffusion-checkpoint"
-    with pytest.raises(ModelError, match=f"not on this machine.*infill-ls models pull {name}"):
-        registry.find(name)
-
-
 @pytest.mark.parametrize("name", ["owner/name", "name"])
 def test_a_folder_of_a_checkout_never_takes_the_place_of_a_name(
     random_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
@@ -212,12 +206,6 @@ def test_progress_runs_from_0_to_1(random_folder: Path) -> None:
     registry.load(str(random_folder), device="cpu", on_progress=lambda fraction, _: told.append(fraction))
     assert told == sorted(told)
     assert (told[0], told[-1]) == (0.0, 1.0)
-
-
-def test_folder_without_infill_json_is_a_released_one(random_folder: Path) -> None:
-    properties = registry.find(str(random_folder)).properties
-    assert properties.corruption == "uniform"
-    assert (properties.prompt, properties.canvas_tokens) == ("chat", 64)
 
 
 def test_the_embedded_checkpoint_is_small() -> None:

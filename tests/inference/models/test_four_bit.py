@@ -22,9 +22,15 @@ from inference.models.family import ModelError
 from tests.full_shape import made_up
 from tests.full_shape.made_up import TWIN
 from tests.inference.loaded import gemma
+from tests.inference.models.test_checkpoint import rewrite
 
 CPU = torch.device("cpu")
 CODE = "import os\n\n\ndef size(path):\n    if not os.path.exists(path):\n        return 0\n    return os.stat(path)\n"
+
+
+@pytest.fixture
+def copied(random_folder: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(random_folder, tmp_path / "copied"))
 
 
 @pytest.fixture(scope="module")
@@ -67,13 +73,9 @@ def test_unpacked_it_reads_as_in_transformers(random_folder: Path) -> None:
     assert torch.equal(*(rows(Network(one)) for one in (loaded(random_folder, "bfloat16"), stock(random_folder))))
 
 
-def test_a_vision_tower_takes_no_memory(random_folder: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "tower"
-    shutil.copytree(random_folder, folder)
-    config = json.loads((folder / "config.json").read_text())
-    config["vision_config"] = {"model_type": "gemma4_vision", "hidden_size": 10**5}
-    (folder / "config.json").write_text(json.dumps(config))
-    assert torch.equal(*(rows(Network(loaded(one, "bfloat16"))) for one in (folder, random_folder)))
+def test_a_vision_tower_takes_no_memory(random_folder: Path, copied: Path) -> None:
+    rewrite(copied, vision_config={"model_type": "gemma4_vision", "hidden_size": 10**5})
+    assert torch.equal(*(rows(Network(loaded(one, "bfloat16"))) for one in (copied, random_folder)))
 
 
 def test_trained_predictions_are_close_to_bfloat16() -> None:
@@ -81,16 +83,6 @@ def test_trained_predictions_are_close_to_bfloat16() -> None:
     half, packed = (rows(Network(loaded(TWIN, dtype)), ids) for dtype in ("bfloat16", "4bit"))
     assert torch.cosine_similarity(half, packed, dim=-1).mean() >= 0.98
     assert not torch.equal(half, packed)
-
-
-def test_encoder_and_decoder_share_weights(four_bit_engine: Engine) -> None:
-    model = gemma(four_bit_engine).network.model.model
-    for ours, theirs in zip(model.encoder.language_model.layers, model.decoder.layers, strict=True):
-        shared = dict(theirs.named_parameters())
-        assert all(parameter is shared[name] for name, parameter in ours.named_parameters())
-        assert ours.layer_scalar is not theirs.layer_scalar
-    assert not [name for name, _ in model.named_parameters() if "vision" in name]
-    assert all(not tensor.is_meta for tensor in [*model.parameters(), *model.buffers()])
 
 
 def test_the_experts_are_packed_as_bitsandbytes_packs_them_whole() -> None:
@@ -104,37 +96,27 @@ def test_the_experts_are_packed_as_bitsandbytes_packs_them_whole() -> None:
     assert torch.equal(devices.quantiser().functional.dequantize_4bit(packed, state), whole.experts)
 
 
-def test_file_with_encoder_names_is_read_alike(random_folder: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "encoder-names"
-    shutil.copytree(random_folder, folder)
-    file = folder / "model.safetensors"
-    renamed = {}
+def test_file_with_encoder_names_is_read_alike(random_folder: Path, copied: Path) -> None:
+    file, renamed = copied / "model.safetensors", {}
     for name, tensor in load_file(file).items():
         encoder = name.replace("model.decoder.", "model.encoder.language_model.")
         own = "self_conditioning" in name or name.endswith("layer_scalar")
         renamed[name if own else encoder] = tensor
     save_file(renamed, file, {"format": "pt"})
-    assert torch.equal(rows(Network(loaded(folder, "4bit"))), rows(Network(loaded(random_folder, "4bit"))))
-
-
-def changed_shape(folder: Path, name: str, drop: bool) -> None:
-    file = folder / "model.safetensors"
-    tensors = load_file(file)
-    tensor = tensors.pop(name)
-    if not drop:
-        tensors[name] = tensor[:-1].clone()
-    save_file(tensors, file, {"format": "pt"})
+    assert torch.equal(rows(Network(loaded(copied, "4bit"))), rows(Network(loaded(random_folder, "4bit"))))
 
 
 @pytest.mark.parametrize(
     ("name", "drop"), [("layers.1.experts.down_proj", False), ("layers.0.layer_scalar", True), ("norm.weight", False)]
 )
-def test_a_missing_or_misshapen_weight_is_named(random_folder: Path, tmp_path: Path, name: str, drop: bool) -> None:
-    folder = tmp_path / "broken"
-    shutil.copytree(random_folder, folder)
-    changed_shape(folder, f"model.decoder.{name}", drop)
+def test_a_missing_or_misshapen_weight_is_named(copied: Path, name: str, drop: bool) -> None:
+    file = copied / "model.safetensors"
+    tensors = load_file(file)
+    tensor = tensors.pop(f"model.decoder.{name}")
+    tensors |= {} if drop else {f"model.decoder.{name}": tensor[:-1].clone()}
+    save_file(tensors, file, {"format": "pt"})
     with pytest.raises(ModelError, match=f"{name} is (missing|of shape).*download the checkpoint again"):
-        registry.load(str(folder), device="cpu", dtype="4bit")
+        registry.load(str(copied), device="cpu", dtype="4bit")
 
 
 LAYERS = 4

@@ -77,16 +77,6 @@ def test_what_a_checkpoint_says_of_itself_is_read(published: tuple[str, Path]) -
     assert bytes(family.tokenizer.decode(family.tokenizer.encode(text).ids), "utf-8").startswith(b"def f(x):\n")
 
 
-def test_padding_beside_longer_canvases_changes_nothing(published: tuple[str, Path]) -> None:
-    family = loaded(published[1])
-    context, short = family.open(IDS[:PREFIX].tolist()), IDS[PREFIX : PREFIX + 8]
-    alone = context.predict(short[None], torch.arange(8))
-    both = torch.stack([torch.cat([short, torch.full((6,), 5)]), IDS[PREFIX:]])
-    valid = torch.ones(2, 14, dtype=torch.bool)
-    valid[0, 8:] = False
-    torch.testing.assert_close(context.predict(both, torch.arange(8), valid=valid), alone, atol=2e-4, rtol=1e-4)
-
-
 @pytest.mark.parametrize("dtype", ["8bit", "bfloat16"])
 def test_fewer_bits_predict_much_the_same(tmp_path: Path, dtype: str) -> None:
     random_masked.save_dream(tmp_path)

@@ -13,7 +13,7 @@ from inference.engine import Engine
 from inference.messages import Hole
 from inference.models import registry
 from inference.models.family import Context, Family
-from tests.inference.engine.filling import fill, fill_typing
+from tests.inference.engine.filling import fill
 from tests.inference.models import random_masked
 from tests.inference.models.exact_masked import load_exact
 from tests.inference.models.random_masked import MASK
@@ -91,10 +91,6 @@ def test_of_one_layer_the_next_requests_are_exact(one_layer: Path) -> None:
     assert min(reused[1], reused[2]) >= len(PREFIX) - 16
 
 
-def test_the_first_pass_over_one_canvas_is_exact(deep: Path) -> None:
-    check(opened(both(deep), PREFIX), canvas(6))
-
-
 def test_with_every_row_asked_for_a_refresh_is_all_that_is_kept(deep: Path) -> None:
     """Deep networks: not exact, but near, and no drift from step to step."""
     cached, exact = opened(both(deep), PREFIX)
@@ -121,9 +117,3 @@ def test_what_a_request_reuses_is_in_its_statistics(deep: Path) -> None:
     for typed, reuses in (("", False), (" *", True)):
         done = fill(Engine(family), before + typed, Hole(max_tokens=4), "\n", seed=1).done
         assert (done.stats.reused_tokens > len(before) // 2) is reuses
-
-
-def test_typing_while_it_denoises_pins_what_was_typed(one_layer: Path) -> None:
-    family = registry.load(str(one_layer), device="cpu", dtype="float32")
-    hole = Hole(min_tokens=6, max_tokens=6)
-    fill_typing(Engine(family), "abc", hole, "ijk\n", typing=lambda _, typed: {} if typed else {0: "x"}, seed=1)

@@ -1,6 +1,5 @@
 """Without MLX, asking for it names the package to install; everything else works."""
 
-import json
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 from inference.models import registry
 from inference.models.family import ModelError
 from tests.inference.models.random_masked import save_open_dcoder
+from tests.inference.models.test_checkpoint import rewrite
 
 pytestmark = pytest.mark.skipif(find_spec("mlx") is not None, reason="MLX is installed; see the tests in mlx")
 
@@ -21,9 +21,8 @@ def test_the_extra_is_named_where_the_device_is_asked_for() -> None:
 
 def test_a_checkpoint_that_mlx_has_packed_says_that_it_needs_it(tmp_path: Path) -> None:
     folder = shutil.copytree(registry.find("embedded").folder, tmp_path / "packed")
-    config = json.loads((folder / "config.json").read_text())
     packing = {"group_size": 64, "bits": 4, "mode": "affine", "model.decoder.embed_tokens": {"bits": 8}}
-    (folder / "config.json").write_text(json.dumps(config | {"quantization": packing}))
+    rewrite(folder, quantization=packing)
     with pytest.raises(ModelError, match=r"MLX has packed its weights.*install infill-ls\[mlx\]"):
         registry.load(str(folder))
 

@@ -54,39 +54,21 @@ def greedy(family: FillInMiddle, ids: Sequence[int], count: int) -> list[int]:
     return written
 
 
-def with_shared_heads(folder: Path) -> Path:
-    """A checkpoint of random weights whose heads share keys and values, two and two, and whose head is its own."""
-    from transformers import Qwen2Config, Qwen2ForCausalLM
-
-    return _random(folder, Qwen2ForCausalLM, Qwen2Config)
-
-
 LLAMA3 = {"rope_type": "llama3", "rope_theta": 5e3, "factor": 8.0, "original_max_position_embeddings": 64}
 LLAMA3 |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
 
 
-def llama(folder: Path, **config: object) -> Path:
-    """Random weights of Llama's shape, without biases."""
-    from transformers import LlamaConfig, LlamaForCausalLM
+def random_checkpoint(folder: Path, kind: str, **config: object) -> Path:
+    """Random weights of the shape of `qwen2`, `llama` or `qwen3`, whose heads share keys and values, two and two."""
+    from transformers import AutoConfig, AutoModelForCausalLM
 
-    return _random(folder, LlamaForCausalLM, LlamaConfig, **config)
-
-
-def qwen3(folder: Path) -> Path:
-    """Random weights of Qwen3's shape: queries and keys are normalised, and heads wider than their share."""
-    from transformers import Qwen3Config, Qwen3ForCausalLM
-
-    return _random(folder, Qwen3ForCausalLM, Qwen3Config, head_dim=24)
-
-
-def _random(folder: Path, network: Any, shape: Any, **config: object) -> Path:
     values = json.loads((changed(folder) / "config.json").read_text())
-    own = ("model_type", "architectures", "head_dim")
-    values = {key: value for key, value in values.items() if key not in own}
+    values = {key: value for key, value in values.items() if key not in ("model_type", "architectures", "head_dim")}
     values |= {"num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 64, "intermediate_size": 96}
     values |= {"num_hidden_layers": 3, "layer_types": None, "tie_word_embeddings": False, "rope_parameters": None}
     torch.manual_seed(0)
-    model = network(shape(**{**values, **config}))
+    shape = AutoConfig.for_model(kind, **{**values, **config})
+    model = AutoModelForCausalLM.from_config(shape, dtype=torch.float32)
     for weight in model.parameters():
         torch.nn.init.normal_(weight, std=0.3)
     model.save_pretrained(folder)

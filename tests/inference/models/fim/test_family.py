@@ -16,22 +16,31 @@ from inference.models.family import ModelError
 from inference.models.fim import formats, weights
 from inference.models.fim.adapter import FillInMiddle
 from inference.models.fim.context import PIECE_TOKENS
-from tests.inference.models.fim import checkpoints
 from tests.inference.models.fim.checkpoints import (
     FIM,
+    LLAMA3,
     MIDDLE,
     PREFIX,
     SUFFIX,
     changed,
     greedy,
     loaded,
+    random_checkpoint,
     stock,
     stock_logits,
 )
+from tests.inference.models.test_checkpoint import rewrite
 from tests.served.to_gguf import main as as_gguf
 
 BEFORE = "import os\n\n\ndef sizes(folder):\n    found = []\n    for name in os.listdir(folder):\n        "
 AFTER = "\n    return found\n"
+
+
+LLAMAS = {
+    "plain": {"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}, "tie_word_embeddings": True},
+    "linear": {"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0}, "head_dim": 24},
+    "llama3": {"rope_parameters": LLAMA3},
+}
 
 
 @contextmanager
@@ -47,7 +56,9 @@ def family() -> FillInMiddle:
 
 
 def test_every_row_is_what_transformers_says(tmp_path: Path) -> None:
-    for folder in (FIM, checkpoints.with_shared_heads(tmp_path)):
+    kinds = {"qwen2": {}, "qwen3": {"head_dim": 24}} | {f"llama {name}": rope for name, rope in LLAMAS.items()}
+    random = (random_checkpoint(tmp_path / kind, kind.split()[0], **more) for kind, more in kinds.items())
+    for folder in (FIM, *random):
         family = loaded(folder)
         ids = family.middle_prompt(BEFORE, AFTER)
         with read(family, ids[:5]) as context:
@@ -57,18 +68,9 @@ def test_every_row_is_what_transformers_says(tmp_path: Path) -> None:
             torch.testing.assert_close(torch.cat(rows, 1)[0], wanted, atol=2e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "rope",
-    [
-        {"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}, "tie_word_embeddings": True},
-        {"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": 4.0}, "head_dim": 24},
-        {"rope_parameters": checkpoints.LLAMA3},
-    ],
-    ids=["plain", "linear", "llama3"],
-)
-def test_llamas_are_what_transformers_says(tmp_path: Path, rope: dict[str, object]) -> None:
-    folder = checkpoints.llama(tmp_path / "folder", **rope)
-    same_as_stock(folder)
+@pytest.mark.parametrize("rope", LLAMAS)
+def test_a_llama_as_a_file_is_what_its_folder_is(tmp_path: Path, rope: str) -> None:
+    folder = random_checkpoint(tmp_path / "folder", "llama", **LLAMAS[rope])
     as_gguf(folder, tmp_path / "llama.gguf")
     one, other = loaded(folder), loaded(tmp_path / "llama.gguf")
     ids = one.middle_prompt(BEFORE, AFTER)
@@ -78,24 +80,12 @@ def test_llamas_are_what_transformers_says(tmp_path: Path, rope: dict[str, objec
     loaded(tmp_path / "llama.gguf", "bfloat16").open([]).log_probabilities([ids])
 
 
-def test_qwen3_is_what_transformers_says(tmp_path: Path) -> None:
-    same_as_stock(checkpoints.qwen3(tmp_path))
-
-
-def same_as_stock(folder: Path) -> None:
-    family = loaded(folder)
-    ids = family.middle_prompt(BEFORE, AFTER)
-    with read(family, ids[:5]) as context:
-        rows = context.continuation(len(ids)).feed_rows(torch.tensor([ids[5:]]))[0]
-    torch.testing.assert_close(rows, stock_logits(stock(folder), ids)[4:], atol=2e-4, rtol=1e-4)
-
-
 @pytest.mark.parametrize(
     ("config", "words"),
     [
         ({"attention_bias": True}, "with biases is not supported"),
         ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0}}, "'yarn' is not supported"),
-        ({"rope_parameters": checkpoints.LLAMA3 | {"low_freq_factor": 4.0}}, "low_freq_factor must be less"),
+        ({"rope_parameters": LLAMA3 | {"low_freq_factor": 4.0}}, "low_freq_factor must be less"),
         ({"rope_parameters": {"rope_type": "linear", "factor": 0}}, "factor"),
         ({"partial_rotary_factor": 0.5}, "only a part of each head"),
         ({"num_key_value_heads": 3}, "does not divide"),
@@ -104,8 +94,7 @@ def same_as_stock(folder: Path) -> None:
     ],
 )
 def test_a_llama_that_makes_no_sense_is_refused(tmp_path: Path, config: dict[str, object], words: str) -> None:
-    file = checkpoints.llama(tmp_path) / "config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | config))
+    rewrite(random_checkpoint(tmp_path, "llama"), **config)
     with pytest.raises(ModelError, match=words):
         registry.find(str(tmp_path))
 

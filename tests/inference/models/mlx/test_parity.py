@@ -36,12 +36,6 @@ def test_the_tokens_are_those_of_torch(on_mlx: Engine, on_torch: Engine, task: s
     check_same(on_mlx, on_torch, *TASKS[task])
 
 
-def test_drafts_on_the_way_are_those_of_torch(on_mlx: Engine, on_torch: Engine) -> None:
-    ours, theirs = (filled(engine, *TASKS["several lines"], drafts=True).drafts for engine in (on_mlx, on_torch))
-    assert ours
-    assert [draft.texts for draft in ours] == [draft.texts for draft in theirs]
-
-
 def test_with_experts_a_small_window_and_shared_values_too(released: Engine, random_folder: object) -> None:
     """Random weights of the released kind: layers of both kinds, whose full ones have heads of another size."""
     found = Engine(registry.load(str(random_folder), device="mlx", dtype="float32"))

@@ -6,11 +6,9 @@ import pytest
 import torch
 
 from inference.engine import Engine
-from inference.messages import Hole, Text
 from inference.models import registry
 from inference.models.mlx import weights
 from inference.models.mlx.network import MlxNetwork
-from tests.inference.models.mlx.test_parity import filled
 from tests.inference.models.test_prefix_cache import (  # noqa: F401
     test_after_an_edit_the_cache_equals_a_fresh_one,
     test_another_document_does_not_throw_the_first_out,
@@ -43,12 +41,3 @@ def test_it_predicts_what_transformers_predicts(released: Engine) -> None:
         predicted.append((first, context.predict(canvas, rows, valid=valid, feedback=fed)))
         context.close()
     torch.testing.assert_close(predicted[0], predicted[1], rtol=1e-3, atol=1e-3)
-
-
-def test_a_keystroke_encodes_only_what_was_typed(on_mlx: Engine) -> None:
-    before = "def area(width, height):\n" + "    # sides of a rectangle\n" * 3 + "    return "
-    hole, rest = Hole(single_line=True, max_tokens=6), Text("\n")
-    first = filled(on_mlx, Text(before), hole, rest, max_steps=1, candidates=1).done.stats
-    second = filled(on_mlx, Text(before + "width"), hole, rest, max_steps=1, candidates=1).done.stats
-    assert second.prefix_tokens >= first.prefix_tokens
-    assert second.reused_tokens >= first.prefix_tokens - 2  # the tokens at its end may have been cut otherwise

@@ -1,6 +1,5 @@
 """An untrusted folder: nothing in it is run or written, and errors name the problem."""
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 from inference.models import registry
 from inference.models.family import ModelError
 from tests.inference.models.mlx.conftest import EMBEDDED
-from tests.inference.models.test_checkpoint import header, text
+from tests.inference.models.test_checkpoint import header, rewrite, text
 
 
 @pytest.fixture
@@ -53,8 +52,7 @@ def test_code_that_a_checkpoint_brings_is_not_run(folder: Path, tmp_path: Path) 
     trace = tmp_path / "it ran"
     for name in ("diffusion_gemma.py", "modeling.py", "__init__.py"):
         (folder / name).write_text(f"open({str(trace)!r}, 'w')")
-    config = json.loads((folder / "config.json").read_text())
-    asked = {"auto_map": {"AutoConfig": "modeling.Config", "AutoModel": "modeling.Model"}, "model_file": "modeling.py"}
-    (folder / "config.json").write_text(json.dumps(config | asked))
+    classes = {"AutoConfig": "modeling.Config", "AutoModel": "modeling.Model"}
+    rewrite(folder, auto_map=classes, model_file="modeling.py")
     registry.load(str(folder), device="mlx", dtype="float32")
     assert not trace.exists()
