@@ -1,11 +1,9 @@
 """A real HTTP server for tests that stands in for an autoregressive one: all its interfaces, with scripted answers.
 
 It answers `/v1/completions` (with a `suffix`, or with the fill-in-the-middle tokens of a family), llama.cpp's `/infill`
-and `/v1/chat/completions`, whole or as a stream. Real servers are asked in `tests/served`. For tests in real editors:
-`python -m tests.partner_server --kind chat --delay 2 --answer TEXT` prints its URL and serves until it is ended.
+and `/v1/chat/completions`, whole or as a stream. Real servers are asked in `tests/served`.
 """
 
-import argparse
 import asyncio
 import json
 import math
@@ -238,24 +236,3 @@ async def partner_server(port: int = 0, **settings: Any) -> AsyncIterator[Partne
     server.hold.set()
     async with listening(server, port):
         yield server
-
-
-async def _main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--kind", choices=KINDS, action="append", help="an interface that it has; default: all")
-    parser.add_argument("--name", default="qwen2.5-coder-1.5b", help="what it calls its model")
-    parser.add_argument("--answer", help="what it writes into every hole")
-    parser.add_argument("--delay", type=float, default=0.0, help="seconds before the first token")
-    parser.add_argument("--pause", type=float, default=0.0, help="seconds between two tokens")
-    parser.add_argument("--status", type=int, default=200, help="refuses with this HTTP status")
-    words = parser.parse_args()
-    settings = {"kinds": tuple(words.kind or KINDS), "name": words.name, "status": words.status}
-    settings |= {"answer": sensible if words.answer is None else lambda _: words.answer}
-    async with partner_server(words.port, delay_s=words.delay, pause_s=words.pause, **settings) as server:
-        print(server.url, flush=True)
-        await asyncio.Event().wait()
-
-
-if __name__ == "__main__":
-    asyncio.run(_main())

@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from inference import messages
 from inference.messages import Amend, Cancel, Candidate, Done, Draft, Failed, Hole, Outcome, Status, Text
 from lsp_server.worker.paths import WorkerPaths
-from tests.workers import PATIENCE_S, Process, RawClient, fill, is_idle, long_fill
+from tests.workers import Process, RawClient, fill, is_idle, long_fill
 
 NOT_DEAF_S = 10.0
 """Within this any worker answers that is not deaf; it takes a few hundredths of a second."""
@@ -119,76 +118,52 @@ async def test_too_long_amendment_fails_its_request_alone(client: RawClient, res
 
 async def test_every_request_gets_exactly_one_final_reply(resident: WorkerPaths) -> None:
     chance = random.Random(20)
-    crowd = [await Chaotic.join(resident) for _ in range(3)]
+    crowd = [(await RawClient.open(resident), list[str]()) for _ in range(3)]
     for number in range(60):
-        client = chance.choice(crowd)
+        place = chance.randrange(len(crowd))
+        client, asked = crowd[place]
         match chance.choices(["ask", "cancel", "vanish", "pause"], [6, 3, 1, 2])[0]:
             case "ask":
-                client.ask(random_request(chance, str(number)))
-            case "cancel" if client.asked:
-                client.raw.send(Cancel(chance.choice(client.asked)))
+                asked.append(str(number))
+                client.send(random_request(chance, asked[-1]))
+            case "cancel" if asked:
+                client.send(Cancel(chance.choice(asked)))
             case "vanish":
-                await client.leave()
-                crowd[crowd.index(client)] = await Chaotic.join(resident)
+                client.close()
+                crowd[place] = (await RawClient.open(resident), [])
             case _:
                 await asyncio.sleep(chance.random() * 0.05)
-    for client in crowd:
-        await client.settle()
-        assert (client.finals, client.late) == (Counter(client.asked), [])
-        await client.leave()
+    for client, asked in crowd:
+        await check_each_ends_once(client, asked)
+        client.close()
     witness = await RawClient.open(resident)
     await witness.becomes(is_idle)
     witness.close()
 
 
+async def check_each_ends_once(client: RawClient, asked: list[str]) -> None:
+    """Each request gets a final reply, behind which nothing comes."""
+    ended = set[str]()
+    while len(ended) < len(asked):
+        message = await client.answer()
+        assert message.id not in ended  # type: ignore[union-attr]
+        if isinstance(message, Done | Failed):
+            ended.add(message.id)
+    client.send(fill("last"))
+    while not isinstance(message := await client.answer(), Done):
+        assert message.id == "last"  # type: ignore[union-attr]
+    assert message.id == "last" and ended == {*asked}
+
+
 def random_request(chance: random.Random, request_id: str) -> messages.InfillRequest:
-    deadline_ms = chance.choice([None, None, 0, 30, 1000])
-    segments = () if chance.random() < 0.1 else fill().segments
     return fill(
         request_id,
-        segments=segments,
+        segments=() if chance.random() < 0.1 else fill().segments,
         path=chance.choice("xy"),
         max_steps=chance.randint(1, 6),
         drafts=chance.random() < 0.5,
-        deadline_ms=deadline_ms,
+        deadline_ms=chance.choice([None, None, 0, 30, 1000]),
     )
-
-
-class Chaotic:
-    def __init__(self, raw: RawClient) -> None:
-        self.raw = raw
-        self.asked: list[str] = []
-        self.finals: Counter[str] = Counter()
-        self.late: list[object] = []
-        self._reading = asyncio.create_task(self._read())
-
-    @classmethod
-    async def join(cls, place: WorkerPaths) -> "Chaotic":
-        return cls(await RawClient.open(place))
-
-    def ask(self, request: messages.InfillRequest) -> None:
-        self.asked.append(request.id)
-        self.raw.send(request)
-
-    async def settle(self) -> None:
-        """Wait for all replies, and a little longer for one too many."""
-        async with asyncio.timeout(PATIENCE_S):
-            while self.finals.total() < len(self.asked):
-                await asyncio.sleep(0.01)
-        await asyncio.sleep(0.05)
-
-    async def leave(self) -> None:
-        self.raw.close()
-        self._reading.cancel()
-        await asyncio.gather(self._reading, return_exceptions=True)
-
-    async def _read(self) -> None:
-        while True:
-            message = await self.raw.stream.receive()
-            if isinstance(message, Draft | Candidate | Done | Failed):
-                if self.finals[message.id]:
-                    self.late.append(message)
-                self.finals[message.id] += isinstance(message, Done | Failed)
 
 
 async def final_outcome(client: RawClient, request_id: str) -> Outcome:

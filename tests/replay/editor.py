@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from tests.replay.worker_protocol import ScriptedWorker
@@ -163,16 +162,3 @@ def _lines(text: str) -> list[str]:
     """With their ends; the last one may be empty, as in an editor."""
     found = _LINE.findall(text)
     return found[:-1] if len(found) > 1 and not found[-1] and not text.endswith(("\r", "\n")) else found
-
-
-def fixture_texts(folder: Path) -> list[tuple[str, str]]:
-    """(language, text) of every case in fixture files, with their signs."""
-    found = []
-    for path in sorted(folder.glob("*.txt")):
-        for case in path.read_text(encoding="utf-8").split("=== ")[1:]:
-            lines = [line for line in case.rstrip("\n").split("\n")[1:] if not re.match(r"(---|\+\+\+)( |$)", line)]
-            text = "\n".join(lines)
-            for sign, character in {"⇥": "\t", "␍": "\r", "␠": " "}.items():
-                text = text.replace(sign, character)
-            found.append((path.stem.removesuffix("_markers"), text))
-    return found

@@ -14,23 +14,12 @@ DATA = Path(__file__).parents[1] / "data"
 _SNIPPET = {"type": "snippet", "path": "helpers.py", "text": "def read_all(path: str) -> list[str]:\n    return []\n"}
 
 
-async def record(checkout: Path, model: str, count: int, dtype: str = "") -> dict[str, Any]:
+async def record(checkout: Path, model: str, count: int) -> dict[str, Any]:
     """Each request's answers by its name: texts, scores, passes, and the drafts."""
     with tempfile.TemporaryDirectory(prefix="replay-", dir="/tmp") as folder:
         socket = Path(folder) / "w.sock"
-        words = [
-            "-P",
-            "-m",
-            "inference.worker",
-            "--socket",
-            str(socket),
-            "--model",
-            model,
-            "--idle-s",
-            "600",
-            "--foreground",
-        ]
-        words += ["--dtype", dtype] if dtype else []
+        words = ["-P", "-m", "inference.worker", "--socket", str(socket), "--model", model]
+        words += ["--idle-s", "600", "--foreground"]
         worker = await asyncio.create_subprocess_exec(
             checkout / ".venv/bin/python", *words, cwd=checkout, env={**os.environ, "OMP_NUM_THREADS": "1"}
         )
@@ -47,29 +36,17 @@ def _requests(count: int) -> list[tuple[str, Message]]:
     with gzip.open(DATA / "held_out.jsonl.gz", "rt") as lines:
         tasks = [json.loads(line) for line in lines]
     stride = len(tasks) // count
-    return [
-        (f"{number}: {task['task_id']}", _request(number, task))
-        for number, task in enumerate(tasks[: count * stride : stride])
-    ]
+    some = enumerate(tasks[: count * stride : stride])
+    return [(f"{number}: {task['task_id']}", _request(number, task)) for number, task in some]
 
 
 def _request(number: int, task: dict[str, str]) -> Message:
     before, truth, after = task["prompt"][-1500:], task["canonical_solution"], task["suffix"][:800]
     hole: Message = {"type": "hole", "single_line": "\n" not in truth, "kind": "line"}
     segments: list[Message] = [{"type": "text", "text": before}, hole, {"type": "text", "text": after}]
-    request: Message = {
-        "type": "infill",
-        "id": str(number),
-        "segments": segments,
-        "language": "python",
-        "path": "main.py",
-    }
-    request |= {
-        "seed": number,
-        "drafts": number % 2 == 0,
-        "candidates": (1, 1, 3)[number % 3],
-        "quick": number % 4 == 0,
-    }
+    request: Message = {"type": "infill", "id": str(number), "language": "python", "path": "main.py"}
+    request |= {"segments": segments, "seed": number, "drafts": number % 2 == 0, "quick": number % 4 == 0}
+    request |= {"candidates": (1, 1, 3)[number % 3]}
     if "\n" in truth:
         hole |= {"kind": "block", "max_tokens": 24}
     if number % 5 == 1:
@@ -80,11 +57,8 @@ def _request(number: int, task: dict[str, str]) -> Message:
         hole |= {"text": truth[: len(truth) // 2] + "x", "strength": 0.6}
     if number % 10 == 4:  # a second hole, further down
         head, _, rest = after.partition("\n")
-        segments[2:] = [
-            {"type": "text", "text": f"{head}\n    y = "},
-            {"type": "hole"},
-            {"type": "text", "text": f"\n{rest}"},
-        ]
+        between, behind = ({"type": "text", "text": text} for text in (f"{head}\n    y = ", f"\n{rest}"))
+        segments[2:] = [between, {"type": "hole"}, behind]
     return request
 
 
@@ -98,9 +72,5 @@ def _told(replies: list[Message]) -> Any:
     ]
     end = replies[-1]
     stats = {key: value for key, value in end.get("stats", {}).items() if not key.endswith("ms")}
-    return {
-        "candidates": candidates,
-        "drafts": drafts,
-        "end": end.get("message", end.get("outcome", "")),
-        "stats": stats,
-    }
+    said = end.get("message", end.get("outcome", ""))
+    return {"candidates": candidates, "drafts": drafts, "end": said, "stats": stats}

@@ -10,7 +10,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.replay.editor import Editor, fixture_texts
+from tests.lsp_server.fixtures import cases
+from tests.replay.editor import Editor
 from tests.replay.worker_protocol import ScriptedWorker
 
 TESTS = Path(__file__).parents[1]
@@ -30,14 +31,21 @@ Session = tuple[str, str, str]
 def drawn(count: int, seed: int = 1) -> list[Session]:
     """As many sessions, always the same: three of five carve, one edits, one types."""
     by_chance = random.Random(seed)
-    carved = fixture_texts(TESTS / "lsp_server/carve/fixtures")
-    edited = [case for case in fixture_texts(TESTS / "lsp_server/next_edit/fixtures") if "«" in case[1]]
+    carved = _texts_of(TESTS / "lsp_server/carve/fixtures")
+    edited = [case for case in _texts_of(TESTS / "lsp_server/next_edit/fixtures") if "«" in case[1]]
     with gzip.open(TESTS / "data/held_out.jsonl.gz", "rt") as lines:
         tasks = [json.loads(line) for line in lines]
     typed = [("python", f"{task['prompt']}‸{task['canonical_solution']}\n{task['suffix']}") for task in tasks]
     kinds = {"carve": carved, "edit": edited, "type": [text for text in typed if len(text[1]) < 4000]}
     order = ("carve", "edit", "carve", "type", "carve")
     return [(kind, *by_chance.choice(kinds[kind])) for kind in (order[number % 5] for number in range(count))]
+
+
+def _texts_of(folder: Path) -> list[tuple[str, str]]:
+    """(language, text) of every case in fixture files, with the signs of cursors and holes."""
+    files = sorted(folder.glob("*.txt"))
+    found = ((file, parameters.values[0]) for file in files for parameters in cases(file, "---", "+++"))
+    return [(file.stem.removesuffix("_markers"), case.text) for file, case in found]
 
 
 async def record(checkout: Path, count: int) -> dict[str, Any]:
@@ -57,13 +65,8 @@ async def record(checkout: Path, count: int) -> dict[str, Any]:
         for turn, (capabilities, options) in enumerate(_EDITORS):
             capabilities = {**capabilities, **_both(capabilities)}
             options = {"debounceMs": 0, "deadlineMs": {"automatic": 60_000, "invoked": 60_000}, **options}
-            editor = await Editor.start(
-                [*infill_ls, "serve", "--stdio"],
-                environment,
-                worker,
-                capabilities=capabilities,
-                initializationOptions=options,
-            )
+            asked = {"capabilities": capabilities, "initializationOptions": options}
+            editor = await Editor.start([*infill_ls, "serve", "--stdio"], environment, worker, **asked)
             for number in range(turn, count, len(_EDITORS)):
                 name = f"session {number}, {sessions[number][0]}, {sessions[number][1]}"
                 editor.record, worker.asked = [], []

@@ -1,4 +1,7 @@
-"""Holes grow and shrink in the middle of denoising, if a model writes tokens for that."""
+"""Holes grow and shrink in the middle of denoising, if a model writes tokens for that.
+
+The family is none of ours: the engine relies on the promises of `Family` alone.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -31,6 +34,7 @@ class ByHeart(BigramFamily):
         self.ids = self.tokenizer.encode(text, add_special_tokens=False).ids
 
     def open(self, prefix_ids: Sequence[int]) -> "Remembered":
+        self.opened += 1
         return Remembered(self, prefix_ids)
 
 
@@ -62,7 +66,10 @@ class Remembered(BigramContext):
 
 def fill(middle: str, hole: Hole, **options: Any) -> list[Any]:
     request = InfillRequest("r", (Text(FIRST), hole, Text(LAST)), **{"seed": 1, **options})
-    return list(Engine(ByHeart(FIRST + middle + LAST)).infill(request))
+    family = ByHeart(FIRST + middle + LAST)
+    events = list(Engine(family).infill(request))
+    assert family.opened == 0, "every context is closed"
+    return events
 
 
 def texts(events: list[Any]) -> list[str]:

@@ -1,6 +1,7 @@
 """The vLLM client against a server that answers like vLLM, with the twin's weights (tests/canvas_server.py)."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 from inference.engine import Engine, RequestError
 from inference.messages import Candidate, ErrorCode, Hole, NextEditRequest, Outcome, Text
+from inference.models import registry
 from inference.models.family import ModelError
 from inference.remote.http import ServedModel
 from inference.remote.vllm.infilling import load
@@ -250,6 +252,19 @@ def test_a_folder_that_another_machine_names_is_not_opened_here(url: str) -> Non
     with pytest.raises(ModelError, match="set server.tokenizer or --server-tokenizer"):
         load(found, 64, None, url)
     assert load(found, 64, str(TWIN), url).vocabulary
+
+
+@pytest.mark.parametrize("model", ["embedded", str(TWIN)])
+def test_a_checkpoint_states_how_it_is_sampled(model: str) -> None:
+    """vLLM reads it from generation_config.json, and ends at its start where it is not all there."""
+    found = registry.find(model)
+    stated, sampler = json.loads((found.folder / "generation_config.json").read_text()), found.properties.sampler
+    assert stated["sampler_config"]["_cls_name"] == "EntropyBoundSamplerConfig"
+    assert stated["sampler_config"]["entropy_bound"] == sampler.entropy_bound > 0
+    assert stated["max_denoising_steps"] == sampler.max_steps
+    assert (stated["t_min"], stated["t_max"]) == (sampler.t_min, sampler.t_max)
+    assert stated["stability_threshold"] == sampler.stability
+    assert stated["confidence_threshold"] == sampler.confidence
 
 
 async def _all(work: Any) -> list[Any]:

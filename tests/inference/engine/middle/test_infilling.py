@@ -7,7 +7,7 @@ from itertools import islice, pairwise
 
 import pytest
 
-from inference.engine import Engine, RequestError
+from inference.engine import Engine
 from inference.engine.canvas.plan import TextAndHoles
 from inference.engine.middle.decode import Decoder
 from inference.engine.middle.infilling import Region
@@ -82,12 +82,6 @@ def test_every_text_around_a_hole_has_an_answer(middle: Engine, segments: tuple[
     assert not any(hole.single_line and "\n" in answer.text for hole in segments if isinstance(hole, Hole))
 
 
-def test_a_line_fill_has_no_line_break(middle: Engine) -> None:
-    for cut in range(0, len(BEFORE), 7):
-        answer = fill(middle, BEFORE[:cut], line(), BEFORE[cut:] + AFTER, candidates=3)
-        assert not any("\n" in text or "\r" in text for one in answer.candidates for text in one.texts)
-
-
 def test_what_nobody_asked_for_is_one_short_answer_or_none(middle: Engine) -> None:
     answer = fill(middle, *SEGMENTS, quick=True, candidates=4)
     assert len(answer.candidates) <= 1
@@ -96,12 +90,6 @@ def test_what_nobody_asked_for_is_one_short_answer_or_none(middle: Engine) -> No
 
 def test_a_fill_has_no_more_tokens_than_it_may(middle: Engine) -> None:
     assert fill(middle, "x = 1\n", Hole(HoleKind.BODY, max_tokens=5), "\n").candidates[0].tokens <= 5
-
-
-def test_a_key_press_reads_a_few_tokens(middle: Engine) -> None:
-    for count in range(1, 12):
-        stats = fill(middle, BEFORE + "names.append(name)"[:count], line(), AFTER).done.stats
-        assert count == 1 or stats.prefix_tokens - stats.reused_tokens <= 4
 
 
 def test_several_holes_are_filled_each_seeing_the_others(middle: Engine) -> None:
@@ -196,8 +184,6 @@ def test_only_agreeing_typing_goes_on(middle: Engine) -> None:
         assert answer.text.startswith(typed)
         if whole.startswith(typed):
             assert answer.text == whole
-    with pytest.raises(RequestError):
-        middle.infill(request(*SEGMENTS)).amend(1, "x")
 
 
 def test_typing_into_one_of_several_holes_is_kept(middle: Engine) -> None:

@@ -7,7 +7,6 @@ import pytest
 from inference.engine import Engine
 from inference.engine.next_edit.rewriting import EditRewriting
 from inference.messages import Done, EditKind, Hunk, NextEditRequest, NextEdits, Outcome
-from inference.models.family import ModelError
 
 TEXT = "def area(width):\n    return width * 2\n\n\nprint(area(1))\nprint(hight)\n"
 ASKED = NextEditRequest("n", TEXT, (Hunk(0, "def area(hight):\n", "def area(width):\n"),), "python", "a.py", 20)
@@ -39,13 +38,3 @@ def test_a_late_rewrite_is_none(middle: Engine) -> None:
 def test_an_engine_of_an_edit_model_rewrites(middle: Engine) -> None:
     assert isinstance(Engine(middle.loaded, "zeta").next_edits(ASKED), EditRewriting)
     assert not isinstance(middle.next_edits(ASKED), EditRewriting)
-
-
-def test_a_model_of_another_kind_is_refused(middle: Engine) -> None:
-    with pytest.raises(ModelError, match=r"no token <\[fim-suffix\]>, so it is no zeta-2 model"):
-        Engine(middle.loaded, "zeta-2")
-
-
-def test_a_model_that_denoises_is_no_edit_model(embedded: Engine) -> None:
-    with pytest.raises(ModelError, match="does not write from left to right"):
-        Engine(embedded.loaded, "sweep")

@@ -145,15 +145,6 @@ async def test_cut_rewrite_is_no_candidate(kind: str) -> None:
         assert (candidates, done.outcome) == ([], Outcome.DEADLINE)
 
 
-async def test_cancelling_aborts_the_request() -> None:
-    async with partner_server(kinds=("fim",)) as server, partner_at(server.url) as partner:
-        server.hold.clear()
-        waiting = asyncio.create_task(answered(partner, one_hole()))
-        await server.until(lambda it: len(it.fills) == 1)
-        waiting.cancel()
-        await server.until(lambda it: it.aborted == 1 and it.running == 0)
-
-
 async def test_agreeing_typed_text_goes_on() -> None:
     def answer(asked: Asked) -> str:
         return "max(numbers)" if asked.prefix == BEFORE else "en(numbers)"
