@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Hashable
 from contextlib import suppress
-from dataclasses import dataclass
 from threading import Thread
 from typing import Any, TypeVar
 
@@ -14,49 +13,35 @@ MAX_UNANSWERED = 64
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True)
-class _Running:
-    answer: "asyncio.Future[Any]"
-    until_s: float
-
-
 class FileSystem:
     """Asks each time, without caching. Belongs to one event loop."""
 
     def __init__(self) -> None:
-        self._running: dict[Hashable, _Running] = {}
+        self._running: dict[Hashable, asyncio.Task[Any]] = {}
         self._threads = asyncio.Semaphore(MAX_UNANSWERED)
 
     async def ask(self, key: Hashable, question: Callable[[], _T]) -> _T | None:
         """The result of `question`, called in a thread and shared by its `key`; None if there is no answer in time."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LIMIT_S):
-                running = self._running.get(key) or await self._start(key, question)
-            await asyncio.wait({running.answer}, timeout=max(0.0, running.until_s - _now_s()))
-            found: _T | None = running.answer.result() if running.answer.done() else None
-            return found
-        return None
+        if key not in self._running:
+            self._running[key] = asyncio.create_task(self._answer(key, question))
+        running = self._running[key]
+        await asyncio.wait({running}, timeout=LIMIT_S)
+        found: _T | None = running.result() if running.done() else None
+        return found
 
-    async def _start(self, key: Hashable, question: Callable[[], object]) -> _Running:
-        """Asks, once there is a thread for it."""
-        await self._threads.acquire()
-        if key in self._running:  # another task has asked meanwhile
-            self._threads.release()
-            return self._running[key]
+    async def _answer(self, key: Hashable, question: Callable[[], _T]) -> _T:
+        """The result of `question`, once there is a thread for it."""
         loop = asyncio.get_running_loop()
-        self._running[key] = running = _Running(loop.create_future(), _now_s() + LIMIT_S)
-        Thread(target=self._ask, args=(key, question, loop), name="files", daemon=True).start()  # never delays exit
-        return running
+        answer: asyncio.Future[_T] = loop.create_future()
 
-    def _ask(self, key: Hashable, question: Callable[[], object], loop: asyncio.AbstractEventLoop) -> None:
-        answer = question()
-        with suppress(RuntimeError):  # the loop has ended meanwhile
-            loop.call_soon_threadsafe(self._finish, key, answer)
+        def ask() -> None:
+            found = question()
+            with suppress(RuntimeError):  # the loop has ended meanwhile
+                loop.call_soon_threadsafe(answer.set_result, found)
 
-    def _finish(self, key: Hashable, answer: object) -> None:
-        self._running.pop(key).answer.set_result(answer)
-        self._threads.release()
-
-
-def _now_s() -> float:
-    return asyncio.get_running_loop().time()
+        async with self._threads:
+            Thread(target=ask, name="files", daemon=True).start()  # never delays exit
+            try:
+                return await answer
+            finally:
+                del self._running[key]

@@ -53,10 +53,6 @@ class SettingsFile:
             return cls(path, stamp, problem=f"{path}: not TOML: {error}; the whole file is ignored")
         return cls(path, stamp, Layer(str(path), raw, Origin.WORKSPACE))
 
-    @property
-    def is_current(self) -> bool:
-        return _stamp(self.path) == self.stamp
-
 
 def _stamp(path: Path) -> Stamp:
     try:
@@ -91,7 +87,8 @@ class Configuration:
         self._flags = Layer(COMMAND_LINE, dict(flags))
         self._options = Layer("initializationOptions", None)
         self._sent: dict[str | None, Layer] = {}
-        self._folders: list[WorkspaceFolder] = []
+        self.folders: list[WorkspaceFolder] = []
+        """The workspace folders, in the editor's order."""
         self._reals: dict[Path, Path] = {}
         """The folders on this machine without the links on their paths, once they were followed."""
         self._tops: dict[Path, Path] = {}
@@ -103,10 +100,6 @@ class Configuration:
         self._started: Settings | None = None
         self._merged: dict[PurePath, tuple[Settings, list[str]]] = {}
         """The settings and problems of the files in a folder, since something last changed."""
-
-    @property
-    def folders(self) -> tuple[WorkspaceFolder, ...]:
-        return tuple(self._folders)
 
     @property
     def settings(self) -> Settings:
@@ -132,7 +125,7 @@ class Configuration:
     def problems(self) -> list[str]:
         """The unusable settings of any folder; each once, up to a readable number."""
         files = tuple(self._files.values())
-        places = [folder.root / NAME for folder in self._folders] + [file.path for file in files if file.layer]
+        places = [folder.root / NAME for folder in self.folders] + [file.path for file in files if file.layer]
         found = [*self._environment_problems, *(file.problem for file in files if file.problem)]
         for place in places or [PurePath()]:
             found += self._at(place)[1]
@@ -148,7 +141,7 @@ class Configuration:
     def start(self, options: object, folders: Sequence[str]) -> None:
         """The editor's start options and its folders' URIs. Settings that are read only at start are read here."""
         self._options = self._options._replace(raw=options)
-        self._folders = list(dict.fromkeys(map(WorkspaceFolder.of, folders)))
+        self.folders = list(dict.fromkeys(map(WorkspaceFolder.of, folders)))
         self._merged = {}
         self.refresh()
         self._started = self.settings
@@ -156,8 +149,8 @@ class Configuration:
 
     def change_folders(self, added: Sequence[str], removed: Sequence[str]) -> None:
         gone = {WorkspaceFolder.of(uri) for uri in removed}
-        new = [folder for uri in added if (folder := WorkspaceFolder.of(uri)) not in self._folders]
-        self._folders = [*(folder for folder in self._folders if folder not in gone), *dict.fromkeys(new)]
+        new = [folder for uri in added if (folder := WorkspaceFolder.of(uri)) not in self.folders]
+        self.folders = [*(folder for folder in self.folders if folder not in gone), *dict.fromkeys(new)]
         for folder in gone:
             self._sent.pop(folder.uri, None)
         self._merged = {}
@@ -185,7 +178,9 @@ class Configuration:
         looked_at = [*(root / NAME for root in self.roots), *names]
         places = dict.fromkeys(place for name in looked_at for place in self._above(name)[1])
         old = {place: self._files.get(place) or SettingsFile(place / NAME) for place in places}
-        new = {place: file if file.is_current else SettingsFile.of(place) for place, file in old.items()}
+        new = {
+            place: file if _stamp(file.path) == file.stamp else SettingsFile.of(place) for place, file in old.items()
+        }
         self._files.update(new)
         has_changed = any(new[place] is not old[place] for place in places)
         if are_news or has_changed:
@@ -231,7 +226,7 @@ class Configuration:
 
     @property
     def roots(self) -> tuple[Path, ...]:
-        return tuple(folder.path for folder in self._folders if folder.path)
+        return tuple(folder.path for folder in self.folders if folder.path)
 
     def _judges(self, names: Sequence[str], own: Settings) -> list[Settings]:
         judges = [own]
@@ -247,8 +242,8 @@ class Configuration:
         merged = self._merged
         if place.parent not in merged:
             folder, above = self._above(place)
-            if folder is None and self._folders and not isinstance(place, Path):
-                return self._at(self._folders[0].root / NAME)
+            if folder is None and self.folders and not isinstance(place, Path):
+                return self._at(self.folders[0].root / NAME)
             files = [file.layer for at in above if (file := self._files.get(at)) and file.layer]
             sent = self._sent.get(folder.uri if folder else None) or self._sent.get(None)
             layers = [self._options, *([sent] if sent else []), *files, *self._environment, self._flags]
@@ -258,7 +253,7 @@ class Configuration:
     def _above(self, place: PurePath) -> tuple[WorkspaceFolder | None, tuple[Path, ...]]:
         """The innermost workspace folder of a place, and the folders above it whose settings files count."""
         holding = []
-        for folder in self._folders:
+        for folder in self.folders:
             real = self._reals.get(folder.path) if folder.path else None
             holding += [(folder, root) for root in (folder.root, real) if root and place.is_relative_to(root)]
         holding.sort(key=lambda one: len(one[1].parts))

@@ -232,11 +232,8 @@ def launch(paths: WorkerPaths, options: WorkerOptions) -> "subprocess.Popen[byte
                 start_new_session=True,
                 creationflags=_DETACHED,
             )
-    except OSError as error:
+    except (OSError, ValueError) as error:  # such as a NUL, or half a surrogate pair
         raise WorkerFailure(ErrorCode.STOPPED, f"The worker could not be started: {error}") from error
-    except ValueError as error:  # a NUL, or half a surrogate pair
-        message = "The worker could not be started: model or device has a character in it that no command can be given"
-        raise WorkerFailure(ErrorCode.MODEL, message) from error
     threading.Thread(target=process.wait, name="worker-reaper", daemon=True).start()  # leaves no zombie
     return process
 
