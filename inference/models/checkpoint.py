@@ -158,10 +158,7 @@ def _in_gguf(model: str, file: Path, families: Mapping[str, DefaultProperties]) 
     """The checkpoint in a GGUF file. Ignores the files beside it: the folder may belong to another program."""
     found = header.read(file)
     config = stated.config(found)
-    kind = str(config["model_type"])
-    if kind not in families:
-        raise ModelError(f"{model}: a '{kind}' model cannot fill holes; {' or '.join(stated.ARCHITECTURES)} can")
-    return Checkpoint(model, file.parent, config, families[kind](file, config), found)
+    return Checkpoint(model, file.parent, config, families[config["model_type"]](file, config), found)
 
 
 def folder_of(model: str) -> Path:

@@ -7,9 +7,10 @@ before it is read or gets memory. Errors name the file.
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, BinaryIO, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -38,16 +39,14 @@ class StoredTensor(NamedTuple):
     dtype: str
 
 
-def read(file: Path, limit_bytes: int) -> bytes:
-    """The content of a regular file. Raises FileNotFoundError, or ModelError if it is none, too large or unreadable."""
+@contextmanager
+def opened(file: Path) -> Iterator[BinaryIO]:
+    """A regular file, to read from. Raises FileNotFoundError, or ModelError if it is none or unreadable."""
     try:
         descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         with os.fdopen(descriptor, "rb") as stream:
-            found = os.fstat(stream.fileno())
-            _require_regular(file, found)
-            if found.st_size > limit_bytes:
-                raise ModelError(f"{file} has {found.st_size} bytes, more than the {limit_bytes} that it may have")
-            return stream.read(limit_bytes + 1)
+            _require_regular(file, os.fstat(descriptor))
+            yield stream
     except FileNotFoundError:
         raise
     except NotADirectoryError as error:  # beside a GGUF file, which is the whole checkpoint
@@ -55,6 +54,15 @@ def read(file: Path, limit_bytes: int) -> bytes:
     except OSError as error:
         reason = "it is a folder" if file.is_dir() else error.strerror
         raise ModelError(f"{file} cannot be read: {reason}") from error
+
+
+def read(file: Path, limit_bytes: int) -> bytes:
+    """The content of a regular file. Raises FileNotFoundError, or ModelError if it is none, too large or unreadable."""
+    with opened(file) as stream:
+        size = os.fstat(stream.fileno()).st_size
+        if size > limit_bytes:
+            raise ModelError(f"{file} has {size} bytes, more than the {limit_bytes} that it may have")
+        return stream.read(limit_bytes + 1)
 
 
 def read_json(file: Path, limit_bytes: int = JSON_LIMIT_BYTES) -> dict[str, Any]:

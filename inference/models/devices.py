@@ -145,21 +145,13 @@ def fitting(
     weight_bytes: Callable[[Precision], float],
 ) -> Precision:
     """The first candidate that fits into `free` bytes and has the package it needs. Raises ModelError if none does."""
-    needs, lacking = [], ""
-    for candidate in candidates:
-        needed = needed_bytes(weight_bytes(candidate))
-        missing = candidate.name == FOUR_BIT and not has_four_bit()
-        if needed <= free and not missing:
-            return candidate
-        needs.append(f"{needed / 1e9:.1f} GB in {candidate.name}")
-        if needed <= free:
-            lacking = lacking or candidate.name
-    if lacking:
-        raise ModelError(
-            f"{name} needs {' or '.join(needs)}, and {device} has {free / 1e9:.1f} GB free; {lacking} would fit, "
-            f"but needs the package bitsandbytes: {INSTALL_FOUR_BIT}"
-        )
-    raise ModelError(
-        f"{name} needs {' or '.join(needs)}, but {device} has {free / 1e9:.1f} GB free; use a smaller dtype, another "
-        "device, or the embedded model"
-    )
+    needs = {each.name: needed_bytes(weight_bytes(each)) for each in candidates}
+    small = [each for each in candidates if needs[each.name] <= free]
+    able = [each for each in small if each.name != FOUR_BIT or has_four_bit()]
+    if able:
+        return able[0]
+    needed = " or ".join(f"{count / 1e9:.1f} GB in {each}" for each, count in needs.items())
+    advice = "use a smaller dtype, another device, or the embedded model"
+    if small:
+        advice = f"{FOUR_BIT} would fit, but needs the package bitsandbytes: {INSTALL_FOUR_BIT}"
+    raise ModelError(f"{name} needs {needed}, but {device} has {free / 1e9:.1f} GB free; {advice}")

@@ -8,16 +8,14 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.metadata import version
-from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from inference.messages import EditKind
-from inference.models import checkpoint_files, edit_prompts, fim_tokens, kept
+from inference.models import checkpoint_files, edit_prompts, fim_tokens
 from inference.models.family import ModelError
 from inference.models.gguf import header
 from inference.models.printable import printable
@@ -33,7 +31,7 @@ _SPLIT = re.compile(r"-\d{5}-of-\d{5}\.gguf$", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class FoundModel:
-    """A model's file: its program's name for it, its architecture, and why it is unusable here; "" if usable.
+    """A model's file: its program's name for it, and why it is unusable here; "" if usable.
 
     A file that ends early is unusable. Nothing compares its weights with a checksum.
     """
@@ -42,7 +40,6 @@ class FoundModel:
     name: str
     path: str
     bytes_: int
-    architecture: str
     problem: str
 
     @property
@@ -57,58 +54,28 @@ class FoundModel:
         return None if self.problem else edit_prompts.kind_of("auto", self.name)
 
 
-class _Header(NamedTuple):
-    """What the header of a file said when the file had this size and time."""
-
-    bytes_: int
-    time_ns: int
-    architecture: str
-    problem: str
-
-
-def found(
-    environment: Mapping[str, str] | None = None,
-    home: Path | None = None,
-    on_file: Callable[[int, int], None] = lambda *_: None,
-) -> list[FoundModel]:
-    """The models on this machine, each file once, largest first. `on_file` hears how many files of how many are done.
-
-    Reads a header again only if its file has changed: 200 of them take half a minute.
-    """
-    files = list(_distinct(environment or os.environ, home or Path.home()))
-    kept_as = f"headers-{version('infill-ls')}"  # another release may read more in a header
-    earlier = kept.read(kept_as, _Header)
-    headers = dict[str, _Header]()
+def found(on_file: Callable[[int, int], None] = lambda *_: None) -> list[FoundModel]:
+    """The models on this machine, each file once, largest first. `on_file` hears how many of how many are done."""
+    files = list(_distinct())
     models = []
     for done, (program, name, path) in enumerate(files):
         on_file(done, len(files))
         place = path.absolute()
         with suppress(OSError):  # deleted meanwhile
-            if not str(place).isprintable():
-                said = _Header(place.stat().st_size, 0, "", "its path has control characters; rename it")
-            else:
-                said = _header(place, earlier.get(str(place)))
-            if said.architecture:  # others are read in no time, and perhaps can be next time
-                headers[str(place)] = said
-            told = printable(said.architecture)[:40]
-            models.append(
-                FoundModel(program, printable(name), printable(place), said.bytes_, told, problem=said.problem)
-            )
-    if headers != earlier:
-        kept.save(kept_as, headers)
+            size = place.stat().st_size
+            models.append(FoundModel(program, printable(name), printable(place), size, problem=_problem_of(place)))
     return sorted(models, key=lambda one: (not one.fills, -one.bytes_))
 
 
 def file_of(name: str) -> str:
     """The path of the first model of this name, as `found` names it; "" if there is none. Reads no header."""
-    files = _distinct(os.environ, Path.home())
-    return next((str(path.resolve()) for _, known, path in files if printable(known) == name), "")
+    return next((str(path.resolve()) for _, known, path in _distinct() if printable(known) == name), "")
 
 
-def _distinct(environment: Mapping[str, str], home: Path) -> Iterator[tuple[str, str, Path]]:
+def _distinct() -> Iterator[tuple[str, str, Path]]:
     """Program, name and path of the first files, each once, however many links lead to it."""
     seen = set()
-    for program, name, path in _files(environment, home):
+    for program, name, path in _files():
         try:
             about = path.stat()
         except (OSError, ValueError):  # a loop of links, or deleted meanwhile
@@ -120,50 +87,45 @@ def _distinct(environment: Mapping[str, str], home: Path) -> Iterator[tuple[str,
             return
 
 
-def _header(path: Path, earlier: _Header | None) -> _Header:
-    """A file's header: the earlier one if the file is the same. Raises OSError."""
+def _problem_of(path: Path) -> str:
+    """Why a file is unusable here, by its header; "" if it is usable."""
     from inference.models.gguf import stated  # it imports tokenizers
 
-    about = path.stat()
-    if earlier and earlier[:2] == (about.st_size, about.st_mtime_ns):
-        return earlier
-    architecture = problem = ""
+    if not str(path).isprintable():
+        return "its path has control characters; rename it"
     try:
-        architecture = header.architecture(path)
-        if architecture in stated.ARCHITECTURES:
-            stated.config(header.read(path))  # 0.3 s for a vocabulary of 150,000 tokens
-        else:
-            problem = f"architecture {architecture[:40]!a} cannot fill holes here"
+        stated.config(header.read(path))  # 0.3 s for a vocabulary of 150,000 tokens
     except ModelError as error:
-        problem = printable(str(error).removeprefix(f"{path}").strip(": "))
-    return _Header(about.st_size, about.st_mtime_ns, architecture, problem)
+        return printable(str(error).removeprefix(f"{path}").strip(": "))
+    return ""
 
 
-def _files(environment: Mapping[str, str], home: Path) -> Iterator[tuple[str, str, Path]]:
+def _files() -> Iterator[tuple[str, str, Path]]:
     """Program, name and path of each, without checking the path."""
-    chosen = environment.get("OLLAMA_MODELS")
-    usual = (home / ".ollama" / "models", Path("/usr/share/ollama/.ollama/models"))
+    chosen = os.environ.get("OLLAMA_MODELS")
+    usual = (Path.home() / ".ollama" / "models", Path("/usr/share/ollama/.ollama/models"))
     for folder in (Path(chosen),) if chosen else usual:
         yield from _of_ollama(folder)
-    for program, folder in _folders(environment, home):
+    for program, folder in _folders():
         for path in (path for path in _walked(folder) if path.suffix.lower() == header.SUFFIX):
             if not _SPLIT.search(path.name):
                 yield program, path.stem, path
 
 
-def _folders(environment: Mapping[str, str], home: Path) -> Iterator[tuple[str, Path]]:
+def _folders() -> Iterator[tuple[str, Path]]:
+    home = Path.home()
+    chosen = os.environ.get
     yield "LM Studio", home / ".lmstudio" / "models"
     yield "LM Studio", home / ".cache" / "lm-studio" / "models"
-    cache = Path(environment.get("XDG_CACHE_HOME") or home / ".cache")
+    cache = Path(chosen("XDG_CACHE_HOME") or home / ".cache")
     if sys.platform == "darwin":
         cache_of_llama = home / "Library" / "Caches"
     elif os.name == "nt":
-        cache_of_llama = Path(environment.get("LOCALAPPDATA") or home / "AppData" / "Local")
+        cache_of_llama = Path(chosen("LOCALAPPDATA") or home / "AppData" / "Local")
     else:
         cache_of_llama = cache
-    yield "llama.cpp", Path(environment.get("LLAMA_CACHE") or cache_of_llama / "llama.cpp")
-    hub = environment.get("HF_HUB_CACHE") or Path(environment.get("HF_HOME") or cache / "huggingface") / "hub"
-    yield "Hugging Face", Path(hub)
+    yield "llama.cpp", Path(chosen("LLAMA_CACHE") or cache_of_llama / "llama.cpp")
+    yield "Hugging Face", Path(chosen("HF_HUB_CACHE") or Path(chosen("HF_HOME") or cache / "huggingface") / "hub")
 
 
 def _of_ollama(folder: Path) -> Iterator[tuple[str, str, Path]]:
@@ -192,21 +154,13 @@ def _blob(manifest: Path) -> str:
 
 
 def _walked(folder: Path) -> Iterator[Path]:
-    """The files below a folder, some levels deep. Follows no links to folders, and stops in an endless folder."""
+    """The files below a folder, some levels deep. Follows no links to folders, and stops after many files."""
     entries = 0
-    waiting = [(folder, 0)]
-    while waiting:
-        place, depth = waiting.pop()
-        try:
-            inside = sorted(islice(os.scandir(place), _MOST_ENTRIES), key=lambda one: one.name)
-        except OSError:
-            continue
-        for entry in inside:
-            entries += 1
-            if entries > _MOST_ENTRIES:
-                return
-            if entry.is_dir(follow_symlinks=False):
-                if depth < _DEPTH:
-                    waiting.append((Path(entry.path), depth + 1))
-            else:
-                yield Path(entry.path)
+    for place, folders, files in os.walk(folder):
+        yield from (Path(place, name) for name in sorted(files))
+        entries += len(folders) + len(files)
+        if entries > _MOST_ENTRIES:
+            return
+        folders.sort()
+        if len(Path(place).relative_to(folder).parts) == _DEPTH:
+            folders.clear()

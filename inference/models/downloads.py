@@ -82,12 +82,7 @@ def find(model: str) -> Path | None:
     is_begun = record.complete if record else (of.folder / (of.file.name if of.file else CONFIG)).is_file()
     if is_begun and not _unlike(of, record):
         return of.folder
-    if of.file is None:
-        return _in_cache(of.repo)
-    from huggingface_hub import try_to_load_from_cache
-
-    found = try_to_load_from_cache(of.repo, of.file.name, revision=of.file.revision)
-    return Path(found) if isinstance(found, str) else None
+    return _in_cache(of)
 
 
 def _unlike(of: Target, record: Pulled | None) -> Path | None:
@@ -175,14 +170,19 @@ def is_wanted(name: str) -> bool:
     return any(fnmatchcase(name, kind) for kind in WANTED)
 
 
-def _in_cache(repo: str) -> Path | None:
-    """The snapshot in the hub's own cache, whichever program put it there; None if it has no weights."""
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+def _in_cache(of: Target) -> Path | None:
+    """The pinned file or the snapshot in the hub's own cache, from any program; None if weights are missing."""
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
 
     try:
-        found = Path(snapshot_download(repo, local_files_only=True, allow_patterns=[CONFIG]))
-        checkpoint_files.weight_files(found)
-    except (LocalEntryNotFoundError, HFValidationError, OSError, ModelError):
-        return None  # other programs cache config.json alone; and a hub id has more rules than we know
-    return found if (found / CONFIG).is_file() else None
+        if of.file:
+            found = try_to_load_from_cache(of.repo, of.file.name, revision=of.file.revision)
+            return Path(found) if isinstance(found, str) else None
+        found = try_to_load_from_cache(of.repo, CONFIG)
+        if not isinstance(found, str):
+            return None
+        checkpoint_files.weight_files(Path(found).parent)  # other programs cache config.json alone
+        return Path(found).parent
+    except (HFValidationError, OSError, ModelError):  # a hub id has more rules than we know
+        return None

@@ -11,8 +11,8 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -36,15 +36,11 @@ from inference.models.printable import printable, printable_lines
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
-_LINE_EVERY_S = 0.2
-_PLAIN_LINE_EVERY_S = 2.0
+_LINE_EVERY_S = 2.0
+_JSON_EVERY_S = 0.2
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _QUERY = re.compile(r"\?\S+")
 """The query of a URL: it may be signed."""
-
-
-Shown = Callable[[str, int], AbstractContextManager[hub.OnBytes]]
-"""Shows how far a file of this name and size is."""
 
 
 class PullError(Exception):
@@ -65,10 +61,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not target.entry and not (HUB_ID.fullmatch(args.model) and catalogue.names_no_folder(args.model)):
         known = ", ".join(one.name for one in catalogue.ENTRIES if one.repo)
         return _fail(f"unknown model {args.model[:100]!r}; known are {known}; or give a hub id such as owner/name", 2)
-    return _pull(target, accepted=args.accept_licence, shown=_lines if args.json else _bar)
+    return _pull(target, accepted=args.accept_licence, as_json=args.json)
 
 
-def _pull(target: Target, *, accepted: bool, shown: Shown) -> int:
+def _pull(target: Target, *, accepted: bool, as_json: bool) -> int:
     try:
         if not constants.ENDPOINT.startswith(("http://", "https://")):
             raise PullError("HF_ENDPOINT is not a URL: start it with https://, or unset it")
@@ -77,7 +73,7 @@ def _pull(target: Target, *, accepted: bool, shown: Shown) -> int:
                 raise PullError(f"{folder} is a link, and links are not followed here; remove it and run this again")
         target.folder.mkdir(parents=True, exist_ok=True)
         with FileLock(target.folder / ".pull.lock", timeout=0):
-            _complete(target, accepted=accepted, shown=shown)
+            _complete(target, accepted=accepted, as_json=as_json)
     except Timeout:
         return _fail(f"{target.name} is being pulled by another process; wait for it")
     except (PullError, ModelError) as error:
@@ -96,7 +92,7 @@ def _pull(target: Target, *, accepted: bool, shown: Shown) -> int:
     return 0
 
 
-def _complete(target: Target, *, accepted: bool, shown: Shown) -> None:
+def _complete(target: Target, *, accepted: bool, as_json: bool) -> None:
     """Fetches the missing files. Raises PullError, ModelError, and the errors of the hub's client."""
     record = None
     try:
@@ -125,7 +121,7 @@ def _complete(target: Target, *, accepted: bool, shown: Shown) -> None:
     for number, name in enumerate(missing):
         file = wanted.files[name]
         print(f"  {number + 1} of {len(missing)}: {name}, {_size(file.size)}", flush=True)
-        with shown(name, file.size) as tell:
+        with _progress(name, file.size, as_json=as_json) as tell:
             _fetch(target, wanted, name, tell)
     _write(target.folder, msgspec.structs.replace(wanted, complete=True))
     try:
@@ -161,36 +157,29 @@ def _fetch(target: Target, wanted: Pulled, name: str, tell: hub.OnBytes) -> None
 
 
 @contextmanager
-def _bar(name: str, count_bytes: int) -> Iterator[hub.OnBytes]:
-    """A bar with speed and time left on a terminal, else a line now and then. Receives the bytes already here."""
-    if not sys.stderr.isatty():
-        total = count_bytes / 1e6
-        yield _now_and_then(_PLAIN_LINE_EVERY_S, time.monotonic(), lambda here: f"  {here / 1e6:.0f} of {total:.0f} MB")
+def _progress(name: str, count_bytes: int, *, as_json: bool) -> Iterator[hub.OnBytes]:
+    """A bar with speed and time left on a terminal, else a line now and then. Receives the bytes already here.
+
+    `as_json`: the lines are `{"file", "bytes", "total"}`.
+    """
+    if sys.stderr.isatty() and not as_json:
+        columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+            task = progress.add_task(name, total=count_bytes)
+            yield lambda here: progress.update(task, completed=here)
         return
-    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(name, total=count_bytes)
-        yield lambda here: progress.update(task, completed=here)
-
-
-@contextmanager
-def _lines(name: str, count_bytes: int) -> Iterator[hub.OnBytes]:
-    """A line of JSON now and then: `{"file", "bytes", "total"}`."""
-    yield _now_and_then(
-        _LINE_EVERY_S, 0.0, lambda here: json.dumps({"file": name, "bytes": here, "total": count_bytes})
-    )
-
-
-def _now_and_then(every_s: float, last: float, line: Callable[[int], str]) -> hub.OnBytes:
-    """Prints a line about the bytes that are here, if the last one was long enough ago."""
+    every_s = _JSON_EVERY_S if as_json else _LINE_EVERY_S
+    last = 0.0 if as_json else time.monotonic()
 
     def tell(here: int) -> None:
         nonlocal last
-        if time.monotonic() - last >= every_s:
-            last = time.monotonic()
-            print(line(here), flush=True)
+        if time.monotonic() - last < every_s:
+            return
+        last = time.monotonic()
+        told = {"file": name, "bytes": here, "total": count_bytes}
+        print(json.dumps(told) if as_json else f"  {here / 1e6:.0f} of {count_bytes / 1e6:.0f} MB", flush=True)
 
-    return tell
+    yield tell
 
 
 def _show(target: Target, wanted: Pulled) -> None:
@@ -263,12 +252,10 @@ def _by_hand(target: Target) -> str:
     record = None
     with suppress(downloads.DamagedRecordError):
         record = downloads.read_record(target.folder)
-    files = (
-        f"{_page_of(target.repo)}/tree/{record.revision if record else target.file.revision if target.file else 'main'}"
-    )
-    known = list(record.files) if record else [target.file.name] if target.file else []
-    which = ", ".join(known) or "every *.safetensors and *.json, and merges.txt if it is there"
-    put = f"put {'it' if len(known) == 1 else 'them'} into {target.folder}"
+    known = record or _pinned(target)
+    files = f"{_page_of(target.repo)}/tree/{known.revision if known else 'main'}"
+    which = ", ".join(known.files) if known else "every *.safetensors and *.json, and merges.txt if it is there"
+    put = f"put {'it' if known and len(known.files) == 1 else 'them'} into {target.folder}"
     then = " and run this command again, which checks them without a network" if record else ""
     lone = "" if known else "; if its weights are a single *.gguf, that alone, and --model with its path"
     return f"\nBy hand: from {files}, on any machine, download {which}; {put}{then}. Then: --model {target.name}{lone}"

@@ -6,7 +6,7 @@ Nothing else decides that.
 import platform
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from importlib.util import find_spec
@@ -104,18 +104,18 @@ def this_machine(device: str | None) -> Machine:
     )
 
 
-def judge(entry: Published, machine: Machine) -> Fit:
-    """How a model fares on a machine."""
+def judge(entry: Published, machine: Machine, *, beside_others: bool = False) -> Fit:
+    """How a model fares on a machine, alone or `beside_others`, which keep the memory that they have."""
+    usable_bytes = machine.free_bytes if beside_others else machine.usable_bytes
     dtypes = (f"{int(entry.stored_bits)}bit",) if entry.mac_only else machine.dtypes[entry.family]
     needs = {dtype: devices.needed_bytes(entry.weight_bytes(dtype)) for dtype in dtypes}
     if entry.mac_only and not machine.apple:
         return Fit(Verdict.MAC, "", needs, "needs a Mac with Apple silicon")
-    dtype = next((dtype for dtype, needed in needs.items() if needed <= machine.usable_bytes), "")
+    dtype = next((dtype for dtype, needed in needs.items() if needed <= usable_bytes), "")
     if not dtype:
         least = min(needs, key=lambda name: needs[name])
-        free = " free" if machine.total_bytes == machine.free_bytes else ""  # to a second model all of it
-        has = f"{machine.device} has {_size(machine.total_bytes)}{free}"
-        return Fit(Verdict.MEMORY, "", needs, f"needs {_size(needs[least])} in {least}; {has}")
+        has = f"{_size(machine.free_bytes)} free" if beside_others else _size(machine.total_bytes)
+        return Fit(Verdict.MEMORY, "", needs, f"needs {_size(needs[least])} in {least}; {machine.device} has {has}")
     here = f"runs here in {dtype}"
     time = times(entry, machine)
     if entry.edits and time is not None:
@@ -216,7 +216,7 @@ def among(here: Sequence[Published], machine: Machine) -> AutoChoice:
 
 def edit_model_among(here: Sequence[Published], machine: Machine) -> AutoChoice:
     """The best pulled edit model that fits into what other models leave free, and keeps up. Raises ModelError."""
-    fits = {entry.name: judge(entry, replace(machine, total_bytes=machine.free_bytes)) for entry in here}
+    fits = {entry.name: judge(entry, machine, beside_others=True) for entry in here}
     chosen = next((name for name, fit in fits.items() if fit.verdict is Verdict.RUNS), None)
     if chosen is None:
         reasons = "; ".join(f"{name} {fit.words}" for name, fit in fits.items())

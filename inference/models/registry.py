@@ -42,10 +42,6 @@ _ON_MLX = {"diffusion_gemma": mlx}
 """Those that run on the device `mlx`, too."""
 
 
-def _silent(_fraction: float, _what: str) -> None:
-    """Drops unwanted progress reports."""
-
-
 def find(model: str) -> Checkpoint:
     """The checkpoint called `model`. Reads no weights and downloads nothing. Raises ModelError."""
     found = checkpoint.find(model, {name: partial(_default_properties, name) for name in _FAMILIES})
@@ -76,7 +72,11 @@ def _runs_on_mlx(found: Checkpoint, device: str | None) -> bool:
 
 
 def load(
-    model: str = EMBEDDED, *, device: str | None = None, dtype: str | None = None, on_progress: OnProgress = _silent
+    model: str = EMBEDDED,
+    *,
+    device: str | None = None,
+    dtype: str | None = None,
+    on_progress: OnProgress = lambda _fraction, _what: None,
 ) -> Family:
     """The model called `model`, loaded in seconds to minutes. Raises ModelError."""
     on_progress(0.0, "checking the checkpoint")

@@ -44,7 +44,6 @@ class Shards(_Tensors):
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         """Reads only the headers. Raises ModelError if one cannot be read."""
-        self.checkpoint = checkpoint
         self.name = checkpoint.name
         self._stored = checkpoint_files.stored_tensors(checkpoint.folder)
         self.shapes = {name: tensor.shape for name, tensor in self._stored.items()}
@@ -78,7 +77,7 @@ class Shards(_Tensors):
             with safe_open(file, "pt") as opened:
                 yield opened
         except (SafetensorError, OSError) as error:
-            raise ModelError(f"{self.checkpoint.name}: {file} cannot be loaded: {error}") from error
+            raise ModelError(f"{self.name}: {file} cannot be loaded: {error}") from error
 
 
 class GgufWeights(_Tensors):

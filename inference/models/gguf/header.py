@@ -5,16 +5,15 @@ vocabulary of 150,000 tokens, are skipped here and read on request. Knows no arc
 """
 
 import os
-import stat
 import struct
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from io import FileIO
 from math import isfinite, prod
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
+from inference.models import checkpoint_files
 from inference.models.family import ModelError
 
 AGAIN = "download it again"
@@ -96,21 +95,16 @@ class GgufFile:
             raise ModelError(f"{self.path}: {key} cannot be read: {error}; {AGAIN}") from error
         return texts
 
-    def numbers(self, key: str) -> tuple[int, ...]:
-        """An array of whole numbers; empty if there is none. Raises ModelError."""
-        return self._numbers(key, "BbHhIiQq", "whole numbers")
-
-    def floats(self, key: str) -> tuple[float, ...]:
-        """An array of finite numbers; empty if there is none. Raises ModelError."""
-        values = self._numbers(key, "fd", "numbers")
+    def numbers(self, key: str) -> tuple[float, ...]:
+        """An array of finite numbers, whole or not; empty if there is none. Raises ModelError."""
+        content = self._items(key, [type_ for type_, format_ in SCALARS.items() if format_ != "?"], "numbers")
+        if not content:
+            return ()
+        found = self.arrays[key]
+        values = struct.unpack(f"<{found.count}{SCALARS[found.type_]}", content)
         if not all(map(isfinite, values)):
             raise ModelError(f"{self.path}: {key} holds NaN or infinity; {AGAIN}")
         return values
-
-    def _numbers(self, key: str, formats: str, what: str) -> tuple[Any, ...]:
-        types = [type_ for type_, format_ in SCALARS.items() if format_ in formats]
-        content = self._items(key, types, what)
-        return struct.unpack(f"<{self.arrays[key].count}{SCALARS[self.arrays[key].type_]}", content) if content else ()
 
     def _items(self, key: str, types: Collection[int], what: str) -> bytes:
         """The items of an array of one of these types; empty if there is none. Raises ModelError."""
@@ -161,36 +155,20 @@ _VERSIONS = (2, 3)
 
 def read(path: Path) -> GgufFile:
     """The header of a file. Raises ModelError if it is missing, no GGUF file, truncated, or contradicts itself."""
-    with _opened(path) as reader:
-        return reader.file()
-
-
-def architecture(path: Path) -> str:
-    """The file's name for its architecture, read from near its beginning; "" if it gives none. Raises ModelError."""
-    with _opened(path) as reader:
-        return reader.architecture()
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator["_Reader"]:
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-        with os.fdopen(descriptor, "rb") as stream:
-            found = os.fstat(stream.fileno())
-            if not stat.S_ISREG(found.st_mode):
-                raise ModelError(f"{path} is no regular file; give a downloaded {SUFFIX} file")
-            yield _Reader(path, stream, found.st_size)
-    except OSError as error:
+        with checkpoint_files.opened(path) as stream:
+            return _Reader(path, stream).file()
+    except FileNotFoundError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror}; give a downloaded {SUFFIX} file") from error
 
 
 class _Reader:
     """Reads a header from its first byte on. Raises ModelError for anything beyond the end of the file."""
 
-    def __init__(self, path: Path, stream: BinaryIO, size: int) -> None:
+    def __init__(self, path: Path, stream: BinaryIO) -> None:
         self._path = path
         self._stream = stream
-        self._size = size
+        self._size = os.fstat(stream.fileno()).st_size
         self._bytes = bytearray()
         self._at = 0
 
@@ -198,7 +176,9 @@ class _Reader:
         tensors, keys = self._counts()
         metadata: dict[str, Scalar] = {}
         arrays: dict[str, StoredArray] = {}
-        for key, value in self._values(keys):
+        for _ in range(keys):
+            key = self._name()
+            value = self._value(key)
             if key in metadata or key in arrays:
                 raise self._wrong(f"the key {key} occurs twice")
             if isinstance(value, StoredArray):
@@ -207,11 +187,6 @@ class _Reader:
                 metadata[key] = value
         stated = list(self._tensors(tensors))
         return GgufFile(self._path, metadata, arrays, self._placed(stated, metadata))
-
-    def architecture(self) -> str:
-        _, keys = self._counts()
-        found = (value for key, value in self._values(keys) if key == ARCHITECTURE)
-        return str(next(found, ""))
 
     def _counts(self) -> tuple[int, int]:
         if self._take(4) != MAGIC:
@@ -224,11 +199,6 @@ class _Reader:
         if tensors > MAX_TENSORS or keys > MAX_KEYS:
             raise self._wrong(f"it claims {tensors} tensors and {keys} keys")
         return tensors, keys
-
-    def _values(self, keys: int) -> Iterator[tuple[str, Scalar | StoredArray]]:
-        for _ in range(keys):
-            key = self._name()
-            yield key, self._value(key)
 
     def _value(self, key: str) -> Scalar | StoredArray:
         type_ = self._number("I")
@@ -300,26 +270,22 @@ class _Reader:
         return placed
 
     def _name(self) -> str:
-        return self._text(MAX_NAME_BYTES)
+        name = self._text(MAX_NAME_BYTES)
+        if not name.isprintable():
+            raise self._wrong(f"it has a name with control characters: {name[:80]!a}")
+        return name
 
     def _text(self, limit_bytes: int) -> str:
         length = self._number("Q")
         if length > limit_bytes:
             raise self._wrong(f"it claims a text of {length} bytes where {limit_bytes} are allowed")
         try:
-            text = self._take(length).decode()
+            return self._take(length).decode()
         except UnicodeDecodeError as error:
             raise self._wrong(f"a text in its header is not UTF-8: {error}") from error
-        if limit_bytes == MAX_NAME_BYTES and not text.isprintable():
-            raise self._wrong(f"it has a name with control characters: {text[:80]!a}")
-        return text
 
     def _number(self, format_: str) -> int:
-        length, at = 8 if format_ == "Q" else 4, self._at
-        if at + length > len(self._bytes):
-            self._reach(at + length)
-        self._at = at + length
-        return int.from_bytes(self._bytes[at : at + length], "little")
+        return int.from_bytes(self._take(struct.calcsize("<" + format_)), "little")
 
     def _take(self, count: int) -> bytes:
         at = self._at

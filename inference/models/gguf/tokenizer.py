@@ -93,10 +93,10 @@ def _bpe(file: GgufFile, vocabulary: Mapping[str, int], split: str) -> Tokenizer
 
 
 def _sentencepiece(
-    file: GgufFile, vocabulary: Mapping[str, int], types: Sequence[int], special: Collection[str]
+    file: GgufFile, vocabulary: Mapping[str, int], types: Sequence[float], special: Collection[str]
 ) -> Tokenizer:
     """BPE with byte fallback, whose pieces have scores in place of merges."""
-    scores = file.floats(f"{_KEY}.scores")
+    scores = file.numbers(f"{_KEY}.scores")
     if len(scores) != len(vocabulary) or not vocabulary.keys() >= {*_BYTES}:
         raise ModelError(f"{file.path}: its vocabulary lacks scores, or tokens for single bytes; {AGAIN}")
     pieces = [token for token, number in vocabulary.items() if types[number] == _NORMAL and token not in special]

@@ -9,21 +9,22 @@ from pathlib import Path
 import pytest
 
 from inference.models import discovery
-from inference.models.discovery import FoundModel
 from tests.inference.models.test_gguf import FIM, HOSTILE, key, packed, whole, write_gguf
 
 OTHER = whole(keys=key("general.architecture", 8, packed("llama\x1b[31m")), key_count=1)
 DIGEST = "ab" * 32
 
 
+FOLDERS = ("OLLAMA_MODELS", "LLAMA_CACHE", "HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME")
+"""The variables that name folders of other programs."""
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "kept"))
+    for name in FOLDERS:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
     return tmp_path / "home"
-
-
-def here(home: Path, **environment: str) -> list[FoundModel]:
-    return discovery.found(environment or {"NOTHING": "set"}, home)
 
 
 @cache
@@ -52,30 +53,33 @@ def test_models_of_each_program_are_found_with_their_names(home: Path) -> None:
     studio = put(home / ".lmstudio" / "models" / "bartowski" / "Qwen2.5-Coder-GGUF" / "Qwen2.5-Coder-Q4_K_M.gguf")
     cached = put(home / ".cache" / "llama.cpp" / "ggml-org_qwen2.5-coder.gguf")
     hub = put(home / ".cache" / "huggingface" / "hub" / "models--a--b" / "snapshots" / "c" / "x.gguf", OTHER)
-    found = {(one.program, one.name): one for one in here(home)}
+    found = {(one.program, one.name): one for one in discovery.found()}
     assert {place: one.path for place, one in found.items()} == {
         ("Ollama", "qwen2.5-coder:0.5b"): str(blob),
         ("LM Studio", "Qwen2.5-Coder-Q4_K_M"): str(studio),
         ("llama.cpp", "ggml-org_qwen2.5-coder"): str(cached),
         ("Hugging Face", "x"): str(hub),
     }
-    assert [one.fills for one in here(home)] == [True, True, True, False]
-    assert found["Hugging Face", "x"].problem == "architecture 'llama\\x1b[31m' cannot fill holes here"
+    assert [one.fills for one in discovery.found()] == [True, True, True, False]
+    problem = "a GGUF file of architecture 'llama\\x1b[31m' cannot fill holes; qwen2 or qwen3 or llama can"
+    assert found["Hugging Face", "x"].problem == problem
 
 
-def test_folders_that_the_environment_names_are_looked_into(home: Path, tmp_path: Path) -> None:
+def test_folders_that_the_environment_names_are_looked_into(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     manifest(tmp_path / "o", "host", "library", "coder", "tag")
     put(tmp_path / "o" / "blobs" / f"sha256-{DIGEST}")
     put(tmp_path / "l" / "a.gguf")
     put(tmp_path / "h" / "models--x" / "snapshots" / "r" / "b.gguf")
-    folders = {"OLLAMA_MODELS": "o", "LLAMA_CACHE": "l", "HF_HUB_CACHE": "h"}
-    found = here(home, **{name: str(tmp_path / folder) for name, folder in folders.items()})
-    assert {one.name for one in found} == {"coder:tag", "a", "b"}
+    for name, folder in {"OLLAMA_MODELS": "o", "LLAMA_CACHE": "l", "HF_HUB_CACHE": "h"}.items():
+        monkeypatch.setenv(name, str(tmp_path / folder))
+    assert {one.name for one in discovery.found()} == {"coder:tag", "a", "b"}
 
 
 def test_parts_of_split_files_are_left_out(home: Path) -> None:
     put(home / ".lmstudio" / "models" / "x" / "y" / "big-00001-of-00002.gguf")
-    assert here(home) == []
+    assert discovery.found() == []
 
 
 def test_a_file_that_two_programs_share_is_told_once(home: Path) -> None:
@@ -83,7 +87,9 @@ def test_a_file_that_two_programs_share_is_told_once(home: Path) -> None:
     link = home / ".lmstudio" / "models" / "p" / "a.gguf"
     link.parent.mkdir(parents=True)
     link.symlink_to(real)
-    assert len(here(home)) == 1
+    told = list[tuple[int, int]]()
+    assert len(discovery.found(lambda *done: told.append(done))) == 1
+    assert told == [(0, 1)]
 
 
 def test_links_to_one_file_do_not_use_up_the_limit(home: Path) -> None:
@@ -92,28 +98,15 @@ def test_links_to_one_file_do_not_use_up_the_limit(home: Path) -> None:
     for number in range(250):
         (os.link if number % 2 else os.symlink)(real, studio / f"a/{number}.gguf")
     last = put(studio / "b" / "last.gguf", good() + b"0")
-    assert str(last) in {one.path for one in here(home)}
-    assert len(here(home)) == 2
-
-
-def test_a_header_is_read_again_only_after_a_change(home: Path) -> None:
-    file, told = put(home / ".lmstudio" / "models" / "coder.gguf"), list[tuple[int, int]]()
-    (first,) = discovery.found({"NOTHING": "set"}, home, lambda *done: told.append(done))
-    assert first.fills and told == [(0, 1)]
-    before = file.stat()
-    file.write_bytes(bytes(before.st_size))
-    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert here(home) == [first], "the header comes from the earlier call"
-    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
-    (again,) = here(home)
-    assert again.problem.startswith("is no GGUF file")
+    assert str(last) in {one.path for one in discovery.found()}
+    assert len(discovery.found()) == 2
 
 
 def test_a_hostile_file_is_told_with_its_problem(home: Path) -> None:
     torn = [good()[:1000], good()[: len(good()) // 2], good()[:-1]]
     for content in [content for content, _ in HOSTILE.values()] + torn:
         put(home / ".cache" / "llama.cpp" / "coder.gguf", content)
-        (one,) = here(home)
+        (one,) = discovery.found()
         assert one.problem and one.problem.isprintable()
         assert not one.fills
     assert one.problem.startswith("is damaged") and one.problem.endswith("download it again")
@@ -131,13 +124,13 @@ BAD_LAYERS = {
 def test_a_manifest_that_makes_no_sense_names_nothing(home: Path, layers: object) -> None:
     manifest(home / ".ollama" / "models", "r", "library", "m", "t", layers=layers)
     put(home / ".ollama" / "models" / "blobs" / f"sha256-{DIGEST}")
-    assert here(home) == []
+    assert discovery.found() == []
 
 
 @pytest.mark.parametrize("content", [b"\xff", b"[" * 100_000, b'{"layers": ' + b"1" * 400_000 + b"}", b"[]"])
 def test_a_manifest_that_is_none_is_passed_over(home: Path, content: bytes) -> None:
     put(home / ".ollama" / "models" / "manifests" / "r" / "library" / "m" / "t", content)
-    assert here(home) == []
+    assert discovery.found() == []
 
 
 def test_pipes_loops_of_links_and_odd_names_do_no_harm(home: Path) -> None:
@@ -151,7 +144,7 @@ def test_pipes_loops_of_links_and_odd_names_do_no_harm(home: Path) -> None:
     manifests.mkdir(parents=True)
     os.mkfifo(manifests / "pipe")
     os.mkfifo(put(manifests / "r" / "library" / "m" / "t", b"{}").parent / "pipe")
-    (one,) = here(home)
+    (one,) = discovery.found()
     assert one.name == r"coder\x1b]0;x\x07"
 
 
@@ -160,11 +153,11 @@ def test_thousands_of_files_are_not_all_looked_at(home: Path) -> None:
     folder.mkdir(parents=True)
     for number in range(1000):
         (folder / f"{number}.gguf").write_bytes(b"")
-    assert len(here(home)) <= 200
+    assert len(discovery.found()) <= 200
 
 
 def test_a_path_with_control_characters_is_not_offered(home: Path) -> None:
     """It would reach a terminal and a configuration file as it is."""
     put(home / ".lmstudio" / "models" / "coder\x1b]0;owned\x07.gguf")
-    (one,) = here(home)
+    (one,) = discovery.found()
     assert not one.fills and one.path.isprintable() and one.problem == "its path has control characters; rename it"
