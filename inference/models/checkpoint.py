@@ -20,7 +20,7 @@ from inference.models.family import ModelError
 from inference.models.gguf import header, stated
 from inference.models.gguf.header import GgufFile
 from inference.models.gguf.tokenizer import tokenizer_in
-from inference.models.properties import ENTROPY_BOUND, NoiseKind, Properties
+from inference.models.properties import Properties
 
 _EMBEDDED_FOLDER = Path(__file__).resolve().parent.parent / "embedded"
 _TOKEN_IDS = ("bos_token_id", "eos_token_id", "pad_token_id", "mask_token_id")
@@ -133,7 +133,7 @@ def find(model: str, families: Mapping[str, DefaultProperties]) -> Checkpoint:
         raise ModelError(f"{model}: tokenizer.json is missing from {folder}; download the checkpoint again")
     if not any(folder.glob("*.safetensors")):
         raise ModelError(f"{model}: no *.safetensors in {folder}; other weight formats can run code and are refused")
-    properties = stated_properties(folder, model)
+    properties = stated_properties(folder)
     if properties is None:  # what the family assumes, unless the catalogue knows better
         record = downloads.read_record(folder)
         entry = catalogue.find(record.repo if record else model)
@@ -183,20 +183,13 @@ def folder_of(model: str) -> Path:
         raise
 
 
-def stated_properties(folder: Path, model: str) -> Properties | None:
-    """The content of `infill.json`; None if there is none."""
+def stated_properties(folder: Path) -> Properties | None:
+    """The content of `infill.json`; None if there is none. Raises ModelError."""
     file = folder / "infill.json"
     try:
-        properties = checkpoint_files.converted(file, checkpoint_files.read_json(file), Properties)
+        return checkpoint_files.converted(file, checkpoint_files.read_json(file), Properties)
     except FileNotFoundError:
         return None
-    if properties.corruption not in tuple(NoiseKind):
-        raise ModelError(f"{model}: {file}: corruption must be 'mask' or 'uniform', not '{properties.corruption}'")
-    if properties.corruption == NoiseKind.MASK and properties.mask_token_id is None:
-        raise ModelError(f"{model}: {file}: mask corruption needs mask_token_id")
-    if properties.corruption != NoiseKind.MASK and properties.sampler.method != ENTROPY_BOUND:
-        raise ModelError(f"{model}: {file}: sampler.method: '{properties.sampler.method}' needs mask corruption")
-    return properties
 
 
 def _read_config(file: Path, model: str) -> dict[str, Any]:

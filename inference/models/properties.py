@@ -87,7 +87,7 @@ class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     a fill. `prompt` is "plain" or "chat" (see engine/canvas/prompt.py).
     """
 
-    corruption: str = NoiseKind.UNIFORM.value
+    corruption: NoiseKind = NoiseKind.UNIFORM
     mask_token_id: TokenId | None = None
     first_text_token_id: TokenId = 0
     max_prefix_tokens: Annotated[int, Meta(ge=1, le=MAX_CONTEXT_TOKENS)] = 8192
@@ -109,3 +109,10 @@ class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     eos_token_id: TokenId | None = None
     """The tokens before and after a whole file; None: `<bos>` and `<eos>`, if the tokenizer has them."""
     sampler: SamplerSettings = SamplerSettings()
+
+    def __post_init__(self) -> None:
+        """Raises ValueError."""
+        if self.corruption == NoiseKind.MASK and self.mask_token_id is None:
+            raise ValueError("mask corruption needs mask_token_id")
+        if self.corruption != NoiseKind.MASK and self.sampler.method != ENTROPY_BOUND:
+            raise ValueError(f"sampler.method: '{self.sampler.method}' needs mask corruption")

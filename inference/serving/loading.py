@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from inference.models import edit_prompts
-from inference.models.catalogue import AUTO, EMBEDDED
+from inference.models.catalogue import EMBEDDED
 from inference.models.checkpoint_files import first_line
 from inference.models.family import ModelError, OnProgress
 from inference.serving.faults import is_out_of_memory
@@ -76,7 +76,7 @@ def why_not_loaded(error: BaseException, arguments: WorkerArguments) -> str:
 
 
 def _why_not_loaded(error: BaseException, arguments: WorkerArguments) -> str:
-    """ModelError speaks for itself, and so do files that have changed meanwhile; unexpected errors go to the log."""
+    """ModelError speaks for itself; unexpected errors go to the log."""
     if is_out_of_memory(error):
         log.error("out of memory: %s", describe(error))
         return f"{arguments.model} does not fit in memory; choose a smaller model or another device"
@@ -84,15 +84,6 @@ def _why_not_loaded(error: BaseException, arguments: WorkerArguments) -> str:
         log.error("%s", error)
         return str(error)
     log.error("loading failed: %s", describe(error))
-    from inference.models import registry
-
-    try:  # the files may be damaged by now
-        if arguments.model != AUTO:
-            registry.find(arguments.model)
-    except ModelError as damage:
-        return str(damage)
-    except Exception as another:  # whatever made loading fail may make this fail
-        log.error("examining the files failed: %s", describe(another))
     why = f"{type(error).__name__}: {first_line(error)}"
     if isinstance(error, OSError) and error.strerror:
         why = error.strerror

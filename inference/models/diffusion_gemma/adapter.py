@@ -14,7 +14,7 @@ from inference.models.diffusion_gemma.passes import Passes
 from inference.models.diffusion_gemma.prefix_cache import EncodedPrefix, PrefixCache, ScoringCache
 from inference.models.diffusion_gemma.recorded import CudaGraphs, RecordedNetwork
 from inference.models.family import Family, OnProgress, Traits
-from inference.models.properties import NoiseKind, Properties
+from inference.models.properties import Properties
 
 _CACHE_SHARE = 0.25
 _CACHE_LIMIT_BYTES, _CACHE_LIMIT_CPU_BYTES = 4 << 30, 512 << 20
@@ -51,7 +51,7 @@ class DiffusionGemma(Family):
         self.dtype = dtype
         self.prefixes = PrefixCache(network, cache_bytes)
         self.traits = Traits(
-            noise=NoiseKind(self.properties.corruption),
+            noise=self.properties.corruption,
             vocabulary_size=network.vocabulary_size,
             can_score=True,
             runs_on=runs_on,

@@ -36,7 +36,7 @@ def default_properties(folder: Path, config: dict[str, Any]) -> Properties:
     else:
         sampler = SamplerSettings(max_steps=64, t_max=0.0, t_min=0.0, method="entropy")
     return Properties(
-        corruption=NoiseKind.MASK.value,
+        corruption=NoiseKind.MASK,
         mask_token_id=tokens.mask,
         shifted_logits=not in_place,
         expand_token_id=tokens.expand,

@@ -116,7 +116,7 @@ def load(found: ServedModel, canvas_tokens: int, wanted: str | None, url: str) -
     """The tokens and settings of a served model, from the folder or hub id `wanted`, or its own. Raises ModelError."""
     folder = _folder(found, wanted, url)
     config = checkpoint_files.read_json_if_any(folder / "config.json")  # a tokenizer is enough
-    properties = checkpoint.stated_properties(folder, str(folder)) or _assumed(config)
+    properties = checkpoint.stated_properties(folder) or _assumed(config)
     if properties.corruption == NoiseKind.MASK:
         raise ModelError(f"{url}: {found.id} knows only a mask token, and vLLM fills canvases with random tokens")
     properties = _within(properties, found, canvas_tokens, url)

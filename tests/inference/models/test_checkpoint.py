@@ -156,7 +156,7 @@ HOSTILE: list[tuple[Callable[[Path], object], str]] = [
     (lambda f: os.truncate(f / "model.safetensors", 1 << 42), "is damaged"),  # sparse: nothing on the disk
     (lambda f: os.truncate(f / "model.safetensors", 1000), "model.safetensors is damaged"),
     (lambda f: text(f, hidden_size=128), "weights are missing or of another shape"),
-    (written("infill.json", {"corruption": "salt"}), "'mask' or 'uniform'"),
+    (written("infill.json", {"corruption": "salt"}), "infill.json: corruption: .*'salt'"),
     (written("infill.json", {"corruption": "mask"}), "needs mask_token_id"),
     (written("infill.json", {"sampler": {"method": "entropy"}}), "'entropy' needs mask corruption"),
     (written("infill.json", {"colour": "red"}), "colour"),
