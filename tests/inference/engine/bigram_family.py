@@ -20,7 +20,7 @@ class BigramFamily(Family):
         self.tokenizer = byte_tokenizer()
         self.traits = Traits(NoiseKind.MASK, MASK_ID + 1, can_score=False)
         sampler = SamplerSettings(max_steps=16, accept_floor=True)
-        self.properties = Properties("mask", MASK_ID, canvas_tokens=64, sampler=sampler)
+        self.properties = Properties(NoiseKind.MASK, MASK_ID, canvas_tokens=64, sampler=sampler)
         ids = torch.tensor(self.tokenizer.encode(text, add_special_tokens=False).ids)
         counts = torch.full((MASK_ID + 1, MASK_ID + 1), _SMOOTHING)
         counts.index_put_((ids[:-1], ids[1:]), torch.tensor(1.0), accumulate=True)

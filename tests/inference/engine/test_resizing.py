@@ -30,7 +30,7 @@ class ByHeart(BigramFamily):
         self.traits = Traits(NoiseKind.MASK, MASK_ID + 3, can_score=False, resizes=True)
         sampler = SamplerSettings(max_steps=200, t_max=0.0, t_min=0.0, method="entropy", schedule="single")
         ids = {"expand_token_id": EXPAND, "delete_token_id": DELETE}
-        self.properties = Properties("mask", MASK_ID, canvas_tokens=64, sampler=sampler, **ids)
+        self.properties = Properties(NoiseKind.MASK, MASK_ID, canvas_tokens=64, sampler=sampler, **ids)
         self.ids = self.tokenizer.encode(text, add_special_tokens=False).ids
 
     def open(self, prefix_ids: Sequence[int]) -> "Remembered":
