@@ -24,23 +24,8 @@ time, and left 110 MB more to the allocator when half a billion weights were pac
 """
 
 
-class _Tensors:
-    """The tensors of a checkpoint by the hub's names."""
-
-    name: str
-    """The user's name for the model."""
-    shapes: dict[str, tuple[int, ...]]
-
-    def _require(self, name: str, shape: Sequence[int]) -> None:
-        """Raises ModelError if the tensor is missing or of another shape."""
-        found = self.shapes.get(name)
-        if found != tuple(shape):
-            what = "missing" if found is None else f"of shape {list(found)}, not {list(shape)}"
-            raise ModelError(f"{self.name}: the weight {name} is {what}; download the checkpoint again")
-
-
-class Shards(_Tensors):
-    """Those of safetensors files. Each access opens and closes a file: none stays mapped."""
+class Shards:
+    """The tensors of safetensors files, by the hub's names. Each access opens and closes a file: none stays mapped."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         """Reads only the headers. Raises ModelError if one cannot be read."""
@@ -71,7 +56,7 @@ class Shards(_Tensors):
 
     @contextmanager
     def _opened(self, name: str, shape: Sequence[int]) -> Iterator[Any]:
-        self._require(name, shape)
+        _require(self, name, shape)
         file = self._stored[name].file
         try:
             with safe_open(file, "pt") as opened:
@@ -80,8 +65,8 @@ class Shards(_Tensors):
             raise ModelError(f"{self.name}: {file} cannot be loaded: {error}") from error
 
 
-class GgufWeights(_Tensors):
-    """Those in a GGUF file, each dequantised on access. Nothing stays mapped."""
+class GgufWeights:
+    """The tensors in a GGUF file, by the hub's names, each dequantised on access. Nothing stays mapped."""
 
     def __init__(self, name: str, file: GgufFile) -> None:
         self.name = name
@@ -98,7 +83,7 @@ class GgufWeights(_Tensors):
 
     def rows(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
         """As `Shards.rows`, in float32."""
-        self._require(name, shape)
+        _require(self, name, shape)
         tensor = self._stored[name]
         row_bytes = _row_bytes(tensor)
         rows = prod(tensor.shape[:-1])
@@ -113,6 +98,14 @@ class GgufWeights(_Tensors):
 
 
 Weights = Shards | GgufWeights
+
+
+def _require(weights: Weights, name: str, shape: Sequence[int]) -> None:
+    """Raises ModelError if the tensor is missing or of another shape."""
+    found = weights.shapes.get(name)
+    if found != tuple(shape):
+        what = "missing" if found is None else f"of shape {list(found)}, not {list(shape)}"
+        raise ModelError(f"{weights.name}: the weight {name} is {what}; download the checkpoint again")
 
 
 class StoredRows:

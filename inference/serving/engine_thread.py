@@ -130,8 +130,6 @@ class EngineThread:
                     release_memory()
                 if event is not None:
                     self._tell(work.events.put_nowait, event)
-                if work not in self._works:
-                    self._tell(work.ended.set)
         finally:
             for work in self._works:
                 self._tell(work.ended.set)
@@ -191,6 +189,7 @@ class EngineThread:
         work.steps = None
         with self._changed:
             self._works.remove(work)
+        self._tell(work.ended.set)
 
 
 def _check_device(error: Exception) -> None:
