@@ -99,7 +99,7 @@ def or_use(found: Iterable[dict[str, Any]], device: str) -> str:
 
 
 def downloads_of_others() -> list[dict[str, Any]]:
-    """What other programs have downloaded. Reads their folders and files: 0.3 s for each model."""
+    """What other programs have downloaded. Reads their folders, and a header in 0.03 s."""
     return [{**asdict(one), "fills": one.fills, "edits": one.edits} for one in discovery.found()]
 
 
