@@ -75,7 +75,8 @@ class Job:
     emit: Callable[["Job", JobEvent], None]
     received: float = field(default_factory=time.monotonic)
     amendments: list[Amend] = field(default_factory=list)
-    alarm: asyncio.TimerHandle | None = None
+    turn: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when there is a model and a place."""
     task: "asyncio.Task[Done | Failed] | None" = None
     work: Any = None
     reply: Failed | None = None
@@ -107,7 +108,7 @@ class Queue:
     async def close(self) -> None:
         """Fails and ends every open request, then closes the infiller. Never raises an Exception."""
         self.fail(ErrorCode.STOPPED, STOPPED)
-        tasks = [job.task for job in self._running if job.task]
+        tasks = [job.task for job in (*self._waiting, *self._running) if job.task]
         if tasks:
             await asyncio.wait(tasks, timeout=CLOSE_S)
         if self._infiller is not None:
@@ -117,19 +118,16 @@ class Queue:
         """Adds `job`; it waits until there is a model and a place. A background job that runs gives way to it."""
         for other in () if job.request.background else self._running:
             if other.request.background:
-                _stop(other)
-        if job.request.deadline_ms is not None:
-            limit_s = job.request.deadline_ms / 1000
-            job.alarm = asyncio.get_running_loop().call_later(limit_s, self._expire, job)
+                self.cancel(other)
         self._waiting.append(job)
+        job.task = asyncio.create_task(self._answer(job), name="request")
+        job.task.add_done_callback(partial(self._ended, job))
         self._start_next()
 
     def cancel(self, job: Job) -> None:
-        """Ends `job` before its next step, or now if it has not started. Has no effect on a job that has ended."""
-        if job in self._waiting:
-            self._end(job, job.ended(Outcome.CANCELLED))
-        elif job in self._running:
-            _stop(job)
+        """Ends `job` before its next step. Has no effect on a job that has ended."""
+        if job.task is not None:
+            job.task.cancel()
 
     def amend(self, job: Job, amendment: Amend) -> None:
         """Tells `job` what the user typed. Has no effect on a job that has ended."""
@@ -142,30 +140,22 @@ class Queue:
                 job.work.amend(amendment.hole, amendment.text)
         except Exception as error:
             job.reply = failure_of(error, job.request.id)
-            _stop(job)
+            self.cancel(job)
 
     def fail(self, code: ErrorCode, message: str, *, waiting_only: bool = False) -> None:
         """Fails the waiting jobs, and with `waiting_only` False those that run."""
-        for job in tuple(self._waiting):
-            self._end(job, Failed(job.request.id, code, message))
-        for job in () if waiting_only else self._running:
+        for job in (*self._waiting, *(() if waiting_only else self._running)):
             job.reply = job.reply or Failed(job.request.id, code, message)
-            _stop(job)
+            self.cancel(job)
 
     def counts(self) -> tuple[int, int]:
         return len(self._running), len(self._waiting)
-
-    def _expire(self, job: Job) -> None:
-        """The deadline came: answers a job that has not started. The infiller ends a running one."""
-        if job in self._waiting:
-            self._end(job, job.ended(Outcome.DEADLINE))
 
     def _start_next(self) -> None:
         while self._infiller is not None and (job := self._next()):
             self._waiting.remove(job)
             self._running.append(job)
-            job.task = asyncio.create_task(self._answer(job, self._infiller), name="request")
-            job.task.add_done_callback(partial(self._ended, job))
+            job.turn.set()
 
     def _next(self) -> Job | None:
         """The job that a free place goes to. A background job starts only while nothing else runs or waits."""
@@ -177,10 +167,17 @@ class Queue:
         may_start = [job for job in reversed(wanted) if running[job.request.quick] < MAX_RUNNING]
         return min(may_start, key=lambda job: documents[job.request.path], default=None)
 
-    async def _answer(self, job: Job, infiller: Infiller) -> Done | Failed:
+    async def _answer(self, job: Job) -> Done | Failed:
         """The final reply to `job`; emits everything before it, and frees everything first."""
+        limit_ms = job.request.deadline_ms
         try:
-            work = job.work = infiller.infill(job.request, deadline=job.deadline)
+            async with asyncio.timeout(None if limit_ms is None else limit_ms / 1000):
+                await job.turn.wait()
+        except TimeoutError:
+            return job.ended(Outcome.DEADLINE)
+        try:
+            assert self._infiller is not None
+            work = job.work = self._infiller.infill(job.request, deadline=job.deadline)
             try:
                 for amendment in job.amendments:
                     job.work.amend(amendment.hole, amendment.text)
@@ -196,21 +193,11 @@ class Queue:
             return failure_of(error, job.request.id)
 
     def _ended(self, job: Job, task: "asyncio.Task[Done | Failed]") -> None:
-        own = job.ended(Outcome.CANCELLED) if task.cancelled() else task.result()
-        self._end(job, job.reply or own)
-        self._start_next()
-
-    def _end(self, job: Job, reply: Done | Failed) -> None:
         """Takes `job` off its list and emits its final reply."""
+        own = job.ended(Outcome.CANCELLED) if task.cancelled() else task.result()
         (self._waiting if job in self._waiting else self._running).remove(job)
-        if job.alarm is not None:
-            job.alarm.cancel()
-        job.emit(job, reply)
-
-
-def _stop(job: Job) -> None:
-    if job.task is not None:
-        job.task.cancel()
+        job.emit(job, job.reply or own)
+        self._start_next()
 
 
 async def _closed(closing: Coroutine[Any, Any, None]) -> None:
