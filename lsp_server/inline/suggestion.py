@@ -386,9 +386,8 @@ def is_typed_over(suggestion: Suggestion, change: Change, text: str) -> bool:
 
 Found = Sequence[tuple[Suggestion, GhostText]]
 """Suggestions, and how to show each."""
-ReadDraft = Callable[[str], list[HoleDraft]]
-"""The hole of a draft, or the rest of a partly typed one, as the current text would show it; may be empty."""
-OnDraft = Callable[[Draft, ReadDraft], None]
+OnDraft = Callable[[Draft, Callable[[str], list[HoleDraft]]], None]
+"""Gets a draft, and what reads its hole as a text would show it, or the rest of a partly typed one; may be empty."""
 _numbers = count(1)
 _LINE_END = re.compile(r"\r\n|[\r\n]")
 _PAIRS = ("()", "[]", "{}", '""', "''", "``")

@@ -12,7 +12,6 @@ from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
-from time import perf_counter
 from typing import Protocol, Self
 
 from tree_sitter import Language, Parser, Tree
@@ -74,7 +73,7 @@ _MAX_SLOW_STEPS_MENDED = 60
 _SLOW_BYTES = 600
 """tree-sitter advances less than this between two of its questions if it does not reuse the old tree."""
 
-_MAX_MS = 12.0
+_MAX_MENDED_S = 0.012
 """The limit for a mended text: the cost of a sound text of some thousand lines without an old tree."""
 
 _MAX_LINE_CHARACTERS = 4000
@@ -109,7 +108,7 @@ def parse_mended(language: Language, table: LanguageTable, text: str, old_tree: 
     was_broken = old_tree.root_node.has_error
     tree = parse_unless(_after_slow_steps(_MAX_SLOW_STEPS_MENDED), language, data, mended)
     if tree is None and was_broken:  # nothing of it can be reused until it has been mended once
-        tree = parse_unless(_after_a_while(), language, data, mended)
+        tree = parse_unless(Limit(_MAX_MENDED_S), language, data, mended)
     if tree is None or (tree.root_node.has_error and not was_broken):  # a line below may close the bracket
         return None
     tree.edit(at, at + len(added), at, start, end, start)
@@ -142,11 +141,6 @@ def _after_slow_steps(count: int) -> Callable[[int], bool]:
     return give_up
 
 
-def _after_a_while() -> Callable[[int], bool]:
-    until = perf_counter() + _MAX_MS / 1000
-    return lambda offset: perf_counter() > until
-
-
 class Limit:
     """When to give up (`reached`): after `cpu_s` of processor time since the first question, or once told to."""
 
@@ -164,7 +158,7 @@ class Limit:
     def stop(self) -> None:
         self.reached = True
 
-    def is_reached(self) -> bool:
+    def __call__(self, _: int) -> bool:
         """Whether to give up now. A tree-sitter parser asks every few hundred operations."""
         self._now_s = time.thread_time()
         if self._began_s is None:
@@ -207,7 +201,7 @@ def parse(
         mended = parse_mended(language, table_of(language_id), text, old_tree, edited)
         if mended is not None:
             return mended
-    return parse_unless(lambda _: limit.is_reached(), language, encode(text), old_tree)
+    return parse_unless(limit, language, encode(text), old_tree)
 
 
 def _is_harmful(table: LanguageTable, text: str) -> bool:
