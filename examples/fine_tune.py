@@ -29,7 +29,7 @@ from inference.models.properties import NoiseKind
 from lsp_server import carve
 from lsp_server.settings.privacy import is_secret_name
 from lsp_server.syntax.languages import language_of, table_of
-from lsp_server.syntax.parsing import ParsedText
+from lsp_server.syntax.parsing import Source
 
 LONGEST_FILE_BYTES = 200_000
 HOLES_PER_FILE = 8
@@ -60,13 +60,13 @@ def holes_of(path: Path, by_chance: random.Random) -> Iterator[Hole]:
         at = by_chance.randrange(len(text))
         if by_chance.random() < 0.6:
             end = text.find("\n", at) % (len(text) + 1)
-            cut = ParsedText.parse(language, text[:at] + text[end:], path.as_uri())
+            cut = Source.parse(language, text[:at] + text[end:], path.as_uri())
             span = carve.at_cursor(cut, at)
             if span is None or span.end > at or not text[at:end].strip():
                 continue
             start = span.start
         else:
-            source = ParsedText.parse(language, text, path.as_uri())
+            source = Source.parse(language, text, path.as_uri())
             span = carve.body_around(source, at) if by_chance.random() < 0.3 else None
             span = span or carve.statement_around(source, at, at)
             if span is None:

@@ -13,7 +13,7 @@ from tree_sitter import Tree
 
 from lsp_server.documents.change import Change, difference
 from lsp_server.documents.positions import Encoding, LineIndex
-from lsp_server.syntax.parsing import MAX_PARSE_S, Limit, edit_tree, parse, well_formed
+from lsp_server.syntax.parsing import MAX_PARSE_S, Limit, Source, edit_tree, parse, well_formed
 
 QUICK_PARSE_S = 0.02
 """In processor time: typing may wait this long for a parse."""
@@ -33,15 +33,11 @@ class Edit:
 
 
 @dataclass(frozen=True, eq=False)
-class Snapshot:
-    """A document at one version. `tree` is the parse of exactly `text`, `before` and `after` are around it."""
+class Snapshot(Source):
+    """A document at one version. `before` and `after` are around it."""
 
-    uri: str
-    language_id: str
     version: int
-    text: str
     lines: LineIndex
-    tree: Tree | None
     before: str = ""
     after: str = ""
 
@@ -156,7 +152,7 @@ class Document:
             self._job = None
 
     def _with(self, text: str, tree: Tree | None) -> Snapshot:
-        return Snapshot(self.uri, self.language_id, self.version, text, self.lines, tree)
+        return Snapshot(text, self.language_id, tree, self.uri, version=self.version, lines=self.lines)
 
     def _surrounded(self, snapshot: Snapshot) -> Snapshot:
         around = self._around() if self._around else ("", "")

@@ -16,7 +16,7 @@ from lsp_server.next_edit.renames import Compared, NextEdit, after_renames
 from lsp_server.next_edit.signatures import after_signatures, changed_functions
 from lsp_server.syntax.languages import table_of
 from lsp_server.syntax.lines import line_start
-from lsp_server.syntax.parsing import ParsedText, Source
+from lsp_server.syntax.parsing import Source
 
 _BETWEEN = "\n\n"
 _MOST_CHARACTERS = 300_000
@@ -66,7 +66,7 @@ def edits_after(now: Source, other: ChangedDocument, stop: Callable[[], bool]) -
     if names is None or len(now.text) + len(other.text) > _MOST_CHARACTERS:
         return
     seen = _seen(names, now, other)
-    changed = None if seen is None else ParsedText.parse(now.language_id, other.text)
+    changed = None if seen is None else Source.parse(now.language_id, other.text)
     if seen is None or changed is None or changed.tree is None or errors_of(changed.tree):
         return
     for text in other.earlier:
@@ -99,7 +99,7 @@ def _after(
 
 
 def _compared(language_id: str, old: str, new: str) -> Compared | None:
-    before, after = (Names.of(ParsedText.parse(language_id, text)) for text in (old, new))
+    before, after = (Names.of(Source.parse(language_id, text)) for text in (old, new))
     return None if before is None or after is None else Compared(Comparison(old, new), before, after)
 
 

@@ -22,7 +22,7 @@ from lsp_server.next_edit.renames import (
 from lsp_server.next_edit.repeats import after_repeats
 from lsp_server.next_edit.signatures import after_signatures
 from lsp_server.syntax.lines import line_end, line_start
-from lsp_server.syntax.parsing import ParsedText, Source, edit_tree, parse
+from lsp_server.syntax.parsing import Source, edit_tree, parse
 
 MOST_OFFERS = 200
 """Edits after one change; a user facing more will find another way."""
@@ -98,7 +98,7 @@ def _parsed(now: Source, tree: Tree, text: str) -> Source:
     """An earlier text with its tree, which shares most nodes with the current one."""
     change, tree = difference(now.text, text), tree.copy()
     edit_tree(tree, now.text, change.start, change.end, change.added)
-    return ParsedText(text, now.language_id, parse(now.language_id, text, tree), now.uri)
+    return Source(text, now.language_id, parse(now.language_id, text, tree), now.uri)
 
 
 def nearest(edits: Sequence[NextEdit], cursor: int) -> NextEdit | None:

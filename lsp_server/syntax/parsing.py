@@ -12,7 +12,6 @@ from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol, Self
 
 from tree_sitter import Language, Parser, Tree
 
@@ -233,31 +232,18 @@ def edit_tree(tree: Tree, text: str, start: int, end: int, replacement: str) -> 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class Source(Protocol):
-    """An immutable text to carve. `tree` is the parse of `text` (see `parsing`), or None. `uri` has the extension."""
-
-    @property
-    def uri(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def language_id(self) -> str: ...
-    @property
-    def tree(self) -> Tree | None: ...
-
-
-@dataclass(frozen=True)
-class ParsedText:
-    """A text that belongs to no open document."""
+@dataclass(frozen=True, eq=False)
+class Source:
+    """An immutable text to carve. `tree` is its parse, or None. `uri` has the extension; empty: there is none."""
 
     text: str
     language_id: str
     tree: Tree | None
-    uri: str = ""
+    uri: str
 
-    @classmethod
-    def parse(cls, language_id: str, text: str, uri: str = "") -> Self:
-        return cls(text, language_id, parse(language_id, text), uri)
+    @staticmethod
+    def parse(language_id: str, text: str, uri: str = "") -> "Source":
+        return Source(text, language_id, parse(language_id, text), uri)
 
 
 def well_formed(text: str) -> str:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lsp_server import carve
 from lsp_server.fill import fitting
 from lsp_server.syntax.languages import TABLES
-from lsp_server.syntax.parsing import ParsedText
+from lsp_server.syntax.parsing import Source
 from tests.lsp_server.fixtures import cases
 from tests.lsp_server.texts import PIECES, short_texts
 
@@ -56,7 +56,7 @@ def test_every_span_lies_inside_the_text(language_id: str, data: st.DataObject) 
     text = text.replace("\n", "\r\n") if data.draw(st.booleans(), "CRLF") else text
     start = data.draw(st.integers(0, len(text)), "start")
     end = data.draw(st.integers(start, len(text)), "end")
-    source = ParsedText.parse(language_id, text)
+    source = Source.parse(language_id, text)
     found = carve.placeholders(source, "???", start, end)
     assert all(start <= span.start and span.end <= end for span in found)
     assert set(carve.markers(source, "???", start, end)) <= set(found)
@@ -79,7 +79,7 @@ def test_every_span_lies_inside_the_text(language_id: str, data: st.DataObject) 
 @pytest.mark.parametrize("text", NESTED, ids=lambda text: text[:6])
 @pytest.mark.parametrize("language_id", ["python", "typescript", "html", "plain"])
 def test_deeply_nested_text_raises_nothing(language_id: str, text: str) -> None:
-    source, middle = ParsedText.parse(language_id, text), len(text) // 2
+    source, middle = Source.parse(language_id, text), len(text) // 2
     carve.placeholders(source)
     carve.function_around(source, middle, middle + 5)
     carve.body_around(source, middle)

@@ -15,7 +15,7 @@ import pytest
 
 from inference.messages import HoleKind
 from lsp_server import carve
-from lsp_server.syntax.parsing import ParsedText, Source
+from lsp_server.syntax.parsing import Source
 from tests.lsp_server.fixtures import Case, cases
 
 SIGNS = "‸«»⟦⟧"
@@ -31,7 +31,7 @@ CASES = [
 @pytest.mark.parametrize(("language_id", "case"), CASES)
 def test_what_is_found(language_id: str, case: Case) -> None:
     text, (start, end) = without_signs(case.text)
-    source = ParsedText.parse(language_id, text)
+    source = Source.parse(language_id, text)
     request, colon, expected = case.expected["---"].partition(": ")
     request, expected = (request, expected) if colon or request == "function" else ("", request)
     spans = carved(request, source, start, end)

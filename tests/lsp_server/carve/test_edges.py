@@ -2,20 +2,20 @@
 
 from inference.messages import HoleKind
 from lsp_server import carve
-from lsp_server.syntax.parsing import ParsedText
+from lsp_server.syntax.parsing import Source
 
 STUB = "class A:\n    def f(self) -> int: ...\n\n    def g(self):\n        ...\n"
 
 
 def test_a_stub_has_markers_but_no_missing_bodies() -> None:
     text = STUB + "x = ???\n"
-    (span,) = carve.placeholders(ParsedText.parse("python", text, "file:///a.pyi"))
+    (span,) = carve.placeholders(Source.parse("python", text, "file:///a.pyi"))
     assert text[span.start : span.end] == "???"
-    assert len(carve.placeholders(ParsedText.parse("python", text, "file:///a.py"))) == 3
+    assert len(carve.placeholders(Source.parse("python", text, "file:///a.py"))) == 3
 
 
 def test_only_what_lies_within_the_range_is_found() -> None:
-    source = ParsedText.parse("python", "def f():\n    ...\n\ndef g():\n    pass\n")
+    source = Source.parse("python", "def f():\n    ...\n\ndef g():\n    pass\n")
     first, second = carve.placeholders(source)
     assert carve.placeholders(source, start=first.start) == [first, second]
     assert carve.placeholders(source, start=first.start + 1) == [second]
@@ -25,12 +25,12 @@ def test_only_what_lies_within_the_range_is_found() -> None:
 
 
 def test_without_a_grammar_the_markers_are_the_placeholders() -> None:
-    source = ParsedText.parse("", "def f():\n    ...\n    ???\n")
+    source = Source.parse("", "def f():\n    ...\n    ???\n")
     assert carve.placeholders(source) == carve.markers(source) != []
 
 
 def test_without_a_grammar_a_selection_is_still_a_hole() -> None:
-    source = ParsedText.parse("", "one two\nthree\n")
+    source = Source.parse("", "one two\nthree\n")
     assert carve.selection(source, 3, 8) == carve.Span(4, 7, HoleKind.EXPRESSION, single_line=True)
     assert carve.selection(source, 0, 14) == carve.Span(0, 13, HoleKind.BLOCK)
     assert carve.statement_around(source, 9, 10) == carve.Span(8, 13, HoleKind.LINE, single_line=True)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from lsp_server import carve
-from lsp_server.syntax.parsing import ParsedText
+from lsp_server.syntax.parsing import Source
 from tests.lsp_server.fixtures import Case, cases
 from tests.lsp_server.texts import texts
 
@@ -23,7 +23,7 @@ MARKERS = [
 def test_markers_are_found(language_id: str, case: Case) -> None:
     """The text of a case has the expected kind in place of each marker."""
     text = re.sub("⟦(body|block|marker)⟧", "???", case.text)
-    spans = carve.markers(ParsedText.parse(language_id, text))
+    spans = carve.markers(Source.parse(language_id, text))
     assert carve.splice(text, spans, [f"⟦{span.kind}⟧" for span in spans]) == case.text
     for span in spans:
         assert text[span.start : span.end] == "???"
@@ -31,18 +31,18 @@ def test_markers_are_found(language_id: str, case: Case) -> None:
 
 
 def test_any_text_can_be_the_marker() -> None:
-    source = ParsedText.parse("python", "def f():\n    <fill «me»>\n\nx = <fill «me»> + 1\n")
+    source = Source.parse("python", "def f():\n    <fill «me»>\n\nx = <fill «me»> + 1\n")
     found = [(span.start, span.single_line) for span in carve.markers(source, "<fill «me»>")]
     assert found == [(13, False), (30, True)]
 
 
 def test_an_empty_marker_is_an_error() -> None:
     with pytest.raises(ValueError, match="empty"):
-        carve.markers(ParsedText.parse("python", "x"), "")
+        carve.markers(Source.parse("python", "x"), "")
 
 
 @given(text=texts)
 def test_markers_of_any_text_are_all_found_and_never_overlap(text: str) -> None:
     for language_id in ("python", ""):
-        spans = carve.markers(ParsedText.parse(language_id, text))
+        spans = carve.markers(Source.parse(language_id, text))
         assert carve.splice(text, spans, ["!"] * len(spans)) == text.replace("???", "!")

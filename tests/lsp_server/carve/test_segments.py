@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from inference.messages import Hole, HoleKind, Text
 from lsp_server import carve
-from lsp_server.syntax.parsing import ParsedText
+from lsp_server.syntax.parsing import Source
 from tests.lsp_server.texts import short_texts, texts
 
 
@@ -52,7 +52,7 @@ def test_a_hole_tells_the_engine_what_the_span_asks_for() -> None:
 
 def test_the_model_is_not_shown_the_markers_of_other_holes() -> None:
     text = "a = ???\nb = ???\nc = ???\n"
-    spans = carve.markers(ParsedText.parse("python", text))
+    spans = carve.markers(Source.parse("python", text))
     first, middle, last = carve.segments(text, spans[1:2], "??? before\n", "??? after\n", marker="???")
     assert isinstance(middle, Hole)
     assert middle.text == "???"  # what stands in a hole is the user's

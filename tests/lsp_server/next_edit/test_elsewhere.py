@@ -4,7 +4,7 @@ import pytest
 
 from lsp_server.next_edit.elsewhere import ChangedDocument
 from lsp_server.next_edit.finder import next_edits
-from lsp_server.syntax.parsing import ParsedText
+from lsp_server.syntax.parsing import Source
 from tests.lsp_server.next_edit.drawing import drawn, read
 
 STORE = "def «load→read»(path):\n    return path\n"
@@ -74,6 +74,6 @@ def test_what_is_offered_in_another_document(changed: str, name: str, drawing: s
     before, after, _ = read(changed)
     text, _, _ = read(drawing)
     other = ChangedDocument(f"file:///p/app/{name}", language_id, after, [before])
-    now = ParsedText.parse(language_id, text, f"file:///p/app/main.{name.rpartition('.')[2]}")
+    now = Source.parse(language_id, text, f"file:///p/app/main.{name.rpartition('.')[2]}")
     offered = [(edit.start, edit.end, edit.text) for edit in next_edits(now, [], [other])]
     assert drawn(text, [], sorted(offered)) == drawing

@@ -6,14 +6,14 @@
 import pytest
 
 from lsp_server.next_edit.finder import next_edits
-from lsp_server.syntax.parsing import ParsedText
+from lsp_server.syntax.parsing import Source
 from tests.lsp_server.next_edit.drawing import read
 
 
 def after(language: str, drawing: str) -> str:
     """The text with all that is offered."""
     old, text, _ = read(drawing)
-    for edit in reversed(next_edits(ParsedText.parse(language, text), [old])):
+    for edit in reversed(next_edits(Source.parse(language, text), [old])):
         text = text[: edit.start] + edit.text + text[edit.end :]
     return text
 

@@ -63,9 +63,9 @@ def test_a_language_is_known_by_the_name_of_a_file(path: str, language_id: str) 
 def test_a_grammar_is_loaded_when_its_language_is_first_used() -> None:
     code = """
 import sys
-from lsp_server.syntax.parsing import ParsedText
+from lsp_server.syntax.parsing import Source
 print(*[name for name in sys.modules if name.startswith("tree_sitter_")])
-ParsedText.parse("rust", "fn f() {}")
+Source.parse("rust", "fn f() {}")
 print(*[name for name in sys.modules if name.startswith("tree_sitter_")])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

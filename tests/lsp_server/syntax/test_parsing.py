@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_server.syntax import parsing
-from lsp_server.syntax.parsing import ByteOffsets, ParsedText, well_formed
+from lsp_server.syntax.parsing import ByteOffsets, Source, well_formed
 from tests.lsp_server.texts import texts
 
 
@@ -17,7 +17,7 @@ def test_a_text_that_is_too_long_gets_no_tree() -> None:
 
 def test_lone_surrogate_is_replaced() -> None:
     text = "x = '\ud83d'"
-    assert ParsedText.parse("python", text).tree is not None
+    assert Source.parse("python", text).tree is not None
     assert well_formed(text) == "x = '\ufffd'"
     assert well_formed("x = '😀'") == "x = '😀'"
 

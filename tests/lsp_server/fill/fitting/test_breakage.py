@@ -4,11 +4,11 @@ import pytest
 
 from lsp_server import carve
 from lsp_server.fill import fitting
-from lsp_server.syntax.parsing import ParsedText
+from lsp_server.syntax.parsing import Source
 
 
 def order(text: str, *candidates: tuple[str, ...], language_id: str = "python") -> list[int]:
-    source = ParsedText.parse(language_id, text)
+    source = Source.parse(language_id, text)
     return fitting.order(source, carve.markers(source), candidates)
 
 
@@ -43,17 +43,17 @@ def test_all_holes_of_a_candidate_count() -> None:
 
 
 def test_bodies_are_held_against_their_place_too() -> None:
-    source = ParsedText.parse("python", "def f():\n")
+    source = Source.parse("python", "def f():\n")
     span = carve.at_cursor(source, 8)
     assert fitting.order(source, [span], [("\n    return )",), ("\n    return 1",)]) == [1, 0]
 
 
 def test_a_single_fill_can_be_asked_whether_it_breaks_the_parse() -> None:
-    source = ParsedText.parse("python", "def g(:\n    pass\n\nx = ???\n")
+    source = Source.parse("python", "def g(:\n    pass\n\nx = ???\n")
     spans = carve.markers(source)
     assert fitting.breaks_parse(source, spans, ["("])
     assert not fitting.breaks_parse(source, spans, ["f(1)"])
-    assert not fitting.breaks_parse(ParsedText.parse("", source.text), spans, ["("])
+    assert not fitting.breaks_parse(Source.parse("", source.text), spans, ["("])
 
 
 def test_a_candidate_with_too_few_fills_is_an_error() -> None:

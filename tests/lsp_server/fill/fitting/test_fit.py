@@ -11,7 +11,7 @@ from lsp_server import carve
 from lsp_server.documents.document import Document
 from lsp_server.fill import fitting
 from lsp_server.syntax.languages import table_of
-from lsp_server.syntax.parsing import ParsedText
+from lsp_server.syntax.parsing import Source
 from lsp_server.syntax.scanning import unclosed, unopened
 from tests.lsp_server.fixtures import Case, cases, with_cursor
 from tests.lsp_server.texts import short_texts, texts
@@ -28,7 +28,7 @@ CASES = [
 
 
 def at_marker(text: str, fill: str) -> str | None:
-    source = ParsedText.parse("python", text)
+    source = Source.parse("python", text)
     return fitting.Fitter(source).fit(carve.markers(source)[0], fill)
 
 
@@ -36,7 +36,7 @@ def at_marker(text: str, fill: str) -> str | None:
 def test_what_is_shown(language_id: str, case: Case) -> None:
     """The fill of a case (`+`) in the hole at its cursor becomes what is to be shown (`=`)."""
     text, offset = with_cursor(case.text)
-    source = ParsedText.parse(language_id, text)
+    source = Source.parse(language_id, text)
     fitted = fitting.Fitter(source).fit(carve.at_cursor(source, offset), case.expected["+"])
     assert (NOTHING if fitted is None else fitted) == case.expected["="]
 
@@ -67,7 +67,7 @@ PIECES = st.lists(st.sampled_from(["a", "b1", "(", ")", "[", "]", "{", "}", " ",
 def test_no_cut_opens_a_bracket_that_was_closed(fill: str, after: str) -> None:
     table = table_of("javascript")
     assume(not unclosed(fill, table) and not unopened(fill, table))
-    source = ParsedText.parse("javascript", f"if (???{after}) {{\n}}\n")
+    source = Source.parse("javascript", f"if (???{after}) {{\n}}\n")
     assert not unclosed(fitting.Fitter(source).fit(carve.markers(source)[0], fill) or "", table)
 
 
@@ -125,7 +125,7 @@ def test_no_fill_brings_more_joiners_than_an_emoji_has(text: str) -> None:
     data=st.data(),
 )
 def test_any_fill_keeps_to_its_hole(text: str, fill: str, language_id: str, data: st.DataObject) -> None:
-    source = ParsedText.parse(language_id, text)
+    source = Source.parse(language_id, text)
     span = carve.at_cursor(source, data.draw(st.integers(0, len(text))))
     assume(span is not None)
     fitted = fitting.Fitter(source).fit(span, span.starts_with + fill)
@@ -141,4 +141,4 @@ def test_a_hole_of_a_selection_is_fitted_too() -> None:
     text = "def f():\n    a = 1\n    b = 2\n    return a\n"
     start, end = text.index("a = 1"), text.index("\n    return")
     span = carve.Span(start, end, HoleKind.BLOCK)
-    assert fitting.Fitter(ParsedText.parse("python", text)).fit(span, "a = 3\n    return a\n") == "a = 3"
+    assert fitting.Fitter(Source.parse("python", text)).fit(span, "a = 3\n    return a\n") == "a = 3"

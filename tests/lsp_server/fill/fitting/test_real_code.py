@@ -11,7 +11,7 @@ import pytest
 
 from lsp_server import carve
 from lsp_server.fill import fitting
-from lsp_server.syntax.parsing import ParsedText
+from lsp_server.syntax.parsing import Source
 
 MODULES = [json.decoder, random, textwrap, types]
 
@@ -29,7 +29,7 @@ def test_the_rest_of_a_line_comes_back(module: types.ModuleType) -> None:
         column = rng.randrange(len(line) - len(line.lstrip()), len(line))
         cursor = sum(len(line) + 1 for line in lines[:number]) + column
         rest = line[column:]
-        source = ParsedText.parse("python", text[:cursor] + text[cursor + len(rest) :])
+        source = Source.parse("python", text[:cursor] + text[cursor + len(rest) :])
         span = carve.at_cursor(source, cursor)
         fill = source.text[span.start : cursor] + rest
         assert fitting.Fitter(source).fit(span, fill) == fill, f"line {number + 1}: {line}"
@@ -45,7 +45,7 @@ def test_a_body_comes_back_without_what_follows_it(module: types.ModuleType) -> 
     for node in random.Random(3).sample(functions, min(len(functions), 10)):
         first, last = node.body[0], node.body[-1]
         start, end = starts[first.lineno - 1] + first.col_offset, starts[last.end_lineno - 1] + last.end_col_offset
-        source = ParsedText.parse("python", text[:start] + text[end:])
+        source = Source.parse("python", text[:start] + text[end:])
         span = carve.at_cursor(source, start)
         if first.lineno == node.lineno or span is None or span.kind != "body":  # `def f(): ...`, or a comment behind it
             continue
