@@ -50,11 +50,11 @@ def types_text(session: Session, text: str, character: int = 4, uri: str = URI) 
 async def working(
     monkeypatch: pytest.MonkeyPatch, *fills: str, folders: Sequence[str] = (), **options: object
 ) -> AsyncIterator[tuple[Session, ScriptedWorker]]:
-    """A session of an editor with ghost text, and its worker, which always finds the same."""
+    """A session of an editor with ghost text, and its worker, which always finds `fills`, or answers when told to."""
     with short_folder() as folder:
         monkeypatch.setenv(FOLDER_VARIABLE, folder)
         async with scripted_worker() as worker:
-            worker.fills = [*fills]
+            worker.fills = [*fills] or None
             session = InfillServer({}).session
             session.start(ClientFeatures(inline_completion=True), options, folders)
             yield session, worker

@@ -14,22 +14,17 @@ from lsprotocol import types
 from lsp_server.actions import Action, ActionKind, NotDone, holes_of
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import Budget
-from lsp_server.handlers import lifecycle
 from lsp_server.handlers.documents import did_change
 from lsp_server.inline import Cursor, InlineRequest, InlineService
 from lsp_server.inline.suggestion import Suggestion
-from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.refine.refining import NotRefined, Refining
-from lsp_server.server import InfillServer
 from lsp_server.session import Session
 from lsp_server.settings.launch import partner_options
 from lsp_server.settings.schema import PartnerSettings, Settings
 from lsp_server.worker import WorkerClient
-from lsp_server.worker.paths import FOLDER_VARIABLE
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_client, scripted_worker
-from tests.workers import short_folder
+from tests.lsp_server.test_session import URI, working
 
-URI = "file:///a.py"
 TEXT = "x = \nprint(x)\n"
 PARTNER = {"url": "http://127.0.0.1:9", "kind": "chat"}
 PARTNERS = partner_options(Settings(partner=PartnerSettings(PARTNER["url"], kind="chat")))
@@ -82,17 +77,12 @@ def _request(at: int) -> InlineRequest:
 
 @asynccontextmanager
 async def scene(monkeypatch: pytest.MonkeyPatch, **settings: object) -> AsyncIterator[Scene]:
-    with short_folder() as folder:
-        monkeypatch.setenv(FOLDER_VARIABLE, folder)
-        async with scripted_worker() as model, scripted_worker(PARTNERS) as partner:
-            session = InfillServer({}).session
-            options = {"partner": PARTNER, "context": "none", **settings}
-            session.start(ClientFeatures(inline_completion=True), options)
-            session.open(URI, "python", 1, TEXT)
-            try:
-                yield Scene(session, model, partner)
-            finally:
-                await lifecycle.leave(session)
+    async with (
+        working(monkeypatch, partner=PARTNER, **settings) as (session, model),
+        scripted_worker(PARTNERS) as partner,
+    ):
+        session.open(URI, "python", 1, TEXT)
+        yield Scene(session, model, partner)
 
 
 async def test_a_suggestion_stays_where_the_partners_text_was_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:

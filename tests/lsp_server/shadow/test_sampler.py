@@ -11,7 +11,8 @@ from inference.messages import ErrorCode
 from lsp_server.shadow.sampler import model_name, similarity
 from lsp_server.usage.usage import STATE_VARIABLE, Pair, read, usage_file
 from lsp_server.worker import WorkerOptions
-from tests.lsp_server.refine.test_refining import TEXT, URI, Scene, scene
+from tests.lsp_server.refine.test_refining import TEXT, Scene, scene
+from tests.lsp_server.test_session import URI
 from tests.workers import until
 
 
