@@ -11,6 +11,7 @@ import pytest
 
 from tests.editors import keys
 from tests.editors.neovim import PLUGIN, Neovim
+from tests.editors.partner import Partner
 from tests.editors.pictures import Picture, painter
 from tests.editors.places import program
 from tests.editors.vscode import private_network
@@ -77,6 +78,25 @@ def plugin_init(project: Path) -> Path:
     init = project / "init.lua"
     init.write_text(SETUP.format(plugin=os.fspath(PLUGIN)))
     return init
+
+
+@pytest.fixture
+def partner(project: Path, network: PrivateNetwork | None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Partner]:
+    """The partner of the editors of a test: it writes what the test wants it to, when the test wants it to."""
+    partner = Partner(project / "partner", network)
+    for name, value in {"URL": partner.url, "KIND": "chat"}.items():
+        monkeypatch.setenv(f"INFILL_LS_PARTNER_{name}", value)
+    for name in ("AUTOMATIC", "INVOKED"):
+        monkeypatch.setenv(f"INFILL_LS_DEADLINE_MS_{name}", "60000")
+    yield partner
+    partner.end()
+
+
+@pytest.fixture
+def model(partner: Partner, monkeypatch: pytest.MonkeyPatch) -> Partner:
+    """The partner as their only model."""
+    monkeypatch.setenv("INFILL_LS_MODEL", "partner")
+    return partner
 
 
 @pytest.fixture

@@ -13,6 +13,9 @@ from tests.editors.terminal import Terminal
 from tests.editors.vscode.private_network import PrivateNetwork
 
 PLUGIN = EDITORS / "nvim"
+SNIPPET = PLUGIN / "minimal.lua"
+LINE = "def add(a, b):\n    return \n"
+HOLES = "def area(width, height):\n    return ???\n\n\ndef half(number):\n    result = ???\n    return result\n"
 GHOSTS = "nvim.lsp.inline_completion"
 DRAFTS = "infill.drafts"
 _MARKS = """

@@ -15,8 +15,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-import pytest
-
 from tests.editors.places import ROOT, until
 from tests.editors.vscode.private_network import PrivateNetwork
 from tests.partner_server import Asked, PartnerServer, partner_server
@@ -69,19 +67,6 @@ class Partner:
     def _start(self) -> "subprocess.Popen[bytes]":
         words = [sys.executable, "-m", "tests.editors.partner", str(self._folder)]
         return subprocess.Popen(self._network.command(*words) if self._network else words, cwd=ROOT)
-
-
-@contextmanager
-def partner_of_environment(folder: Path, network: PrivateNetwork | None) -> Iterator[Partner]:
-    partner = Partner(folder, network)
-    try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("INFILL_LS_PARTNER_URL", partner.url)
-            patch.setenv("INFILL_LS_PARTNER_KIND", "chat")
-            patch.setenv("INFILL_LS_DEADLINE_MS_INVOKED", "60000")
-            yield partner
-    finally:
-        partner.end()
 
 
 def _text(file: Path) -> str:

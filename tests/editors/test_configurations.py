@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.editors.places import EDITORS
+from tests.editors.places import EDITORS, ROOT
 
 JSON = ["zed/settings.json", "sublime/LSP.sublime-settings", "kate/settings.json"]
 
@@ -22,6 +22,11 @@ def test_that_of_helix_is_toml_that_starts_the_server() -> None:
     settings = tomllib.loads((EDITORS / "helix" / "languages.toml").read_text())
     assert commands(settings) == [["infill-ls", "serve"]]
     assert settings["language"][0]["language-servers"][-1] in settings["language-server"]
+
+
+def test_the_readme_starts_the_plugin_as_its_own_readme_does() -> None:
+    lines = (EDITORS / "nvim" / "README.md").read_text().split("```lua\n")[1].split("```")[0]
+    assert f"```lua\n{lines}```" in (ROOT / "README.md").read_text()
 
 
 def commands(settings: Any) -> list[list[str]]:

@@ -4,7 +4,6 @@ INFILL_TEST_SEED=N has the same sequences again, INFILL_TEST_KEYS_ALL=1 all of t
 """
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,9 @@ import pytest
 
 from tests.editors import keys
 from tests.editors.conftest import StartNeovim
-from tests.editors.neovim import Neovim
+from tests.editors.neovim import SNIPPET, Neovim
 from tests.editors.partner import Partner
 from tests.editors.places import until
-from tests.editors.test_neovim import SNIPPET
-from tests.editors.vscode.private_network import PrivateNetwork
 
 SEQUENCES = range(keys.ALL if keys.IS_ALL else keys.ALL // 2)
 PLAIN_TYPING = "noautoindent indentexpr= noexpandtab softtabstop=0 nosmarttab textwidth=0 formatoptions="
@@ -78,20 +75,10 @@ end })
 """
 
 
-@pytest.fixture
-def model(project: Path, network: PrivateNetwork | None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Partner]:
-    partner = Partner(project / "partner", network)
-    partner.completes(keys.CODE)
-    for name, value in {"MODEL": "partner", "PARTNER_URL": partner.url, "PARTNER_KIND": "chat"}.items():
-        monkeypatch.setenv(f"INFILL_LS_{name}", value)
-    monkeypatch.setenv("INFILL_LS_DEADLINE_MS_AUTOMATIC", "60000")
-    yield partner
-    partner.end()
-
-
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("configuration", ["plugin", "lines"])
 def test_keys(start_neovim: StartNeovim, plugin_init: Path, model: Partner, configuration: str) -> None:
+    model.completes(keys.CODE)
     neovim = start_neovim("\n", plugin_init if configuration == "plugin" else SNIPPET).attached()
     neovim.lua(WATCH)
     taken = 0

@@ -6,11 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.editors.conftest import StartNeovim
-from tests.editors.neovim import GHOSTS, Neovim
+from tests.editors.neovim import GHOSTS, SNIPPET, Neovim
 from tests.editors.partner import Partner
 from tests.editors.places import until
-from tests.editors.test_neovim import SNIPPET
-from tests.editors.vscode.private_network import PrivateNetwork
 
 TEXT = """\
 # {number}
@@ -27,23 +25,11 @@ GHOST = "dirname(path)"
 LONG = "if path:\n        return 1\n    return 2"
 
 
-@pytest.fixture
-def partner(project: Path, network: PrivateNetwork | None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Partner]:
-    """The model: it writes what a test wants it to, when the test wants it to."""
-    partner = Partner(project / "partner", network)
-    partner.answers(GHOST)
-    monkeypatch.setenv("INFILL_LS_MODEL", "partner")
-    monkeypatch.setenv("INFILL_LS_PARTNER_URL", partner.url)
-    monkeypatch.setenv("INFILL_LS_PARTNER_KIND", "chat")
-    monkeypatch.setenv("INFILL_LS_DEADLINE_MS_AUTOMATIC", "60000")
-    yield partner
-    partner.end()
-
-
 @pytest.fixture(params=["plugin", "lines"])
 def neovim(
-    request: pytest.FixtureRequest, start_neovim: StartNeovim, plugin_init: Path, partner: Partner
+    request: pytest.FixtureRequest, start_neovim: StartNeovim, plugin_init: Path, model: Partner
 ) -> Iterator[Neovim]:
+    model.answers(GHOST)
     neovim = start_neovim("\n", plugin_init if request.param == "plugin" else SNIPPET).attached()
     yield neovim
     assert (neovim.messages, neovim.said) == ("", [])

@@ -13,10 +13,9 @@ from rich.text import Text
 
 from tests.editors.conftest import StartNeovim, require
 from tests.editors.neovim import Neovim
-from tests.editors.partner import partner_of_environment
+from tests.editors.partner import Partner
 from tests.editors.pictures import NARROW, WIDTH, Picture
 from tests.editors.places import until
-from tests.editors.vscode.private_network import PrivateNetwork
 
 SUGGEST = '''\
 class Shape:
@@ -102,19 +101,18 @@ def test_picture_of_drafts_that_settle(visible: Callable[..., Neovim], picture: 
 
 
 def test_picture_of_a_suggestion_that_is_refined(
-    visible: Callable[..., Neovim], picture: Picture, project: Path, network: PrivateNetwork | None
+    visible: Callable[..., Neovim], picture: Picture, partner: Partner
 ) -> None:
-    with partner_of_environment(project / "partner", network) as partner:
-        partner.answers(REFINED)
-        neovim = visible(SUGGEST, NARROW)
-        neovim.type("5jA")
-        neovim.terminal.shows(neovim.ghost().splitlines()[0][: NARROW // 3])
-        draft = neovim.terminal.colours
-        neovim.type("<M-r>")
-        neovim.terminal.shows(REFINED)
-        neovim.lua("vim.fn.winrestview({ leftcol = 0 })")  # a long draft has scrolled the window sideways
-        neovim.terminal.shows(f"self.size = {REFINED}")
-        refined = neovim.terminal.colours
+    partner.answers(REFINED)
+    neovim = visible(SUGGEST, NARROW)
+    neovim.type("5jA")
+    neovim.terminal.shows(neovim.ghost().splitlines()[0][: NARROW // 3])
+    draft = neovim.terminal.colours
+    neovim.type("<M-r>")
+    neovim.terminal.shows(REFINED)
+    neovim.lua("vim.fn.winrestview({ leftcol = 0 })")  # a long draft has scrolled the window sideways
+    neovim.terminal.shows(f"self.size = {REFINED}")
+    refined = neovim.terminal.colours
     drawn = picture("refine", "Neovim Alt-R", [("at once", draft), ("refined by the partner", refined)])
     assert f"self.size = {REFINED}" in drawn
 

@@ -10,9 +10,8 @@ import psutil
 import pytest
 
 from tests.editors.conftest import StartNeovim, assert_only_holes_changed
-from tests.editors.neovim import DRAFTS, GHOSTS, PLUGIN, Neovim
+from tests.editors.neovim import DRAFTS, GHOSTS, HOLES, LINE, PLUGIN, Neovim
 from tests.editors.places import until
-from tests.editors.test_neovim import HOLES, LINE
 
 MASKED = Path(__file__).parents[1] / "data" / "masked"
 WORD = re.compile(r"\s*(?:\w+|[^\w\s]+)")

@@ -1,44 +1,22 @@
 """Draft and refine in Neovim: the draft is there before the partner answers, is refined in place, and outlives it."""
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.editors.conftest import StartNeovim
-from tests.editors.neovim import DRAFTS, GHOSTS, PLUGIN, Neovim
+from tests.editors.neovim import DRAFTS, GHOSTS, LINE, Neovim
 from tests.editors.partner import Partner
 from tests.editors.places import until
-from tests.editors.test_neovim import LINE
-from tests.editors.vscode.private_network import PrivateNetwork
 
 BETTER = "sum((a, b))"
-SETUP = """
-vim.opt.runtimepath:prepend({plugin!r})
-vim.cmd.runtime('plugin/infill.lua')
-require('infill').setup({{ settings = {{
-  deadlineMs = {{ automatic = 60000, invoked = 60000 }}, idleSeconds = 60, model = "embedded",
-  partner = {{ url = {url!r}, kind = 'chat' }},
-}} }})
-"""
 COMMAND = "complete workspace/executeCommand"
 
 
 @pytest.fixture
-def partner(project: Path, network: PrivateNetwork | None) -> Iterator[Partner]:
-    partner = Partner(project / "partner", network)
+def neovim(start_neovim: StartNeovim, plugin_init: Path, partner: Partner) -> Neovim:
     partner.answers(BETTER)
-    yield partner
-    partner.end()
-
-
-def start(start_neovim: StartNeovim, project: Path, partner: Partner) -> Neovim:
-    init = project / "partner.lua"
-    init.write_text(SETUP.format(plugin=os.fspath(PLUGIN), url=partner.url))
-    neovim = start_neovim(LINE, init)
-    neovim.attached()
-    return neovim
+    return start_neovim(LINE, plugin_init).attached()
 
 
 def drafted(neovim: Neovim) -> str:
@@ -58,8 +36,7 @@ def assert_taken(neovim: Neovim, text: str) -> None:
     assert neovim.text == LINE.replace("return ", f"return {text}")
 
 
-def test_draft_is_refined_in_place_and_taken(start_neovim: StartNeovim, project: Path, partner: Partner) -> None:
-    neovim = start(start_neovim, project, partner)
+def test_draft_is_refined_in_place_and_taken(neovim: Neovim, partner: Partner) -> None:
     draft = drafted(neovim)
     with partner.held():
         neovim.type("<M-r>")
@@ -71,8 +48,7 @@ def test_draft_is_refined_in_place_and_taken(start_neovim: StartNeovim, project:
     assert neovim.said == []
 
 
-def test_draft_taken_while_the_partner_thinks(start_neovim: StartNeovim, project: Path, partner: Partner) -> None:
-    neovim = start(start_neovim, project, partner)
+def test_draft_taken_while_the_partner_thinks(neovim: Neovim, partner: Partner) -> None:
     draft = drafted(neovim)
     with partner.held():
         neovim.type("<M-r>")
@@ -84,8 +60,7 @@ def test_draft_taken_while_the_partner_thinks(start_neovim: StartNeovim, project
     assert neovim.said == []
 
 
-def test_draft_outlives_the_partner(start_neovim: StartNeovim, project: Path, partner: Partner) -> None:
-    neovim = start(start_neovim, project, partner)
+def test_draft_outlives_the_partner(neovim: Neovim, partner: Partner) -> None:
     draft = drafted(neovim)
     partner.end()
     neovim.type("<M-r>")
@@ -95,8 +70,7 @@ def test_draft_outlives_the_partner(start_neovim: StartNeovim, project: Path, pa
     assert_taken(neovim, draft)
 
 
-def test_a_selection_is_refined_by_the_command(start_neovim: StartNeovim, project: Path, partner: Partner) -> None:
-    neovim = start(start_neovim, project, partner)
+def test_a_selection_is_refined_by_the_command(neovim: Neovim, partner: Partner) -> None:
     neovim.rpc.current.buffer[:] = ["def add(a, b):", "    return a - b"]
     neovim.type("2G0fav$h:Infill refine<CR>")
     until(lambda: BETTER in neovim.text, "the selection is refined")

@@ -16,6 +16,7 @@ from inference.messages import Status
 from lsp_server.diagnosis.workers import survey
 from lsp_server.worker.paths import FOLDER_VARIABLE
 from tests.editors.conftest import not_tested
+from tests.editors.partner import Partner
 from tests.editors.places import INSTALLED
 from tests.editors.vscode.browser import browser_in
 from tests.editors.vscode.code_server import CodeServer, why_missing
@@ -89,6 +90,27 @@ def shared_window(browser: BrowserContext, address: str, home: Path) -> Window:
 def window(shared_window: Window) -> Iterator[Window]:
     yield shared_window
     shared_window.close_all()
+
+
+@pytest.fixture
+def partner(home: Path, network: PrivateNetwork | None, request: pytest.FixtureRequest) -> Iterator[Partner]:
+    partner = Partner(home / f"partner-{request.node.nodeid.rpartition('::')[2]}", network)
+    yield partner
+    partner.end()
+
+
+@pytest.fixture
+def model(
+    window: Window, code_server: CodeServer, partner: Partner, request: pytest.FixtureRequest
+) -> Iterator[Partner]:
+    """The partner as the only model, with the SETTINGS of the test's file."""
+    own = {"model": "partner", "partner__url": partner.url, "partner__kind": "chat"}
+    settings = {f"infill__{name}": value for name, value in own.items()}
+    code_server.set(**settings, **getattr(request.module, "SETTINGS", {}))
+    window.status_is("thinker")
+    yield partner
+    code_server.set()
+    window.status_is("embedded")
 
 
 def _workers(code_server: CodeServer) -> list[Status]:

@@ -5,21 +5,17 @@ while the key is on its way: what is left of a line that the model writes.
 """
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.editors import keys
 from tests.editors.partner import Partner
 from tests.editors.places import until
-from tests.editors.vscode.code_server import CodeServer
-from tests.editors.vscode.private_network import PrivateNetwork
 from tests.editors.vscode.window import Window
 
 SEQUENCES = range(keys.ALL if keys.IS_ALL else 10)
 NAMES = {"<Tab>": "Tab", "<CR>": "Enter", "<BS>": "Backspace", " ": "Space"}
-PLAIN_TYPING = {
+SETTINGS = {
     **dict.fromkeys(("editor__autoClosingBrackets", "editor__autoClosingQuotes", "editor__autoSurround"), "never"),
     **dict.fromkeys(("editor__insertSpaces", "editor__detectIndentation", "editor__trimAutoWhitespace"), False),
     "editor__suggestOnTriggerCharacters": False,
@@ -29,21 +25,9 @@ PLAIN_TYPING = {
 }
 
 
-@pytest.fixture
-def model(window: Window, code_server: CodeServer, home: Path, network: PrivateNetwork | None) -> Iterator[Partner]:
-    partner = Partner(home / "keys-model", network)
-    partner.completes(keys.CODE)
-    url = partner.url
-    code_server.set(infill__model="partner", infill__partner__url=url, infill__partner__kind="chat", **PLAIN_TYPING)
-    window.status_is("thinker")
-    yield partner
-    code_server.set()
-    window.status_is("embedded")
-    partner.end()
-
-
 @pytest.mark.timeout(1800)
 def test_keys(window: Window, model: Partner) -> None:
+    model.completes(keys.CODE)
     assert sum(typed(window, number) for number in SEQUENCES), "no suggestion was ever taken"
 
 

@@ -1,35 +1,16 @@
 """A real notebook in VS Code: a cell sees the names of the others, and a next edit reaches them."""
 
 import json
-from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
-
-import pytest
 
 from tests.editors.partner import Partner
 from tests.editors.places import until
-from tests.editors.vscode.code_server import CodeServer
-from tests.editors.vscode.private_network import PrivateNetwork
 from tests.editors.vscode.window import Window
 
 FIRST = "basket_limit = 3\n"
 SECOND = "print(basket_limit)\nshown = "
 GHOST = "basket_limit + 1"
 _SETTLING_MS = 1_000
-
-
-@pytest.fixture
-def model(window: Window, code_server: CodeServer, home: Path, network: PrivateNetwork | None) -> Iterator[Partner]:
-    """A model that writes what is told it to, and tells what it was shown."""
-    partner = Partner(home / "notebook-model", network)
-    partner.answers(GHOST)
-    code_server.set(infill__model="partner", infill__partner__url=partner.url, infill__partner__kind="chat")
-    window.status_is("thinker")
-    yield partner
-    code_server.set()
-    window.status_is("embedded")
-    partner.end()
 
 
 def notebook(*cells: str) -> str:
@@ -47,6 +28,7 @@ def sources(window: Window) -> list[str]:
 
 
 def test_cells_see_each_other(window: Window, model: Partner) -> None:
+    model.answers(GHOST)
     window.open_notebook("cells.ipynb", notebook(FIRST, SECOND))
     window.enter_cell(1)
     window.press("Control+End")

@@ -1,7 +1,6 @@
 """Draft and refine in VS Code: the draft is there before the partner answers, is refined in place, and outlives it."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -9,7 +8,6 @@ from tests.editors.partner import Partner
 from tests.editors.places import until
 from tests.editors.vscode import pictures
 from tests.editors.vscode.code_server import CodeServer
-from tests.editors.vscode.private_network import PrivateNetwork
 from tests.editors.vscode.test_vscode import BASKET, HOLES
 from tests.editors.vscode.window import Window
 
@@ -24,15 +22,9 @@ Configure = Callable[..., None]
 
 
 @pytest.fixture
-def partner(home: Path, network: PrivateNetwork | None, request: pytest.FixtureRequest) -> Iterator[Partner]:
-    partner = Partner(home / f"partner-{request.node.nodeid.rpartition('::')[2]}".replace(" ", "-"), network)
-    partner.answers(BETTER)
-    yield partner
-    partner.end()
-
-
-@pytest.fixture
 def configure(window: Window, code_server: CodeServer, partner: Partner) -> Iterator[Configure]:
+    partner.answers(BETTER)
+
     def configure(**more: object) -> None:
         code_server.set(infill__partner__url=partner.url, infill__partner__kind="chat", **more)
         window.status_is("Partner: ")
