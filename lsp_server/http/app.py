@@ -239,16 +239,17 @@ def _sent(event: dict[str, Any]) -> str:
 
 
 async def _body(request: Request) -> bytes:
-    """The body. Raises HTTPException if it is too long or too slow."""
+    """The body. Raises HTTPException if it is too long, by its own word or as it comes, or too slow."""
+    too_long = HTTPException(413, f"the request is longer than {MAX_BODY_BYTES} bytes; send less of the file")
+    if int(request.headers.get("content-length", 0)) > MAX_BODY_BYTES:
+        raise too_long
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_S):
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > MAX_BODY_BYTES:
-                    raise HTTPException(
-                        413, f"the request is longer than {MAX_BODY_BYTES} bytes; send less of the file"
-                    )
+                    raise too_long
     except TimeoutError:
         raise HTTPException(408, f"the request did not arrive within {BODY_S:g} s; send it faster") from None
     return bytes(body)
