@@ -41,10 +41,12 @@ def opened(engine: Engine, prefix_ids: Sequence[int]) -> Iterator[EncodedContext
     context.close()
 
 
-def planned(engine: Engine, *segments: Text | Hole) -> Plan:
+def planned(engine: Engine, *segments: Text | Hole, short: bool = False, **options: object) -> Plan:
     """The first canvas of a request."""
-    planner = Planner(engine.loaded.vocabulary, engine.loaded.properties, InfillRequest("r", segments))
-    return planner.plan(planner.group_from(0), [])
+    model = engine.loaded
+    request = InfillRequest("r", segments, **options)  # type: ignore[arg-type]
+    planner = Planner(model.vocabulary, model.properties, request, fills_canvas=model.fills_canvas)
+    return planner.plan(planner.group_from(0), [], short=short)
 
 
 def causal_logits(network: Network, ids: Sequence[int]) -> torch.Tensor:

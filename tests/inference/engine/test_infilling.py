@@ -11,14 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference.engine import Engine, RequestError
-from inference.engine.canvas.plan import Planner
 from inference.engine.search import rank
 from inference.messages import Candidate, Done, Draft, Hole, HoleKind, InfillRequest, Outcome, Text
 from inference.models import registry
 from inference.models.diffusion_gemma.adapter import DiffusionGemma
 from tests.inference.engine import filling
 from tests.inference.engine.filling import fill_typing
-from tests.inference.loaded import check_nothing_is_open
+from tests.inference.loaded import check_nothing_is_open, planned
 from tests.inference.models.random_model import save_random_checkpoint
 
 SOURCE = "import os\n\n\ndef size(path):\n    "
@@ -196,9 +195,8 @@ def test_strength_0_keeps_the_text_and_1_forgets_it(engine: Engine) -> None:
 def test_the_token_healed_into_reworked_text_is_not_reworked(engine: Engine, source: str) -> None:
     """Else the bytes that stand before the hole would be cut off another token."""
     vocabulary, text = engine.loaded.vocabulary, "return os.path.getsize(path)"
-    request = InfillRequest("r", (Text(source), Hole(text=text, strength=0.5, single_line=True), Text(REST)))
-    planner = Planner(vocabulary, engine.loaded.properties, request)
-    (slots,) = planner.plan(planner.group_from(0), ()).holes
+    hole = Hole(text=text, strength=0.5, single_line=True)
+    (slots,) = planned(engine, Text(source), hole, Text(REST)).holes
     given = vocabulary.bytes_of(list(slots.forced + slots.existing))
     before = given[: slots.skip]
     assert given == before + text.encode()

@@ -10,20 +10,11 @@ from inference.bench import infilling_tasks
 from inference.bench.infilling import by_engine
 from inference.engine import Engine
 from inference.engine.canvas.layout import Slots
-from inference.engine.search import length, rank
+from inference.engine.search import length
 from inference.messages import Draft, Hole, HoleKind, InfillRequest, Text
-from inference.models.family import Traits
-from inference.models.properties import NoiseKind
 
 LINE = Slots(24, single_line=True)
-UNTOLD = Traits(NoiseKind.UNIFORM, 300, can_score=True)
-MASKED = Traits(NoiseKind.MASK, 300, can_score=False)
 HOLES = st.builds(lambda low, more: Slots(maximum=low + more, minimum=low), st.integers(1, 20), st.integers(0, 60))
-
-
-def test_a_single_length_is_the_usual_one_and_not_the_least() -> None:
-    assert length.from_grid([LINE], 1) == [length.usual([LINE])]
-    assert length.from_grid([Slots(3)], 1) == [(2,)]
 
 
 @given(holes=st.lists(HOLES, min_size=1, max_size=3), count=st.integers(1, 8))
@@ -33,26 +24,6 @@ def test_lengths_keep_within_the_limits_of_every_hole(holes: list[Slots], count:
         assert len(set(choices)) == len(choices)
         for choice in choices:
             assert all(hole.minimum <= size <= hole.maximum for hole, size in zip(holes, choice, strict=False))
-
-
-@pytest.mark.parametrize(("told", "several"), [(UNTOLD, 3), (MASKED, 1)], ids=["likelihood", "masks"])
-def test_of_holes_of_several_lines_fewer_lengths_are_tried(told: Traits, several: int) -> None:
-    """The likelihood prefers the shortest of them, whatever is right."""
-    line, block = Slots(24, single_line=True), Slots(64)
-    assert rank.lengths(told, (line, line)) == 14
-    assert rank.lengths(told, (line, block)) == rank.lengths(told, (block,)) == several
-
-
-@pytest.mark.parametrize("told", [UNTOLD, MASKED], ids=["likelihood", "masks"])
-def test_without_a_signal_nearly_every_length_of_a_line_is_tried(told: Traits) -> None:
-    (tried,) = zip(*length.from_grid([LINE], rank.lengths(told, (LINE,))), strict=True)
-    assert tried[:8] == (1, 2, 3, 4, 5, 6, 7, 8)
-    assert all(min(abs(size - one) for one in tried) <= 2 for size in range(1, 25))
-
-
-def test_without_a_signal_blocks_get_usual_lengths() -> None:
-    assert length.guessed([Slots(64)], 3, usual_first=False) == [(32,), (24,), (48,)]
-    assert length.guessed([Slots(12)], 3, usual_first=False) == [(6,), (5,), (10,)]
 
 
 def test_lengths_far_from_the_usual_are_unusual() -> None:

@@ -14,14 +14,13 @@ from transformers.models.diffusion_gemma.generation_diffusion_gemma import (
 from inference.engine import Engine
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.layout import OPEN, Row
-from inference.engine.canvas.plan import Planner
 from inference.engine.search.denoise import Denoising, UniformNoise
 from inference.messages import Candidate, Hole, InfillRequest, Text
 from inference.models.diffusion_gemma.adapter import EncodedContext
 from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.prefix_cache import PrefixCache
 from inference.models.properties import SamplerSettings
-from tests.inference.loaded import gemma, using
+from tests.inference.loaded import gemma, planned, using
 from tests.inference.models.random_model import CANVAS_TOKENS, VOCABULARY_SIZE, WINDOW, random_model
 from tests.inference.models.stock_network import StockNetwork
 
@@ -164,9 +163,7 @@ def test_a_request_in_the_middle_of_a_word_equals_the_plain_loop(released: Engin
     """All the way from text to text: the hole begins and ends inside a word, and its first token is healed."""
     segments = (Text("def area(wid"), Hole(min_tokens=9, max_tokens=9, single_line=True), Text("asure(x)\n"))
     request = InfillRequest("r", segments, seed=seed, max_steps=STEPS)
-    model, settings = released.loaded, released.loaded.properties.sampler
-    planner = Planner(model.vocabulary, model.properties, request)
-    plan = planner.plan(planner.group_from(0), [])
+    model, settings, plan = released.loaded, released.loaded.properties.sampler, planned(released, *segments)
     row = plan.compose([9])
     constraint = model.constraints.of(CanvasBatch.of([row], model.family.device), plan.holes)
     rest = (settings.entropy_bound, settings.t_max, settings.t_min, settings.stability, settings.confidence)

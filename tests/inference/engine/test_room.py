@@ -6,22 +6,15 @@ import pytest
 
 from inference.engine import Engine
 from inference.engine.canvas.layout import Plan, Row
-from inference.engine.canvas.plan import Planner
 from inference.engine.search.prune import TRIAL_SUFFIX_TOKENS, tried
-from inference.messages import Hole, HoleKind, InfillRequest, Text
+from inference.messages import Hole, HoleKind, Text
 from tests.inference.engine.filling import fill
+from tests.inference.loaded import planned
 
 LINE = Hole(single_line=True)
 BEFORE = "import os\n\n\ndef size(path):\n    result = "
 AFTER = "\n    return result\n\n\n" + "".join(f"value_{number} = {number}\n" for number in range(900))
 FREE_ROWS = 512
-
-
-def planned(engine: Engine, *segments: Text | Hole, short: bool = False, **options: object) -> Plan:
-    model = engine.loaded
-    request = InfillRequest("r", segments, **options)  # type: ignore[arg-type]
-    planner = Planner(model.vocabulary, model.properties, request, fills_canvas=model.fills_canvas)
-    return planner.plan(planner.group_from(0), [], short=short)
 
 
 def with_free_rows(engine: Engine) -> Engine:

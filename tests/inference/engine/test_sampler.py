@@ -31,21 +31,6 @@ def test_confidence_is_the_mean_or_sum_over_rows_there() -> None:
         assert denoise.confident(entropies, counts, settings).tolist() == [True, False]
 
 
-def test_tokens_are_drawn_as_often_as_they_are_probable() -> None:
-    probabilities = torch.tensor([0.0, 0.5, 0.0, 0.3, 0.2, 0.0])
-    points = denoise.random_points(20_000, torch.Generator().manual_seed(0))
-    drawn = denoise.draw(probabilities.expand(20_000, -1), points)
-    shares = torch.bincount(drawn, minlength=6) / len(drawn)
-    assert shares[probabilities == 0].sum() == 0
-    torch.testing.assert_close(shares, probabilities, rtol=0, atol=0.02)
-
-
-def test_a_certain_token_is_always_drawn() -> None:
-    rows = torch.eye(50).repeat(40, 1)
-    points = denoise.random_points(len(rows), torch.Generator().manual_seed(1))
-    assert torch.equal(denoise.draw(rows, points), torch.arange(50).repeat(40))
-
-
 def filled(engine: Engine, settings: SamplerSettings) -> Answer:
     other = using(engine, sampler=settings, line_steps=None)
     return fill(other, *SEGMENTS, drafts=True, seed=1)
