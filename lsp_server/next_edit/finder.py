@@ -3,11 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, islice
 
-from tree_sitter import Tree
-
-from lsp_server.documents.change import difference
 from lsp_server.fill.fitting import brings_unseen, errors_of
-from lsp_server.next_edit.additions import after_additions, after_fields
+from lsp_server.next_edit.additions import after_additions
 from lsp_server.next_edit.elsewhere import ChangedDocument, edits_after
 from lsp_server.next_edit.names import MOST_OCCURRENCES, Names
 from lsp_server.next_edit.recent import Comparison
@@ -22,13 +19,13 @@ from lsp_server.next_edit.renames import (
 from lsp_server.next_edit.repeats import after_repeats
 from lsp_server.next_edit.signatures import after_signatures
 from lsp_server.syntax.lines import line_end, line_start
-from lsp_server.syntax.parsing import Source, edit_tree, parse
+from lsp_server.syntax.parsing import Source
 
 MOST_OFFERS = 200
 """Edits after one change; a user facing more will find another way."""
 _MOST_TRIED = 16
 """Edits to try one at a time, each with a parse of the file."""
-_FINDERS = (after_renames, after_signatures, after_additions, after_fields, after_repeats)
+_FINDERS = (after_renames, after_signatures, after_additions, after_repeats)
 
 
 def next_edits(
@@ -47,11 +44,9 @@ def next_edits(
         return []
     errors, texts = errors_of(now.tree), list(earlier)
     for text in texts:
-        before = None if stop() else _parsed(now, now.tree, text)
-        old = None if before is None else Names.of(before)
-        if before is None or before.tree is None or old is None or errors > errors_of(before.tree):
+        compared = None if stop() else Compared.of(now, names, text)
+        if compared is None or errors > errors_of(compared.old.view.root):
             continue
-        compared = Compared(Comparison(text, now.text), old, names)
         rest = chain.from_iterable(find(compared) for find in _FINDERS if not stop())
         found = _apart(list(after_halves(compared)) or rest)
         kept = [] if stop() else offerable(now, (edit for edit in found if not _undoes(now.text, edit, texts)))
@@ -73,14 +68,12 @@ def renames_left(now: Source, old: str) -> set[str]:
     a name that occurs too often to be followed.
     """
     names = Names.of(now)
-    before = None if names is None or now.tree is None else _parsed(now, now.tree, old)
-    earlier = None if before is None else Names.of(before)
-    if names is None or earlier is None:
+    compared = None if names is None else Compared.of(now, names, old)
+    if compared is None:
         return set()
-    compared = Compared(Comparison(old, now.text), earlier, names)
     left = {edit.why for edit in after_renames(compared)}
     words = {word for olds, new in renamed_words(compared) for word in (*olds, new)}
-    if crowded := min(words & (names.crowded | earlier.crowded), default=""):
+    if crowded := min(words & (compared.new.crowded | compared.old.crowded), default=""):
         raise HalfRenameError(f"{crowded} occurs more than {MOST_OCCURRENCES:,} times")
     return left
 
@@ -92,13 +85,6 @@ def _undoes(now: str, edit: NextEdit, texts: Iterable[str]) -> bool:
     after = now[start : edit.start] + edit.text + now[edit.end : end]
     hunks = ((text, hunk) for text in texts for hunk in Comparison(text, now).hunks if start <= hunk.start <= end)
     return any(text[line_start(text, hunk.old_start) : line_end(text, hunk.old_end)] == after for text, hunk in hunks)
-
-
-def _parsed(now: Source, tree: Tree, text: str) -> Source:
-    """An earlier text with its tree, which shares most nodes with the current one."""
-    change, tree = difference(now.text, text), tree.copy()
-    edit_tree(tree, now.text, change.start, change.end, change.added)
-    return Source(text, now.language_id, parse(now.language_id, text, tree), now.uri)
 
 
 def nearest(edits: Sequence[NextEdit], cursor: int) -> NextEdit | None:
