@@ -12,7 +12,7 @@ from enum import StrEnum
 from itertools import takewhile
 
 from msgspec.structs import replace
-from tree_sitter import Tree
+from tree_sitter import Node, Tree
 
 from inference.messages import Candidate, HoleKind
 from lsp_server.carve import Span
@@ -141,8 +141,8 @@ def least_broken(source: Source, span: Span, *fills: str, patience: Patience | N
     return fills[known.index(min(known))] if len(known) == len(fills) else fills[0]
 
 
-def errors_of(tree: Tree) -> int:
-    """The number of error or missing nodes. Visits only branches that contain one."""
+def errors_of(tree: Tree | Node) -> int:
+    """The number of error or missing nodes in a tree, or below a node. Visits only branches that contain one."""
     found, cursor = 0, tree.walk()
     while found < _MAX_COUNTED:
         node = cursor.node

@@ -27,7 +27,7 @@ NONE: dict[str, Any] = {"edits": []}
 async def inline_edit(session: Session, params: InlineEditParams, document: Document) -> dict[str, Any]:
     uri = document.uri
     version = params.text_document.version
-    if not session.settings_of(uri).next_edit.enabled or version not in (None, document.version):
+    if version not in (None, document.version):
         return NONE
     encoding = session.features.encoding
     cursor = offset_of(document.lines, params.position, encoding)

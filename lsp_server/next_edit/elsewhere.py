@@ -1,25 +1,32 @@
-"""Finds what no longer fits after a change in another document, reading both as one text. Opens no file."""
+"""Finds what no longer fits after a change in another document, reading both as one text.
+
+Whether a document imports another is told by their paths: opens no file.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from functools import cache
+from itertools import chain, dropwhile
+from os.path import normpath
 from pathlib import Path
+
+from tree_sitter import Node, Query, QueryCursor, Tree
 
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import local_path
 from lsp_server.fill.fitting import errors_of
-from lsp_server.next_edit.imports import Import, candidate_paths, imported_names
 from lsp_server.next_edit.names import Names, Role
-from lsp_server.next_edit.recent import Comparison
 from lsp_server.next_edit.renames import Compared, NextEdit, after_renames
 from lsp_server.next_edit.signatures import after_signatures, changed_functions
-from lsp_server.syntax.languages import table_of
+from lsp_server.syntax.languages import ImportRules, grammar_of, table_of
 from lsp_server.syntax.lines import line_start
 from lsp_server.syntax.parsing import Source
 
 _BETWEEN = "\n\n"
 _MOST_CHARACTERS = 300_000
+_MAX_DEPTH = 5
+"""How deep in the tree to look for imports: in `if TYPE_CHECKING:` and `try:`, but not in every function."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +59,10 @@ class Situation:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What a document sees of another: names with their places, words for the other itself, or the `whole`."""
+    """What a document sees of another: the places of its names, words for the other itself, or the `whole`."""
 
-    names: frozenset[str]
-    places: tuple[tuple[int, str], ...]
-    modules: frozenset[str]
+    places: dict[int, str]
+    modules: set[str]
     whole: bool
 
 
@@ -66,11 +72,14 @@ def edits_after(now: Source, other: ChangedDocument, stop: Callable[[], bool]) -
     if names is None or len(now.text) + len(other.text) > _MOST_CHARACTERS:
         return
     seen = _seen(names, now, other)
-    changed = None if seen is None else Source.parse(now.language_id, other.text)
-    if seen is None or changed is None or changed.tree is None or errors_of(changed.tree):
+    if seen is None:
+        return
+    changed = Source.parse(now.language_id, other.text)
+    new = Names.of(changed)
+    if new is None or errors_of(new.view.root):
         return
     for text in other.earlier:
-        compared = None if stop() else _compared(now.language_id, text, other.text)
+        compared = None if stop() else Compared.of(changed, new, text)
         for before in other.beside or (None,):
             found = [] if compared is None else list(_after(now.language_id, compared, names, seen, before))
             if found:
@@ -86,46 +95,41 @@ def _after(
     plain = {*renamed, *(each.name.text for each in changed_functions(alone) if each.name.role is Role.DEFINITION)}
     if any(_means_something_else(names, word, seen) for word in plain):
         return
-    for start, word in seen.places:
+    for start, word in seen.places.items():
         if word in renamed:
             yield NextEdit(start, start + len(word), renamed[word], f"rename {word} to {renamed[word]}")
     old, new = alone.texts.old, alone.texts.new
     behind = _BETWEEN + _without_imports(names, plain, seen)
-    both = _compared(language_id, old + (behind if before is None else _BETWEEN + before), new + behind)
+    now = Source.parse(language_id, new + behind)
+    both_names = Names.of(now)
+    earlier = old + (behind if before is None else _BETWEEN + before)
+    both = None if both_names is None else Compared.of(now, both_names, earlier)
     first = len(new) + len(_BETWEEN)
     for edit in () if both is None else chain(after_renames(both), after_signatures(both)):
         if edit.start >= first:
             yield NextEdit(edit.start - first, edit.end - first, edit.text, edit.why)
 
 
-def _compared(language_id: str, old: str, new: str) -> Compared | None:
-    before, after = (Names.of(Source.parse(language_id, text)) for text in (old, new))
-    return None if before is None or after is None else Compared(Comparison(old, new), before, after)
-
-
 def _renamed(alone: Compared) -> Iterator[tuple[str, str]]:
     """The names that the file defined at its top, and what they are called now."""
-    for old_at, at in alone.texts.renamed:
-        old, new = alone.old.at(old_at), alone.new.at(at)
-        if old is not None and new is not None and new.binder is not None and old.role == new.role is Role.DEFINITION:
-            is_gone = not any(name.binder == new.binder for name in alone.new.all(old.text))
-            if new.binder.parent is None and is_gone:
-                yield old.text, new.text
+    for old, new in alone.renamed():
+        is_gone = not any(name.binder == new.binder for name in alone.new.all(old.text))
+        if is_gone and new.role is Role.DEFINITION and new.binder is not None and new.binder.parent is None:
+            yield old.text, new.text
 
 
 def _means_something_else(names: Names, word: str, seen: _Seen) -> bool:
     """Whether a plain name in the document is not what the other document defines."""
-    imported = {start for start, _ in seen.places}
     plain = [name for name in names.all(word) if name.role in (Role.USE, Role.DEFINITION)]
-    own = [name for name in plain if name.binder is not None and name.start not in imported]
+    own = [name for name in plain if name.binder is not None and name.start not in seen.places]
     at_top = any(name.binder is not None and name.binder.parent is None for name in own)
-    return at_top or bool(plain and word not in seen.names and not seen.whole)
+    return at_top or bool(plain and word not in seen.places.values() and not seen.whole)
 
 
 def _without_imports(names: Names, words: set[str], seen: _Seen) -> str:
     """The document's text with blanks for its imports of `words`, and for the module in `module.word`."""
     text = names.view.text
-    for start, word in seen.places:
+    for start, word in seen.places.items():
         if word in words:
             node = names.view.leaf_at(start)
             statement = next(each for each in names.view.ancestors(node) if each.type in names.rules.paths)
@@ -147,35 +151,75 @@ def _seen(names: Names, now: Source, other: ChangedDocument) -> _Seen | None:
     if table_of(other.language_id).binding is not names.rules:
         return None
     if other.beside:
-        return _Seen(frozenset(), (), frozenset(), whole=True)
+        return _Seen({}, set(), whole=True)
     document = local_path(now.uri)
     wanted = local_path(other.uri)
     if document is None or wanted is None:
         return None
-    places = dict[int, str]()
-    modules = set[str]()
-    is_imported = False
-    for module, nodes in imported_names(now.language_id, now.tree):
-        listed = [node for node in nodes if node.parent is not None and node.parent.type != "import_clause"]
-        one = Import(module, tuple(map(names.view.code, listed)))
-        if not _may_be(one, wanted):
-            continue
-        for paths, meant in candidate_paths(now.language_id, one, document, Path(document.anchor)):
-            if wanted not in paths:
-                continue
-            is_imported = True
-            if meant.module == module:
-                places |= {names.view.start(node): names.view.code(node) for node in listed}
-            modules |= {meant.module} if meant.module != module or not nodes else set()
     shares = names.rules.shares_folder and document.parent == wanted.parent
-    if not is_imported and not shares:
-        return None
-    return _Seen(frozenset(places.values()), tuple(sorted(places.items())), frozenset(modules), shares)
+    seen = _Seen({}, set(), whole=shares)
+    is_imported = False
+    for module, nodes, files in imports_of(now.language_id, now.tree, document):
+        if str(wanted) not in files:
+            continue
+        is_imported = True
+        listed = [node for node in nodes if node.parent is not None and node.parent.type != "import_clause"]
+        seen.places.update((names.view.start(node), names.view.code(node)) for node in listed)
+        if not nodes:
+            seen.modules.add(module)
+    return seen if is_imported or shares else None
 
 
-def _may_be(one: Import, wanted: Path) -> bool:
-    """Whether an import names a file or its folder, so that its paths are worth a comparison."""
-    is_dots = not one.module.strip("./")
-    return is_dots or any(
-        part in name for name in (one.module, *one.names) for part in (wanted.stem, wanted.parent.name)
-    )
+def imports_of(
+    language_id: str, tree: Tree | None, document: Path
+) -> Iterator[tuple[str, Sequence[Node], Sequence[str]]]:
+    """Each import: a module, the nodes of the names imported from it, and the files that it may be, likeliest first.
+
+    A name that may be a module itself comes as one, too.
+    """
+    rules = table_of(language_id).imports
+    query = _query(language_id)
+    if rules is None or query is None or tree is None:
+        return
+    cursor = QueryCursor(query)
+    cursor.set_max_start_depth(_MAX_DEPTH)
+    for _, captures in cursor.matches(tree.root_node):
+        module = _text_of(captures["module"][0])
+        nodes = captures.get("name", ())
+        yield module, nodes, _files(rules, module, document)
+        separator = "" if module.endswith(rules.separator) else rules.separator
+        for name in map(_text_of, nodes if rules.submodules else ()):
+            yield name, (), _files(rules, module + separator + name, document)
+
+
+def _files(rules: ImportRules, module: str, document: Path) -> list[str]:
+    """The paths of the files that a document may mean by a module."""
+    name = module.lstrip(".") if rules.dots_up else module
+    parts = [part.strip() for part in name.split(rules.separator) if part.strip()]
+    folders: Sequence[Path] = document.parents[:1]
+    if up := len(module) - len(name):
+        folders = document.parents[up - 1 : up]
+    elif not (rules.dot_relative and parts and parts[0] in (".", "..")):
+        parts = [*dropwhile(lambda part: part in rules.roots, parts)]
+        folders = [folder / inner for folder in document.parents for inner in rules.folders]
+    if not parts:  # the package that the document is in
+        return [str(folder / end[1:]) for folder in folders for end in rules.suffixes if end.startswith("/")]
+    found = []
+    for target in (normpath(folder.joinpath(*parts)) for folder in folders):
+        stem, dot, suffix = target.rpartition(".")
+        found += [target] if dot + suffix in rules.suffixes else []
+        if dot + suffix in rules.replaced:
+            found += [stem + end for end in rules.suffixes if end.startswith(".")]
+        found += [target + end for end in rules.suffixes]
+    return found
+
+
+@cache
+def _query(language_id: str) -> Query | None:
+    rules = table_of(language_id).imports
+    grammar = grammar_of(language_id)
+    return Query(grammar, rules.query) if grammar and rules else None
+
+
+def _text_of(node: Node) -> str:
+    return (node.text or b"").decode("utf-8", "replace")

@@ -51,10 +51,10 @@ def calls(names: Names, at: Name, called: str, function: Name) -> bool:
         return last == function.text and (is_its or names.binder_of(at) == function.binder.id)
     if function.text == "__init__":
         return called == function.owner
-    return last == function.text and bool(dot) and is_of(names, at, receiver, function.owner, last)
+    return last == function.text and bool(dot) and _is_of(names, at, receiver, function.owner, last)
 
 
-def is_of(names: Names, at: Name, receiver: str, owner: str, member: str) -> bool:
+def _is_of(names: Names, at: Name, receiver: str, owner: str, member: str) -> bool:
     """Whether `receiver` is probably an `owner`: by its name, its definition, or as no other class has the member."""
     if itself := names.itself(at, receiver):
         return itself == owner
@@ -89,18 +89,16 @@ def statement(names: Names, name: Name) -> str:
 
 def uses_of_member(before: Names, names: Names, old: Name, new: Name) -> Iterator[Name]:
     """Uses of a renamed member, in its class, in those derived from it, and wherever the receiver identifies it."""
-    owner = old.owner
     owners = _derived(names, new.owner)
-    if not owner or any(name.owner in owners for name in before.all(new.text)):
+    if not old.owner or not owners.isdisjoint(name.owner for name in before.all(new.text)):
         return
-    members = [name for name in before.all(old.text) if name.role is Role.MEMBER]
-    mine = [name for name in members if name.owner == owner]
+    mine = [name for name in before.all(old.text) if name.role is Role.MEMBER and name.owner == old.owner]
     if not mine or mine[0].start != old.start:  # it was already defined
         return
-    alone = all(name.owner in owners for name in members)
-    left = [name for name in names.all(old.text) if name.role is Role.MEMBER and name.owner == owner]
-    if any(name.receiver == "" for name in left):  # it still has a definition
+    left = (name for name in names.all(old.text) if name.role is Role.MEMBER and name.owner == old.owner)
+    if any(not name.receiver for name in left):  # it still has a definition
         return
+    alone = before.owners_of(old.text) <= owners
     for name in names.all(old.text):
         if _means_member(names, name, new, owners, alone=alone):
             yield name
@@ -134,9 +132,9 @@ def _means_member(names: Names, name: Name, new: Name, owners: Collection[str], 
         case Role.FIELD:
             if name.receiver in owners:
                 return not _is_shadowed(names, name, new)
-            if is_typed(names, name, owners):
+            if _is_typed(names, name, owners):
                 return True
-            return alone and any(is_of(names, name, name.receiver, owner, name.text) for owner in owners)
+            return alone and any(_is_of(names, name, name.receiver, owner, name.text) for owner in owners)
         case Role.KEYWORD:
             return name.receiver in owners or _takes(names, name, owners)
         case Role.USE if new.binder is not None and is_bound_in(names, name, new.binder.id):
@@ -163,7 +161,7 @@ def _takes(names: Names, at: Name, owners: Collection[str]) -> bool:
     return bool(definitions) and all(re.search(types, statement(names, name)) for name in definitions)
 
 
-def is_typed(names: Names, at: Name, owners: Collection[str]) -> bool:
+def _is_typed(names: Names, at: Name, owners: Collection[str]) -> bool:
     """Whether the definition of a receiver says that it is one of the `owners`, and nothing made of them."""
     word = re.escape(at.receiver)
     any_owner = "|".join(map(re.escape, owners))

@@ -4,7 +4,6 @@ import asyncio
 import dataclasses
 import logging
 from collections.abc import Callable, Sequence
-from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -14,9 +13,9 @@ from inference.models.catalogue import AUTO, EMBEDDED
 from lsp_server.documents.uris import path_of
 from lsp_server.next_edit.elsewhere import Situation
 from lsp_server.next_edit.finder import offerable
-from lsp_server.next_edit.recent import LINE
-from lsp_server.next_edit.renames import NextEdit
-from lsp_server.next_edit.rewriting import offers, trimmed
+from lsp_server.next_edit.recent import Comparison
+from lsp_server.next_edit.renames import NextEdit, trimmed
+from lsp_server.next_edit.rewriting import WHY, offers
 from lsp_server.syntax.parsing import well_formed
 from lsp_server.worker import WorkerClient, WorkerFailure
 from lsp_server.worker.client import ClientState
@@ -75,20 +74,15 @@ async def rewritten(
     """The edits worth offering of the edit model's rewrite, nearest to the cursor first. Raises WorkerFailure."""
     request = await asyncio.to_thread(_request, situation, name_of, deadline_ms)
     found = await client.ask(replace(request, cursor=situation.cursor))
-    for edit in found.edits:
-        if 0 <= edit.start <= edit.end <= len(request.text):
-            return await asyncio.to_thread(offers, situation, edit)
-    return ()
+    return await asyncio.to_thread(offers, situation, found.edits[0]) if found.edits else ()
 
 
 async def ask(client: WorkerClient, situation: Situation, deadline_ms: int | None = None) -> Sequence[NextEdit]:
     """The edits that a worker's model proposes, best first. Raises WorkerFailure."""
     alone = dataclasses.replace(situation, others=())
     request = await asyncio.to_thread(_request, alone, lambda uri: path_of(uri).rpartition("/")[2], deadline_ms)
-    found = await client.ask(request) if request.hunks else None
-    edits = (
-        [trimmed(edit.start, request.text[edit.start : edit.end], edit.text) for edit in found.edits] if found else []
-    )
+    found = (await client.ask(request)).edits
+    edits = [trimmed(edit.start, request.text[edit.start : edit.end], edit.text, WHY) for edit in found]
     return await asyncio.to_thread(offerable, situation.snapshot, edits)
 
 
@@ -108,23 +102,21 @@ def _request(situation: Situation, name_of: Callable[[str], str], deadline_ms: i
 
 def _hunks(text: str, earlier: Sequence[str]) -> tuple[Hunk, ...]:
     """The changes, by whole lines, with the last edit's change last."""
-    newest, oldest = earlier[0], earlier[:_MOST_EDITS][-1]
-    last = {hunk.line for hunk in _line_hunks(newest, text)}
-    found = _line_hunks(oldest, text)
+    last = {hunk.line for hunk in _line_hunks(earlier[0], text)}
 
     def is_last(hunk: Hunk) -> bool:
-        return any(hunk.line + number in last for number in range(max(1, hunk.new.count("\n"))))
+        return not last.isdisjoint(range(hunk.line, hunk.line + max(1, hunk.new.count("\n"))))
 
-    return tuple(sorted(found, key=is_last))
+    return tuple(sorted(_line_hunks(earlier[:_MOST_EDITS][-1], text), key=is_last))
 
 
 def _line_hunks(old: str, new: str) -> list[Hunk]:
-    before, after = (LINE.findall(well_formed(text)) for text in (old, new))
-    differ = (n for n, (a, b) in enumerate(zip(before, after, strict=False)) if a != b)
-    first = next(differ, min(len(before), len(after)))
-    matcher = SequenceMatcher(None, before[first:], after[first:], autojunk=False)
+    texts = Comparison(well_formed(old), well_formed(new))
     return [
-        Hunk(first + k, "".join(before[first + i : first + j]), "".join(after[first + k : first + m]))
-        for tag, i, j, k, m in matcher.get_opcodes()
-        if tag != "equal"
+        Hunk(
+            texts.new.count("\n", 0, lines.start),
+            texts.old[lines.old_start : lines.old_end],
+            texts.new[lines.start : lines.end],
+        )
+        for lines in texts.lines
     ]

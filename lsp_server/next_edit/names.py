@@ -161,18 +161,18 @@ class Names:
         """The definitions of a name in the scopes whose names are visible at another one."""
         return [name for name in self.all(word) if name.binder is not None and name.binder.id in at.scopes]
 
+    def owners_of(self, word: str) -> set[str]:
+        """The classes that define a member of that name."""
+        return {name.owner for name in self.all(word) if name.role is Role.MEMBER}
+
     def has_at(self, name: Name, offset: int) -> bool:
         """Whether a name used elsewhere has a meaning at `offset`, too, as far as the file defines it."""
         above = self.view.ancestors(self.view.leaf_at(offset))
         if name.role is not Role.USE:
-            owners = {each.owner for each in self.all(name.text) if each.role is Role.MEMBER}
+            owners = self.owners_of(name.text)
             return name.owner not in owners or self.owner(above) in owners
-        return not self.binder_of(name) or not self.binding(name.text).isdisjoint(self.scopes_at(offset))
-
-    def scopes_at(self, offset: int) -> Collection[int]:
-        """The ids of the scopes whose names are visible at `offset`."""
-        above = self.view.ancestors(self.view.leaf_at(offset))
-        return tuple(self._seen(above[0], above[1:])) if above else ()
+        seen = self._seen(above[0], above[1:]) if above else ()
+        return not self.binder_of(name) or not self.binding(name.text).isdisjoint(seen)
 
     def place(self, child: Node, parent: Node) -> str:
         """`kind.field` of a child, or `kind.` for one without a field; empty if no rule covers such a place."""

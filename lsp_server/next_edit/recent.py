@@ -110,7 +110,7 @@ class Comparison:
     @cached_property
     def hunks(self) -> tuple[Hunk, ...]:
         """The differences, in order."""
-        return tuple(self._hunks())
+        return tuple(hunk for lines in self.lines for hunk in self._within(lines))
 
     @cached_property
     def renamed(self) -> tuple[tuple[int, int], ...]:
@@ -132,19 +132,19 @@ class Comparison:
         """The whole lines of the old text that a difference touches."""
         return self.old[line_start(self.old, hunk.old_start) : line_end(self.old, hunk.old_end)]
 
-    def _hunks(self) -> Iterator[Hunk]:
+    @cached_property
+    def lines(self) -> tuple[Hunk, ...]:
+        """The differences by whole lines, in order."""
         change = difference(self.old, self.new)
-        if not change.removed and not change.added:
-            return
         first = self.old.rfind("\n", 0, change.start) + 1
-        tail = len(self.old) - change.end
-        to_line_end = (self.old.find("\n", change.end) + 1 or len(self.old)) - change.end
-        old_lines = LINE.findall(self.old[first : change.end + to_line_end])
-        new_lines = LINE.findall(self.new[first : len(self.new) - tail + to_line_end])
-        at, new_at = ([*accumulate(map(len, lines), initial=first)] for lines in (old_lines, new_lines))
-        for tag, i, j, k, m in SequenceMatcher(None, old_lines, new_lines).get_opcodes():
-            if tag != "equal":
-                yield from self._within(Hunk(at[i], at[j], new_at[k], new_at[m]))
+        tail = len(self.old) - (self.old.find("\n", change.end) + 1 or len(self.old))
+        before = LINE.findall(self.old[first : len(self.old) - tail])
+        after = LINE.findall(self.new[first : len(self.new) - tail])
+        at, new_at = ([*accumulate(map(len, lines), initial=first)] for lines in (before, after))
+        matcher = SequenceMatcher(None, before, after, autojunk=False)
+        return tuple(
+            Hunk(at[i], at[j], new_at[k], new_at[m]) for tag, i, j, k, m in matcher.get_opcodes() if tag != "equal"
+        )
 
     def _within(self, hunk: Hunk) -> Iterator[Hunk]:
         """The differing words in a changed part of lines."""

@@ -9,13 +9,13 @@ from tree_sitter import Node
 
 from inference.messages import HoleKind
 from lsp_server.carve import Span
-from lsp_server.documents.change import Change
+from lsp_server.documents.change import Change, difference
 from lsp_server.fill.fitting import errors_with
 from lsp_server.next_edit.members import calls, declaration, function_name, is_bound_in, statement, uses_of_member
 from lsp_server.next_edit.names import Name, Names, Role
 from lsp_server.next_edit.recent import Comparison
-from lsp_server.syntax.lines import end_of_text_before, line_end, line_start, word_before
-from lsp_server.syntax.parsing import Source
+from lsp_server.syntax.lines import end_of_text_before, is_word, line_end, line_start, word_before
+from lsp_server.syntax.parsing import ParsedText, Source, edit_tree, parse
 
 _SHADOWING = frozenset({"let_declaration"})
 """Kinds of definitions that replace an earlier one of the same name."""
@@ -47,6 +47,18 @@ class NextEdit:
         return replace(self, start=self.start + shift, end=self.end + shift)
 
 
+def trimmed(start: int, old: str, new: str, why: str = "") -> NextEdit:
+    """The edit that replaces `old` at `start`, without what both texts share at their ends, in whole words."""
+    first = difference(old, new).start
+    while first and is_word(old[first - 1]) and any(is_word(text[first : first + 1]) for text in (old, new)):
+        first -= 1
+    most = min(len(old), len(new)) - first
+    last = next((n for n in range(most) if old[-1 - n] != new[-1 - n]), most)
+    while last and is_word(old[-last]) and any(is_word(text[first : len(text) - last][-1:]) for text in (old, new)):
+        last -= 1
+    return NextEdit(start + first, start + len(old) - last, new[first : len(new) - last], why)
+
+
 def errors_after(now: Source, edits: Sequence[NextEdit]) -> int | None:
     """The number of errors in the tree after edits, in order; None if unknown."""
     spans = [Span(edit.start, edit.end, HoleKind.EXPRESSION) for edit in edits]
@@ -61,14 +73,28 @@ class Compared:
     old: Names
     new: Names
 
+    @classmethod
+    def of(cls, now: Source, names: Names, text: str) -> "Compared | None":
+        """An earlier `text` and the current one with its names; None if the earlier one has no tree."""
+        if now.tree is None:
+            return None
+        change, tree = difference(now.text, text), now.tree.copy()
+        edit_tree(tree, now.text, change.start, change.end, change.added)
+        old = Names.of(ParsedText(text, now.language_id, parse(now.language_id, text, tree), now.uri))
+        return None if old is None else cls(Comparison(text, now.text), old, names)
+
+    def renamed(self, places: Iterable[tuple[int, int]] = ()) -> Iterator[tuple[Name, Name]]:
+        """The names that became others of the same role, by substituted words, and at more `places` of both texts."""
+        for old_at, at in (*self.texts.renamed, *places):
+            old = self.old.at(old_at)
+            new = self.new.at(at)
+            if old is not None and new is not None and old.role == new.role:
+                yield old, new
+
 
 def after_renames(compared: Compared) -> Iterator[NextEdit]:
     """The places that still have the old name."""
-    for old_at, at in (*compared.texts.renamed, *_aliased(compared)):
-        old = compared.old.at(old_at)
-        new = compared.new.at(at)
-        if old is None or new is None or old.role != new.role:
-            continue
+    for old, new in compared.renamed(_aliased(compared)):
         if _became_many(compared, old, new):
             continue
         if new.role is Role.MEMBER:
@@ -99,12 +125,8 @@ def _declared(names: Names, name: Name) -> str:
 
 def renamed_words(compared: Compared) -> set[tuple[tuple[str, ...], str]]:
     """The old and new names of the definitions with a new name. Their other places are those of the binding."""
-    pairs = ((compared.old.at(old_at), compared.new.at(at)) for old_at, at in compared.texts.renamed)
-    return {
-        ((old.text,), new.text)
-        for old, new in pairs
-        if old is not None and new is not None and (new.binder is not None or new.role is Role.MEMBER)
-    }
+    found = (pair for pair in compared.renamed() if pair[1].binder is not None or pair[1].role is Role.MEMBER)
+    return {((old.text,), new.text) for old, new in found}
 
 
 def _aliased(compared: Compared) -> Iterator[tuple[int, int]]:
@@ -214,11 +236,9 @@ def _keywords(compared: Compared, old: Name, new: Name) -> Iterator[Name]:
 
 def after_halves(compared: Compared) -> Iterator[NextEdit]:
     """The whole name in place of a renamed one's new half, and of the old name where that means nothing now."""
-    for old_at, at in compared.texts.renamed:
-        old = compared.old.at(old_at)
-        new = compared.new.at(at)
-        full = None if old is None or new is None or old.role != new.role else _whole(compared.new, old, new)
-        if old is None or new is None or full is None:
+    for old, new in compared.renamed():
+        full = _whole(compared.new, old, new)
+        if full is None:
             continue
         why = f"complete {new.text} to {full}"
         yield NextEdit(new.start, new.end, full, why)
@@ -237,29 +257,18 @@ def _whole(names: Names, old: Name, half: Name) -> str | None:
         found = [word for word in words if (uses := names.all(word)) and all(_is_lost(names, use) for use in uses)]
         used = len(names.all(half.text)) > 1
     elif half.role is Role.USE:
-        found = [word for word in words if not _is_lost_word(names, word, half)]
+        found = [word for word in words if names.definitions(word, half)]
         used = bool(names.binder_of(half))
     elif half.role is Role.FIELD and half.owner:
-        found = [word for word in words if half.owner in {name.owner for name in names.all(word) if _is_member(name)}]
-        used = any(_is_member(name) for name in names.all(half.text))
+        found = [word for word in words if half.owner in names.owners_of(word)]
+        used = bool(names.owners_of(half.text))
     else:
         return None
     return found[0] if len(found) == 1 and not used else None
 
 
-def _is_member(name: Name) -> bool:
-    return name.role is Role.MEMBER
-
-
 def _is_lost(names: Names, name: Name) -> bool:
     """Whether a name in the code means nothing that the file defines or imports."""
     if name.role is Role.FIELD:
-        return bool(name.owner) and not any(
-            each.owner == name.owner and _is_member(each) for each in names.all(name.text)
-        )
+        return bool(name.owner) and name.owner not in names.owners_of(name.text)
     return name.role is Role.USE and name.text not in names.rules.builtins and not names.binder_of(name)
-
-
-def _is_lost_word(names: Names, word: str, at: Name) -> bool:
-    """Whether a word is no name that is visible there."""
-    return not any(name.binder is not None and name.binder.id in at.scopes for name in names.all(word))

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from inference.messages import Edit
 from lsp_server.fill.fitting import brings_unseen, errors_of
 from lsp_server.next_edit.elsewhere import Situation
 from lsp_server.next_edit.recent import LINE, WORD_OR_SIGN, Comparison
-from lsp_server.next_edit.renames import NextEdit, errors_after
+from lsp_server.next_edit.renames import NextEdit, errors_after, trimmed
 from lsp_server.syntax.lines import end_of_text_before, is_blank, is_word, line_end, line_start
 from lsp_server.syntax.parsing import Source
 from lsp_server.syntax.view import View
@@ -40,18 +40,12 @@ def offers(situation: Situation, rewrite: Edit) -> list[NextEdit]:
     """The edits worth offering of a rewrite of whole lines, nearest to the cursor first."""
     now: Source = situation.snapshot
     cursor = situation.cursor
-    old = now.text[rewrite.start : rewrite.end]
-    units = list(_units(old, rewrite.text, rewrite.start))
+    units = list(_units(now.text[rewrite.start : rewrite.end], rewrite.text, rewrite.start))
     if now.tree is None or not units or len(units) > _MOST_EDITS or brings_unseen(rewrite.text, now.text):
         return []
-    judge = _Judge(now, situation)
-    found = [group for group in _groups(now, old, rewrite.text, units, judge) if judge.is_wanted(group)]
-    edits = [_joined(now.text, group) for group in found]
-    return sorted(edits, key=lambda edit: max(edit.start - cursor, cursor - edit.end, 0))
-
-
-_Group = tuple[NextEdit, ...]
-"""Some of the smallest edits, which need each other, in order. Most start and end between words."""
+    judge = _Judge(situation, rewrite)
+    found = filter(judge.is_wanted, _joined_where_needed(judge, units))
+    return sorted(found, key=lambda edit: max(edit.start - cursor, cursor - edit.end, 0))
 
 
 def _units(old: str, new: str, offset: int) -> Iterator[NextEdit]:
@@ -65,7 +59,7 @@ def _units(old: str, new: str, offset: int) -> Iterator[NextEdit]:
             continue
         whole = ("".join(before[i:j]), "".join(after[k:m]))
         for start, one, other in _runs(before[i:j], after[k:m]) if j - i == m - k else [(0, *whole)]:
-            yield trimmed(starts[i] + start, one, other)
+            yield trimmed(starts[i] + start, one, other, WHY)
 
 
 def _runs(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[int, str, str]]:
@@ -92,109 +86,93 @@ def _are_alike(one: str, other: str) -> bool:
     return words[0] != words[1] and SequenceMatcher(None, *words, autojunk=False).ratio() >= _ALIKE
 
 
-def trimmed(start: int, old: str, new: str) -> NextEdit:
-    """The change without what both texts share at their ends, in whole words."""
-    most = min(len(old), len(new))
-    first = next((n for n in range(most) if old[n] != new[n]), most)
-    while first and is_word(old[first - 1]) and any(map(is_word, (old[first : first + 1], new[first : first + 1]))):
-        first -= 1
-    last = next((n for n in range(most - first) if old[-1 - n] != new[-1 - n]), most - first)
-    ends = (old[first : len(old) - last], new[first : len(new) - last])
-    while last and is_word(old[len(old) - last]) and any(end and is_word(end[-1]) for end in ends):
-        last -= 1
-        ends = (old[first : len(old) - last], new[first : len(new) - last])
-    return NextEdit(start + first, start + first + len(ends[0]), ends[1], WHY)
+def _joined_where_needed(judge: "_Judge", units: Sequence[NextEdit]) -> list[NextEdit]:
+    """The units, joined where they need each other, with all between them: an offer is one range."""
+    text = judge.now.text
+    starts = set(range(len(units)))
+    for at, unit in enumerate(units):
+        first = next((n for n in range(at) if judge.need_each_other(units[n], unit)), at)
+        starts.difference_update(range(first + 1, at + 1))
+    edits = [_joined(text, units[first:end]) for first, end in pairwise([*sorted(starts), len(units)])]
+    while len(edits) > 1 and (broken := next(filter(judge.breaks, edits), None)):
+        at = edits.index(broken)
+        gaps = [after.start - before.end for before, after in pairwise(edits)]
+        first = min(range(max(at - 1, 0), min(at + 1, len(gaps))), key=gaps.__getitem__)
+        edits[first : first + 2] = [_joined(text, edits[first : first + 2])]
+    return [edit for edit in edits if not judge.breaks(edit)]
 
 
-def _groups(now: Source, old: str, new: str, units: Sequence[NextEdit], judge: "_Judge") -> list[_Group]:
-    """The units, joined where they need each other: in one construct, by a name, or for the syntax."""
-    groups: list[_Group] = [(unit,) for unit in units]
-    for at in range(len(units) - 1, 0, -1):
-        for before in range(at - 1, -1, -1):
-            if _need_each_other(now, old, new, units[before], units[at]):
-                groups = _with_joined(groups, units[before], units[at])
-    while len(groups) > 1 and (broken := next((group for group in groups if judge.breaks(group)), None)):
-        others = [group for group in groups if group is not broken]
-        near = min(others, key=lambda group: max(group[0].start - broken[-1].end, broken[0].start - group[-1].end))
-        groups = _with_joined(groups, broken[0], near[0])
-    return [group for group in groups if not judge.breaks(group)]
-
-
-def _with_joined(groups: Sequence[_Group], one: NextEdit, other: NextEdit) -> list[_Group]:
-    """The groups with one instead of those of two units, and of all between them: an offer is one range."""
-    numbers = [n for n, group in enumerate(groups) if one in group or other in group]
-    first, last = min(numbers), max(numbers)
-    return [*groups[:first], tuple(unit for group in groups[first : last + 1] for unit in group), *groups[last + 1 :]]
-
-
-def _need_each_other(now: Source, old: str, new: str, one: NextEdit, other: NextEdit) -> bool:
-    gone = [now.text[unit.start : unit.end] for unit in (one, other)]
-    lines = [set(_lines(text)) for text in (*gone, one.text, other.text)]
-    if lines[0] & lines[3] or lines[1] & lines[2]:  # a line moves
-        return True
-    if now.text.count("\n", one.end, other.start) > _NEAR_LINES:
-        return False
-    words = [set(_WORD.findall(text)) for text in (*gone, one.text, other.text)]
-    comes = (words[2] & words[3]) - set(_WORD.findall(old))
-    goes = (words[0] & words[1]) - set(_WORD.findall(new))
-    is_same = words[0] == words[1] and words[2] == words[3]  # one name for another, as often as it is used
-    if comes or (goes and not is_same):
-        return True
-    both = words[2] & _ASYNC, words[3] & _ASYNC
-    return (all(both) and both[0] != both[1]) or _share_construct(now, one, other)
-
-
-def _share_construct(now: Source, one: NextEdit, other: NextEdit) -> bool:
-    """Whether two edits are in one statement, or in a definition's head and body."""
-    view = View.of(now)
-    if view is None:
-        return False
-    start, end = (
-        end_of_text_before(now.text, unit.end) if unit.start == unit.end else unit.end for unit in (one, other)
-    )
-    both = view.node_over(min(one.start, start), end)
-    return both is not None and both.parent is not None and both.type not in view.table.blocks
-
-
-def _joined(text: str, group: _Group) -> NextEdit:
-    """A group as one edit."""
-    parts, at = "", group[0].start
-    for unit in group:
-        parts += text[at : unit.start] + unit.text
-        at = unit.end
-    return NextEdit(group[0].start, at, parts, WHY)
+def _joined(text: str, edits: Sequence[NextEdit]) -> NextEdit:
+    """Several edits, in order, as one."""
+    parts, at = "", edits[0].start
+    for edit in edits:
+        parts += text[at : edit.start] + edit.text
+        at = edit.end
+    return NextEdit(edits[0].start, at, parts, WHY)
 
 
 @dataclass(frozen=True)
 class _Judge:
-    """What the user has, did and does: decides which edits they may want."""
+    """What the user has, did and does, and a model's rewrite of it: decides which edits they may want."""
 
-    now: Source
     recent: Situation
+    rewrite: Edit
 
-    def breaks(self, group: _Group) -> bool:
-        """Whether the edits add syntax errors. In a text that has some, another one may be far from its cause."""
-        before = self._errors(())
-        removed = "".join(self.now.text[unit.start : unit.end] for unit in group)
-        added = "".join(u.text for u in group)
-        return self._errors(group) > before and (not before or _balance(removed) != _balance(added))
+    @property
+    def now(self) -> Source:
+        return self.recent.snapshot
 
-    def is_wanted(self, group: _Group) -> bool:
-        """Whether to offer the edits."""
-        edit = _joined(self.now.text, group)
+    def need_each_other(self, one: NextEdit, other: NextEdit) -> bool:
+        """Whether two edits, in order, are good only together: they move a line, share a name or are one construct."""
+        text = self.now.text
+        gone = [text[edit.start : edit.end] for edit in (one, other)]
+        lines = [set(_lines(part)) for part in (*gone, one.text, other.text)]
+        if lines[0] & lines[3] or lines[1] & lines[2]:  # a line moves
+            return True
+        if text.count("\n", one.end, other.start) > _NEAR_LINES:
+            return False
+        words = [set(_WORD.findall(part)) for part in (*gone, one.text, other.text)]
+        comes = (words[2] & words[3]) - set(_WORD.findall(text, self.rewrite.start, self.rewrite.end))
+        goes = (words[0] & words[1]) - set(_WORD.findall(self.rewrite.text))
+        is_same = words[0] == words[1] and words[2] == words[3]  # one name for another, as often as it is used
+        if comes or (goes and not is_same):
+            return True
+        both = words[2] & _ASYNC, words[3] & _ASYNC
+        return (all(both) and both[0] != both[1]) or self._share_construct(one, other)
+
+    def _share_construct(self, one: NextEdit, other: NextEdit) -> bool:
+        """Whether two edits are in one statement, or in a definition's head and body."""
+        view = View.of(self.now)
+        if view is None:
+            return False
+        start, end = (
+            end_of_text_before(view.text, edit.end) if edit.start == edit.end else edit.end for edit in (one, other)
+        )
+        both = view.node_over(min(one.start, start), end)
+        return both is not None and both.parent is not None and both.type not in view.table.blocks
+
+    def breaks(self, edit: NextEdit) -> bool:
+        """Whether the edit adds syntax errors. In a text that has some, another one may be far from its cause."""
+        is_balanced = _balance(self.now.text[edit.start : edit.end]) == _balance(edit.text)
+        return self._errors_after(edit) > self._errors and not (self._errors and is_balanced)
+
+    def is_wanted(self, edit: NextEdit) -> bool:
+        """Whether to offer the edit."""
         removed = self.now.text[edit.start : edit.end]
         if "".join(removed.split()) == "".join(edit.text.split()) or self._repeats(edit):
             return False
-        if self._errors(group) < self._errors(()):
+        if self._errors_after(edit) < self._errors:
             return True
         if not self.recent.earlier:
             return bool(self.recent.others) or self._completes(edit, removed)
-        return not self._undoes(edit) and not self._deletes_new(group)
+        return not self._undoes(edit) and not self._deletes_new(edit, removed)
 
-    def _errors(self, group: _Group) -> int:
-        if not group:
-            return errors_of(self.now.tree) if self.now.tree else 0
-        return errors_after(self.now, group) or 0
+    @cached_property
+    def _errors(self) -> int:
+        return errors_of(self.now.tree) if self.now.tree else 0
+
+    def _errors_after(self, edit: NextEdit) -> int:
+        return errors_after(self.now, [edit]) or 0
 
     @cached_property
     def _last(self) -> Comparison:
@@ -228,18 +206,12 @@ class _Judge:
         did = _replaced(self._last)
         return any((new, old) in did and (old, new) not in did for old, new in made)
 
-    def _deletes_new(self, group: _Group) -> bool:
+    def _deletes_new(self, edit: NextEdit, removed: str) -> bool:
         """Whether more words of the last edit go than come in their place."""
-        new = [
-            self.now.text[max(hunk.start, unit.start) : min(hunk.end, unit.end)]
-            for unit in group
-            for hunk in self._last.hunks
-            if hunk.start < unit.end and unit.start < hunk.end
-        ]
-        added = [word for unit in group for word in _WORD.findall(unit.text)]
-        lost = [word for part in new for word in _WORD.findall(part) if word not in added]
-        removed = {word for unit in group for word in _WORD.findall(self.now.text[unit.start : unit.end])}
-        return len([word for word in lost if word not in _STUBS]) > len([word for word in added if word not in removed])
+        text, added, had = self.now.text, _WORD.findall(edit.text), set(_WORD.findall(removed))
+        new = (text[max(hunk.start, edit.start) : min(hunk.end, edit.end)] for hunk in self._last.hunks)
+        lost = [word for part in new for word in _WORD.findall(part) if word not in added and word not in _STUBS]
+        return len(lost) > len([word for word in added if word not in had])
 
     def _completes(self, edit: NextEdit, removed: str) -> bool:
         """Whether the edit only adds text where the cursor is: to its line, to a blank one, or to an empty block."""

@@ -8,7 +8,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from threading import Event as Stop
 from typing import TYPE_CHECKING
 
@@ -43,30 +43,12 @@ class Offer:
     is_told: bool = False
 
 
-@dataclass(frozen=True)
-class _Taken:
-    """An accepted edit: where it is now (None: nowhere), its text, and the one that it replaced."""
-
-    place: TextRange | None
-    text: str
-    removed: str
-
-    def after(self, changes: Sequence[Change]) -> "_Taken":
-        place = self.place
-        for change in map(smallest, changes):
-            place = place and place.after(change)
-        return replace(self, place=place)
-
-    def is_undone(self, text: str) -> bool:
-        """Whether `text` has the old text in its place."""
-        return self.place is not None and self.place.of(text) == self.removed
-
-
 @dataclass
 class _State:
     """One document. `known` are the edits found for its text, once searched; `stop` is set when that is out of date.
 
-    `proposed` are a model's: those left are still good once the user has accepted one.
+    `proposed` are a model's: those left are still good once the user has accepted one. `taken` are the accepted edits,
+    and where their text is now.
     """
 
     recent: RecentEdits = field(default_factory=RecentEdits)
@@ -77,7 +59,7 @@ class _State:
     proposed: Sequence[NextEdit] = ()
     offers: dict[str, Offer] = field(default_factory=dict)
     dismissed: list[NextEdit] = field(default_factory=list)
-    taken: list[_Taken] = field(default_factory=list)
+    taken: list[tuple[TextRange, Change]] = field(default_factory=list)
     is_quiet: bool = False
     """Whether the user has just undone an accepted edit, and so wants none now."""
     asking: set[asyncio.Future[Sequence[NextEdit]]] = field(default_factory=set)
@@ -120,16 +102,17 @@ class NextEditService(Feature):
         self._follow_taken(state, changes, text)
         if offer is not None:
             place = TextRange(offer.change.start, offer.change.start + len(offer.edit.text))
-            state.taken = [*state.taken, _Taken(place, offer.edit.text, offer.change.removed)][-_MOST_DISMISSED:]
+            state.taken = [*state.taken, (place, offer.change)][-_MOST_DISMISSED:]
 
     def _follow_taken(self, state: _State, changes: Sequence[Change], text: str) -> None:
         """An accepted edit that is undone is rejected, and the others wait for the next change."""
-        moved = [each.after(changes) for each in state.taken]
-        undone = [each for each in moved if each.is_undone(text)]
-        state.taken = [each for each in moved if each.place is not None and each not in undone]
+        taken = state.taken
+        for change in map(smallest, changes):
+            taken = [(moved, edit) for place, edit in taken if (moved := place.after(change)) is not None]
+        undone = [(place, edit) for place, edit in taken if place.of(text) == edit.removed]
+        state.taken = [each for each in taken if each not in undone]
         state.is_quiet = bool(undone)
-        places = [(each.place.start, each) for each in undone if each.place]
-        rejected = [NextEdit(start, start + len(each.removed), each.text) for start, each in places]
+        rejected = [NextEdit(place.start, place.end, edit.added) for place, edit in undone]
         state.dismissed = [*state.dismissed, *rejected][-_MOST_DISMISSED:]
 
     def closed(self, uri: str) -> None:
@@ -138,9 +121,9 @@ class NextEditService(Feature):
 
     async def ask(self, document: Document, cursor: int) -> Offer | None:
         """The offer at the cursor, once the user pauses; None if nothing follows, or if the text changes first."""
-        state = (
-            self._states.setdefault(document.uri, _State()) if self._session.follows_edits(document.uri) else _State()
-        )
+        if not self._session.follows_edits(document.uri):
+            return None
+        state = self._states.setdefault(document.uri, _State())
         stop = state.stop
         for each in self._states.values():
             if each is not state:  # the user has left it: what comes there next is another edit
@@ -192,27 +175,20 @@ class NextEditService(Feature):
 
     def _changed_beside(self, uri: str) -> list[ChangedDocument]:
         """The other documents with recent edits, the last changed first."""
-        beside = [
-            each
-            for each in self._states
-            if each != uri and each in self._session.documents and self._session.follows_edits(each)
-        ]
+        documents = self._session.documents
+        beside = [each for each in self._states if each != uri and each in documents]
+        beside = [each for each in beside if self._session.follows_edits(each)]
         beside.sort(key=lambda each: self._states[each].changed_s, reverse=True)
-        documents = {each: self._session.documents[each] for each in beside[:_MOST_BESIDE]}
-        home = self._session.notebooks.home_of(uri)
-        text = self._session.documents[uri].text
+        home_of = self._session.notebooks.home_of
+        text = documents[uri].text
         own = [text, *self._states[uri].recent.earlier(text)]
-        return [
-            ChangedDocument(
-                each,
-                document.language_id,
-                document.text,
-                earlier,
-                own if self._session.notebooks.home_of(each) == home else (),
-            )
-            for each, document in documents.items()
-            if (earlier := list(self._states[each].recent.earlier(document.text)))
-        ]
+        found = []
+        for each in beside[:_MOST_BESIDE]:
+            if earlier := [*self._states[each].recent.earlier(documents[each].text)]:
+                seen = own if home_of(each) == home_of(uri) else ()
+                document = documents[each]
+                found.append(ChangedDocument(each, document.language_id, document.text, earlier, seen))
+        return found
 
     def offer(self, uri: str, edit: NextEdit) -> Offer:
         """The offer of an edit of the current text: the same object each time."""

@@ -9,9 +9,10 @@ from tree_sitter import Node
 
 from lsp_server.next_edit.members import calls, declaration, is_alone
 from lsp_server.next_edit.names import Name, Names, Role
-from lsp_server.next_edit.renames import Compared, NextEdit
+from lsp_server.next_edit.renames import Compared, NextEdit, trimmed
+from lsp_server.syntax.view import View
 
-MANY = re.compile(r"splat|rest|variadic|spread|separator|self_parameter|^[*/]$")
+_MANY = re.compile(r"splat|rest|variadic|spread|separator|self_parameter|^[*/]$")
 """Kinds of parameters and arguments that represent several, or none."""
 _ASYNC = re.compile(r"\basync\b")
 _YIELD = re.compile(r"\byield\b")
@@ -25,87 +26,12 @@ _CHAINED = re.compile(r"\s*\.\s*(?:then|catch|finally)\b")
 
 
 @dataclass(frozen=True)
-class Call:
+class _Call:
     """A call of a function: the name in it, its node, and its arguments."""
 
     name: Name
     node: Node
     arguments: tuple[Node, ...]
-
-
-def without(names: Names, call: Call, index: int, keyword: str) -> Iterator[NextEdit]:
-    """The call without the removed parameter's argument."""
-    by_name = [_keyword_of(names, argument) for argument in call.arguments]
-    positional = by_name.index(next((name for name in by_name if name), "")) if any(by_name) else len(by_name)
-    at = by_name.index(keyword) if keyword in by_name else index
-    if at >= len(call.arguments) or (keyword not in by_name and index >= positional):
-        return
-    view, arguments = names.view, call.arguments
-    start = view.end(arguments[at - 1]) if at else view.start(arguments[0])
-    end = view.end(arguments[at]) if at or len(arguments) == 1 else view.start(arguments[1])
-    yield NextEdit(start, end, "", f"{call.name.text} no longer takes {keyword}")
-
-
-def reordered(names: Names, call: Call, order: Sequence[int]) -> Iterator[NextEdit]:
-    """The call with its arguments in the new order."""
-    view = names.view
-    by_name = [bool(_keyword_of(names, each)) for each in call.arguments]
-    arguments = call.arguments[: (*by_name, True).index(True)]
-    order = order[: len(arguments)]
-    if not arguments or sorted(order) != list(range(len(arguments))) or not all(by_name[len(arguments) :]):
-        return
-    start = view.start(arguments[0])
-    end = view.end(arguments[-1])
-    between = [view.text[view.end(left) : view.start(right)] for left, right in pairwise(arguments)]
-    texts = [view.code(arguments[at]) for at in order]
-    text = "".join(text + gap for text, gap in zip(texts, [*between, ""], strict=True))
-    if text != view.text[start:end]:
-        yield NextEdit(start, end, text, f"{call.name.text} takes its arguments in another order")
-
-
-def extended(names: Names, call: Call, index: int, parameter: Name) -> Iterator[NextEdit]:
-    """The call with an argument for a new parameter: a variable of its name that is visible there."""
-    view = names.view
-    arguments = call.arguments
-    word = parameter.text
-    declared = view.code(declaration(names, parameter))
-    first_by_name = next((at for at, each in enumerate(arguments) if _keyword_of(names, each)), len(arguments))
-    if re.search(r"[=?]", declared) or index > first_by_name:
-        return
-    variables = [name for name in names.definitions(word, call.name) if _is_variable(names, name, call)]
-    types = {view.code(declaration(names, name)) for name in variables if name.role is Role.PARAMETER}
-    if not variables or not types <= {declared, word}:
-        return
-    if index < len(arguments):
-        at, text = view.start(arguments[index]), f"{word}, "
-    elif arguments:
-        at, text = view.end(arguments[-1]), f", {word}"
-    elif (listed := call.node.children[-1]).children:
-        at, text = view.end(listed.children[0]), word
-    else:
-        return
-    yield NextEdit(at, at, text, f"{call.name.text} takes {word} now")
-
-
-def _is_variable(names: Names, name: Name, call: Call) -> bool:
-    """Whether a definition above a call is that of a variable."""
-    is_type = name.above[0].type in names.view.table.functions | names.view.table.classes
-    return not is_type and (name.role is Role.PARAMETER or name.start < call.name.start)
-
-
-def _keyword_of(names: Names, argument: Node) -> str:
-    """The keyword of an argument; empty for a positional one."""
-    first = next(leaves(argument))
-    name = names.at(names.view.start(first))
-    return name.text if name is not None and name.role is Role.KEYWORD and first.parent == argument else ""
-
-
-def leaves(node: Node) -> Iterator[Node]:
-    """The tokens of a node."""
-    if not node.child_count:
-        yield node
-    for child in node.children:
-        yield from leaves(child)
 
 
 @dataclass(frozen=True)
@@ -167,49 +93,100 @@ def _is_decorated(names: Names, function: Node) -> bool:
     return not re.fullmatch(r"\s*@(?:staticmethod|classmethod)\s*", before)
 
 
-def _parameters(names: Names, function: Node) -> list[str] | None:
-    """The names of the parameters in order, without the object itself; None if one represents several."""
+def _parameters(names: Names, function: Node) -> list[Name] | None:
+    """The parameters in order, without the object itself; None if one represents several."""
+    view = names.view
     listed = function.child_by_field_name("parameters")
-    found: list[str] = []
+    found: list[Name] = []
     for child in () if listed is None else listed.named_children:
-        if child.type in names.view.table.comments or child.type == "self_parameter":
+        if child.type in view.table.comments or child.type == "self_parameter":
             continue
-        if MANY.search(child.type) or any(MANY.search(inner.type) for inner in child.named_children):
+        if _MANY.search(child.type) or any(_MANY.search(inner.type) for inner in child.named_children):
             return None
-        named = [names.at(names.view.start(leaf)) for leaf in leaves(child)]
-        found += [name.text for name in named if name is not None and name.role is Role.PARAMETER]
-    return found[1:] if found[:1] and found[0] in names.rules.selves else found
+        named = [names.at(view.start(leaf)) for leaf in view.leaves(view.start(child), view.end(child))]
+        found += [name for name in named if name is not None and name.role is Role.PARAMETER]
+    return found[1:] if found and found[0].text in names.rules.selves else found
 
 
 def _after_parameters(compared: Compared, function: _Function) -> Iterator[NextEdit]:
-    old = _parameters(compared.old, function.old)
-    new = _parameters(compared.new, function.node)
+    """The calls without the argument of a removed parameter, in the new order, or with a new one's argument."""
+    was = _parameters(compared.old, function.old)
+    parameters = _parameters(compared.new, function.node)
     listed = function.node.child_by_field_name("parameters")
-    if old is None or new is None or old == new or listed is None:
+    if was is None or parameters is None or listed is None or _HALF_TYPED.search(compared.new.view.code(listed)):
         return
-    if _HALF_TYPED.search(compared.new.view.code(listed)):
+    old, new = ([name.text for name in each] for each in (was, parameters))
+    gone = [name for name in old if name not in new]
+    added = [name for name in parameters if name.text not in old]
+    is_reordered = [name for name in old if name in new] != [name for name in new if name in old]
+    if len(gone) + len(added) + is_reordered != 1 or len(set(new)) < len(new):
         return
-    kept = [name for name in old if name in new]
     for call in _calls(compared, function.name):
-        if any(MANY.search(each.type) for each in call.arguments):  # how many they are is not known
+        by_name = [_keyword_of(compared.new, each) for each in call.arguments]
+        positional = next((at for at, keyword in enumerate(by_name) if keyword), len(by_name))
+        given = [*old[:positional], *by_name[positional:]]
+        is_certain = len(given) == len(by_name) and all(by_name[positional:])
+        if not is_certain or any(_MANY.search(each.type) for each in call.arguments):  # how many they are is not known
             continue
-        if len(new) == len(kept) == len(old) - 1:
-            gone = next(name for name in old if name not in new)
-            yield from without(compared.new, call, old.index(gone), gone)
-        elif sorted(old) == sorted(new):
-            yield from reordered(compared.new, call, [old.index(name) for name in new])
-        elif old == kept and len(set(new)) == len(new) == len(old) + 1:
-            added = next(name for name in new if name not in old)
-            yield from extended(compared.new, call, new.index(added), _parameter(compared.new, listed, added))
+        codes, gaps = _codes_and_gaps(compared.new.view, call)
+        if gone and gone[0] in given:
+            at = given.index(gone[0])
+            del codes[at], gaps[max(at - 1, 0) : max(at, 1)]
+            why = f"no longer takes {gone[0]}"
+        elif is_reordered and set(given[:positional]) == set(new[:positional]):
+            codes[:positional] = [codes[old.index(name)] for name in new[:positional]]
+            why = "takes its arguments in another order"
+        elif added and (at := new.index(added[0].text)) <= positional and _has_variable(compared.new, call, added[0]):
+            gaps[at:at] = [", "] if codes else []
+            codes.insert(at, added[0].text)
+            why = f"takes {added[0].text} now"
+        else:
+            continue
+        yield from _with_arguments(compared.new.view, call, codes, gaps, why)
 
 
-def _parameter(names: Names, listed: Node, word: str) -> Name:
-    """The parameter of a name in a list."""
-    found = (names.at(names.view.start(leaf)) for leaf in leaves(listed) if names.view.code(leaf) == word)
-    return next(name for name in found if name is not None and name.role is Role.PARAMETER)
+def _codes_and_gaps(view: View, call: _Call) -> tuple[list[str], list[str]]:
+    """The arguments of a call, and what is between them."""
+    between = [view.text[view.end(left) : view.start(right)] for left, right in pairwise(call.arguments)]
+    return [*map(view.code, call.arguments)], between
 
 
-def _calls(compared: Compared, name: Name, *, also_new: bool = False) -> Iterator[Call]:
+def _with_arguments(view: View, call: _Call, codes: Sequence[str], gaps: Sequence[str], why: str) -> Iterator[NextEdit]:
+    """The call with other arguments."""
+    if call.arguments:
+        start, end = view.start(call.arguments[0]), view.end(call.arguments[-1])
+    elif (listed := call.node.children[-1]).children:
+        start = end = view.end(listed.children[0])
+    else:
+        return
+    now = view.text[start:end]
+    text = "".join(code + gap for code, gap in zip(codes, [*gaps, ""], strict=False))
+    if text != now:
+        yield trimmed(start, now, text, f"{call.name.text} {why}")
+
+
+def _has_variable(names: Names, call: _Call, parameter: Name) -> bool:
+    """Whether a variable that must be passed for a new parameter, of its name and type, is visible at a call."""
+    declared = names.view.code(declaration(names, parameter))
+    is_optional = re.search(r"[=?]", declared)
+    variables = [name for name in names.definitions(parameter.text, call.name) if _is_variable(names, name, call)]
+    types = {names.view.code(declaration(names, name)) for name in variables if name.role is Role.PARAMETER}
+    return not is_optional and bool(variables) and types <= {declared, parameter.text}
+
+
+def _is_variable(names: Names, name: Name, call: _Call) -> bool:
+    """Whether a definition above a call is that of a variable."""
+    is_type = name.above[0].type in names.view.table.functions | names.view.table.classes
+    return not is_type and (name.role is Role.PARAMETER or name.start < call.name.start)
+
+
+def _keyword_of(names: Names, argument: Node) -> str:
+    """The keyword of an argument; empty for a positional one."""
+    name = names.at(names.view.start(argument))
+    return name.text if name is not None and name.role is Role.KEYWORD and name.above[0] == argument else ""
+
+
+def _calls(compared: Compared, name: Name, *, also_new: bool = False) -> Iterator[_Call]:
     """The calls that certainly mean this function; without `also_new` only those that have not changed."""
     names = compared.new
     word = name.owner if name.text == "__init__" else name.text
@@ -226,7 +203,7 @@ def _calls(compared: Compared, name: Name, *, also_new: bool = False) -> Iterato
             yield call
 
 
-def _call_of(names: Names, name: Name) -> Call | None:
+def _call_of(names: Names, name: Name) -> _Call | None:
     """The call whose callee is a name."""
     for kind, called_field, arguments_field in names.rules.calls:
         node = next((each for each in name.above[:2] if each.type == kind), None)
@@ -235,7 +212,7 @@ def _call_of(names: Names, name: Name) -> Call | None:
         if node is None or called is None or listed is None or called.end_byte != name.node.end_byte:
             continue
         comments = names.view.table.comments
-        return Call(name, node, tuple(each for each in listed.named_children if each.type not in comments))
+        return _Call(name, node, tuple(each for each in listed.named_children if each.type not in comments))
     return None
 
 
@@ -246,8 +223,9 @@ def _after_async(compared: Compared, function: _Function) -> Iterator[NextEdit]:
     if was == now or not compared.new.rules.awaits or _YIELD.search(code):
         return
     if now:
-        is_same = _parameters(compared.old, function.old) == _parameters(compared.new, function.node)
-        yield from _made_async(compared, function.name, set() if is_same else None)
+        heads = _parameters(compared.old, function.old), _parameters(compared.new, function.node)
+        old, new = (head and [name.text for name in head] for head in heads)
+        yield from _made_async(compared, function.name, set() if old == new else None)
         return
     for call in _calls(compared, function.name):
         edit = _not_awaited(compared.new, call)
@@ -310,7 +288,7 @@ def _is_async(names: Names, function: Node) -> bool:
     return bool(_ASYNC.search(names.view.text, names.view.start(function), end))
 
 
-def _awaited(names: Names, call: Call, inside: Sequence[Node]) -> NextEdit | None:
+def _awaited(names: Names, call: _Call, inside: Sequence[Node]) -> NextEdit | None:
     """The call with an `await`, if nothing else awaits it. `inside` are the nodes around it in its function."""
     view, rules = names.view, names.rules
     if (
@@ -330,7 +308,7 @@ def _awaited(names: Names, call: Call, inside: Sequence[Node]) -> NextEdit | Non
     return NextEdit(start, start, rules.await_before, why)
 
 
-def _not_awaited(names: Names, call: Call) -> NextEdit | None:
+def _not_awaited(names: Names, call: _Call) -> NextEdit | None:
     """The call without its `await`."""
     view, rules = names.view, names.rules
     around = view.parent(call.node)

@@ -7,7 +7,6 @@ know well: it ends where a line's new text would begin. Ours omits line numbers.
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
-from itertools import groupby, islice
 
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.next_edit.proposals import Proposal, lines_of, proposals
@@ -87,14 +86,11 @@ class NextEditing(Work[_Event]):
 def places(found: Sequence[Proposal], hunks: Sequence[Hunk]) -> list[list[Proposal]]:
     """The places to judge, most alike first, with the best proposals for each, but not lines that have changed."""
     taken = {line for hunk in hunks for line in range(hunk.line, hunk.line + hunk.new.count("\n"))}
-    kept: dict[tuple[int, int, str], Proposal] = {}
+    kept: dict[tuple[int, int], dict[str, Proposal]] = {}
     for one in sorted(found, key=lambda one: -one.likeness):
         if taken.isdisjoint(range(one.line, one.end)):
-            kept.setdefault((one.line, one.end, one.text), one)
-    order = {place: number for number, place in reversed([*enumerate((one.line, one.end) for one in kept.values())])}
-    ordered = sorted(kept.values(), key=lambda one: order[one.line, one.end])
-    each = groupby(ordered, key=lambda one: (one.line, one.end))
-    return [list(islice(same, _MOST_TEXTS)) for _, same in islice(each, _MOST_PLACES)]
+            kept.setdefault((one.line, one.end), {}).setdefault(one.text, one)
+    return [[*texts.values()][:_MOST_TEXTS] for texts in [*kept.values()][:_MOST_PLACES]]
 
 
 def _changes(path: str, lines: Sequence[str], hunks: Sequence[Hunk]) -> str:

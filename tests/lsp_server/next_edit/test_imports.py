@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lsp_server.next_edit.imports import Import, candidate_paths, imported_names, text_of
+from lsp_server.next_edit.elsewhere import imports_of
 from lsp_server.syntax.languages import language_of
 from lsp_server.syntax.parsing import parse
 
@@ -18,10 +18,8 @@ def check(root: Path, document: str, line: str, found: str | None) -> None:
     """The imports of `document`, which is this line, lead to the file `found`, or None to any."""
     language_id = language_of(document)
     followed = set()
-    for module, nodes in imported_names(language_id, parse(language_id, f"{line}\n")):
-        one = Import(module, tuple(map(text_of, nodes)))
-        for paths, _ in candidate_paths(language_id, one, root / document, root):
-            followed |= {path.resolve() for path in [path for path in paths if path.is_file()][:1]}
+    for _, _, paths in imports_of(language_id, parse(language_id, f"{line}\n"), root / document):
+        followed |= {path.resolve() for path in [path for path in map(Path, paths) if path.is_file()][:1]}
     assert (root / found).resolve() in followed if found else not followed
 
 
