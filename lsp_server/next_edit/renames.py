@@ -15,7 +15,7 @@ from lsp_server.next_edit.members import calls, declaration, function_name, is_b
 from lsp_server.next_edit.names import Name, Names, Role
 from lsp_server.next_edit.recent import Comparison
 from lsp_server.syntax.lines import end_of_text_before, is_word, line_end, line_start, word_before
-from lsp_server.syntax.parsing import ParsedText, Source, edit_tree, parse
+from lsp_server.syntax.parsing import Source, edit_tree, parse
 
 _SHADOWING = frozenset({"let_declaration"})
 """Kinds of definitions that replace an earlier one of the same name."""
@@ -80,7 +80,7 @@ class Compared:
             return None
         change, tree = difference(now.text, text), now.tree.copy()
         edit_tree(tree, now.text, change.start, change.end, change.added)
-        old = Names.of(ParsedText(text, now.language_id, parse(now.language_id, text, tree), now.uri))
+        old = Names.of(Source(text, now.language_id, parse(now.language_id, text, tree), now.uri))
         return None if old is None else cls(Comparison(text, now.text), old, names)
 
     def renamed(self, places: Iterable[tuple[int, int]] = ()) -> Iterator[tuple[Name, Name]]:

@@ -14,7 +14,6 @@ from lsp_server.next_edit.names import Name, Names, Role
 from lsp_server.next_edit.recent import Comparison
 from lsp_server.next_edit.renames import Compared, NextEdit, renamed_words
 from lsp_server.syntax.lines import line_end, line_start
-from lsp_server.syntax.table import kinds
 
 STRING = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
 TOKEN = re.compile(rf"{STRING}|\w+|[^\w\s]")
@@ -24,11 +23,6 @@ _CONTEXT_TOKENS = 5
 _VALUE = rf"{STRING}|\d\w*|None|nil|null|undefined|[Tt]rue|[Ff]alse|-|\."
 _CALCULATION = rf"{STRING}|\d\w*|[-+*/%<>]"
 """Another value, or another calculation with values, rarely concerns other lines."""
-_MODIFIERS = kinds(
-    "abstract async const constexpr export extern final inline internal mutable open override private protected pub",
-    "public readonly sealed static synchronized virtual volatile",
-)
-"""Words in front of a definition concern it alone."""
 _NOTHING = frozenset({"None", "nil", "null", "undefined", "True", "False", "true", "false"})
 _ANY_STRING = f"(?:{STRING})"
 _ANY_WORD = r"\w+"
@@ -159,8 +153,6 @@ def _is_own(
         return True
     if "=" in (new, *removed) and before[-1:] in (["<"], [">"]):  # `<` or `<=`
         return True
-    if not kind and _MODIFIERS.issuperset((*removed, *news)):
-        return True
     if not kind and any(each[0] in "\"'" and " " in each.strip() for each in news):  # a message
         return True
     if removed:
@@ -180,43 +172,27 @@ def _is_known(names: Names, word: str) -> bool:
     return word.isidentifier() and any(name.binder or name.role is Role.MEMBER for name in names.all(word))
 
 
-@dataclass(frozen=True)
-class _Change:
-    """A replacement: regexes for the old tokens, the template of the new text, and the literal ones of the regexes."""
-
-    removed: tuple[str, ...]
-    added: str
-    literal: tuple[str, ...]
-
-    @classmethod
-    def of(cls, site: Site) -> "_Change":
-        """The replacement at one site."""
-        removed = tuple(map(_literal, site.removed))
-        return cls(removed, _escaped(site.added), removed)
-
-
 def after_repeats(compared: Compared) -> Iterator[NextEdit]:
     """The places that look as two changed places did."""
     renamed = renamed_words(compared)
     found = [site for site in sites(compared) if (site.removed, site.added) not in renamed][:_MOST_SITES]
     for one, other in combinations(found, 2):
-        change = _shared(one, other)
-        if change is None:
+        if (one.kind, one.removed, one.added) != (other.kind, other.removed, other.added):
             continue
         before = _alike(one.before[::-1], other.before[::-1])[::-1]
         after = _alike(one.after, other.after)
         narrow = (_REPLACED_CONTEXT,) if one.removed else ()
         for left, right in (*narrow, (len(before), len(after))) if before and after else narrow:
             near = before[max(len(before) - left, 0) :], after[:right]
-            if _is_telling(change, *near, edits=2):
-                yield from _like(compared, one, change, *near)
+            if _is_telling(one, *near, edits=2):
+                yield from _like(compared, one, *near)
                 break
     for site in (site for site in found if not site.alone):
         left, right = _SINGLE_CONTEXT[min(len(site.removed), len(_SINGLE_CONTEXT) - 1)]
         left = left if site.removed else _with_receivers(site.before, left)
         near = [*map(_literal, site.before[len(site.before) - left :])], [*map(_literal, site.after[:right])]
-        if _is_telling(_Change.of(site), *near, edits=1):
-            yield from _like(compared, site, _Change.of(site), *near)
+        if _is_telling(site, *near, edits=1):
+            yield from _like(compared, site, *near)
 
 
 def _with_receivers(before: Sequence[str], count: int) -> int:
@@ -224,36 +200,6 @@ def _with_receivers(before: Sequence[str], count: int) -> int:
     while count < len(before) and (before[-count] == "." or before[-count - 1] == "."):
         count += 1
     return count
-
-
-def _shared(one: Site, other: Site) -> _Change | None:
-    """The replacement that two sites have in common. Each may keep tokens of its own: `get("a")` to `["a"]`."""
-    if one.kind != other.kind or len(one.removed) != len(other.removed):
-        return None
-    if one.removed == other.removed and one.added == other.added:
-        return _Change.of(one)
-    groups: dict[tuple[str, str], str] = {}
-    removed = []
-    for pair in zip(one.removed, other.removed, strict=True):
-        if pair[0] == pair[1]:
-            removed.append(_literal(pair[0]))
-        elif any_like := _any_like(*pair):
-            removed.append(f"(?P={groups[pair]})" if pair in groups else f"(?P<kept{len(groups)}>{any_like})")
-            groups.setdefault(pair, f"kept{len(groups)}")
-        else:
-            return None
-    tokens = list(TOKEN.finditer(one.added))
-    others = TOKEN.findall(other.added)
-    added, at = "", 0
-    for token, pair in zip(tokens, zip((match[0] for match in tokens), others, strict=False), strict=False):
-        if pair[0] != pair[1] and pair not in groups:
-            return None
-        added += _escaped(one.added[at : token.start()])
-        added += _escaped(pair[0]) if pair[0] == pair[1] else rf"\g<{groups[pair]}>"
-        at = token.end()
-    if len(tokens) != len(others) or not groups:
-        return None
-    return _Change(tuple(removed), added, tuple(token for token in removed if not token.startswith("(?P")))
 
 
 def _any_like(one: str, other: str) -> str:
@@ -278,17 +224,12 @@ def _literal(token: str) -> str:
     return EDGE if token == EDGE else rf"\b{re.escape(token)}\b" if re.fullmatch(r"\w+", token) else re.escape(token)
 
 
-def _escaped(text: str) -> str:
-    """`text` in a template of `re.Match.expand`."""
-    return text.replace("\\", r"\\")
-
-
-def _is_telling(change: _Change, before: Sequence[str], after: Sequence[str], edits: int) -> bool:
+def _is_telling(site: Site, before: Sequence[str], after: Sequence[str], edits: int) -> bool:
     """Whether the pattern is specific enough: several tokens, with a word, on both sides of the insertion."""
     around = [token for token in (*before, *after) if token not in (_ANY_WORD, _ANY_STRING)]
-    sought = (*around, *change.literal)
+    sought = (*around, *map(_literal, site.removed))
     enough = len(sought) >= _LEAST_TOKENS[edits] and any(token.startswith(r"\b") for token in sought)
-    return enough and bool(change.removed or (before and after))
+    return enough and bool(site.removed or (before and after))
 
 
 def _pattern(before: Sequence[str], removed: Sequence[str], after: Sequence[str]) -> re.Pattern[str]:
@@ -304,11 +245,9 @@ def _pattern(before: Sequence[str], removed: Sequence[str], after: Sequence[str]
     )
 
 
-def _like(
-    compared: Compared, site: Site, change: _Change, before: Sequence[str], after: Sequence[str]
-) -> Iterator[NextEdit]:
+def _like(compared: Compared, site: Site, before: Sequence[str], after: Sequence[str]) -> Iterator[NextEdit]:
     """The places of the sought tokens in the current text, with only white space between them; one edit for a line."""
-    pattern = _pattern(before, change.removed, after)
+    pattern = _pattern(before, [*map(_literal, site.removed)], after)
     view, texts = compared.new.view, compared.texts
     why = f"again: {' '.join(site.removed)[:40] or 'nothing'} to {site.added.strip()[:40] or 'nothing'}"
     brought = list(_brought(compared.new, site))
@@ -324,12 +263,11 @@ def _like(
             continue
         if not all(compared.new.has_at(name, leaf) for name in brought) or _was_astray(compared, site, start):
             continue
-        text = match.expand(change.added)
         if found and "\n" not in (between := texts.new[found[-1].end : start]):
             last = found.pop()
-            found.append(NextEdit(last.start, end, last.text + between + text, why))
+            found.append(NextEdit(last.start, end, last.text + between + site.added, why))
         else:
-            found.append(NextEdit(start, end, text, why))
+            found.append(NextEdit(start, end, site.added, why))
     yield from found
 
 

@@ -97,7 +97,7 @@ def _joined_where_needed(judge: "_Judge", units: Sequence[NextEdit]) -> list[Nex
     while len(edits) > 1 and (broken := next(filter(judge.breaks, edits), None)):
         at = edits.index(broken)
         gaps = [after.start - before.end for before, after in pairwise(edits)]
-        first = min(range(max(at - 1, 0), min(at + 1, len(gaps))), key=gaps.__getitem__)
+        first = min(range(max(at - 1, 0), min(at + 1, len(gaps))), key=lambda n: gaps[n])
         edits[first : first + 2] = [_joined(text, edits[first : first + 2])]
     return [edit for edit in edits if not judge.breaks(edit)]
 

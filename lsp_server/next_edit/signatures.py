@@ -224,7 +224,7 @@ def _after_async(compared: Compared, function: _Function) -> Iterator[NextEdit]:
         return
     if now:
         heads = _parameters(compared.old, function.old), _parameters(compared.new, function.node)
-        old, new = (head and [name.text for name in head] for head in heads)
+        old, new = (None if head is None else [name.text for name in head] for head in heads)
         yield from _made_async(compared, function.name, set() if old == new else None)
         return
     for call in _calls(compared, function.name):
