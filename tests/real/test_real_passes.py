@@ -1,14 +1,16 @@
 """The real weights in float32: token for token what transformers writes, with drafts and without."""
 
-from collections.abc import Sequence
-
 import pytest
 import torch
 
+from inference.engine import Engine
+from inference.engine.middle.decode import Lookup
+from inference.engine.middle.prompt import HolePrompt
 from inference.models import registry
 from inference.models.fim.adapter import FillInMiddle
 from inference.models.llama import llama_config, weight_shapes
 from inference.models.shards import opened
+from tests.inference.engine.middle.test_decode import written as decoded
 from tests.inference.models.fim.checkpoints import greedy, stock_logits
 from tests.real.conftest import MODEL
 
@@ -44,34 +46,6 @@ def stock() -> torch.nn.Module:
     return model
 
 
-def with_drafts(family: FillInMiddle, ids: Sequence[int], count: int, draft: Sequence[int]) -> tuple[list[int], int]:
-    """What `greedy` writes where passes also check what follows the last token in `draft`; and how many passes."""
-    context = family.open(ids)
-    list(context.encode())
-    writing = context.continuation(count + len(draft))
-    written, fed, passes, rows = list[int](), list[int](), 0, 3
-    while len(written) < count:
-        proposed = _following(draft, written[-1:], rows)
-        logits = writing.feed_rows(torch.tensor([[*fed, *proposed]], dtype=torch.long))[0, -len(proposed) - 1 :]
-        passes += 1
-        found = logits.argmax(-1).tolist()
-        agreed = next((at for at, one in enumerate(proposed) if found[at] != one), len(proposed))
-        writing.trim(len(proposed) - agreed)
-        new = found[: agreed + 1]
-        stop = next((at for at, one in enumerate(new) if one in family.end_ids), None)
-        written += new[:stop]
-        if stop is not None:
-            break
-        fed = new[-1:]
-    context.close()
-    return written[:count], passes
-
-
-def _following(draft: Sequence[int], last: list[int], rows: int) -> list[int]:
-    places = [at for at, one in enumerate(draft) if [one] == last]
-    return list(draft[places[0] + 1 : places[0] + 1 + rows]) if places else []
-
-
 def test_real_text_is_that_of_transformers(family: FillInMiddle) -> None:
     ids = family.middle_prompt(BEFORE, AFTER)
     written = greedy(family, ids, TOKENS)
@@ -81,5 +55,6 @@ def test_real_text_is_that_of_transformers(family: FillInMiddle) -> None:
         whole.append(int(stock_logits(model, whole)[-1].argmax()))
     assert written == whole[len(ids) :]
     assert len(written) == TOKENS or int(stock_logits(model, whole)[-1].argmax()) in family.end_ids
+    engine, asked = Engine(family), HolePrompt(tuple(ids), b"", 0, "", 0, TOKENS, False, ())
     for draft in (written, [*written[:3], 9, 9, *written[4:]], ids):
-        assert with_drafts(family, ids, TOKENS, draft)[0] == written
+        assert decoded(engine, asked, Lookup(ids, draft))[0].ids == written
