@@ -73,14 +73,10 @@ def excerpt(snapshot: Snapshot, spans: tuple[Span, ...], draft: Draft) -> Text:
     for span, pieces, confidences in zip(spans, draft.pieces, draft.confidences, strict=True):
         shown.append(visible(snapshot.text[lines.line_start(lines.line_of(span.start)) : span.start]))
         for piece, confidence in zip(pieces, confidences, strict=True):
-            shown.append(visible(piece), style=colour(confidence))
+            colour = "bold green" if confidence >= _SURE else "yellow" if confidence >= _LIKELY else "red"
+            shown.append(visible(piece), style=colour)
         shown.append(visible(snapshot.text[span.end : lines.line_end(lines.line_of(span.end))]) + "\n")
     return shown
-
-
-def colour(confidence: float) -> str:
-    """The colour of a token, by the model's confidence."""
-    return "bold green" if confidence >= _SURE else "yellow" if confidence >= _LIKELY else "red"
 
 
 def show(args: argparse.Namespace, file: Path, texts: tuple[str, str], as_json: object, done: str) -> None:

@@ -30,6 +30,8 @@ _SHOWN = (
     *("server", "server_up_s", "server_problem"),
 )
 """The fields of `Status` to report, in camel case."""
+_NEWS = ("state", "detail", "progress", "model", "serverProblem", "name", "problem")
+"""The keys of a report of which the client is told when they change."""
 _FAILING = (ClientState.FAILED, ClientState.BACKING_OFF)
 
 
@@ -51,7 +53,7 @@ class WorkerConnection:
         self._told_of_load = False
         self._last_failure: str | None = None
         self.use(WorkerOptions())
-        self._notified = self._now()
+        self._notified = self._news()
 
     @property
     def download(self) -> str:
@@ -157,9 +159,9 @@ class WorkerConnection:
         self._changed()
 
     def _changed(self) -> None:
-        now = self._now()
-        if now != self._notified:
-            self._notified = now
+        news = self._news()
+        if news != self._notified:
+            self._notified = news
             self._notify()
         if self.shows_progress and self.client.state is ClientState.LOADING:
             if self._loading is None:
@@ -170,16 +172,9 @@ class WorkerConnection:
             self._loading.end()
             self._loading = None
 
-    def _now(self) -> tuple[object, ...]:
-        """What the client is told of, when it changes."""
-        last = self.client.last_status
-        return (
-            self.client.state,
-            self.client.reason,
-            self._progress,
-            last and last.model,
-            last and last.server_problem,
-        )
+    def _news(self) -> list[object]:
+        report = self.report()
+        return [report.get(key) for key in _NEWS]
 
     @property
     def _progress(self) -> float:
