@@ -182,20 +182,6 @@ async def test_a_cell_whose_edit_cannot_be_used_is_lost_alone() -> None:
     await leave(session)
 
 
-async def test_document_with_two_lost_edits_is_found_again() -> None:
-    session = InfillServer({}).session
-    session.start(ClientFeatures(), {})
-    session.open(URI, "python", 1, "x = 1\n")
-    for _ in range(2):
-        session.lose(URI)
-    session.lose(*session.documents)
-    assert "could not be read" in (session.why_off(URI) or "")
-    whole = types.TextDocumentContentChangeWholeDocument("y")
-    did_change(session, types.DidChangeTextDocumentParams(types.VersionedTextDocumentIdentifier(2, URI), [whole]))
-    assert session.documents[URI].text == "y"
-    await leave(session)
-
-
 @pytest.mark.parametrize(
     "uri",
     [
