@@ -147,9 +147,7 @@ def _means_member(names: Names, name: Name, new: Name, owners: Collection[str], 
 
 def _is_shadowed(names: Names, at: Name, member: Name) -> bool:
     """Whether the receiver at a name is a parameter or a local of the name that the member's owner has."""
-    bound = names.binding(at.receiver)
-    first = next((scope for scope in at.scopes if scope in bound), 0)
-    return bool(first) and first not in member.scopes
+    return names.scope_of(at.receiver, at) not in (0, *member.scopes)
 
 
 def _takes(names: Names, at: Name, owners: Collection[str]) -> bool:

@@ -148,10 +148,12 @@ class Names:
 
     def binder_of(self, name: Name) -> int:
         """The id of the scope that binds a plain name; 0 if the file does not define it."""
-        if name.binder is not None:
-            return name.binder.id
-        binding = self.binding(name.text)
-        return next((scope for scope in name.scopes if scope in binding), 0)
+        return self.scope_of(name.text, name) if name.binder is None else name.binder.id
+
+    def scope_of(self, word: str, at: Name) -> int:
+        """The id of the nearest scope around a name that binds a word; 0 if none does."""
+        binding = self.binding(word)
+        return next((scope for scope in at.scopes if scope in binding), 0)
 
     def binding(self, word: str) -> set[int]:
         """The ids of the scopes that bind a name."""

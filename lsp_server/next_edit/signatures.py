@@ -142,7 +142,8 @@ def _after_parameters(compared: Compared, function: _Function) -> Iterator[NextE
             why = f"takes {added[0].text} now"
         else:
             continue
-        yield from _with_arguments(compared.new.view, call, codes, gaps, why)
+        text = "".join(code + gap for code, gap in zip(codes, [*gaps, ""], strict=False))
+        yield from _with_arguments(compared.new.view, call, text, f"{call.name.text} {why}")
 
 
 def _codes_and_gaps(view: View, call: _Call) -> tuple[list[str], list[str]]:
@@ -151,7 +152,7 @@ def _codes_and_gaps(view: View, call: _Call) -> tuple[list[str], list[str]]:
     return [*map(view.code, call.arguments)], between
 
 
-def _with_arguments(view: View, call: _Call, codes: Sequence[str], gaps: Sequence[str], why: str) -> Iterator[NextEdit]:
+def _with_arguments(view: View, call: _Call, text: str, why: str) -> Iterator[NextEdit]:
     """The call with other arguments."""
     if call.arguments:
         start, end = view.start(call.arguments[0]), view.end(call.arguments[-1])
@@ -159,10 +160,8 @@ def _with_arguments(view: View, call: _Call, codes: Sequence[str], gaps: Sequenc
         start = end = view.end(listed.children[0])
     else:
         return
-    now = view.text[start:end]
-    text = "".join(code + gap for code, gap in zip(codes, [*gaps, ""], strict=False))
-    if text != now:
-        yield trimmed(start, now, text, f"{call.name.text} {why}")
+    if text != view.text[start:end]:
+        yield trimmed(start, view.text[start:end], text, why)
 
 
 def _has_variable(names: Names, call: _Call, parameter: Name) -> bool:
