@@ -49,7 +49,7 @@ class RemoteWork(ABC):
         self._deadline = deadline
         self._parts = text_and_holes(request)
         self.counters = Counters()
-        self._news = asyncio.Event()
+        self.news = asyncio.Event()
         """Set when there may be something to report or redo."""
         self._events = self._work()
 
@@ -60,7 +60,7 @@ class RemoteWork(ABC):
         if not 0 <= hole < len(self._parts.holes):
             raise RequestError(f"the request has no hole {hole}")
         self._pin(hole, text)
-        self._news.set()
+        self.news.set()
 
     async def aclose(self) -> None:
         await self._events.aclose()

@@ -7,10 +7,9 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -25,8 +24,9 @@ from inference.models.family import ModelError
 from inference.remote import http, served
 from inference.remote.address import PARTNER
 from inference.remote.http import AnswerError, ServedModel, ServerError
+from inference.remote.partner import interfaces
 from inference.remote.partner.answer import Answer
-from inference.remote.partner.interfaces import Chat, Interface, LlamaInfill, OfFamily
+from inference.remote.partner.interfaces import Interface
 from inference.remote.served import RemoteEvent, RemoteWork, ServedInfiller
 
 log = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class Writer:
         self.fills: list[Fill] = []
         self._infilling = infilling
         self._number = number
-        self._windows = infilling.windows
+        self._windows = infilling.partner.windows
         self._answer: Answer | None = None
         self._pinned = ""
         """The start of the hole in progress, as the server was told."""
@@ -143,7 +143,7 @@ class Writer:
         if fill.text.startswith(infilling.pinned(number)):  # otherwise more was typed just when the answer ended
             self.fills.append(fill)
             self._answer = None
-            infilling.on_fit(self._windows)
+            infilling.partner.learn(self._windows)
 
     def _is_answered(self, task: "asyncio.Task[None]") -> bool:
         """False means to ask with less text. Raises any other error."""
@@ -159,7 +159,7 @@ class Writer:
 
     def _heard(self) -> None:
         self._restart_unless_agreeing()
-        self._infilling.on_news()
+        self._infilling.news.set()
 
     def _restart_unless_agreeing(self) -> None:
         """Asks again if the text in progress disagrees with what was typed since the request."""
@@ -201,9 +201,7 @@ class PartnerInfilling(RemoteWork):
         super().__init__(partner, request, deadline)
         request = self.request
         self.holes = self._parts.holes
-        self.windows = partner.windows
-        self.on_fit = partner.learn
-        self.on_news = self._news.set
+        self.partner = partner
         self._interface = partner.interface
         self._typed: dict[int, str] = {}
         self._places = asyncio.Semaphore(_SIDE_BY_SIDE)
@@ -257,8 +255,8 @@ class PartnerInfilling(RemoteWork):
             for writer in self._writers:
                 self._start(writer)
             while not self._is_over():
-                await self._news.wait()
-                self._news.clear()
+                await self.news.wait()
+                self.news.clear()
                 if self.request.drafts and (draft := self._draft()):
                     yield draft
             errors = [error for task in self._running.values() if (error := task.exception()) is not None]
@@ -279,7 +277,7 @@ class PartnerInfilling(RemoteWork):
                 await writer.write()
 
         task = self._running[writer] = asyncio.create_task(write(), name="candidate")
-        task.add_done_callback(lambda _: self._news.set())
+        task.add_done_callback(lambda _: self.news.set())
 
     def _is_over(self) -> bool:
         """Whether all candidates are written. One that was, but disagrees with later typing, continues."""
@@ -369,31 +367,25 @@ class PartnerInfiller(ServedInfiller):
                 raise
             return ServedModel(self._arguments.server_model or "")
 
-    async def _ways(self, model: str, *, is_llama: bool) -> list[Callable[..., Interface]]:
+    async def _kinds(self, model: str, *, is_llama: bool) -> list[str]:
         """The ways to ask that are worth a try, best first."""
         kind = self._arguments.partner or "auto"
-        others = {each.kind: each for each in (LlamaInfill, Interface, Chat)}
         if kind != "auto":
-            return [partial(others[kind], model) if kind in others else partial(OfFamily, kind, model)]
-        is_ollama = False  # which puts a prompt into the model's own template: tokens in it do harm there
-        if not is_llama:
-            with suppress(ServerError):
-                is_ollama = b"version" in await self.client.get("/api/version")
-        family = None if is_ollama else fim_tokens.kind_of(model)
-        found = [partial(OfFamily, family, model)] if family else []
-        return [
-            *([partial(LlamaInfill, model)] if is_llama else []),
-            *found,
-            partial(Interface, model),
-            partial(Chat, model),
-        ]
+            return [kind]
+        if is_llama:
+            return ["infill", *_family(model), "suffix", "chat"]
+        with suppress(ServerError):  # Ollama puts a prompt into the model's own template: tokens in it do harm there
+            if b"version" in await self.client.get("/api/version"):
+                return ["suffix", "chat"]
+        return [*_family(model), "suffix", "chat"]
 
     async def _first_that_answers(self, model: str, *, is_llama: bool) -> Interface:
         """Raises ModelError, which lists the answer to each attempt, and ServerError."""
         refused: list[str] = []
-        for make in await self._ways(model, is_llama=is_llama):
+        kinds = await self._kinds(model, is_llama=is_llama)
+        for kind in kinds:
             for rich in (True, False):
-                interface = make(rich=rich)
+                interface = interfaces.of_kind(kind, model, rich=rich)
                 try:
                     await Answer(self.client, interface, _FOR_A_TOKEN, None).receive(lambda: None)
                 except TimeoutError:
@@ -404,11 +396,15 @@ class PartnerInfiller(ServedInfiller):
                     why = str(error)
                 else:
                     return interface
-                if not rich:
-                    refused.append(f"{interface.kind} ({interface.path}): {why}")
-        kind = self._arguments.partner or "auto"
-        what = "it fills no hole" if kind == "auto" else f"it fills no hole when asked by `{kind}`"
+            refused.append(f"{kind} ({interface.path}): {why}")
+        what = f"it fills no hole when asked by `{kinds[0]}`" if len(kinds) == 1 else "it fills no hole"
         raise ModelError(
             f"{self.client.url} has {served.shown(model)}, but {what}: {'; '.join(refused)[:1500]}; set partner.kind "
             "to what it supports"
         )
+
+
+def _family(model: str) -> list[str]:
+    """The family that the model's name shows; none if it shows none."""
+    found = fim_tokens.kind_of(model)
+    return [found] if found else []

@@ -227,6 +227,12 @@ class Chat(Interface):
         return conversation.fitted(text, question) if ended else conversation.begun(text, question.prefix)
 
 
+def of_kind(kind: str, model: str, *, rich: bool) -> Interface:
+    """The way to ask of this `kind` (`inference.messages.PartnerKind`, but for `auto`)."""
+    others = {each.kind: each for each in (LlamaInfill, Interface, Chat)}
+    return others[kind](model, rich=rich) if kind in others else OfFamily(kind, model, rich=rich)
+
+
 def _line_end(question: Question) -> list[str]:
     return ["\n"] if question.single_line else []
 

@@ -85,11 +85,11 @@ class CanvasInfilling(RemoteWork):
             self._server.client, self._model, plan, noise=self._noise, effort=self._effort, counters=self.counters
         )
         searching = asyncio.create_task(search.run(self._deadline, quick=self.request.quick), name="canvases")
-        searching.add_done_callback(lambda _: self._news.set())
+        searching.add_done_callback(lambda _: self.news.set())
         try:
             while not searching.done():
-                await self._news.wait()
-                self._news.clear()
+                await self.news.wait()
+                self.news.clear()
                 is_amended = canvases.has_news and not searching.done()
                 if is_amended and not canvases.go_on(plan.group, earlier, lambda *_: False):
                     return []
