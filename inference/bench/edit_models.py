@@ -161,11 +161,9 @@ class RecordedModel:
                 self._send({"choices": [{"text": model.complete(asked["prompt"]), "finish_reason": "stop"}]})
 
             def _send(self, found: object) -> None:
-                body = json.dumps(found).encode()
                 self.send_response(200)
-                self.send_header("content-length", str(len(body)))
                 self.end_headers()
-                self.wfile.write(body)
+                self.wfile.write(json.dumps(found).encode())
 
             def log_message(self, format: str, *args: Any) -> None:
                 pass
@@ -179,13 +177,7 @@ class RecordedModel:
 def play(editor: ScriptedEditor, scenario: Scenario, cursor: int) -> str:
     """Plays a scenario like a user who takes every offer; the text once none comes."""
     uri = _begun(editor, scenario, cursor)
-    text = scenario.text
-    for _ in range(_MOST_OFFERS):
-        offer = editor.next_edit(uri, text, cursor)
-        if offer is None:
-            break
-        text = editor.take(uri, text, offer)
-        cursor = offer.start + len(offer.text)
+    text = editor.take_offers(uri, scenario.text, cursor, most=_MOST_OFFERS)
     editor.close_all()
     return text
 
@@ -245,14 +237,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = argument_parser().parse_args(argv)
     try:
         scenarios = [Scenario.read(file) for file in sorted(args.scenarios.glob("*.txtar"))]
-        if args.recorded is None:
-            found = _figures(scenarios, _played(scenarios, args.model, args.kind, None, {}))
-        else:
-            recorded = _recorded(args.recorded, args.model)
-            model = RecordedModel(args.model)
+        model = RecordedModel(args.model)
+        recorded = _recorded(args.recorded, args.model) if args.recorded else {}
+        with model.served() as url:
             kind = edit_prompts.kind_of(args.kind, args.model) or args.kind
-            with model.served() as url:
-                found = _figures(scenarios, _played(scenarios, url, kind, model, recorded))
+            asked = {"model": url, "kind": kind} if recorded else {"model": args.model, "kind": args.kind}
+            options = {"statistics": "off", "deadlineMs": DEADLINES, "model": EMBEDDED, "nextEdit": asked}
+            found = _figures(scenarios, _played(scenarios, options, model, recorded))
+        if recorded:
             raw = _figures(scenarios, {one.name: [_whole(one, recorded)] for one in scenarios})
             found |= {f"raw_{name}": value for name, value in raw.items()}
     except (UnexpectedAnswer, OSError, ValueError, KeyError) as error:
@@ -275,24 +267,18 @@ def _recorded(file: Path, model: str) -> dict[str, list[Rewrite]]:
 
 
 def _played(
-    scenarios: Sequence[Scenario],
-    asked: str,
-    kind: str,
-    model: RecordedModel | None,
-    recorded: dict[str, list[Rewrite]],
+    scenarios: Sequence[Scenario], options: dict[str, Any], model: RecordedModel, recorded: dict[str, list[Rewrite]]
 ) -> dict[str, list[str]]:
     """The final texts of each scenario, by its cursors."""
-    options: dict[str, Any] = {"statistics": "off", "deadlineMs": DEADLINES, "model": EMBEDDED}
-    options["nextEdit"] = {"model": asked, "kind": kind}
     folders = [_ROOT, *(f"file:///history{number}" for number in range(max(len(one.history) for one in scenarios)))]
     found: dict[str, list[str]] = {}
     with tempfile.TemporaryDirectory(prefix="ils-") as folder, ScriptedEditor(Path(folder), options, folders) as editor:
         for scenario in scenarios:
+            texts = found[scenario.name] = []
             for cursor in scenario.cursors:
-                if model is not None:
-                    model.left = list(recorded.get(scenario.name, []))
-                found.setdefault(scenario.name, []).append(play(editor, scenario, cursor))
-            print(f"{_score(scenario, found[scenario.name]):.3f} {scenario.name}", file=sys.stderr, flush=True)
+                model.left = list(recorded.get(scenario.name, []))
+                texts.append(play(editor, scenario, cursor))
+            print(f"{_score(scenario, texts):.3f} {scenario.name}", file=sys.stderr, flush=True)
     return found
 
 
@@ -310,12 +296,10 @@ def _score(scenario: Scenario, texts: Sequence[str]) -> float:
 
 
 def _figures(scenarios: Sequence[Scenario], texts: dict[str, list[str]]) -> dict[str, float]:
-    scores = [(one.wanted is None, _score(one, texts[one.name])) for one in scenarios]
-    wanted, quiet = ([score for is_quiet, score in scores if is_quiet is which] for which in (False, True))
-    return {
-        "score": round(statistics.fmean(wanted), 4) if wanted else 0.0,
-        "quiet": round(statistics.fmean(quiet), 4) if quiet else 0.0,
-    }
+    scores: dict[str, list[float]] = {"score": [], "quiet": []}
+    for one in scenarios:
+        scores["quiet" if one.wanted is None else "score"].append(_score(one, texts[one.name]))
+    return {name: round(statistics.fmean(values), 4) if values else 0.0 for name, values in scores.items()}
 
 
 def argument_parser() -> argparse.ArgumentParser:

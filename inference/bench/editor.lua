@@ -1,12 +1,22 @@
 -- The part of `infill-ls bench editor` that runs in Neovim: presses a key in one function after the other, and records
--- when each stage of the answer comes. $BENCH_PLAN names a JSON file with what to do. Writes a JSON file with the times
--- (in seconds since 1970) and quits.
+-- when each stage of the answer comes. $BENCH_PLAN says what to do, in JSON. Writes a JSON file with the times (in seconds
+-- since 1970) and quits.
 
-local function read(path)
-  return table.concat(vim.fn.readfile(path), '\n')
-end
+local plan = vim.json.decode(vim.env.BENCH_PLAN)
+local PAUSE_MS, PATIENCE_MS = 700, 30000
+-- Either begins a word of each function, and the model does not expect one of the two.
+local KEYS = 'tf'
+local FUNCTION = [[
+def name_N(first, second):
+    """Add what is N."""
+    total = first + N
+    for value in second:
+        total += value
+    return total
 
-local plan = vim.json.decode(read(vim.env.BENCH_PLAN))
+
+]]
+local HEIGHT, LINE, COLUMN = 8, 6, #'    return '
 local seconds, microseconds = vim.uv.gettimeofday()
 local offset = seconds + microseconds / 1e6 - vim.uv.hrtime() / 1e9 -- from the monotonic clock to the time of day
 
@@ -29,7 +39,7 @@ end
 ---A key that differs from the next character shown: one that agreed would be answered without the model.
 local function unexpected()
   local first = (ghost() or ''):sub(1, 1)
-  return plan.keys:sub(1, 1) ~= first and plan.keys:sub(1, 1) or plan.keys:sub(2, 2)
+  return KEYS:sub(1, 1) ~= first and KEYS:sub(1, 1) or KEYS:sub(2, 2)
 end
 
 -- A user sees the ghost text once a redraw has drawn it.
@@ -60,6 +70,10 @@ local function finish(problem)
   vim.cmd('qall!')
 end
 
+if vim.fn.has('nvim-0.12') == 0 then
+  return finish('this needs Neovim 0.12 or newer')
+end
+
 local function after(ms, next)
   vim.defer_fn(next, ms)
 end
@@ -83,19 +97,19 @@ local function keystroke(number)
   if number > plan.keystrokes then
     return finish()
   end
-  local line = (number - 1) * plan.height + plan.line
+  local line = (number - 1) * HEIGHT + LINE
   local whole = vim.fn.getline(line)
-  vim.fn.setline(line, whole:sub(1, plan.column))
-  vim.api.nvim_win_set_cursor(0, { line, plan.column })
+  vim.fn.setline(line, whole:sub(1, COLUMN))
+  vim.api.nvim_win_set_cursor(0, { line, COLUMN })
   vim.cmd.startinsert({ bang = true })
-  after(plan.pause_ms, function()
-    wait(ghost, plan.patience_ms / 20, function() -- the automatic suggestion of insert mode, if there is one
+  after(PAUSE_MS, function()
+    wait(ghost, PATIENCE_MS / 20, function() -- the automatic suggestion of insert mode, if there is one
       local key = unexpected()
       press = { key = now() }
       vim.api.nvim_input(key)
       wait(function() -- there may be no suggestion
         return press.painted or press.answered and now() - press.answered > 1
-      end, plan.patience_ms, function()
+      end, PATIENCE_MS, function()
         presses[#presses + 1] = press
         press = nil
         vim.cmd.stopinsert()
@@ -108,9 +122,15 @@ local function keystroke(number)
   end)
 end
 
-vim.lsp.config('infill', { cmd = plan.cmd, filetypes = { 'python' }, init_options = plan.settings })
+vim.lsp.config('infill', { cmd = plan.cmd, filetypes = { 'python' } })
 vim.lsp.enable('infill')
 vim.lsp.inline_completion.enable()
+local lines = {}
+for number = 0, plan.keystrokes - 1 do
+  vim.list_extend(lines, vim.split((FUNCTION:gsub('N', number)), '\n'))
+  table.remove(lines)
+end
+vim.fn.writefile(lines, plan.file)
 vim.cmd.edit(plan.file)
 vim.bo.filetype = 'python'
 
@@ -136,4 +156,4 @@ local function await_model(tries)
   end
 end
 
-await_model(plan.patience_ms / 200)
+await_model(PATIENCE_MS / 200)

@@ -10,28 +10,26 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx2
-import msgspec
 from rich.console import Console
 from rich.progress import track
 
-from inference.bench import context, infilling_tasks
-from inference.bench.infilling_tasks import InfillingTask, TaskError, TaskResult, llama_fill
+from inference.bench import context, infilling_tasks, positive
+from inference.bench.context import Showing
+from inference.bench.infilling_tasks import Filler, InfillingTask, TaskError, TaskResult, llama_fill, saved
 from inference.engine import Engine, RequestError
 from inference.messages import Candidate, Done, Hole, HoleKind, InfillRequest, Text
+from inference.models import registry
 from inference.models.family import ModelError
 from inference.models.fim_tokens import TABLE
 
 _LINE_TOKENS = 64
 _LINES_TOKENS = 128
 _TIMEOUT_S = 600
-
-Filler = Callable[[InfillingTask], TaskResult]
-"""Fills one task's hole."""
 
 
 def by_engine(engine: Engine, *, seed: int = 0) -> Filler:
@@ -111,27 +109,35 @@ def _most_tokens(task: InfillingTask) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     args = argument_parser().parse_args(argv)
     try:
-        if args.context:
-            engine = _engine(args)
-            context.measure(args, engine, by_engine(engine))
-            return 0
-        tasks = infilling_tasks.sample(infilling_tasks.read(args.data, args.limit), args.sample, args.seed)
-        results = _filled(tasks, _filler(args), args.predictions)
+        print(json.dumps(_compared(args) if args.context else _measured(args)))
     except (TaskError, ModelError, RequestError, OSError, ValueError, httpx2.HTTPError) as error:
         print(f"infill-ls: {error}", file=sys.stderr)
         return 2
-    summary = infilling_tasks.summary(tasks, results)
-    if not args.json:
-        for kind, figures in (summary["kinds"] | {"all": summary}).items():
-            print(
-                f"{kind}: {figures['tasks']} tasks, exact {figures['exact']:.1%}, edit similarity "
-                f"{figures['edit_similarity']:.3f}, {figures['mean_steps']:.1f} steps, "
-                f"{figures['p50_passes']:.0f} passes (median), "
-                f"{figures['mean_ms']:.0f} ms (median {figures['p50_ms']:.0f})"
-            )
-    about = {"data": args.data.name, "model": args.model, "by": args.by}
-    print(json.dumps(about | summary))
     return 0
+
+
+def _compared(args: argparse.Namespace) -> dict[str, Any]:
+    """The figures of each way to show other files."""
+    tasks = context.read_tasks(args.data, args.half, args.limit)
+    engine = _ready(Engine(Showing(registry.load(args.model, device=args.device, dtype=args.dtype))))
+    results = saved(context.fills(tasks, args.context, engine, by_engine(engine)), args.predictions)
+    return {"model": args.model, "half": args.half, "kinds": context.compared(results)}
+
+
+def _measured(args: argparse.Namespace) -> dict[str, Any]:
+    """The figures of one filler; also prints those of each kind in words."""
+    tasks = infilling_tasks.sample(infilling_tasks.read(args.data, args.limit), args.sample, args.seed)
+    fill = _filler(args)
+    shown = track(tasks, "tasks", console=Console(stderr=True), transient=True)
+    summary = infilling_tasks.summary(saved(map(fill, shown), args.predictions))
+    for kind, figures in (summary["kinds"] | {"all": summary}).items():
+        print(
+            f"{kind}: {figures['tasks']} tasks, exact {figures['exact']:.1%}, edit similarity "
+            f"{figures['edit_similarity']:.3f}, {figures['mean_steps']:.1f} steps, "
+            f"{figures['p50_passes']:.0f} passes (median), "
+            f"{figures['mean_ms']:.0f} ms (median {figures['p50_ms']:.0f})"
+        )
+    return {"data": args.data.name, "model": args.model, "by": args.by} | summary
 
 
 def _filler(args: argparse.Namespace) -> Filler:
@@ -140,50 +146,31 @@ def _filler(args: argparse.Namespace) -> Filler:
         return by_transformers(Path(args.model), args.dtype)
     if args.by:
         return by_llama_server(args.by)
-    return by_engine(_engine(args), seed=args.seed)
-
-
-def _engine(args: argparse.Namespace) -> Engine:
-    """The command line's model, ready to fill. Raises ModelError."""
-    from inference.models import registry
-
     engine = Engine(registry.load(args.model, device=args.device, dtype=args.dtype))
+    return by_engine(_ready(engine), seed=args.seed)
+
+
+def _ready(engine: Engine) -> Engine:
     engine.warm_up()  # otherwise the first task's time would include one-time setup
     return engine
-
-
-def _filled(tasks: Sequence[InfillingTask], fill: Filler, predictions: Path | None) -> list[TaskResult]:
-    """The results of all tasks. Writes each to the file of predictions when it is done."""
-    results: list[TaskResult] = []
-    for task in track(tasks, "tasks", console=Console(stderr=True), transient=True):
-        results.append(fill(task))
-        if predictions:
-            with predictions.open("ab" if len(results) > 1 else "wb") as file:
-                file.write(msgspec.json.encode(results[-1]) + b"\n")
-    return results
-
-
-def _positive(value: str) -> int:
-    """A number of 1 or more. Raises argparse.ArgumentTypeError."""
-    if not value.isdecimal() or int(value) < 1:
-        raise argparse.ArgumentTypeError(f"'{value}' is not a number of 1 or more")
-    return int(value)
 
 
 def argument_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="infill-ls bench infilling", description=__doc__)
     parser.add_argument("--data", type=Path, required=True, metavar="FILE.jsonl[.gz]", help="the tasks")
     parser.add_argument(
-        "--limit", type=_positive, metavar="N", help="measure only the first N tasks (with --context: of each kind)"
+        "--limit", type=positive, metavar="N", help="measure only the first N tasks (with --context: of each kind)"
     )
-    parser.add_argument("--sample", type=_positive, metavar="N", help="measure only N tasks, chosen by the seed")
+    parser.add_argument("--sample", type=positive, metavar="N", help="measure only N tasks, chosen by the seed")
     parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER", help="the model (default: embedded)")
     parser.add_argument("--device", metavar="NAME", help="where to compute (default: the best device found)")
     parser.add_argument("--dtype", metavar="NAME", help="what to compute in (default: the best found)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the sample and the sampler (default: 0)")
-    context.add_arguments(parser)
+    parser.add_argument(
+        "--context", action="append", choices=context.ARMS, help="show parts of other files; repeat to compare"
+    )
+    parser.add_argument("--half", choices=("tuning", "report"), default="report", help="with --context: which packages")
     parser.add_argument("--by", metavar="transformers|URL", help="who fills instead; a URL: llama.cpp's server")
-    parser.add_argument("--json", action="store_true", help="print the JSON object only")
     parser.add_argument("--predictions", type=Path, metavar="FILE", help="write every fill, one JSON object a line")
     return parser
 

@@ -8,7 +8,8 @@ import gzip
 import random
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,8 +33,7 @@ class InfillingTask(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """The part of the id before its first slash: `line`, `body`, `SingleLineInfilling`, …"""
-        return self.task_id.partition("/")[0]
+        return kind_of(self.task_id)
 
     @property
     def single_line(self) -> bool:
@@ -53,10 +53,6 @@ class InfillingTask(msgspec.Struct, frozen=True):
     def after(self) -> str:
         return self._breaks[1] + self.suffix
 
-    def completion(self, fill: str) -> str:
-        """The text between prompt and suffix, with `fill` as the solution."""
-        return fill.join(self._breaks)
-
     @property
     def _breaks(self) -> tuple[str, str]:
         """The line breaks around the solution."""
@@ -65,7 +61,12 @@ class InfillingTask(msgspec.Struct, frozen=True):
         return full[:start], full[start + len(self.solution) :]
 
 
-SomeTask = TypeVar("SomeTask", bound=InfillingTask)
+def kind_of(task_id: str) -> str:
+    """The part of an id before its first slash: `line`, `body`, `SingleLineInfilling`, …"""
+    return task_id.partition("/")[0]
+
+
+_Task = TypeVar("_Task", bound=msgspec.Struct)
 
 
 def read(file: Path, limit: int | None = None) -> list[InfillingTask]:
@@ -73,18 +74,23 @@ def read(file: Path, limit: int | None = None) -> list[InfillingTask]:
     return read_as(InfillingTask, file, limit)
 
 
-def read_as(kind: type[SomeTask], file: Path, limit: int | None = None) -> list[SomeTask]:
-    """As `read`, with the further fields of `kind`."""
+def read_as(kind: type[_Task], file: Path, limit: int | None = None) -> list[_Task]:
+    """The same for tasks of another kind."""
+    found: list[_Task] = []
     try:
         data = file.read_bytes()
         lines = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).split(b"\n")
     except (OSError, EOFError, gzip.BadGzipFile) as error:
         raise TaskError(f"{file} cannot be read: {error}") from error
-    numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()][:limit]
-    tasks = [_task(file, number, line, kind) for number, line in numbered]
-    if not tasks:
+    for number, line in enumerate(lines, 1):
+        if line.strip() and len(found) != limit:
+            try:
+                found.append(msgspec.json.decode(line, type=kind))
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise TaskError(f"{file}, line {number}: not a task: {error}") from error
+    if not found:
         raise TaskError(f"{file} has no task in it")
-    return tasks
+    return found
 
 
 def sample(tasks: Sequence[InfillingTask], count: int | None, seed: int) -> list[InfillingTask]:
@@ -112,22 +118,14 @@ def llama_fill(
     return answer.raise_for_status().json()  # type: ignore[no-any-return]
 
 
-def _task(file: Path, number: int, line: bytes, kind: type[SomeTask]) -> SomeTask:
-    try:
-        return msgspec.json.decode(line, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise TaskError(f"{file}, line {number}: not a task: {error}") from error
-
-
 class TaskResult(msgspec.Struct, frozen=True):
-    """The fill of one task and its scores. `completion` goes between prompt and suffix, as in HumanEval-Infilling.
+    """The fill of one task and its scores.
 
     `steps` counts the denoising steps of the fill, `passes` all of the decoder's. `tokens` counts the hole's rows.
     """
 
     task_id: str
     text: str
-    completion: str
     exact: bool
     edit_similarity: float
     ms: float
@@ -135,14 +133,17 @@ class TaskResult(msgspec.Struct, frozen=True):
     passes: int = 0
     tokens: int = 0
 
+    @property
+    def kind(self) -> str:
+        return kind_of(self.task_id)
+
     @classmethod
     def of(cls, task: InfillingTask, text: str, began: float, **counted: int) -> "TaskResult":
         """The result of a task with this fill, begun at `began` of `time.perf_counter`."""
         solution = task.solution
         ms = round((time.perf_counter() - began) * 1000, 2)
         similarity = round(edit_similarity(text, solution), 4)
-        completion = task.completion(text)
-        return cls(task.task_id, text, completion, exact(text, solution), similarity, ms=ms, **counted)
+        return cls(task.task_id, text, exact(text, solution), similarity, ms=ms, **counted)
 
 
 def exact(fill: str, solution: str) -> bool:
@@ -169,11 +170,27 @@ def _distance(one: str, other: str) -> int:
     return row[-1]
 
 
-def summary(tasks: Sequence[InfillingTask], results: Sequence[TaskResult]) -> dict[str, Any]:
+Filler = Callable[[InfillingTask], TaskResult]
+"""Fills one task's hole."""
+_Result = TypeVar("_Result", bound=TaskResult)
+
+
+def saved(results: Iterator[_Result], file: Path | None) -> list[_Result]:
+    """The results, each written to the file as soon as it is there. Raises OSError."""
+    found: list[_Result] = []
+    with file.open("wb", buffering=0) if file else nullcontext() as output:
+        for result in results:
+            found.append(result)
+            if output is not None:
+                output.write(msgspec.json.encode(result) + b"\n")
+    return found
+
+
+def summary(results: Sequence[TaskResult]) -> dict[str, Any]:
     """The figures of a run: all tasks together, and each kind separately. Shares are 0 to 1, times in milliseconds."""
     kinds: dict[str, list[TaskResult]] = {}
-    for task, result in zip(tasks, results, strict=True):
-        kinds.setdefault(task.kind, []).append(result)
+    for result in results:
+        kinds.setdefault(result.kind, []).append(result)
     return figures(results) | {"kinds": {kind: figures(some) for kind, some in kinds.items()}}
 
 

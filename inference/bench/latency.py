@@ -56,23 +56,7 @@ RELEASED_TEXT_CONFIG: dict[str, Any] = {
 }
 """DiffusionGemma 26B-A4B, layer pattern 5 sliding : 1 full."""
 
-_SMALL_TEXT_CONFIG = RELEASED_TEXT_CONFIG | {
-    "vocab_size": 512,
-    "hidden_size": 64,
-    "intermediate_size": 48,
-    "num_hidden_layers": 6,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 16,
-    "global_head_dim": 32,
-    "num_global_key_value_heads": 1,
-    "num_experts": 8,
-    "top_k_experts": 2,
-    "moe_intermediate_size": 32,
-}
-"""The same layer pattern, small enough for tests on any machine."""
-
-RANDOM_SHAPES = {"26b": RELEASED_TEXT_CONFIG, "small": _SMALL_TEXT_CONFIG}
+RANDOM_SHAPES = {"26b": RELEASED_TEXT_CONFIG}
 
 
 class RandomWeights:
@@ -139,11 +123,10 @@ def main(argv: Sequence[str] | None = None, lengths: Sequence[int] = _PREFIXES) 
         "dtype": args.dtype or str(network.dtype).removeprefix("torch."),
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
+        "against_generate": bench.against_generate(lengths[0]),
+        "prefixes": [bench.prefix(length) for length in lengths],
+        "floor": bench.floor(lengths[0]),
     }
-    for name, section in bench.sections(lengths).items():
-        result[name] = _rounded(section())
-        if not args.json:
-            print(f"{name}: {json.dumps(result[name], indent=1)}", flush=True)
     print(json.dumps(result))
     return 0
 
@@ -158,29 +141,19 @@ class LatencyBench:
         self._generator = torch.Generator().manual_seed(0)
         self._noise = UniformNoise(network.vocabulary_size, torch.Generator(self.device).manual_seed(0))
 
-    def sections(self, lengths: Sequence[int]) -> dict[str, Callable[[], Any]]:
-        """What is measured, by name."""
-        return {
-            "against_generate": lambda: self.against_generate(lengths[0]),
-            "prefixes": lambda: list(map(self.prefix, lengths)),
-            "floor": lambda: self.floor(lengths[0]),
-        }
-
     def against_generate(self, prefix: int) -> dict[str, Any]:
         """One line: our loop on the same canvas and on a tight one, prefix cold and warm, and `generate`."""
         ids = self._ids(prefix)
         cache = self._cache()
         canvas_tokens = int(self.network.model.config.canvas_length)
-        with closing(self._encoded(cache, ids)):
-            rows: dict[str, float] = {}
-            for canvas, suffix in (("same", canvas_tokens - LINE_TOKENS), ("tight", SUFFIX_TOKENS)):
-                rows[f"{canvas}_canvas_cold"] = self._ms(partial(self._infill, None, ids, suffix))
-                rows[f"{canvas}_canvas_warm"] = self._ms(partial(self._infill, cache, ids, suffix))
         theirs = self._ms(lambda: self._generate(ids, canvas_tokens))
-        times = {f"{name}_ms": ms for name, ms in rows.items()}
-        ratios = {f"{name}_times_faster": theirs / ms for name, ms in rows.items()}
-        about = {"prefix_tokens": prefix, "hole_tokens": LINE_TOKENS, "steps": STEPS, "generate_ms": theirs}
-        return about | times | ratios
+        found = {"prefix_tokens": prefix, "hole_tokens": LINE_TOKENS, "steps": STEPS, "generate_ms": theirs}
+        with closing(self._encoded(cache, ids)):
+            for canvas, suffix in (("same", canvas_tokens - LINE_TOKENS), ("tight", SUFFIX_TOKENS)):
+                for name, kept in (("cold", None), ("warm", cache)):
+                    ms = self._ms(partial(self._infill, kept, ids, suffix))
+                    found |= {f"{canvas}_canvas_{name}_ms": ms, f"{canvas}_canvas_{name}_times_faster": theirs / ms}
+        return found
 
     def prefix(self, length: int) -> dict[str, Any]:
         """A keystroke at the end of a prefix: encoding all of it, against only the part missing from the cache."""
@@ -277,22 +250,12 @@ class LatencyBench:
             torch.mps.synchronize()
 
 
-def _rounded(value: Any) -> Any:
-    """Four significant digits: more than a clock on a shared machine can resolve."""
-    if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_rounded(item) for item in value]
-    return float(f"{value:.4g}") if isinstance(value, float) else value
-
-
 def argument_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="infill-ls bench latency", description=__doc__)
     parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER", help="the model (default: embedded)")
     parser.add_argument("--random", choices=sorted(RANDOM_SHAPES), help="random weights of a shape")
     parser.add_argument("--device", metavar="NAME", help="where to compute (default: the best device found)")
     parser.add_argument("--dtype", metavar="NAME", help="what to compute in (default: the best found)")
-    parser.add_argument("--json", action="store_true", help="print the JSON object only")
     return parser
 
 

@@ -2,27 +2,26 @@
 
 Each case is played like a user who knows what the author did: make the first change, accept an exact offer, and ask for
 the next one. A wrong offer ends the case. In a quiet case any offer is a false one. It prints one JSON object as its
-last line. Times are in milliseconds, and include the server's pause.
+last line.
 
-A file of cases is JSON lines, gzipped if its name ends in .gz. Lines are numbered from 0 and have their line ends.
+A file of cases is JSON lines, plain or gzipped. Lines are numbered from 0 and have their line ends.
 """
 
 import argparse
-import gzip
 import json
 import re
-import statistics
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from inference.bench import positive
+from inference.bench.infilling_tasks import TaskError, read_as
 from inference.bench.server_editor import PATIENCE_S, ScriptedEditor, UnexpectedAnswer
 from inference.models.catalogue import EMBEDDED
 from inference.models.family import common_ends
@@ -51,10 +50,8 @@ class EditCase(msgspec.Struct, frozen=True):
     """
 
     name: str
-    package: str
     language: str
     path: str
-    kind: str
     text: str
     changes: tuple[LineChange, ...]
     cursor: int = 0
@@ -86,22 +83,12 @@ def apply(text: str, changes: Sequence[LineChange]) -> str:
     return "".join(lines)
 
 
-def read(file: Path) -> Iterator[EditCase]:
-    """The cases of a file, in order. Raises OSError or msgspec.ValidationError."""
-    decoder = msgspec.json.Decoder(EditCase)
-    with gzip.open(file, "rb") if file.suffix == ".gz" else file.open("rb") as lines:
-        yield from map(decoder.decode, lines)
-
-
-@dataclass
+@dataclass(frozen=True)
 class CaseResult:
     """The result of one case: its offers in order, each exact or not."""
 
     case: EditCase
-    offers: list[bool] = field(default_factory=list)
-    first_ms: float | None = None
-    """From the edit to the first offer; None if none came."""
-    asked_ms: list[float] = field(default_factory=list)
+    offers: list[bool]
 
     @property
     def needed(self) -> int:
@@ -111,22 +98,14 @@ class CaseResult:
 
 def is_exact(before: str, after: str, finished: str) -> bool:
     """Whether an offer gives its lines their final text, token by token, and undoes nothing else."""
-    first, end = _changed_lines(before, after)
     lines = after.splitlines(keepends=True)
-    start, stop = (len(_TOKEN.findall("".join(lines[:number]))) for number in (first, end))
+    first, same = common_ends(before.splitlines(keepends=True), lines)
+    start, stop = (len(_TOKEN.findall("".join(lines[:number]))) for number in (first, len(lines) - same))
     tokens = _TOKEN.findall(after)
     wanted = _TOKEN.findall(finished)
     left = SequenceMatcher(None, tokens, wanted, autojunk=False).get_opcodes()
     touched = (i < stop and j > start if i < j else start < i < stop for tag, i, j, _, _ in left if tag != "equal")
     return not any(touched) and _distance(after, finished) < _distance(before, finished)
-
-
-def _changed_lines(before: str, after: str) -> tuple[int, int]:
-    """The first line of `after` that is not in `before`, and the line after the last one."""
-    old = before.splitlines(keepends=True)
-    new = after.splitlines(keepends=True)
-    first, same = common_ends(old, new)
-    return first, len(new) - same
 
 
 def _distance(one: str, other: str) -> int:
@@ -142,12 +121,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = argument_parser().parse_args(argv)
     options: dict[str, Any] = {"statistics": "off", "deadlineMs": DEADLINES, "model": args.model or EMBEDDED}
     try:
-        cases = _chosen(list(read(args.cases or _REPORT_HALF)), args.limit)
+        cases = _chosen(read_as(EditCase, args.cases), args.limit)
         with tempfile.TemporaryDirectory(prefix="ils-") as folder, ScriptedEditor(Path(folder), options) as editor:
             if args.model:
                 editor.wait_until_ready(5 * PATIENCE_S)
             results = [_told(number, play(editor, case, number)) for number, case in enumerate(cases, 1)]
-    except (UnexpectedAnswer, OSError, ValueError) as error:
+    except (UnexpectedAnswer, TaskError, OSError, ValueError) as error:
         print(f"infill-ls: {error}", file=sys.stderr)
         return 1
     print(json.dumps({"model": args.model, **figures(results)}))
@@ -156,29 +135,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def play(editor: ScriptedEditor, case: EditCase, number: int) -> CaseResult:
     """Plays one case."""
-    result = CaseResult(case)
     uri = f"file:///project/{number}/{case.path}"
     text, edited = case.text, case.edited
     editor.open(text, uri, case.language)
     if edited != text:
         first, same = common_ends(text, edited)
         text = editor.replace(uri, text, first, len(text) - same, edited[first : len(edited) - same])
-    cursor, began = _end_of_edit(case), time.monotonic()
-    for _ in range(len(case.changes) + _MORE_OFFERS):
-        asked = time.monotonic()
-        offer = editor.next_edit(uri, text, cursor)
-        result.asked_ms.append((time.monotonic() - asked) * 1000)
-        if offer is None:
-            break
-        if result.first_ms is None:
-            result.first_ms = (time.monotonic() - began) * 1000
-        result.offers.append(is_exact(text, offer.applied(text), case.finished))
-        if case.is_quiet or not result.offers[-1]:
-            break
-        text = editor.take(uri, text, offer)
-        cursor = offer.start + len(offer.text)
+    offers: list[bool] = []
+
+    def is_wanted(before: str, after: str) -> bool:
+        offers.append(is_exact(before, after, case.finished))
+        return offers[-1] and not case.is_quiet
+
+    most = len(case.changes) + _MORE_OFFERS
+    editor.take_offers(uri, text, _end_of_edit(case), most=most, is_wanted=is_wanted)
     editor.close_all()
-    return result
+    return CaseResult(case, offers)
 
 
 def figures(results: Sequence[CaseResult]) -> dict[str, Any]:
@@ -188,8 +160,6 @@ def figures(results: Sequence[CaseResult]) -> dict[str, Any]:
     offered = sum(len(one.offers) for one in edits)
     needed = sum(one.needed for one in edits)
     exact = sum(sum(one.offers) for one in edits)
-    firsts = [one.first_ms for one in results if one.first_ms is not None]
-    asked = [ms for one in results for ms in one.asked_ms]
     found = {
         "cases": len(edits),
         "needed_places": needed,
@@ -198,10 +168,8 @@ def figures(results: Sequence[CaseResult]) -> dict[str, Any]:
         "recall": exact / needed if needed else 0.0,
         "quiet_cases": len(quiet),
         "false_offers": sum(bool(one.offers) for one in quiet) / len(quiet) if quiet else 0.0,
-        "first_offer_p50_ms": statistics.median(firsts) if firsts else None,
-        "answer_p50_ms": statistics.median(asked) if asked else None,
     }
-    return {name: round(value, 4) if isinstance(value, float) else value for name, value in found.items()}
+    return {name: round(value, 4) for name, value in found.items()}
 
 
 def _chosen(cases: Sequence[EditCase], limit: int | None) -> list[EditCase]:
@@ -228,8 +196,10 @@ def argument_parser() -> argparse.ArgumentParser:
     """The benchmark's flags."""
     parser = argparse.ArgumentParser(prog="infill-ls bench next-edit", description=__doc__)
     parser.add_argument("--model", metavar="NAME", help="the checkpoint; without one the server uses syntax alone")
-    parser.add_argument("--cases", type=Path, metavar="FILE", help="cases (default: the report half of the checkout)")
-    parser.add_argument("--limit", type=int, metavar="N", help="only the first N that need edits, and N quiet ones")
+    parser.add_argument("--cases", type=Path, default=_REPORT_HALF, metavar="FILE", help="default: %(default)s")
+    parser.add_argument(
+        "--limit", type=positive, metavar="N", help="only the first N that need edits, and N quiet ones"
+    )
     return parser
 
 

@@ -11,7 +11,7 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, cast
 
-from inference.messages import Candidate, Done, Hole, InfillRequest, NextEditRequest, NextEdits
+from inference.messages import Candidate, Done, Hole, InfillRequest
 from inference.serving import startup
 from inference.serving.engine_thread import open_engine
 from inference.serving.place import Place
@@ -25,12 +25,10 @@ ANSWER = "choose_{}(first, [second, total], default=first)"
 
 
 class EchoEngine:
-    """Fills holes without a model, and finds no next edits."""
+    """Fills holes without a model."""
 
     device = "none"
-    dtype = "none"
     context_tokens = 0
-    note = ""
 
     def __init__(self, model: str) -> None:
         self.model = model
@@ -41,10 +39,6 @@ class EchoEngine:
         holes = [part for part in request.segments if isinstance(part, Hole)]
         texts = tuple(hole.starts_with + ANSWER.format(next(self._numbers)) for hole in holes)
         yield Candidate(request.id, texts, confidence=1.0)
-        yield Done(request.id)
-
-    def next_edits(self, request: NextEditRequest, *, deadline: float | None = None) -> Iterator[NextEdits | Done]:
-        yield NextEdits(request.id)
         yield Done(request.id)
 
     def prepare(self) -> bool:

@@ -1,21 +1,16 @@
 """A stand-in for an editor: types into documents of a real server process, in raw JSON over stdio.
 
-Knows the protocol's messages as JSON, and nothing of the server's code. Positions are in UTF-16.
+Knows the protocol's messages as JSON, and nothing of the server's code.
 """
 
 import json
 import os
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from queue import Empty, Queue
-from typing import IO, Any
-
-import psutil
+from typing import Any
 
 URI = "file:///project/big.py"
 SERVER = (sys.executable, "-P", "-m", "lsp_server.cli")
@@ -31,19 +26,6 @@ def server_environment(runtime: Path) -> dict[str, str]:
     return {**os.environ, "INFILL_LS_RUNTIME_DIR": str(runtime)}
 
 
-@dataclass(frozen=True)
-class Offered:
-    """A next edit as the server offers it: `text` for [start, end). `accept` is the command that tells of accepting."""
-
-    start: int
-    end: int
-    text: str
-    accept: dict[str, Any]
-
-    def applied(self, text: str) -> str:
-        return text[: self.start] + self.text + text[self.end :]
-
-
 class ScriptedEditor:
     """One server process. Use it in a `with` statement; leaving it ends the process."""
 
@@ -52,13 +34,11 @@ class ScriptedEditor:
         environment = server_environment(runtime)
         command = [*SERVER, "serve", "--stdio"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
-        self._replies: Queue[dict[str, Any]] = Queue()
         self._last_id = 0
         self._versions: dict[str, int] = {}
-        assert self._process.stdout is not None
-        threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True).start()
         opened = [{"uri": uri, "name": uri} for uri in folders] or None
-        self.ask("initialize", {"capabilities": {}, "initializationOptions": options, "workspaceFolders": opened})
+        can = {"general": {"positionEncodings": ["utf-32"]}}
+        self.ask("initialize", {"capabilities": can, "initializationOptions": options, "workspaceFolders": opened})
         self.tell("initialized", {})
 
     def __enter__(self) -> "ScriptedEditor":
@@ -90,21 +70,28 @@ class ScriptedEditor:
         self._change(uri, {"start": position_of(text, start), "end": position_of(text, end)}, new)
         return text[:start] + new + text[end:]
 
-    def next_edit(self, uri: str, text: str, cursor: int) -> Offered | None:
-        """The next edit that the server offers at the cursor of a document's `text`."""
-        document = {"uri": uri, "version": self._versions[uri]}
-        params = {"textDocument": document, "position": position_of(text, cursor), "context": {"triggerKind": 2}}
-        found = self.ask("textDocument/copilotInlineEdit", params)["edits"]
-        if not found:
-            return None
-        start, end = (offset_of(text, found[0]["range"][side]) for side in ("start", "end"))
-        return Offered(start, end, found[0]["text"], found[0]["command"])
+    def take_offers(
+        self, uri: str, text: str, cursor: int, *, most: int, is_wanted: Callable[[str, str], bool] = lambda *_: True
+    ) -> str:
+        """Takes the next edits offered at the cursor of a document's `text`, and where the last one ends, and so on.
 
-    def take(self, uri: str, text: str, offer: Offered) -> str:
-        """Accepts a next edit of a document's `text`, and returns what it is then."""
-        after = self.replace(uri, text, offer.start, offer.end, offer.text)
-        self.ask("workspace/executeCommand", {name: offer.accept[name] for name in ("command", "arguments")})
-        return after
+        Ends if there is none, or it is not wanted, by the texts without and with it. Returns the text then.
+        """
+        for _ in range(most):
+            document = {"uri": uri, "version": self._versions[uri]}
+            params = {"textDocument": document, "position": position_of(text, cursor), "context": {"triggerKind": 2}}
+            found = self.ask("textDocument/copilotInlineEdit", params)["edits"]
+            if not found:
+                break
+            start, end = (offset_of(text, found[0]["range"][side]) for side in ("start", "end"))
+            new = found[0]["text"]
+            if not is_wanted(text, text[:start] + new + text[end:]):
+                break
+            text = self.replace(uri, text, start, end, new)
+            cursor = start + len(new)
+            accept = found[0]["command"]
+            self.ask("workspace/executeCommand", {name: accept[name] for name in ("command", "arguments")})
+        return text
 
     def _change(self, uri: str, places: dict[str, Any], text: str) -> None:
         self._versions[uri] += 1
@@ -140,11 +127,6 @@ class ScriptedEditor:
             time.sleep(0.05)
         return status
 
-    def cpu_s(self) -> float:
-        """The processor time that the server process has used, in seconds."""
-        used = psutil.Process(self._process.pid).cpu_times()
-        return float(used.user + used.system)
-
     def tell(self, method: str, params: Any) -> None:
         self._send({"method": method, "params": params})
 
@@ -158,11 +140,8 @@ class ScriptedEditor:
     def _ask(self, method: str, params: Any) -> dict[str, Any]:
         self._last_id += 1
         self._send({"id": self._last_id, "method": method, "params": params})
-        try:
-            while (reply := self._replies.get(timeout=PATIENCE_S)).get("id") != self._last_id:
-                pass
-        except Empty:
-            raise UnexpectedAnswer(f"{method} was not answered within {PATIENCE_S:g} s") from None
+        while "method" in (reply := self._received()) or reply["id"] != self._last_id:
+            pass
         return reply
 
     def _send(self, message: dict[str, Any]) -> None:
@@ -171,21 +150,21 @@ class ScriptedEditor:
         self._process.stdin.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
         self._process.stdin.flush()
 
-    def _read(self, stream: IO[bytes]) -> None:
-        while header := stream.readline():
-            stream.readline()
-            message = json.loads(stream.read(int(header.partition(b":")[2])))
-            if "method" not in message:
-                self._replies.put(message)
+    def _received(self) -> dict[str, Any]:
+        """The next message. Raises UnexpectedAnswer if the server has ended."""
+        assert self._process.stdout is not None
+        header = self._process.stdout.readline()
+        if not header:
+            raise UnexpectedAnswer("the server has ended")
+        self._process.stdout.readline()
+        message: dict[str, Any] = json.loads(self._process.stdout.read(int(header.partition(b":")[2])))
+        return message
 
 
-def position_of(text: str, offset: int) -> dict[str, Any]:
-    start = text.rfind("\n", 0, offset) + 1
-    return {"line": text.count("\n", 0, offset), "character": len(text[start:offset].encode("utf-16-le")) // 2}
+def position_of(text: str, offset: int) -> dict[str, int]:
+    return {"line": text.count("\n", 0, offset), "character": offset - text.rfind("\n", 0, offset) - 1}
 
 
 def offset_of(text: str, position: dict[str, int]) -> int:
-    lines = text.split("\n")
-    before = sum(len(line) + 1 for line in lines[: position["line"]])
-    inside = lines[position["line"]].encode("utf-16-le")[: 2 * position["character"]]
-    return before + len(inside.decode("utf-16-le"))
+    lines = text.split("\n")[: position["line"]]
+    return sum(len(line) + 1 for line in lines) + position["character"]

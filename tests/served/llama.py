@@ -17,6 +17,20 @@ def _pulled() -> str | None:
     return next((str(file) for file in [found, *found.glob("*.gguf")] if file.is_file()), None) if found else None
 
 
+_WHEEL = """
+import argparse, threading, xllamacpp
+parser = argparse.ArgumentParser()
+for name in ("-m", "--port", "-t", "-c"):
+    parser.add_argument(name)
+flags, _ = parser.parse_known_args()
+params = xllamacpp.CommonParams()
+params.model.path, params.port, params.model_alias = flags.m, int(flags.port), {"small"}
+params.cpuparams.n_threads = params.cpuparams_batch.n_threads = int(flags.t)
+params.n_parallel, params.n_ctx = 2, int(flags.c)
+server = xllamacpp.Server(params)
+threading.Event().wait()
+"""
+"""The same flags as of a llama-server, as far as the tests need them."""
 VARIABLE = "INFILL_TEST_LLAMA"
 _VLLM = os.environ.get("INFILL_TEST_VLLM")
 FOLDER = Path(os.environ.get(VARIABLE) or (f"{_VLLM}/llama" if _VLLM else "/nowhere"))
@@ -27,7 +41,7 @@ NAME = "small"
 
 def serve(scratch: Path) -> LlamaServer:
     """With `MODEL`, which must be here."""
-    return LlamaServer(PYTHON, str(MODEL), scratch / "llama.log", threads=1, name=NAME, slots=2)
+    return LlamaServer([str(PYTHON), "-c", _WHEEL], str(MODEL), scratch / "llama.log", threads=1)
 
 
 if __name__ == "__main__":

@@ -24,13 +24,12 @@ def test_final_line_break_is_pinned() -> None:
     assert ADD.before + ADD.solution + ADD.after == ADD.prompt + ADD.canonical_solution + ADD.suffix
     assert ADD.solution == "    total = a + b"
     assert ADD.single_line
-    assert ADD.completion("    x") == "    x\n"
 
 
 @given(st.text("ab \n"))
 def test_pinned_parts_always_add_up(solution: str) -> None:
     task = InfillingTask("t", "p", "s", solution)
-    assert task.completion(task.solution) == solution
+    assert task.before + task.solution + task.after == "p" + solution + "s"
 
 
 def test_white_space_at_the_ends_does_not_count() -> None:
@@ -61,8 +60,8 @@ def test_a_broken_file_is_named_with_its_line(tmp_path: Path) -> None:
 def test_bidirectional_model_is_measured_on_canvases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     random_masked.save_open_dcoder(tmp_path)
     given = ["--data", str(HELD_OUT), "--limit", "1", "--model", str(tmp_path)]
-    assert infilling.main([*given, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["tasks"] == 1
+    assert infilling.main(given) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["tasks"] == 1
 
 
 def test_a_sample_is_picked_by_a_seed() -> None:
@@ -81,7 +80,6 @@ def test_command_writes_predictions_and_json(tmp_path: Path, capsys: pytest.Capt
     written = [json.loads(line) for line in predictions.read_text().splitlines()]
     assert all(one["steps"] <= 32 for one in written)
     assert [one["task_id"] for one in written] == [task.task_id for task in infilling_tasks.read(HELD_OUT, 3)]
-    assert all("completion" in one for one in written)
 
 
 def test_the_held_out_file_is_small_and_says_what_it_is() -> None:
