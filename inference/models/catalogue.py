@@ -264,5 +264,10 @@ def names_no_folder(model: str) -> bool:
     return len(model) <= 200 and bool(_NAME.fullmatch(model))
 
 
+def is_hub_id(model: str) -> bool:
+    """Whether `model` is written like owner/name."""
+    return "/" in model and names_no_folder(model)
+
+
 def known(name: str) -> Published:
     return _BY_NAME[name]

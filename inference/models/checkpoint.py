@@ -24,7 +24,6 @@ from inference.models.properties import Properties
 
 _EMBEDDED_FOLDER = Path(__file__).resolve().parent.parent / "embedded"
 _TOKEN_IDS = ("bos_token_id", "eos_token_id", "pad_token_id", "mask_token_id")
-HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 
 
 @dataclass(frozen=True)
@@ -170,7 +169,7 @@ def folder_of(model: str) -> Path:
     if not catalogue.names_no_folder(model) and (folder.is_dir() or is_gguf):
         return folder.resolve()
     try:
-        if not catalogue.find(model) and not HUB_ID.fullmatch(model):
+        if not catalogue.find(model) and not catalogue.is_hub_id(model):
             raise ModelError(
                 f"{model}: no such model; give a name that `infill-ls models` shows, a checkpoint folder, a "
                 f"{header.SUFFIX} file, or a hub id like owner/name"

@@ -29,7 +29,6 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
 from inference.models import catalogue, data_wheels, downloads, hub, registry
-from inference.models.checkpoint import HUB_ID
 from inference.models.downloads import Pulled, Target
 from inference.models.family import ModelError
 from inference.models.printable import printable, printable_lines
@@ -58,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if target.entry and not target.repo:
         print(f"{target.name} ships with infill-ls: there is nothing to download")
         return 0
-    if not target.entry and not (HUB_ID.fullmatch(args.model) and catalogue.names_no_folder(args.model)):
+    if not target.entry and not catalogue.is_hub_id(args.model):
         known = ", ".join(one.name for one in catalogue.ENTRIES if one.repo)
         return _fail(f"unknown model {args.model[:100]!r}; known are {known}; or give a hub id such as owner/name", 2)
     return _pull(target, accepted=args.accept_licence, as_json=args.json)

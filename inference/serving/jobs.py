@@ -169,9 +169,8 @@ class Queue:
 
     async def _answer(self, job: Job) -> Done | Failed:
         """The final reply to `job`; emits everything before it, and frees everything first."""
-        limit_ms = job.request.deadline_ms
         try:
-            async with asyncio.timeout(None if limit_ms is None else limit_ms / 1000):
+            async with asyncio.timeout_at(job.deadline):  # the loop's time is `time.monotonic()`
                 await job.turn.wait()
         except TimeoutError:
             return job.ended(Outcome.DEADLINE)

@@ -70,21 +70,17 @@ def prepare_process(arguments: WorkerArguments) -> None:
 
 
 def why_not_loaded(error: BaseException, arguments: WorkerArguments) -> str:
-    """Why there is no model, for the user, who may have set two."""
-    why = _why_not_loaded(error, arguments)
-    return f"nextEdit.model: {why}" if arguments.edits and not why.startswith("nextEdit.model") else why
-
-
-def _why_not_loaded(error: BaseException, arguments: WorkerArguments) -> str:
-    """ModelError speaks for itself; unexpected errors go to the log."""
+    """Why there is no model, for the user, who may have set two. ModelError speaks for itself; the log has the rest."""
     if is_out_of_memory(error):
         log.error("out of memory: %s", describe(error))
-        return f"{arguments.model} does not fit in memory; choose a smaller model or another device"
-    if isinstance(error, ModelError):
+        why = f"{arguments.model} does not fit in memory; choose a smaller model or another device"
+    elif isinstance(error, ModelError):
         log.error("%s", error)
-        return str(error)
-    log.error("loading failed: %s", describe(error))
-    why = f"{type(error).__name__}: {first_line(error)}"
-    if isinstance(error, OSError) and error.strerror:
-        why = error.strerror
-    return f"{arguments.model} could not be loaded ({why}); details are in {arguments.log}"
+        why = str(error)
+    else:
+        log.error("loading failed: %s", describe(error))
+        reason = f"{type(error).__name__}: {first_line(error)}"
+        if isinstance(error, OSError) and error.strerror:
+            reason = error.strerror
+        why = f"{arguments.model} could not be loaded ({reason}); details are in {arguments.log}"
+    return f"nextEdit.model: {why}" if arguments.edits and not why.startswith("nextEdit.model") else why

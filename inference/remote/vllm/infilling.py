@@ -21,8 +21,7 @@ from inference.engine.canvas.plan import Planner
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.search.length import Effort
 from inference.messages import Request
-from inference.models import checkpoint, checkpoint_files, downloads
-from inference.models.checkpoint import HUB_ID
+from inference.models import catalogue, checkpoint, checkpoint_files, downloads
 from inference.models.family import ModelError
 from inference.models.properties import CanvasTokens, NoiseKind, Properties
 from inference.remote import address, served
@@ -131,7 +130,7 @@ def _folder(found: ServedModel, wanted: str | None, url: str) -> Path:
         return checkpoint.folder_of(wanted)
     try:
         root = found.root or ""
-        if HUB_ID.fullmatch(root):
+        if catalogue.is_hub_id(root):
             return downloads.require(root)
         if not (address.parse(url).is_here and Path(root).is_absolute()):
             raise ModelError(f"{url} does not name a checkpoint of this machine")
