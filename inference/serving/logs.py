@@ -10,9 +10,9 @@ from inference.models.printable import LogFormatter
 
 MAX_LOG_BYTES = 1024 * 1024
 _FORMAT = "%(asctime)s %(process)d %(levelname)s %(message)s"
-log = logging.getLogger("infill-ls.worker")
-_models = logging.getLogger("inference")
-"""Its children warn about a model's missing features here, such as an unused faster pass."""
+log = logging.getLogger("inference.worker")
+_all = logging.getLogger("inference")
+"""Its other children warn here, such as of a faster pass that a model cannot use."""
 
 
 class _PrivateFileHandler(RotatingFileHandler):
@@ -37,12 +37,10 @@ def set_up(path: Path, *, foreground: bool) -> None:
         handlers.append(logging.StreamHandler(sys.stderr))
     for handler in handlers:
         handler.setFormatter(LogFormatter(_FORMAT))
-        log.addHandler(handler)
-        _models.addHandler(handler)
+        _all.addHandler(handler)
     log.setLevel(logging.INFO)
-    _models.setLevel(logging.WARNING)
-    log.propagate = False
-    _models.propagate = False
+    _all.setLevel(logging.WARNING)
+    _all.propagate = False
 
 
 def describe(error: BaseException) -> str:

@@ -98,10 +98,9 @@ class WorkerService:
         self.connections.discard(connection)
         if connection.has_asked:  # a client that only asks for the status does not keep it alive
             self._used = time.monotonic()
-        jobs = tuple(connection.jobs.values())
-        connection.jobs.clear()
-        for job in jobs:
+        for job in connection.jobs.values():
             self.jobs.cancel(job)
+        connection.jobs.clear()  # nobody hears their ends
 
     def submit(self, connection: ClientConnection, request: Request) -> Job | Failed:
         """Accepts `request`: its job, or the reason for refusing it."""
@@ -123,7 +122,7 @@ class WorkerService:
         log.info("asked to end")
         self._enter(WorkerState.STOPPING, detail=STOPPED)
         self.jobs.fail(ErrorCode.STOPPED, STOPPED, waiting_only=True)
-        self._loop.call_soon(self._end_if_finished)  # after the replies to the refused ones
+        self._end_if_finished()  # otherwise the last reply ends it
         self._loop.call_later(FINISH_S, self.ended.set)
 
     def give_way(self, to: Path) -> None:

@@ -149,7 +149,7 @@ async def engine_thread() -> AsyncIterator[tuple[ScriptedEngine, Asker]]:
 
 
 async def test_a_failing_step_fails_its_own_request(caplog: pytest.LogCaptureFixture) -> None:
-    logging.getLogger("infill-ls.worker").propagate = True
+    logging.getLogger("inference.worker").propagate = True
     async with engine_thread() as (engine, asker):
         for name in (*ERRORS, "fine"):
             if name != "lost":
