@@ -85,8 +85,8 @@ def neovim(program: str | None, keystrokes: int, model: str) -> dict[str, Any]:
         finally:
             stop = [*SERVER, "worker", "--stop", "--model", model]
             subprocess.run(stop, env=environment, capture_output=True, check=False)
-        ended = list(_engine_ends(runtime))
-    rows = [_split(press, ended) for press in presses[1:] if press.keys() >= _STAGES]  # the first warms up
+        ended = list(engine_ends(runtime))
+    rows = [split(press, ended) for press in presses[1:] if press.keys() >= _STAGES]  # the first warms up
     if not rows:
         raise CannotRunError("no key press brought ghost text; see what `infill-ls doctor` says")
     return {
@@ -165,14 +165,15 @@ def _run_in_terminal(command: Sequence[str], environment: Mapping[str, str], lim
         os.close(ours)
 
 
-def _engine_ends(runtime: Path) -> Iterator[tuple[float, float]]:
+def engine_ends(runtime: Path) -> Iterator[tuple[float, float]]:
     """When each request of the worker ended, in seconds since 1970, and its duration in ms."""
     for log in runtime.glob("*.log"):
         for stamp, thousandths, ms in _ENDED.findall(log.read_text("utf-8")):
             yield datetime.fromisoformat(stamp).timestamp() + int(thousandths) / 1000, float(ms)
 
 
-def _split(press: Mapping[str, float], ended: Sequence[tuple[float, float]]) -> dict[str, float]:
+def split(press: Mapping[str, float], ended: Sequence[tuple[float, float]]) -> dict[str, float]:
+    """Where the time of a key press went, in ms, by its stages and the ends of the worker's requests."""
     engine = sum(ms for at, ms in ended if press["asked"] <= at <= press["answered"] + 0.005)
     return {
         "total": (press["painted"] - press["key"]) * 1000,

@@ -11,13 +11,10 @@ Real server, real worker, real model. Last line of output: one JSON object. Time
 import argparse
 import json
 import os
-import re
-import statistics
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,6 +22,8 @@ from typing import Any
 from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import TimeoutError, sync_playwright
 
+from inference.bench import percentiles
+from inference.bench.editor import engine_ends, split
 from tests.editors.vscode.browser import browser_in
 from tests.editors.vscode.code_server import CodeServer, why_missing
 from tests.editors.vscode.window import Window
@@ -44,16 +43,6 @@ def name_{0}(first, second):
 
 '''
 _HEIGHT, _LINE, _COLUMN = _FUNCTION.count("\n"), 6, 12
-_ENDED = re.compile(r"^(\S+ \S+?)(?:,(\d+))? .*a request ended after (\d+) ms", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Times:
-    total: float
-    editor: float
-    server: float
-    engine: float
-    paint: float
 
 
 @dataclass(frozen=True)
@@ -114,9 +103,18 @@ def measure(home: Path, keystrokes: int, model: str) -> dict[str, Any]:
     finally:
         code_server.stop()
     messages = [Message(**json.loads(line)) for line in tap.read_text().splitlines()]
-    ended = list(_engine_ends(code_server.runtime))
-    times = [found for key, painted in presses if (found := _split(key, painted, messages, ended))]
-    return _summary(times, keystrokes)
+    ended = list(engine_ends(code_server.runtime))
+    found = (_stages(key, painted, messages) for key, painted in presses)
+    rows = [split(stages, ended) for stages in found if stages]
+    return {
+        "benchmark": "editor",
+        "editor": "vscode",
+        "keystrokes": keystrokes,
+        "with_ghost_text": len(rows),
+        "debounce_ms": default("debounceMs"),
+        "load_average": round(os.getloadavg()[0], 1),
+        "ms": {part: percentiles([row[part] for row in rows]) for part in (rows[0] if rows else ())},
+    }
 
 
 def _presses(window: Window, keystrokes: int) -> Iterator[tuple[float, float]]:
@@ -137,54 +135,20 @@ def _presses(window: Window, keystrokes: int) -> Iterator[tuple[float, float]]:
         window.press("Control+z")  # what a user leaves behind is not cut off
 
 
-def _engine_ends(runtime: Path) -> Iterator[tuple[float, float]]:
-    for log in runtime.glob("*.log"):
-        for stamp, thousandths, ms in _ENDED.findall(log.read_text()):
-            yield datetime.fromisoformat(stamp).timestamp() + int(thousandths or 0) / 1000, float(ms)
-
-
-def _split(
-    key: float, painted: float, messages: Sequence[Message], ended: Sequence[tuple[float, float]]
-) -> Times | None:
-    """Where the time from `key` to `painted` went; None when no request of that time was answered."""
+def _stages(key: float, painted: float, messages: Sequence[Message]) -> dict[str, float] | None:
+    """When the request and the answer between `key` and `painted` came; None when no request was answered then."""
     within = [message for message in messages if key <= message.at <= painted]
     asked = [message for message in within if message.method == "textDocument/inlineCompletion"]
     for request in reversed(asked):
         answer = next((m for m in within if m.id == request.id and m.method is None and m.at > request.at), None)
         if answer is not None:
-            engine = sum(ms for at, ms in ended if request.at <= at <= answer.at + 0.05)
-            return Times(
-                total=(painted - key) * 1000,
-                editor=(request.at - key) * 1000,
-                server=max((answer.at - request.at) * 1000 - engine, 0.0),
-                engine=engine,
-                paint=(painted - answer.at) * 1000,
-            )
+            return {"key": key, "asked": request.at, "answered": answer.at, "painted": painted}
     return None
-
-
-def _summary(times: Sequence[Times], keystrokes: int) -> dict[str, Any]:
-    rows = [asdict(one) for one in times]
-    parts = {part: _quantiles([row[part] for row in rows]) for part in rows[0]} if rows else {}
-    return {
-        "benchmark": "editor",
-        "editor": "vscode",
-        "keystrokes": keystrokes,
-        "with_ghost_text": len(rows),
-        "debounce_ms": default("debounceMs"),
-        "load_average": round(os.getloadavg()[0], 1),
-        "ms": parts,
-    }
 
 
 def default(setting: str) -> Any:
     manifest = json.loads((HERE.parents[2] / "editors" / "vscode" / "package.json").read_text())
     return manifest["contributes"]["configuration"]["properties"][f"infill.{setting}"]["default"]
-
-
-def _quantiles(values: Sequence[float]) -> dict[str, float]:
-    ordered = sorted(values)
-    return {"p50": round(statistics.median(ordered), 1), "p95": round(ordered[int(0.95 * (len(ordered) - 1))], 1)}
 
 
 if __name__ == "__main__":
