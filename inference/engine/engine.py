@@ -1,7 +1,5 @@
 """One loaded model, ready to fill holes."""
 
-from typing import cast
-
 from inference.engine.canvas import prompt
 from inference.engine.errors import FILLS_NOTHING, RequestError
 from inference.engine.infilling import Infilling
@@ -12,7 +10,7 @@ from inference.engine.next_edit import rewriting
 from inference.engine.next_edit.judging import NextEditing
 from inference.engine.next_edit.rewriting import EditRewriting
 from inference.messages import EditKind, Hole, HoleKind, InfillRequest, NextEditRequest, Text
-from inference.models.family import Family, MiddleFamily, ModelError
+from inference.models.family import Family, ModelError
 
 
 class Engine:
@@ -30,11 +28,11 @@ class Engine:
         self.dtype = family.dtype
         self.device = family.traits.runs_on or str(family.device)
         self.note = self.loaded.note
-        self._middle = cast("MiddleFamily", family) if family.traits.fills_middle else None
+        self._middle = self.loaded.middle if family.traits.fills_middle else None
         if why := rewriting.why_not(self.loaded, edits) if edits else self._middle and self._middle.why_no_fills:
             raise ModelError(f"{family.name}: {why}")
         if self._middle is not None:
-            self.context_tokens = middle_prompt.context_tokens(self.loaded, self._middle)
+            self.context_tokens = middle_prompt.context_tokens(self.loaded)
         else:
             self.context_tokens = prompt.context_tokens(self.loaded.vocabulary, self.loaded.properties)
 
@@ -53,7 +51,7 @@ class Engine:
         if self.edits:
             raise RequestError(FILLS_NOTHING)
         if self._middle is not None:
-            return MiddleInfilling(self.loaded, self._middle, request, deadline)
+            return MiddleInfilling(self.loaded, request, deadline)
         return Infilling(self.loaded, request, deadline)
 
     def next_edits(self, request: NextEditRequest, *, deadline: float | None = None) -> NextEditing | EditRewriting:

@@ -62,9 +62,10 @@ class Infilling(Work[InfillEvent]):
             group, earlier = canvases.begin()
             yield from self._canvas(group, earlier, found)
             canvases.add(group, found)
+        holes = self._planner.request.holes
         most = self._effort.candidates
-        complete = not self._late()
-        yield from canvases.candidates(self._request.id, most, self._counters.ms(), complete=complete)
+        ms = self._counters.ms()
+        yield from answered.candidates(self._request.id, canvases.done, holes, most, ms, complete=not self._late())
         outcome = Outcome.DEADLINE if self._late() else Outcome.COMPLETE
         yield Done(self._request.id, outcome, self._counters.stats())
 

@@ -87,6 +87,12 @@ class LoadedModel:
         return replace(model, traits=replace(family.traits, can_score=False), note=note)
 
     @property
+    def middle(self) -> MiddleFamily:
+        """The family of a model that fills the middle."""
+        assert self.family.traits.fills_middle
+        return cast("MiddleFamily", self.family)
+
+    @property
     def fills_canvas(self) -> bool:
         """Whether canvases as wide as the checkpoint was trained on take no more time than narrow ones."""
         return self.traits.free_rows >= self.properties.canvas_tokens

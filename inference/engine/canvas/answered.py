@@ -185,11 +185,6 @@ class Canvases:
             self.is_amended = False
             self.done = agreeing(self.done, self._planner.request.holes)
 
-    def candidates(self, request_id: str, most: int, ms: float, *, complete: bool) -> Iterator[Candidate]:
-        """The combined candidates, best first; empty if no canvas is done."""
-        if self.done:
-            yield from candidates(request_id, self.done, self._planner.request.holes, most, ms, complete=complete)
-
     @property
     def _end(self) -> int:
         return self.done[-1].group.stop if self.done else 0
@@ -213,13 +208,13 @@ def agreeing(done: Iterable[Filled], holes: Sequence[Hole]) -> list[Filled]:
 def candidates(
     request_id: str, canvases: Sequence[Filled], holes: Sequence[Hole], most: int, ms: float, *, complete: bool
 ) -> Iterator[Candidate]:
-    """Combines the k-th best answers of all canvases; a canvas with fewer gives its best. There must be a canvas.
+    """Combines the k-th best answers of all canvases, best first; a canvas with fewer gives its best.
 
     Later canvases have seen the best fills of the earlier ones. Holes past the last canvas keep their text, and so do
     those whose answers all repeat themselves or have half a character; if that is every hole, there is no candidate.
     """
     offered = [(group, _offered(group, found, holes)) for group, found in canvases]
-    for number in range(min(most, max(len(found) for _, found in offered))):
+    for number in range(min(most, max((len(found) for _, found in offered), default=0))):
         parts = {group.start: found[number if number < len(found) else 0] for group, found in offered if found}
         filled = {hole for group, found in offered if found for hole in group}
         texts = [hole.text or hole.starts_with for hole in holes]

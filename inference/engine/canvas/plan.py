@@ -79,15 +79,15 @@ class Planner:
             self._check_size(hole)
         near = max(0, min(self._suffix_tokens, properties.canvas_tokens - properties.slots.line))
         further = prompt.further_text(vocabulary, properties, self.request.texts[-1], near)
+        self._asked = request
         self._frame = prompt.frame(vocabulary, properties, request, further)
-        self._short_frame = prompt.short_frame(vocabulary, properties, request)
 
     def plan(self, group: range, fills: Sequence[str], *, short: bool = False) -> Plan:
         """The canvas of a group, seeing the fills of all holes before it. `short`: with a prefix quick to read."""
         frame = self._frame
         most = self._properties.max_prefix_tokens
         if short:
-            frame = self._short_frame
+            frame = prompt.short_frame(self._vocabulary, self._properties, self._asked)
             most = min(most, prompt.SHORT_PREFIX_TOKENS)
         texts = self.request.texts
         holes = self.request.holes

@@ -28,7 +28,7 @@ from inference.engine.canvas.layout import Slots
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.middle.prompt import HolePrompt
-from inference.models.family import MiddleContext, MiddleFamily, common_start
+from inference.models.family import MiddleContext, common_start
 
 _LAST_WORD = re.compile(rb"[\w\x80-\xff]+\Z")
 _OTHERS = 4
@@ -139,9 +139,10 @@ class Beam:
         self.prompt = replace(prompt, given=given)
         return self.data.startswith(given) or (self.end is None and given.startswith(self.data))
 
-    def until(self, place: int) -> "Beam":
+    def until(self, vocabulary: Vocabulary, place: int) -> "Beam":
         """A copy that continues from before the choice of this number."""
-        return Beam(self.prompt, self.ids[: self.forced + place], self.forced, b"", self.choices[:place])
+        ids = self.ids[: self.forced + place]
+        return Beam(self.prompt, ids, self.forced, vocabulary.bytes_of(ids), self.choices[:place])
 
     def written(self, steps: int = 0) -> Written:
         sure = [1.0] * self.forced + [math.exp(choice.chance) for choice in self.choices]
@@ -199,17 +200,15 @@ class Lookup:
 class Decoder:
     """Works on the beams of one prompt, one at a time. Computes their common prefixes once."""
 
-    def __init__(
-        self, model: LoadedModel, family: MiddleFamily, context: MiddleContext, forced: int, lookup: Lookup | None
-    ) -> None:
+    def __init__(self, model: LoadedModel, context: MiddleContext, forced: int, lookup: Lookup | None) -> None:
         """`context` has read the prompt and the `forced` tokens of all beams. `lookup` None: no guesses."""
         self._vocabulary = model.vocabulary
         self._context = context
         self._forced = forced
         self._lookup = lookup
-        self._end_ids = family.end_ids
-        self._ends = sorted(family.end_ids)
-        self._device = family.device
+        self._end_ids = model.middle.end_ids
+        self._ends = sorted(self._end_ids)
+        self._device = model.family.device
         self._any = model.constraints.text.clone()
         self._any[self._ends] = 0.0
         self._fed: list[int] = []
@@ -266,8 +265,7 @@ class Decoder:
             if not left or len(found) >= wanted:
                 break
             lost, _, parent, place, choice = heapq.heappop(left)
-            beam = parent.until(place)
-            beam.data = self._vocabulary.bytes_of(beam.ids)
+            beam = parent.until(self._vocabulary, place)
             self._take(beam, choice)
             yield from self.write(beam)
             add(beam, lost + _DEEPER, place + 1)

@@ -22,7 +22,7 @@ from inference.engine.middle.decode import Beam, Decoder, End, Lookup
 from inference.engine.middle.prompt import SHORTEST, PromptBuilder, Reach
 from inference.engine.work import Work
 from inference.messages import MAX_CANDIDATES, Candidate, Done, Draft, Hole, InfillRequest, Outcome
-from inference.models.family import MiddleContext, MiddleFamily, common_start
+from inference.models.family import MiddleContext, common_start
 
 MiddleEvent = Draft | Candidate | Done
 _SHARE = 0.75
@@ -73,9 +73,8 @@ class Region:
         on what follows.
         """
         ids = self._vocabulary.encode(self.prompt.given.decode() + self._inside(fills))
-        beam = self._last.until(common_start(self._last.ids, ids))
+        beam = self._last.until(self._vocabulary, common_start(self._last.ids, ids))
         beam.prompt = replace(self.prompt, room=max(self.prompt.room, len(ids)))
-        beam.data = self._vocabulary.bytes_of(beam.ids)
         for _ in decoder.read(beam, ids[len(beam.ids) :]):
             yield
             if is_late():
@@ -92,16 +91,14 @@ class Region:
 class MiddleInfilling(Work[MiddleEvent]):
     """The work on one request: drafts if requested, then the candidates, best first, then Done."""
 
-    def __init__(
-        self, model: LoadedModel, family: MiddleFamily, request: InfillRequest, deadline: float | None
-    ) -> None:
+    def __init__(self, model: LoadedModel, request: InfillRequest, deadline: float | None) -> None:
         """`deadline` is in seconds of `time.monotonic()`. Raises RequestError if the request makes no sense."""
         super().__init__(deadline)
         self._model = model
-        self._family = family
+        self._family = model.middle
         self._request = request
         self._parts = text_and_holes(request)
-        self._prompts = PromptBuilder(model, family, request)
+        self._prompts = PromptBuilder(model, request)
         self._filled: dict[int, list[RankedFill]] = {}
         """The answers of each hole, best first, in filling order."""
         self._cut = False
@@ -156,10 +153,9 @@ class MiddleInfilling(Work[MiddleEvent]):
         for number in self._with_others()[1:]:  # combined with each other, other texts need not fit together
             del self._filled[number][1:]
         canvases = [Filled(range(number, number + 1), found) for number, found in done if any(found[0].texts)]
-        if canvases:
-            complete = not self._cut and len(done) == len(holes)
-            ms = self._counters.ms()
-            yield from answered.candidates(self._request.id, canvases, holes, self._wanted, ms, complete=complete)
+        complete = not self._cut and len(done) == len(holes)
+        ms = self._counters.ms()
+        yield from answered.candidates(self._request.id, canvases, holes, self._wanted, ms, complete=complete)
 
     def _fill(self, number: int, wanted: int) -> Iterator[MiddleEvent | None]:
         """The answers of one hole, surrounded by the text of the others."""
@@ -170,7 +166,7 @@ class MiddleInfilling(Work[MiddleEvent]):
         self._counters.canvases += 1
         with ExitStack() as stack:
             beam, text, context, before = yield from self._prefill(number, stack)
-            decoder = Decoder(self._model, self._family, context, beam.forced, Lookup(beam.prompt.ids, before))
+            decoder = Decoder(self._model, context, beam.forced, Lookup(beam.prompt.ids, before))
             first = 0
             spare = 0
             if text is None:
@@ -315,7 +311,7 @@ class MiddleInfilling(Work[MiddleEvent]):
         with closing(self._family.open(ids)) as context:
             if not (yield from self._encode(context, ids, share=_SHARE, short_tokens=0)):
                 return
-            decoder = Decoder(self._model, self._family, context, 0, None)
+            decoder = Decoder(self._model, context, 0, None)
             left = _CHOICE_TOKENS
             for number in self._with_others():
                 if self._is_complete():

@@ -15,7 +15,6 @@ from inference.engine.loaded_model import LoadedModel
 from inference.engine.middle import conversation, question
 from inference.engine.middle.question import CHARACTERS_PER_TOKEN, Question
 from inference.messages import Hole, InfillRequest
-from inference.models.family import MiddleFamily
 
 _decoder = codecs.getincrementaldecoder("utf-8")
 _MOST_GIVEN_CHARACTERS = 400
@@ -131,14 +130,14 @@ class HolePrompt:
 class PromptBuilder:
     """Builds the prompts for the holes of one request, each with all its surroundings."""
 
-    def __init__(self, model: LoadedModel, family: MiddleFamily, request: InfillRequest) -> None:
+    def __init__(self, model: LoadedModel, request: InfillRequest) -> None:
         self._model = model
-        self._family = family
+        self._family = model.middle
         self._request = request
-        self.chats = bool(request.instruction) and family.chat_prompt("") is not None
+        self.chats = bool(request.instruction) and self._family.chat_prompt("") is not None
         """Whether to ask in a chat turn: there is an instruction, and the model has learnt to chat."""
-        self.reaches = _SUFFIX_FIRST_REACHES if family.suffix_first else _REACHES
-        self._files = question.fitting(request.context, context_tokens(model, family))
+        self.reaches = _SUFFIX_FIRST_REACHES if self._family.suffix_first else _REACHES
+        self._files = question.fitting(request.context, context_tokens(model))
 
     def of(self, parts: TextAndHoles, fills: Sequence[str], number: int, reach: Reach = _REACHES[0]) -> HolePrompt:
         """Hole `number` between the `fills` of all others. Raises RequestError if no prompt is short enough."""
@@ -227,9 +226,9 @@ class PromptBuilder:
         return min(room, _QUICK_TOKENS * (1 if hole.single_line else _QUICK_LINES))
 
 
-def context_tokens(model: LoadedModel, family: MiddleFamily) -> int:
+def context_tokens(model: LoadedModel) -> int:
     """A prompt's room for other files. Behind a suffix they would be read again at each new place."""
-    return 0 if family.suffix_first else model.properties.max_prefix_tokens // _CONTEXT_SHARE
+    return 0 if model.middle.suffix_first else model.properties.max_prefix_tokens // _CONTEXT_SHARE
 
 
 def _base(before: str, whole: str) -> int:

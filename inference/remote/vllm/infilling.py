@@ -72,8 +72,11 @@ class CanvasInfilling(RemoteWork):
             if not found and not canvases.is_amended:  # asking again would bring the same
                 break
             canvases.add(group, found)
+        holes = planner.request.holes
         most = self._effort.candidates
-        for candidate in canvases.candidates(self.request.id, most, self.counters.ms(), complete=not self._late()):
+        complete = not self._late()
+        ms = self.counters.ms()
+        for candidate in answered.candidates(self.request.id, canvases.done, holes, most, ms, complete=complete):
             yield candidate
         yield self._done()
 

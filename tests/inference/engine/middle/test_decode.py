@@ -9,7 +9,6 @@ from transformers import AutoModelForCausalLM
 from inference.engine import Engine
 from inference.engine.middle.decode import Beam, Decoder, End, Lookup
 from inference.engine.middle.prompt import HolePrompt
-from inference.models.family import MiddleFamily
 from tests.inference.engine.filling import AFTER, BEFORE, fill, line
 from tests.inference.models.fim.checkpoints import FIM
 
@@ -26,13 +25,8 @@ PROMPTS = [
 ]
 
 
-def family_of(engine: Engine) -> MiddleFamily:
-    found: MiddleFamily = engine.loaded.family  # type: ignore[assignment]
-    return found
-
-
 def asked(engine: Engine, prefix: str, suffix: str, given: str = "") -> HolePrompt:
-    ids = tuple(family_of(engine).middle_prompt(prefix, suffix))
+    ids = tuple(engine.loaded.middle.middle_prompt(prefix, suffix))
     return HolePrompt(ids, given.encode(), 0, "", 0, ROOM, False, ())
 
 
@@ -40,7 +34,7 @@ def written(engine: Engine, one: HolePrompt, lookup: Lookup | None) -> tuple[Bea
     branch = Beam.given(engine.loaded.vocabulary, one)
     with closing(engine.loaded.family.open([*one.ids, *branch.ids])) as context:
         assert list(context.encode())[-1:] in ([0], [])
-        writer = Decoder(engine.loaded, family_of(engine), context, branch.forced, lookup)
+        writer = Decoder(engine.loaded, context, branch.forced, lookup)
         for _ in writer.write(branch):
             pass
     return branch, writer
@@ -53,7 +47,7 @@ def reference() -> torch.nn.Module:
 
 @pytest.mark.parametrize(("prefix", "suffix"), PROMPTS)
 def test_greedy_text_equals_transformers(middle: Engine, reference: torch.nn.Module, prefix: str, suffix: str) -> None:
-    one, ends = asked(middle, prefix, suffix), family_of(middle).end_ids
+    one, ends = asked(middle, prefix, suffix), middle.loaded.middle.end_ids
     prompt = torch.tensor([one.ids])
     more = {"max_new_tokens": ROOM, "do_sample": False, "eos_token_id": sorted(ends), "pad_token_id": 6}
     out = reference.generate(prompt, attention_mask=torch.ones_like(prompt), **more)  # type: ignore[operator]
@@ -80,7 +74,7 @@ def test_guesses_save_passes_where_the_text_repeats(middle: Engine) -> None:
 def test_what_was_written_before_is_confirmed_in_few_passes(middle: Engine, prefix: str, suffix: str) -> None:
     one = asked(middle, prefix, suffix)
     plain, slow = written(middle, one, Lookup(one.ids))
-    before = family_of(middle).written_behind(one.ids)
+    before = middle.loaded.middle.written_behind(one.ids)
     assert before[: len(plain.ids)] == plain.ids[: len(before)]
     again, fast = written(middle, one, Lookup(one.ids, before))
     assert again.ids == plain.ids

@@ -29,12 +29,10 @@ def slow_fill(engine: Engine, *segments: Text | Hole | str) -> Answer:
 def region(engine: Engine, texts: Sequence[str], all_fills: Sequence[Sequence[str]]) -> list[float]:
     """The log-probability of all from the first hole to the last with each of these fills."""
     loaded, family, found = engine.loaded, engine.loaded.family, list[float]()
-    whole = Region(
-        loaded, PromptBuilder(loaded, family, request()), TextAndHoles(tuple(texts), (line(),) * (len(texts) - 1))
-    )
+    whole = Region(loaded, PromptBuilder(loaded, request()), TextAndHoles(tuple(texts), (line(),) * (len(texts) - 1)))
     with closing(family.open(whole.prompt.ids)) as context:
         list(context.encode())
-        decoder = Decoder(loaded, family, context, 0, None)
+        decoder = Decoder(loaded, context, 0, None)
 
         def read(fills: Sequence[str]) -> Iterator[None]:
             found.append((yield from whole.log_likelihood(decoder, fills)) or 0.0)
@@ -134,10 +132,10 @@ def test_a_partly_known_region_is_as_likely_as_a_new_one(middle: Engine, before:
 def test_each_step_through_a_region_is_one_pass(middle: Engine) -> None:
     loaded, family = middle.loaded, middle.loaded.family
     parts = TextAndHoles(("a = ", "\n" * 300 + "b = ", "\n"), (line(), line()))
-    whole = Region(loaded, PromptBuilder(loaded, family, request()), parts)
+    whole = Region(loaded, PromptBuilder(loaded, request()), parts)
     with closing(family.open(whole.prompt.ids)) as context:
         list(context.encode())
-        writer = Decoder(loaded, family, context, 0, None)
+        writer = Decoder(loaded, context, 0, None)
         texts = (("1", "2"), ("1", "3"), ("x", "3"), ("", ""))
         passes = [writer.passes for fills in texts for _ in whole.log_likelihood(writer, fills)]
     assert all(after - before <= 1 for before, after in pairwise(passes))

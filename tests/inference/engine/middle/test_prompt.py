@@ -10,7 +10,6 @@ from inference.engine.canvas.plan import text_and_holes
 from inference.engine.middle.prompt import HolePrompt, PromptBuilder
 from inference.engine.middle.question import Question
 from inference.messages import Hole, HoleKind, Snippet
-from inference.models.family import MiddleFamily
 from tests.inference.engine.filling import AFTER, BEFORE, line, request
 from tests.inference.models.fim.checkpoints import changed, loaded
 
@@ -19,8 +18,7 @@ PLAIN = HolePrompt((1,), b"", 0, "", 0, 40, False, ("def main():", "    pass"))
 
 def asked(engine: Engine, before: str, after: str = AFTER, hole: Hole | None = None) -> HolePrompt:
     one = request(before, hole or line(), after)
-    family: MiddleFamily = engine.loaded.family  # type: ignore[assignment]
-    return PromptBuilder(engine.loaded, family, one).of(text_and_holes(one), ("",), 0)
+    return PromptBuilder(engine.loaded, one).of(text_and_holes(one), ("",), 0)
 
 
 def test_the_prompt_stays_the_same_while_a_line_is_typed(middle: Engine) -> None:
@@ -103,7 +101,7 @@ def test_other_files_come_before_the_prefix_the_likest_last(tmp_path: Path) -> N
     family = loaded(changed(tmp_path))
     pieces = (Snippet("b.py", "x = 1\n"), Snippet("c.py", "y = 2"))
     one = request(BEFORE, line(), AFTER, path="a.py", context=pieces)
-    builder = PromptBuilder(Engine(family).loaded, family, one)
+    builder = PromptBuilder(Engine(family).loaded, one)
     ids = [builder.of(text_and_holes(one), ("",), 0, reach).ids for reach in builder.reaches[:2]]
     shown = [family.tokenizer.decode(each) for each in ids]
     assert shown[0].startswith("y = 2\n\nx = 1\n\n")

@@ -32,7 +32,7 @@ def family(tmp_path_factory: pytest.TempPathFactory) -> FillInMiddle:
 
 def ids(engine: Engine, before: str, after: str = AFTER, *, ahead: bool = False) -> list[int]:
     one = request(before, line(), after)
-    builder = PromptBuilder(engine.loaded, engine.loaded.family, one)  # type: ignore[arg-type]
+    builder = PromptBuilder(engine.loaded, one)
     parts = text_and_holes(one)
     return builder.ahead(parts, 0) if ahead else list(builder.of(parts, ("",), 0).ids)
 
@@ -62,7 +62,7 @@ def test_what_is_read_ahead_is_the_place_itself(family: FillInMiddle) -> None:
 def test_shorter_prompts_show_less_of_both_sides(family: FillInMiddle) -> None:
     engine = Engine(family)
     one = request("value = 1\n" * 900, line(), "other = 2\n" * 900)
-    builder = PromptBuilder(engine.loaded, family, one)
+    builder = PromptBuilder(engine.loaded, one)
     sizes = [len(builder.of(text_and_holes(one), ("",), 0, reach).ids) for reach in builder.reaches]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] > 1.8 * sizes[1] > 3 * sizes[2]
