@@ -20,7 +20,7 @@ def _pulled() -> str | None:
 _WHEEL = """
 import argparse, threading, xllamacpp
 parser = argparse.ArgumentParser()
-for name in ("-m", "--port", "-t", "-c"):
+for name in ("-m", "--port", "-t", "-tb", "-c"):
     parser.add_argument(name)
 flags, _ = parser.parse_known_args()
 params = xllamacpp.CommonParams()
