@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from inference.messages import Done
-from tests.e2e.editor import environment
 from tests.e2e.raw_client import RawClient
-from tests.workers import PATIENCE_S, StartWorker, fill, is_idle
+from tests.workers import PATIENCE_S, StartWorker, environment, fill, is_idle
 
 ROOT = Path(__file__).parents[1]
 _ASKS_FOR_THE_SYSTEM = re.compile(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -25,6 +25,8 @@ from lsp_server.worker.connect import Connection, attach
 from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths
 
 Found = TypeVar("Found")
+Finished = subprocess.CompletedProcess[str]
+CLI = [sys.executable, "-m", "lsp_server.cli"]
 
 USERS_HF_HOME = os.environ.get("HF_HOME")
 """Where the user's models are, for tests of a real one; None: where the hub's client puts them."""
@@ -64,6 +66,23 @@ def resident(runtime_folder: Path) -> WorkerPaths:
             return client.paths
 
     return asyncio.run(start())
+
+
+def environment(runtime: Path) -> dict[str, str]:
+    """Keeps a server and its worker away from the user's own."""
+    return {**os.environ, FOLDER_VARIABLE: str(runtime)}
+
+
+def infill_ls(*words: object, folder: Path | None = None, given: str | None = None, **variables: str) -> Finished:
+    """A command as a user runs it, with `given` as its input; `folder` is a runtime folder of the test's own."""
+    kept = {**(environment(folder) if folder else os.environ), **variables}
+    pipes = {"input": given, "capture_output": True, "encoding": "utf-8", "errors": "surrogateescape"}
+    return subprocess.run([*CLI, *map(str, words)], **pipes, env=kept, timeout=PATIENCE_S, check=False)
+
+
+def checks_of(found: Finished) -> dict[str, Any]:
+    """What `infill-ls doctor --json` has found, by name."""
+    return {check["name"]: check for check in json.loads(found.stdout)["checks"]}
 
 
 def short_folder() -> "tempfile.TemporaryDirectory[str]":

@@ -9,8 +9,9 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,10 +19,13 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from lsp_server.lsp.worker_connection import REFRESH_S
-from tests.e2e.editor import AS_PLUGIN, SERVER, environment
-from tests.workers import PATIENCE_S
+from tests.workers import CLI, PATIENCE_S, environment
 
+SERVER = [*CLI, "serve", "--stdio"]
+AS_PLUGIN = {"experimental": {"infillDrafts": False}}
+"""Capabilities of a plugin of ours, which offers a model by itself."""
 CAN: dict[str, Any] = {
+    "window": {"workDoneProgress": True},
     "workspace": {"applyEdit": True, "workspaceEdit": {"documentChanges": True}},
     "textDocument": {
         "inlineCompletion": {},
@@ -32,10 +36,31 @@ CAN: dict[str, Any] = {
         },
     },
 }
-"""Capabilities of an editor with ghost text, lazy code actions and versioned edits."""
+"""What VS Code and Neovim can do, as far as it matters here."""
 Place = tuple[int, int]
+EVERYWHERE: tuple[Place, Place] = ((0, 0), (2**31 - 1, 0))
 _STALE = 10
 """More than a worker says of itself unasked before it is held; each may be taken for the answer to a later question."""
+
+
+def capable(**values: object) -> dict[str, Any]:
+    """Such capabilities with other `values` at their paths, in which `__` stands for the dot."""
+    can = deepcopy(CAN)
+    for path, value in values.items():
+        *folders, name = path.split("__")
+        at = can
+        for folder in folders:
+            at = at.setdefault(folder, {})
+        at[name] = value
+    return can
+
+
+class Refused(Exception):
+    """The error that a request was answered with."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class Channel(Protocol):
@@ -93,6 +118,12 @@ class Socket:
         self.connection.transport.abort()
 
 
+def between(first: Place, last: Place | None = None) -> dict[str, dict[str, int]]:
+    """A range; an empty one without a `last` place."""
+    start, end = ({"line": line, "character": character} for line, character in (first, last or first))
+    return {"start": start, "end": end}
+
+
 async def channel_to(url: str, **options: Any) -> Channel:
     if url.startswith("ws:"):
         return Socket(await connect(url, compression=None, **options))
@@ -103,11 +134,13 @@ async def channel_to(url: str, **options: Any) -> Channel:
 class RawClient:
     """A client of one server. `replies` keeps every reply, `counts` how many there were to each id.
 
-    `arrived` is when the last one came, by the monotonic clock.
-    `process` is the server where it is this client's own.
+    `arrived` is when the last one came, by the monotonic clock. `answers` says how the server's own requests are
+    answered, by their params. `process` is the server where it is this client's own, `runtime` its runtime folder.
     """
 
     process: asyncio.subprocess.Process
+    runtime: Path
+    encoding = "utf-16"
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
@@ -115,6 +148,12 @@ class RawClient:
         self.counts: Counter[Any] = Counter()
         self.arrived: dict[Any, float] = {}
         self.notes: list[dict[str, Any]] = []
+        self.can: dict[str, Any] = {}
+        self.answers: dict[str, Callable[[Any], Any]] = {
+            "window/workDoneProgress/create": lambda _: None,
+            "client/registerCapability": lambda _: None,
+        }
+        self._asked: list[Any] = []
         self._news = asyncio.Condition()
         self._out: asyncio.Queue[bytes] = asyncio.Queue()
         self._reading = asyncio.create_task(self._read())
@@ -125,31 +164,38 @@ class RawClient:
         cls,
         runtime: Path,
         options: object = None,
-        *,
+        *flags: str,
         initialize: bool = True,
-        capabilities: Mapping[str, object] | None = None,
+        capabilities: Mapping[str, object] = CAN,
+        folders: Sequence[Path] = (),
         command: Sequence[str] = SERVER,
+        **variables: str,
     ) -> "RawClient":
-        """A new server process; its log goes to this process' stderr."""
+        """A new server process; its log goes to this process' stderr. `variables` are more of its environment."""
         pipes = {"stdin": asyncio.subprocess.PIPE, "stdout": asyncio.subprocess.PIPE, "limit": 2**26}
-        process = await asyncio.create_subprocess_exec(*command, env=environment(runtime), **pipes)
+        given = {**environment(runtime), **variables}
+        process = await asyncio.create_subprocess_exec(*command, *flags, env=given, **pipes)
         client = cls(Framed(process.stdout, process.stdin))
-        client.process = process
+        client.process, client.runtime = process, runtime
         if initialize:
-            await client.initialize(options, capabilities)
+            await client.initialize(options, capabilities, folders)
         return client
 
     @classmethod
-    async def join(cls, url: str, options: object = None, *, initialize: bool = True, **more: Any) -> "RawClient":
+    async def join(cls, url: str, options: object = None, **more: Any) -> "RawClient":
         client = cls(await channel_to(url, **more))
-        if initialize:
-            await client.initialize(options)
+        await client.initialize(options, {})
         return client
 
-    async def initialize(self, options: object = None, capabilities: Mapping[str, object] | None = None) -> None:
-        params = {"capabilities": {**AS_PLUGIN, **(capabilities or {})}, "initializationOptions": options}
+    async def initialize(
+        self, options: object, capabilities: Mapping[str, object] = CAN, folders: Sequence[Path] = ()
+    ) -> None:
+        params = {"capabilities": {**AS_PLUGIN, **capabilities}, "initializationOptions": options}
+        if folders:
+            params["workspaceFolders"] = [{"uri": folder.as_uri(), "name": folder.name} for folder in folders]
         self.request("initialize", "initialize", params)
-        await self.reply("initialize")
+        self.can = (await self.reply("initialize"))["result"]["capabilities"]
+        self.encoding = self.can["positionEncoding"]
         self.send({"method": "initialized", "params": {}})
 
     def send(self, message: Any) -> None:
@@ -159,6 +205,7 @@ class RawClient:
         self._out.put_nowait(body)
 
     def request(self, key: Any, method: str, params: Any = None) -> None:
+        self._asked.append(key)
         self.send({"id": key, "method": method, "params": params})
 
     def open(self, uri: str, text: str, language: str = "python") -> None:
@@ -172,24 +219,35 @@ class RawClient:
         self.request(key, "textDocument/inlineCompletion", params)
 
     async def ask(self, method: str, params: Any) -> Any:
+        """The result. Raises Refused."""
         key = f"{method} at {time.monotonic_ns()}"
         self.request(key, method, params)
         reply = await self.reply(key)
-        assert "result" in reply, reply
+        if "error" in reply:
+            raise Refused(reply["error"]["code"], reply["error"]["message"])
         return reply["result"]
 
-    async def actions(self, uri: str, first: Place, last: Place | None = None, only: str = "") -> Any:
-        ends = [{"line": line, "character": character} for line, character in (first, last or first)]
-        context = {"diagnostics": [], **({"only": [only]} if only else {})}
-        params = {"textDocument": {"uri": uri}, "range": {"start": ends[0], "end": ends[1]}, "context": context}
-        return await self.ask("textDocument/codeAction", params)
+    async def actions(
+        self, uri: str, first: Place, last: Place | None = None, only: str | Sequence[str] | None = None, **more: object
+    ) -> list[dict[str, Any]]:
+        """The code actions that are offered there; `more` of the request's context."""
+        context = {"diagnostics": [], **more}
+        if only is not None:
+            context["only"] = [only] if isinstance(only, str) else only
+        params = {"textDocument": {"uri": uri}, "range": between(first, last), "context": context}
+        return await self.ask("textDocument/codeAction", params) or []
 
-    async def command(self, name: str, *arguments: Any) -> Any:
-        return await self.ask("workspace/executeCommand", {"command": f"infill-ls.{name}", "arguments": arguments})
+    async def command(self, name: str, *arguments: Any, token: str | None = None) -> Any:
+        params = {"command": f"infill-ls.{name}", "arguments": arguments}
+        return await self.ask("workspace/executeCommand", {**params, **({"workDoneToken": token} if token else {})})
 
     @property
     def shown(self) -> list[str]:
-        return [note["params"]["message"] for note in self.notes if note["method"] == "window/showMessage"]
+        return [note["message"] for note in self.told("window/showMessage")]
+
+    def told(self, method: str, since: int = 0) -> list[Any]:
+        """The params of what came under a name, behind the first `since` notes."""
+        return [note["params"] for note in self.notes[since:] if note["method"] == method]
 
     def cancel(self, key: Any) -> None:
         self.send({"method": "$/cancelRequest", "params": {"id": key}})
@@ -210,13 +268,16 @@ class RawClient:
                 await asyncio.sleep(0.05)
 
     @asynccontextmanager
-    async def holding_the_worker(self) -> AsyncIterator[None]:
-        """The worker stands still inside the block: however fast the model is, it has answered nothing by its end."""
+    async def holding_the_worker(self) -> AsyncIterator[int]:
+        """The worker stands still inside the block: however fast the model is, it has answered nothing by its end.
+
+        Yields its process id.
+        """
         await self.becomes("ready")
         pid = (await self.status())["pid"]
         os.kill(pid, signal.SIGSTOP)
         try:
-            yield
+            yield pid
         finally:
             os.kill(pid, signal.SIGCONT)
 
@@ -230,10 +291,11 @@ class RawClient:
         raise AssertionError("the worker is not held")
 
     async def quit(self, *, shutdown: bool = True) -> int:
-        """Shut down if asked to, exit, and the exit status."""
+        """Shut down if asked to, exit, and the exit status. Every request has had one answer by then."""
         if shutdown:
             self.request("shutdown", "shutdown")
             await self.reply("shutdown")
+            assert {self.counts[key] for key in self._asked} == {1}
         self.send({"method": "exit"})
         return await self.ended()
 
@@ -265,6 +327,8 @@ class RawClient:
         async with self._news:
             if "method" in message:
                 self.notes.append(message)
+                if "id" in message and (answer := self.answers.get(message["method"])):
+                    self.send({"id": message["id"], "result": answer(message["params"])})
             else:
                 self.replies[message["id"]] = message
                 self.counts[message["id"]] += 1

@@ -1,54 +1,19 @@
 """`textDocument/codeAction` offers immediately, `codeAction/resolve` fills: only the holes change."""
 
-import pytest
-from lsprotocol import types
-from lsprotocol.types import CodeAction, Diagnostic, Position, Range
-from pygls.exceptions import JsonRpcException
+import re
+from typing import Any
 
-from tests.e2e import reference
-from tests.e2e.conftest import StartEditor
-from tests.e2e.editor import Editor, capabilities, everywhere, here
-from tests.e2e.workbench import Workbench
+import pytest
+
+from tests import reference
+from tests.e2e.conftest import Start
+from tests.e2e.raw_client import EVERYWHERE, Place, RawClient, Refused, between, capable
+from tests.e2e.user import NOTHING_FITS, REQUEST_FAILED, TextEdit, User
 from tests.workers import ATTEMPTS
 
 THREE = "def area(radius):\n    return ???\n\n\nsides = [???]\nprint(area(2), len(sides), ???)\n"
-NOTHING = "the model found nothing that fits here"
 FILL = "refactor.rewrite.infill"
-FILL_FILE = [f"{FILL}.fillFile"]
-REQUEST_FAILED, INVALID_PARAMS = -32803, -32602
-
-
-async def filled(editor: Editor, uri: str, action: CodeAction) -> CodeAction:
-    """The resolved action; the embedded model may need more than one go at finding something that fits."""
-    for _ in range(ATTEMPTS):
-        try:
-            return await editor.resolve(action)
-        except JsonRpcException as error:
-            assert error.code == REQUEST_FAILED
-            assert error.message.startswith(NOTHING)
-    raise AssertionError(f"nothing that fits in {ATTEMPTS} attempts")
-
-
-def check_pinned(text: str, changed: str) -> None:
-    """Whatever stands between the markers of `text` stands in `changed`, in order; and something has changed."""
-    assert changed != text
-    at = 0
-    for piece in text.split("???"):
-        at = changed.index(piece, at) + len(piece)
-
-
-def check_only_holes_changed(editor: Editor, uri: str, text: str, action: CodeAction, marker: str = "???") -> str:
-    """The text after the action's edit, of which nothing but markers may differ."""
-    edits = reference.text_edits(action.edit, uri)
-    spans = sorted(reference.span(text, edit.range, editor.encoding) for edit in edits)
-    assert all(text[start:end].strip() == marker for start, end in spans)
-    changed = reference.applied(text, edits, editor.encoding)
-    at = 0
-    for piece in reference.pieces_around(text, spans):  # what stood outside the holes stands there still, in order
-        at = changed.index(piece, at) + len(piece)
-    return changed
-
-
+INVALID_PARAMS = -32602
 FUNCTIONS = """\
 import math
 
@@ -64,139 +29,133 @@ def perimeter(radius):
 
 print(???)
 """
-
-
 ONE = "def area(radius):\n    return ???\n"
 FUNCTION, FILE = "Fill the 2 holes of this function together", "Fill the 3 holes of this file together"
 REWORKS = [f"Rework the selection: {way}" for way in ("lightly", "halfway", "freely")]
 MISSING = "def area(radius):\n    pass\n\n\ndef side(area):\n    raise NotImplementedError\n"
 
 
+def check_only_markers_change(user: User, edits: list[TextEdit]) -> None:
+    spans = [reference.span(user.text, edit["range"], user.client.encoding) for edit in edits]
+    assert spans and all(user.text[start:end].strip() == "???" for start, end in spans)
+    reference.pieces_around(user.text, sorted(spans))
+
+
 @pytest.mark.parametrize(
     ("text", "at", "titles"),
     [
-        (FUNCTIONS, here(Position(4, 15)), ["Fill this hole", FUNCTION, FILE]),
-        (FUNCTIONS, here(Position(3, 2)), [FUNCTION, FILE]),
-        (FUNCTIONS, here(Position(12, 7)), ["Fill this hole", FILE]),
-        (FUNCTIONS, Range(Position(5, 0), Position(12, 20)), ["Fill the 2 holes in the selection together", FILE]),
-        (ONE, here(Position(1, 11)), ["Fill this hole"]),
-        (ONE, here(Position(0, 1)), ["Fill the hole of this function"]),
-        ("sides = [one, two]\n", Range(Position(0, 9), Position(0, 17)), REWORKS),
-        (MISSING, here(Position(1, 6)), ["Fill this hole", "Fill the 2 holes of this file together"]),
-        ("x = 1\n", here(Position(0, 0)), []),
+        (FUNCTIONS, [(4, 15)], ["Fill this hole", FUNCTION, FILE]),
+        (FUNCTIONS, [(3, 2)], [FUNCTION, FILE]),
+        (FUNCTIONS, [(12, 7)], ["Fill this hole", FILE]),
+        (FUNCTIONS, [(5, 0), (12, 20)], ["Fill the 2 holes in the selection together", FILE]),
+        (ONE, [(1, 11)], ["Fill this hole"]),
+        (ONE, [(0, 1)], ["Fill the hole of this function"]),
+        ("sides = [one, two]\n", [(0, 9), (0, 17)], REWORKS),
+        (MISSING, [(1, 6)], ["Fill this hole", "Fill the 2 holes of this file together"]),
+        ("x = 1\n", [(0, 0)], []),
     ],
 )
-async def test_what_can_be_filled_here_is_offered(editor: Editor, text: str, at: Range, titles: list[str]) -> None:
-    actions = await editor.actions(editor.open(text), at)
-    assert [action.title for action in actions] == titles
-    assert all(action.edit is action.command is None for action in actions), "the model has not been asked"
+async def test_what_can_be_filled_here_is_offered(
+    client: RawClient, text: str, at: list[Place], titles: list[str]
+) -> None:
+    actions = await User(client, text).actions(*at)
+    assert [action["title"] for action in actions] == titles
+    assert not any({"edit", "command"} & set(action) for action in actions), "the model has not been asked"
 
 
-async def test_actions_say_that_a_model_writes_them(start_editor: StartEditor) -> None:
-    llm = types.CodeActionTag.LlmGenerated
-    for known, tags in (([llm], (llm,)), ([], None)):
-        can = capabilities()
-        can.text_document.code_action.tag_support = types.CodeActionTagOptions(value_set=known)
-        editor = await start_editor(can)
-        (action,) = await editor.actions(editor.open(THREE), here(Position(3, 0)))
-        assert (action.tags and tuple(action.tags)) == tags
+async def test_actions_say_that_a_model_writes_them(start: Start) -> None:
+    for known, tags in (([1], [1]), ([], None)):
+        client = await start(capabilities=capable(textDocument__codeAction__tagSupport={"valueSet": known}))
+        (action,) = await User(client, THREE).actions((3, 0))
+        assert action.get("tags") == tags
 
 
-async def test_only_the_kinds_that_were_asked_for_are_offered(editor: Editor) -> None:
-    uri = editor.open(THREE)
-    for only in (["refactor"], [FILL], FILL_FILE, ["quickfix", "refactor"], [""]):
-        assert len(await editor.actions(uri, here(Position(3, 0)), only)) == 1, only
+async def test_only_the_kinds_that_were_asked_for_are_offered(client: RawClient) -> None:
+    user = User(client, THREE)
+    for only in (["refactor"], [FILL], [f"{FILL}.fillFile"], ["quickfix", "refactor"], [""]):
+        assert len(await user.actions((3, 0), only=only)) == 1, only
     for only in (["quickfix"], [f"{FILL}.fillHole"], ["refactor.rewrite.i"], []):
-        assert await editor.actions(uri, here(Position(3, 0)), only) == [], only
+        assert await user.actions((3, 0), only=only) == [], only
 
 
-async def test_unasked_light_bulb_stays_off_inside_a_body(editor: Editor) -> None:
-    uri = editor.open(FUNCTIONS.replace("???", "radius"))
-    automatic = types.CodeActionTriggerKind.Automatic
-    assert await editor.actions(uri, here(Position(9, 8)), trigger=automatic) == []
-    (action,) = await editor.actions(uri, here(Position(8, 8)), trigger=automatic)
-    assert action.title == "Rewrite this body"
+async def test_a_function_that_has_a_body_can_be_rewritten(client: RawClient) -> None:
+    """An unasked light bulb stays off inside of it."""
+    user = User(client, FUNCTIONS.replace("???", "radius"))
+    assert await user.actions((9, 8), triggerKind=2) == []
+    for at, asked in (((8, 8), {"triggerKind": 2}), ((9, 8), {})):
+        (action,) = await user.actions(at, **asked)
+        assert (action["title"], action["kind"]) == ("Rewrite this body", f"{FILL}.writeBody")
+    (edit,) = await user.surely_resolved(action)
+    assert edit["range"] == between((9, 4), (9, 31))
 
 
-async def test_a_function_that_has_a_body_can_be_rewritten(editor: Editor) -> None:
-    uri = editor.open(FUNCTIONS.replace("???", "radius"))
-    (action,) = await editor.actions(uri, here(Position(9, 8)))
-    assert (action.title, action.kind) == ("Rewrite this body", f"{FILL}.writeBody")
-    (edit,) = reference.text_edits((await filled(editor, uri, action)).edit, uri)  # type: ignore[arg-type]
-    assert edit.range == Range(Position(9, 4), Position(9, 31))
+async def test_the_statement_under_a_diagnostic_can_be_repaired(client: RawClient) -> None:
+    async def offered(user: User, first: Place, last: Place) -> list[dict[str, Any]]:
+        return await user.actions(first, only="quickfix", diagnostics=[{**complaint, "range": between(first, last)}])
+
+    complaint = {"message": "invalid syntax"}
+    user = User(client, "total = 0\nfor item in items:\n    total + = item\n")
+    (action,) = await offered(user, (2, 12), (2, 13))
+    assert (action["title"], action["kind"]) == ("Repair this statement", "quickfix.infill")
+    assert action["diagnostics"] == [{**complaint, "range": between((2, 12), (2, 13))}]
+    (edit,) = await user.surely_resolved(action)
+    assert (edit["range"]["start"]["line"], edit["range"]["end"]["line"]) == (2, 2)
+    assert edit["newText"] != "total + = item"
+    assert await offered(User(client, "total = ???\n"), (0, 8), (0, 11)) == [], "a complaint about a marker"
 
 
-async def test_the_statement_under_a_diagnostic_can_be_repaired(editor: Editor) -> None:
-    uri = editor.open("total = 0\nfor item in items:\n    total + = item\n")
-    diagnostic = Diagnostic(Range(Position(2, 12), Position(2, 13)), "invalid syntax")
-    (action,) = await editor.actions(uri, here(Position(2, 12)), ["quickfix"], diagnostics=[diagnostic])
-    assert (action.title, action.kind) == ("Repair this statement", "quickfix.infill")
-    assert list(action.diagnostics or ()) == [diagnostic]
-    (edit,) = reference.text_edits((await filled(editor, uri, action)).edit, uri)  # type: ignore[arg-type]
-    assert (edit.range.start.line, edit.range.end.line) == (2, 2)
-    assert edit.new_text != "total + = item"
-    marked = editor.open("total = ???\n")  # a complaint about a marker
-    diagnostic = Diagnostic(Range(Position(0, 8), Position(0, 11)), "invalid syntax")
-    assert await editor.actions(marked, here(Position(0, 8)), ["quickfix"], diagnostics=[diagnostic]) == []
-
-
-async def test_client_that_cannot_resolve_gets_commands(start_editor: StartEditor) -> None:
-    editor = await start_editor(capabilities(lazy=False))
-    bench = Workbench(editor)
-    uri = bench.open(THREE)
-    (action,) = await editor.actions(uri, here(Position(3, 0)))
-    assert (action.title, action.data) == ("Fill the 3 holes of this file together", None)
+async def test_client_that_cannot_resolve_gets_commands(start: Start) -> None:
+    client = await start(capabilities=capable(textDocument__codeAction__resolveSupport=None))
+    user = User(client, THREE)
+    (action,) = await user.actions((3, 0))
+    assert (action["title"], action.get("data")) == ("Fill the 3 holes of this file together", None)
+    name, (argument,) = action["command"]["command"].removeprefix("infill-ls."), action["command"]["arguments"]
+    client.answers["workspace/applyEdit"] = user.put_in
     for _ in range(ATTEMPTS):
-        done = await bench.command(action.command.command, *(action.command.arguments or ()))
+        done = await client.command(name, argument)
         if done["applied"]:
             break
-        assert done["reason"].startswith(NOTHING)
-    check_pinned(THREE, bench.text(uri))
-    bench.type(uri, "x = 1\n" + THREE)
-    assert (await bench.command(action.command.command, *(action.command.arguments or ())))["applied"] is False
-    shown = [message.message for message in editor.client.messages]
-    assert shown[-1] == "infill-ls: the file has changed since the request; try again", "nobody reads the answer"
+        assert done["reason"].startswith(NOTHING_FITS)
+    assert re.fullmatch(".+".join(map(re.escape, THREE.split("???"))), user.text, re.DOTALL)
+    assert user.text != THREE
+    user.retype("x = 1\n" + THREE)
+    assert (await client.command(name, argument))["applied"] is False
+    assert client.shown[-1] == "infill-ls: the file has changed since the request; try again", "nobody reads the answer"
 
 
-async def test_client_that_neither_resolves_nor_applies_gets_none(start_editor: StartEditor) -> None:
-    can = capabilities(lazy=False)
-    can.workspace.apply_edit = False  # type: ignore[union-attr]
-    editor = await start_editor(can)
-    assert await editor.actions(editor.open(THREE), here(Position(3, 0))) == []
+async def test_client_that_neither_resolves_nor_applies_gets_none(start: Start) -> None:
+    can = capable(textDocument__codeAction__resolveSupport=None, workspace__applyEdit=False)
+    assert await User(await start(capabilities=can), THREE).actions((3, 0)) == []
 
 
-async def test_the_holes_are_filled_together_and_nothing_else_changes(editor: Editor) -> None:
-    uri = editor.open(THREE)
-    (action,) = await editor.actions(uri, everywhere(), [FILL])
-    action = await filled(editor, uri, action)
-    assert check_only_holes_changed(editor, uri, THREE, action) != THREE
-    assert action.edit.document_changes[0].text_document.version == 1  # type: ignore[union-attr]
+async def test_the_holes_are_filled_together_and_nothing_else_changes(client: RawClient) -> None:
+    user = User(client, THREE)
+    (action,) = await user.actions(*EVERYWHERE, only=FILL)
+    check_only_markers_change(user, await user.surely_resolved(action))
 
 
-async def test_a_client_without_versioned_edits_gets_plain_changes(start_editor: StartEditor) -> None:
-    editor = await start_editor(capabilities(versioned=False))
-    uri = editor.open(THREE)
-    action = await filled(editor, uri, (await editor.actions(uri, everywhere()))[0])
-    assert action.edit.document_changes is None
-    check_only_holes_changed(editor, uri, THREE, action)
+async def test_a_client_without_versioned_edits_gets_plain_changes(start: Start) -> None:
+    user = User(await start(capabilities=capable(workspace__workspaceEdit={})), THREE)
+    (action, *_) = await user.actions(*EVERYWHERE)
+    check_only_markers_change(user, await user.surely_resolved(action))
+    assert set(user.edits[-1]) == {"changes"}
 
 
-async def test_an_action_without_data_comes_back_as_it_is(editor: Editor) -> None:
-    action = CodeAction(title="of another server", command=types.Command(title="c", command="other.command"), data=None)
-    assert await editor.resolve(action) == action
+async def test_an_action_without_data_comes_back_as_it_is(client: RawClient) -> None:
+    action = {"title": "of another server", "command": {"title": "c", "command": "other.command"}}
+    assert await client.ask("codeAction/resolve", action) == action
 
 
-async def test_an_action_of_an_older_text_is_refused(editor: Editor) -> None:
-    uri = editor.open(THREE)
-    (action,) = await editor.actions(uri, everywhere(), [FILL])
-    editor.change(uri, 2, "x = 1\n" + THREE)
-    with pytest.raises(JsonRpcException, match="the file has changed") as refused:
-        await editor.resolve(action)
+async def test_an_action_of_an_older_text_is_refused(client: RawClient) -> None:
+    user = User(client, THREE)
+    (action,) = await user.actions(*EVERYWHERE, only=FILL)
+    user.retype("x = 1\n" + THREE)
+    with pytest.raises(Refused, match="the file has changed") as refused:
+        await user.resolved(action)
     assert refused.value.code == REQUEST_FAILED
 
 
-async def test_data_that_is_not_ours_is_refused(editor: Editor) -> None:
-    action = CodeAction(title="?", kind=f"{FILL}.fillFile", data={"uri": 5})
-    with pytest.raises(JsonRpcException) as refused:
-        await editor.resolve(action)
+async def test_data_that_is_not_ours_is_refused(client: RawClient) -> None:
+    with pytest.raises(Refused) as refused:
+        await client.ask("codeAction/resolve", {"title": "?", "kind": f"{FILL}.fillFile", "data": {"uri": 5}})
     assert refused.value.code == INVALID_PARAMS

@@ -1,31 +1,35 @@
-"""Settings requested from the editor, files it watches for us, and workspaces with several folders."""
+"""Settings requested from the editor, settings files, and workspaces with several folders."""
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
 from pathlib import Path
 from typing import Any
 
-import pytest_asyncio
-from lsprotocol import types
-
-from tests.e2e.editor import capabilities, here
-from tests.e2e.workspace import Workspace, open_workspace
+from tests.e2e.conftest import Start
+from tests.e2e.raw_client import RawClient, capable
+from tests.e2e.user import User
+from tests.workers import PATIENCE_S
 
 OFF = 'disabledLanguages = ["python"]'
 SWITCH = {"disabledLanguages": ["python"]}
-Start = Callable[..., Any]
+ASKED = capable(
+    workspace__configuration=True,
+    workspace__didChangeConfiguration={"dynamicRegistration": True},
+    workspace__didChangeWatchedFiles={"dynamicRegistration": True},
+)
+"""Those of an editor that lets itself be asked for settings, and watches files."""
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def start(runtime_folder: Path) -> AsyncIterator[Start]:
-    started: list[Workspace] = []
+async def asked(start: Start, settings: dict[str | None, Any], *folders: Path) -> RawClient:
+    """An editor with these settings, by the URI of the folder where they hold."""
 
-    async def start(*folders: Path, **more: Any) -> Workspace:
-        started.append(await open_workspace(runtime_folder, *folders, **more))
-        return started[-1]
+    def answer(params: Any) -> list[Any]:
+        found = [(settings.get(item.get("scopeUri"), settings[None]), item["section"]) for item in params["items"]]
+        return [its.get(section) for its, section in found]
 
-    yield start
-    for workspace in started:
-        assert await workspace.quit() == 0
+    client = await start(initialize=False)
+    client.answers["workspace/configuration"] = answer
+    await client.initialize(None, ASKED, folders)
+    return client
 
 
 def folder(parent: Path, name: str, settings: str = "") -> Path:
@@ -36,52 +40,64 @@ def folder(parent: Path, name: str, settings: str = "") -> Path:
     return path
 
 
+def opened(client: RawClient, folder: Path, text: str = "x = 1\n") -> User:
+    return User(client, text, uri=(folder / "main.py").as_uri())
+
+
+async def is_off(user: User) -> bool:
+    return (await user.client.status(user.uri))["off"] is not None
+
+
+async def becomes_off(user: User) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not await is_off(user):
+            await asyncio.sleep(0.02)
+
+
 async def test_the_editor_is_asked_for_the_settings_of_each_folder(start: Start, tmp_path: Path) -> None:
     a, b = folder(tmp_path, "a"), folder(tmp_path, "b")
-    asked = {"": {"infill-ls": {"debounceMs": 5}}, a.as_uri(): {"infill": SWITCH}}
-    editor = await start(a, b, configuration=asked)
-    in_a, in_b = editor.open_in(a), editor.open_in(b)
-    await editor.comes_to(True, lambda: editor.is_off(in_a))
-    assert not await editor.is_off(in_b)
-    assert await editor.messages() == []
+    client = await asked(start, {None: {"infill-ls": {"debounceMs": 5}}, a.as_uri(): {"infill": SWITCH}}, a, b)
+    in_a, in_b = opened(client, a), opened(client, b)
+    await becomes_off(in_a)
+    assert not await is_off(in_b)
+    assert client.shown == []
 
 
 async def test_a_change_without_settings_makes_the_server_ask_again(start: Start, tmp_path: Path) -> None:
-    a = folder(tmp_path, "a")
-    editor = await start(a)
-    uri = editor.open_in(a)
-    assert not await editor.is_off(uri)
-    assert [it.method for it in editor.registered] == [types.WORKSPACE_DID_CHANGE_CONFIGURATION]
-    editor.client.set_configuration({"infill-ls": {**SWITCH, "markr": 1}})
-    editor.client.workspace_did_change_configuration(types.DidChangeConfigurationParams(settings=None))
-    await editor.comes_to(True, lambda: editor.is_off(uri))
-    (message,) = await editor.messages()
+    settings: dict[str | None, Any] = {None: {}}
+    client = await asked(start, settings, tmp_path)
+    user = opened(client, tmp_path)
+    assert not await is_off(user)
+    (registered,) = client.told("client/registerCapability")
+    assert [each["method"] for each in registered["registrations"]] == ["workspace/didChangeConfiguration"]
+    settings[None] = {"infill-ls": {**SWITCH, "markr": 1}}
+    client.send({"method": "workspace/didChangeConfiguration", "params": {"settings": None}})
+    await becomes_off(user)
+    (message,) = client.shown
     assert "settings: unknown setting 'markr' (did you mean 'marker'?)" in message
 
 
 async def test_settings_files_are_reread_on_save_and_open(start: Start, tmp_path: Path) -> None:
-    a = folder(tmp_path, "a", OFF)
-    editor = await start(a, can=capabilities())
-    uri = editor.open_in(a)
-    assert await editor.is_off(uri)
-    (a / "infill-ls.toml").write_text("disabledLanguages = 7")
-    editor.client.text_document_did_save(types.DidSaveTextDocumentParams(types.TextDocumentIdentifier(uri)))
-    assert not await editor.is_off(uri)
-    (message,) = await editor.messages()
-    assert message.startswith(f"infill-ls: {a}/infill-ls.toml: disabledLanguages: ")
-    assert editor.registered == []
-    (a / "infill-ls.toml").unlink()
-    uri = editor.open_in(a)
-    assert not await editor.is_off(uri)
+    file = folder(tmp_path, "a", OFF) / "infill-ls.toml"
+    client = await start(None, folders=[file.parent])
+    user = opened(client, file.parent)
+    assert await is_off(user)
+    file.write_text("disabledLanguages = 7")
+    user.says("textDocument/didSave")
+    assert not await is_off(user)
+    (message,) = client.shown
+    assert message.startswith(f"infill-ls: {file}: disabledLanguages: ")
+    assert client.told("client/registerCapability") == []
+    file.unlink()
+    assert not await is_off(opened(client, file.parent))
 
 
 async def test_a_bad_key_is_shown_once_and_the_rest_is_used(start: Start, tmp_path: Path) -> None:
-    editor = await start(tmp_path, can=capabilities(), options={"maxStep": 4, "marker": "@@@"})
+    client = await start({"maxStep": 4, "marker": "@@@"}, folders=[tmp_path])
+    user = opened(client, tmp_path, "x = ???\ny = @@@\n")
     problem = "infill-ls: initializationOptions: unknown setting 'maxStep' (did you mean 'maxSteps'?); ignored"
-    assert await editor.messages() == [problem]
     changes = (({"infill-ls": {"debounceMs": 2}}, 1), ({"infill": {"disabledGlobs": ["*.py"]}}, 0), ({"other": 5}, 0))
-    uri = editor.open_in(tmp_path, "x = ???\ny = @@@\n")
     for settings, offered in changes:
-        editor.client.workspace_did_change_configuration(types.DidChangeConfigurationParams(settings))
-        assert len(await editor.actions(uri, here(types.Position(1, 4)))) == offered, settings
-    assert await editor.messages() == [problem]
+        client.send({"method": "workspace/didChangeConfiguration", "params": {"settings": settings}})
+        assert len(await user.actions((1, 4))) == offered, settings
+        assert client.shown == [problem]

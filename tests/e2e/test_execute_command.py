@@ -1,21 +1,15 @@
 """`workspace/executeCommand`: the edit reaches the document by `workspace/applyEdit`, or the reply says why not."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
-import pytest_asyncio
-from lsprotocol.types import Position, Range
-from pygls.exceptions import JsonRpcException
 
-from tests.e2e.conftest import PATIENT, StartEditor
-from tests.e2e.editor import Editor, capabilities, everywhere, here
-from tests.e2e.workbench import Workbench, marked, plain
-from tests.workers import ATTEMPTS, is_alive, kill, short_folder
+from tests.e2e.conftest import PATIENT, Start, alone
+from tests.e2e.raw_client import EVERYWHERE, Place, RawClient, Refused, between, capable
+from tests.e2e.user import NOTHING_FITS, User
+from tests.workers import ATTEMPTS, is_alive
 
 INVALID_PARAMS = -32602
-NOTHING = "the model found nothing that fits here"
 CODE = """\
 def area(radius):
     squared = ???
@@ -34,181 +28,143 @@ print(area(2), ???)
 
 
 @pytest.fixture
-def bench(editor: Editor) -> Workbench:
-    return Workbench(editor)
+def user(client: RawClient) -> User:
+    return User(client, CODE)
 
 
-async def done(bench: Workbench, name: str, uri: str, at: Range, **more: object) -> str:
-    """The text after a command that applied; the embedded model may need more than one go at something that fits."""
-    for _ in range(ATTEMPTS):
-        answer = await bench.fill(name, uri, at, **more)  # type: ignore[arg-type]
-        if answer["applied"]:
-            assert answer["reason"] is None or " holes are left as they are" in answer["reason"]
-            return bench.text(uri)
-        assert answer["reason"].startswith(NOTHING)
-    raise AssertionError(f"nothing that fits in {ATTEMPTS} attempts")
-
-
-def changed_lines(before: str, after: str) -> list[int]:
-    """The lines that differ between texts of as many lines."""
-    old, new = before.split("\n"), after.split("\n")
-    assert len(old) == len(new)
-    return [number for number, pair in enumerate(zip(old, new, strict=True)) if pair[0] != pair[1]]
-
-
-async def test_every_command_is_announced(editor: Editor) -> None:
-    provider = editor.started.capabilities.execute_command_provider
+async def test_every_command_is_announced(client: RawClient) -> None:
     names = "fillHole fillFunction fillFile writeBody rework repair refine refineSuggestion didAccept restartWorker"
     names += " pullModel"
-    assert sorted(provider.commands) == sorted(f"infill-ls.{name}" for name in names.split())
+    announced = client.can["executeCommandProvider"]["commands"]
+    assert sorted(announced) == sorted(f"infill-ls.{name}" for name in names.split())
 
 
 @pytest.mark.parametrize(
     ("name", "at", "lines"),
     [
-        ("fillHole", Range(Position(2, 0), Position(13, 0)), [2, 12]),
-        ("fillFunction", here(Position(0, 2)), [1, 2]),
-        ("rework", marked(CODE, "amount + item.price"), [8]),
-        ("repair", marked(CODE, "item.price"), [8]),
+        ("fillHole", [(2, 0), (13, 0)], [2, 12]),
+        ("fillFunction", [(0, 2)], [1, 2]),
+        ("rework", [(8, 17), (8, 36)], [8]),
+        ("repair", [(8, 26), (8, 36)], [8]),
     ],
 )
-async def test_a_command_changes_its_holes_alone(bench: Workbench, name: str, at: Range, lines: list[int]) -> None:
+async def test_a_command_changes_its_holes_alone(
+    client: RawClient, name: str, at: list[Place], lines: list[int]
+) -> None:
     code = CODE.replace("item.price\n", "item.price +\n") if name == "repair" else CODE
-    uri = bench.open(code)
-    more = {"strength": 0.9} if name == "rework" else {}
-    after = await done(bench, name, uri, at, **more)
-    assert set(changed_lines(code, after)) <= set(lines)
-    assert after != code
+    user = User(client, code)
+    await user.surely_fill(name, *at, **({"strength": 0.9} if name == "rework" else {}))
+    old, new = code.split("\n"), user.text.split("\n")
+    changed = {number for number, pair in enumerate(zip(old, new, strict=True)) if pair[0] != pair[1]}
+    assert changed and changed <= set(lines)
     for number in lines:
-        head = code.split("\n")[number].split("???")[0] if "???" in code.split("\n")[number] else "        "
-        assert after.split("\n")[number].startswith(head)
+        assert new[number].startswith(old[number].split("???")[0] if "???" in old[number] else "        ")
 
 
-async def test_holes_that_the_deadline_leaves_no_time_for_are_told_of(start_editor: StartEditor) -> None:
+async def test_holes_that_the_deadline_leaves_no_time_for_are_told_of(start: Start) -> None:
     hurried = {**PATIENT, "deadlineMs": {"automatic": 1_000, "invoked": 10}}
-    bench = Workbench(await start_editor(capabilities(), hurried))
-    lines = [f"value_{number} = ???\n" for number in range(60)]
-    uri = bench.open("".join(lines))
+    user = User(await start(hurried), "".join(f"value_{number} = ???\n" for number in range(60)))
     for _ in range(ATTEMPTS):
-        answer = await bench.fill("fillFile", uri, everywhere())
+        answer = await user.fill("fillFile", *EVERYWHERE)
         if answer["applied"]:
             break
         assert answer["reason"].startswith("no answer within 10 ms")
-    left = bench.text(uri).count("???")
-    assert 0 < left < len(lines)
-    assert answer["reason"].startswith(f"{left} of {len(lines)} holes are left as they are")
+    left = user.text.count("???")
+    assert 0 < left < 60
+    assert answer["reason"].startswith(f"{left} of 60 holes are left as they are")
 
 
-async def test_without_a_marker_the_cursor_decides_the_hole(bench: Workbench) -> None:
-    code = "def area(radius):\n    return \n"
-    after = await done(bench, "fillHole", bench.open(code), here(Position(1, 11)))
-    assert after.startswith("def area(radius):\n    return ")
-    assert after.endswith("\n")
-    assert len(after) > len(code)
+async def test_without_a_marker_the_cursor_decides_the_hole(client: RawClient) -> None:
+    user = User(client, "def area(radius):\n    return \n")
+    await user.surely_fill("fillHole", (1, 11))
+    assert user.text.startswith("def area(radius):\n    return ")
+    assert user.text.endswith("\n")
+    assert len(user.text) > len("def area(radius):\n    return \n")
 
 
 @pytest.mark.parametrize(
     ("name", "at", "reason"),
     [
-        ("fillHole", Range(Position(5, 0), Position(6, 0)), "there is no hole here"),
-        ("fillFunction", here(Position(6, 8)), "there is no hole in the function here"),
-        ("writeBody", here(Position(12, 0)), "there is no function here"),
-        ("rework", here(Position(6, 0)), "select the code to rework"),
-        ("repair", here(Position(10, 0)), "there is no statement here"),
+        ("fillHole", [(5, 0), (6, 0)], "there is no hole here"),
+        ("fillFunction", [(6, 8)], "there is no hole in the function here"),
+        ("writeBody", [(12, 0)], "there is no function here"),
+        ("rework", [(6, 0)], "select the code to rework"),
+        ("repair", [(10, 0)], "there is no statement here"),
     ],
 )
-async def test_nothing_to_do_is_said_in_the_answer(bench: Workbench, name: str, at: Range, reason: str) -> None:
-    uri = bench.open(CODE)
-    assert await bench.fill(name, uri, at) == {"applied": False, "reason": reason}
-    assert bench.text(uri) == CODE
+async def test_nothing_to_do_is_said_in_the_answer(user: User, name: str, at: list[Place], reason: str) -> None:
+    assert await user.fill(name, *at) == {"applied": False, "reason": reason}
+    assert user.text == CODE
 
 
-async def test_text_that_is_not_noised_is_nothing_to_change(bench: Workbench) -> None:
-    answer = await bench.fill("rework", bench.open(CODE), marked(CODE, "amount + item.price"), strength=0)
+async def test_text_that_is_not_noised_is_nothing_to_change(user: User) -> None:
+    answer = await user.fill("rework", *user.around("amount + item.price"), strength=0)
     assert answer["reason"] == "nothing to change: the model would write what is already there"
 
 
-async def test_an_edit_that_the_editor_refuses_is_not_called_applied(bench: Workbench) -> None:
-    uri = bench.open(CODE)
-    bench.refuses = "the buffer is read-only"
+async def test_an_edit_that_the_editor_refuses_is_not_called_applied(user: User) -> None:
+    user.refuses = "the buffer is read-only"
     for _ in range(ATTEMPTS):
-        answer = await bench.fill("fillFile", uri, everywhere())
-        if not str(answer["reason"]).startswith(NOTHING):
+        answer = await user.fill("fillFile", *EVERYWHERE)
+        if not str(answer["reason"]).startswith(NOTHING_FITS):
             break
     assert answer == {"applied": False, "reason": "the buffer is read-only"}
-    assert len(bench.edits) == 1
-    assert bench.text(uri) == CODE
+    assert len(user.edits) == 1
 
 
-async def test_a_text_that_changes_meanwhile_is_left_alone(bench: Workbench) -> None:
-    uri = bench.open(CODE)
-    filling = asyncio.create_task(bench.fill("fillFile", uri, everywhere()))
+async def test_a_text_that_changes_meanwhile_is_left_alone(user: User) -> None:
+    filling = asyncio.create_task(user.fill("fillFile", *EVERYWHERE))
     await asyncio.sleep(0)
-    bench.type(uri, "x = 1\n" + CODE)
+    user.retype("x = 1\n" + CODE)
     answer = await filling
     assert answer["applied"] is False
     assert answer["reason"].startswith("the file has changed")
-    assert bench.text(uri) == "x = 1\n" + CODE
+    assert user.edits == []
 
 
-async def test_a_command_for_another_version_is_refused(bench: Workbench) -> None:
-    answer = await bench.fill("fillFile", bench.open(CODE), everywhere(), version=2)
+async def test_a_command_for_another_version_is_refused(user: User) -> None:
+    answer = await user.fill("fillFile", *EVERYWHERE, version=2)
     assert answer["reason"].startswith("the file has changed")
 
 
-async def test_an_editor_that_cannot_apply_edits_is_told(start_editor: StartEditor) -> None:
-    can = capabilities()
-    can.workspace.apply_edit = None  # type: ignore[union-attr]
-    bench = Workbench(await start_editor(can))
-    answer = await bench.fill("fillFile", bench.open(CODE), everywhere())
+async def test_an_editor_that_cannot_apply_edits_is_told(start: Start) -> None:
+    user = User(await start(capabilities=capable(workspace__applyEdit=None)), CODE)
+    answer = await user.fill("fillFile", *EVERYWHERE)
     assert answer == {"applied": False, "reason": "this editor does not support workspace/applyEdit"}
 
 
-PLACE = plain(here(Position(0, 0)))
+PLACE = between((0, 0))
 
 
 @pytest.mark.parametrize(
-    ("argument", "message"),
+    ("command", "argument", "message"),
     [
-        (None, "Expected object, got null"),
-        ({"range": PLACE}, "missing required field uri"),
-        ({"uri": "file:///a.py", "range": {"start": {"line": -1, "character": 0}, "end": PLACE["end"]}}, "start.line"),
-        ({"uri": "file:///a.py", "range": PLACE, "strength": 2}, "$.strength"),
-        ({"uri": "file:///a.py", "range": PLACE, "strength": "\ud800"}, "half a surrogate pair"),
+        ("rework", None, "Expected object, got null"),
+        ("rework", {"range": PLACE}, "missing required field uri"),
+        ("rework", {"uri": "file:///a.py", "range": between((-1, 0), (0, 0))}, "start.line"),
+        ("rework", {"uri": "file:///a.py", "range": PLACE, "strength": 2}, "$.strength"),
+        ("rework", {"uri": "file:///a.py", "range": PLACE, "strength": "\ud800"}, "half a surrogate pair"),
+        ("dance", None, "no such command: infill-ls.dance"),
     ],
 )
-async def test_senseless_arguments_are_refused_by_name(bench: Workbench, argument: object, message: str) -> None:
-    with pytest.raises(JsonRpcException) as refused:
-        await bench.command("infill-ls.rework", argument)
+async def test_senseless_commands_are_refused_by_name(
+    client: RawClient, command: str, argument: object, message: str
+) -> None:
+    with pytest.raises(Refused) as refused:
+        await client.command(command, argument)
     assert refused.value.code == INVALID_PARAMS
-    assert "invalid argument for infill-ls.rework" in refused.value.message
-    assert message in refused.value.message
+    assert command == "dance" or "invalid argument for infill-ls.rework" in str(refused.value)
+    assert message in str(refused.value)
 
 
-async def test_an_unknown_command_is_refused(bench: Workbench) -> None:
-    with pytest.raises(JsonRpcException, match="no such command: infill-ls.dance") as refused:
-        await bench.command("infill-ls.dance")
-    assert refused.value.code == INVALID_PARAMS
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def alone() -> AsyncIterator[Editor]:
-    with short_folder() as folder:
-        editor = await Editor.start(Path(folder), capabilities(), PATIENT)
-        yield editor
-        pid = (await editor.status()).pid
-        assert await editor.quit() == 0
-        kill(pid)
-
-
-async def test_started_anew_twice_at_once_there_is_one_new_worker(alone: Editor) -> None:
-    bench = Workbench(alone)
-    uri = bench.open(CODE)
-    await done(bench, "fillHole", uri, here(Position(1, 15)))
-    before = (await alone.status()).pid
-    twice = (bench.command("infill-ls.restartWorker"), bench.command("infill-ls.restartWorker"))
-    assert list(await asyncio.gather(*twice)) == [{"applied": True, "reason": None}] * 2
-    now = await alone.status()
-    assert (now.pid != before, now.state, now.clients) == (True, "ready", 1)
-    assert not is_alive(before)
-    await done(bench, "fillHole", uri, here(Position(2, 12)))
+async def test_started_anew_twice_at_once_there_is_one_new_worker() -> None:
+    async with alone() as client:
+        user = User(client, CODE)
+        await user.surely_fill("fillHole", (1, 15))
+        before = (await client.status())["pid"]
+        twice = await asyncio.gather(client.command("restartWorker"), client.command("restartWorker"))
+        assert twice == [{"applied": True, "reason": None}] * 2
+        now = await client.status()
+        assert (now["pid"] != before, now["state"], now["clients"]) == (True, "ready", 1)
+        assert not is_alive(before)
+        await user.surely_fill("fillHole", (2, 12))

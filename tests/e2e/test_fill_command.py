@@ -8,8 +8,8 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,26 +19,19 @@ from lsp_server.cli import main
 from lsp_server.documents.document import Document
 from lsp_server.fill.fitting import fitted
 from lsp_server.worker.paths import WorkerPaths, paths_at
-from tests.e2e.editor import environment
-from tests.workers import PATIENCE_S, RawClient, is_idle, kill
+from tests.workers import CLI, PATIENCE_S, Finished, RawClient, environment, infill_ls, is_idle, kill
 
 SOURCE = "import os\n\n\ndef size(path):\n    return ???\n\n\nprint(size(???))\n"
-FILL = [sys.executable, "-m", "lsp_server.cli", "fill"]
+FILL = [*CLI, "fill"]
+NUMBERS = ("--candidates", "--deadline-ms", "--steps")
 MAKES_DO = (
     "infill-ls: the tiny bundled model filled this, because no pulled model runs here; for a real one, run: "
     "infill-ls models pull qwen2.5-coder-0.5b\n"
 )
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-@pytest.fixture
-def fill(runtime_folder: Path) -> Run:
-    def run(*arguments: object, given: str | None = None, **variables: str) -> "subprocess.CompletedProcess[str]":
-        command = [*FILL, *map(str, arguments)]
-        pipes = {"input": given, "capture_output": True, "encoding": "utf-8", "errors": "surrogateescape"}
-        return subprocess.run(command, **pipes, env=environment(runtime_folder) | variables, check=False)
-
-    return run
+def fill(*arguments: object, **more: Any) -> Finished:
+    return infill_ls("fill", *arguments, **more)
 
 
 @pytest.fixture
@@ -62,19 +55,19 @@ def outside(text: str) -> str:
     return re.escape(text).replace(re.escape("???"), "(.*)")
 
 
-def test_piped_it_prints_the_filled_text_and_nothing_else(fill: Run, file: Path) -> None:
+def test_piped_it_prints_the_filled_text_and_nothing_else(file: Path) -> None:
     done = fill(file, "--seed", 1, "--steps", 4)
     assert (done.returncode, done.stderr) == (0, MAKES_DO)
     assert re.fullmatch(outside(SOURCE), done.stdout)
     assert file.read_text() == SOURCE
 
 
-def test_an_embedded_model_that_was_asked_for_is_no_news(fill: Run, file: Path) -> None:
+def test_an_embedded_model_that_was_asked_for_is_no_news(file: Path) -> None:
     done = fill(file, "--model", "embedded", "--steps", 2)
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_places_are_counted_from_1_and_text_goes_out_as_utf_8(fill: Run, file: Path) -> None:
+def test_places_are_counted_from_1_and_text_goes_out_as_utf_8(file: Path) -> None:
     file.write_text("name = 'é😀'\ny = \n")
     found = json.loads(fill(file, "--at", "2:5", "--json", "--steps", 2, PYTHONIOENCODING="ascii").stdout)
     assert found["holes"][0]["line"] == 2
@@ -82,7 +75,7 @@ def test_places_are_counted_from_1_and_text_goes_out_as_utf_8(fill: Run, file: P
     assert fill(file, "--at", "2:5", "--steps", 2, PYTHONIOENCODING="ascii").stdout.startswith("name = 'é😀'\n")
 
 
-def test_dash_fills_what_comes_in_and_prints_it(fill: Run, tmp_path: Path) -> None:
+def test_dash_fills_what_comes_in_and_prints_it(tmp_path: Path) -> None:
     named = fill("-", "--stdin-filename", tmp_path / "sized.py", "--seed", 1, "--steps", 4, given=SOURCE)
     assert (named.returncode, named.stderr) == (0, MAKES_DO)
     assert re.fullmatch(outside(SOURCE), named.stdout)
@@ -94,7 +87,7 @@ def test_dash_fills_what_comes_in_and_prints_it(fill: Run, tmp_path: Path) -> No
 
 
 def test_closed_stdin_and_full_disk_are_one_line_each(file: Path) -> None:
-    command = f"{sys.executable} -m lsp_server.cli"
+    command = " ".join(CLI)
     for words, status, said in (
         ("fill - <&-", 2, "standard input is closed"),
         (f"fill {file} --steps 1 >/dev/full", 1, "the output cannot be written: No space left"),
@@ -105,7 +98,7 @@ def test_closed_stdin_and_full_disk_are_one_line_each(file: Path) -> None:
         assert said in done.stderr
 
 
-def test_a_file_named_dash_is_read_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fill: Run) -> None:
+def test_a_file_named_dash_is_read_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "-").write_text("x = 1\n")
     done = fill("./-", given="y = ???\n")
@@ -113,7 +106,7 @@ def test_a_file_named_dash_is_read_by_its_path(tmp_path: Path, monkeypatch: pyte
     assert "no hole" in done.stderr
 
 
-def test_as_json_it_prints_one_object_that_agrees_with_itself(fill: Run, file: Path) -> None:
+def test_as_json_it_prints_one_object_that_agrees_with_itself(file: Path) -> None:
     answer = json.loads(fill(file, "--json", "--candidates", 3, "--steps", 4, "--seed", 1).stdout)
     assert set(answer) == {"model", "device", "holes", "candidates", "ms", "result"}
     assert [(hole["line"], hole["column"]) for hole in answer["holes"]] == [(5, 12), (8, 12)]
@@ -126,7 +119,7 @@ def test_as_json_it_prints_one_object_that_agrees_with_itself(fill: Run, file: P
     assert answer["ms"] > 0
 
 
-def test_a_diff_applies_to_the_file(fill: Run, file: Path, tmp_path: Path) -> None:
+def test_a_diff_applies_to_the_file(file: Path, tmp_path: Path) -> None:
     done = fill(file, "--diff", "--steps", 4)
     assert done.stdout.startswith(f"--- a{file}\n+++ b{file}\n")
     patch = tmp_path / "patch"
@@ -135,7 +128,7 @@ def test_a_diff_applies_to_the_file(fill: Run, file: Path, tmp_path: Path) -> No
     assert re.fullmatch(outside(SOURCE), file.read_text())
 
 
-def test_written_back_it_keeps_line_ends_and_permissions(fill: Run, file: Path) -> None:
+def test_written_back_it_keeps_line_ends_and_permissions(file: Path) -> None:
     source = SOURCE.replace("\n", "\r\n").removesuffix("\r\n")
     file.write_bytes(source.encode())
     file.chmod(0o640)
@@ -157,6 +150,8 @@ def test_written_back_it_keeps_line_ends_and_permissions(fill: Run, file: Path) 
         (b"word\n", ("--at", "1:3"), "nothing to fill at 1:3"),
         (b"x = ???\n", ("--at", "1:1", "--marker", "!!"), "cannot be combined with --at"),
         (b"x = 1\n", ("--at", "1:" + "9" * 5000), "counted from 1"),
+        (b"x = ???\n", ("--marker", ""), "command line: marker: "),
+        *((b"x = ???\n", (name, str(n)), ": Expected int") for name in NUMBERS for n in (0, 10**23)),
         (b"x = ???\n", ("--model", "no-such-model"), "no such model"),
         (b"x = ???\n", ("--model", "owner/not-here"), "not on this machine"),
     ],
@@ -170,7 +165,7 @@ def test_bad_input_exits_2_with_one_line_that_says_what_to_do(
     refused(capsys, path, *arguments, because=message)
 
 
-def test_dash_with_bad_input_says_what_to_do(fill: Run) -> None:
+def test_dash_with_bad_input_says_what_to_do() -> None:
     for arguments, given, message in (
         (("--write",), SOURCE, "--write needs a file"),
         (("--stdin-filename", "/p/.env"), SOURCE, "may hold secrets"),
@@ -182,10 +177,7 @@ def test_dash_with_bad_input_says_what_to_do(fill: Run) -> None:
         assert message in done.stderr
 
 
-@pytest.mark.parametrize("option", ["--candidates", "--deadline-ms", "--steps"])
-def test_a_number_out_of_bounds_is_refused(capsys: pytest.CaptureFixture[str], file: Path, option: str) -> None:
-    for number in (0, 10**23):
-        refused(capsys, file, option, number, because=": Expected int")
+def test_a_seed_out_of_bounds_is_refused(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     with pytest.raises(SystemExit):
         main(["fill", str(file), "--seed", str(10**23)])
     assert "is not a whole number from" in capsys.readouterr().err
@@ -216,14 +208,13 @@ def hear_ctrl_c() -> None:
 
 
 async def test_a_reader_that_leaves_and_ctrl_c_leave_no_traceback(
-    file: Path, tmp_path: Path, runtime_folder: Path, resident: WorkerPaths
+    file: Path, tmp_path: Path, resident: WorkerPaths
 ) -> None:
     watcher = await RawClient.open(resident)
     long = [str(many_holes(tmp_path)), "--steps", "900", "--candidates", "8"]
     for ends, arguments in (("reader leaves", [str(file), "--steps", "2"]), ("ctrl-c", long)):
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        more = {"env": environment(runtime_folder), "preexec_fn": hear_ctrl_c}
-        process = subprocess.Popen([*FILL, *arguments], **pipes, **more)
+        process = subprocess.Popen([*FILL, *arguments], **pipes, preexec_fn=hear_ctrl_c)
         if ends == "reader leaves":
             process.stdout.close()
         else:
@@ -279,10 +270,10 @@ def test_a_folder_with_modules_of_our_names_is_not_run(tmp_path: Path) -> None:
     assert "HIJACKED" not in done.stdout and "latency" in done.stdout
 
 
-def test_on_a_terminal_the_canvas_settles_before_the_answer(fill: Run, file: Path, runtime_folder: Path) -> None:
+def test_on_a_terminal_the_canvas_settles_before_the_answer(file: Path) -> None:
     leader, follower = pty.openpty()
     command = [*FILL, str(file), "--steps", "6", "--seed", "1"]
-    variables = environment(runtime_folder) | {"TERM": "xterm-256color"}
+    variables = {**os.environ, "TERM": "xterm-256color"}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=follower, env=variables, text=True)
     os.close(follower)
     shown = b""
@@ -297,9 +288,9 @@ def test_on_a_terminal_the_canvas_settles_before_the_answer(fill: Run, file: Pat
     assert re.fullmatch(outside(SOURCE), result)
 
 
-def test_the_demo_shows_fills_of_every_kind(runtime_folder: Path) -> None:
+def test_the_demo_shows_fills_of_every_kind() -> None:
     command = [sys.executable, Path(__file__).parents[2] / "examples" / "demo.py", "--model", "embedded"]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(runtime_folder), check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("(embedded on cpu)") == 2
     assert done.stdout.count("\n@@ ") >= 2

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from lsp_server.settings.schema import Settings
 from lsp_server.worker import WorkerOptions
 from lsp_server.worker.paths import WorkerPaths, paths_of
 from tests.e2e.relay import Relay, relay_to
+from tests.workers import infill_ls
 
 CODE = "a = <one>\nb = <two>\nc = <three>\nd = ???\n"
 SECRET = "files like this one may hold secrets and are never read"
@@ -36,12 +35,8 @@ class Done:
 
 async def fill(relay: Relay, file: Path, *arguments: str, **environment: str) -> Done:
     relay.requests.clear()
-    command = [sys.executable, "-m", "lsp_server.cli", "fill", str(file), *arguments]
-    everything = os.environ | {"INFILL_LS_RUNTIME_DIR": str(relay.folder)} | environment
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe, env=everything)
-    stdout, stderr = await process.communicate()
-    return Done(process.returncode or 0, stdout.decode(), stderr.decode(), list(relay.requests))
+    done = await asyncio.to_thread(infill_ls, "fill", file, *arguments, folder=relay.folder, **environment)
+    return Done(done.returncode, done.stdout, done.stderr, list(relay.requests))
 
 
 @pytest.fixture
@@ -126,14 +121,6 @@ async def test_bad_setting_is_reported_and_the_rest_used(resident: WorkerPaths, 
     assert "infill-ls.toml: unknown setting 'maxStep' (did you mean 'maxSteps'?); ignored" in done.stderr
     assert "environment variable INFILL_LS_DTYPE: " in done.stderr
     assert hole_texts(done.request) == ["<one>"]
-
-
-async def test_what_is_wrong_on_the_command_line_is_refused(resident: WorkerPaths, project: Path) -> None:
-    async with relay_to(resident.socket) as relay:
-        done = await fill(relay, project / "main.py", "--marker", "")
-    assert (done.status, done.requests) == (2, [])
-    assert "command line: marker: " in done.stderr
-    assert done.stderr.count("\n") == 1
 
 
 async def test_a_file_that_may_hold_secrets_is_refused_unread(resident: WorkerPaths, project: Path) -> None:

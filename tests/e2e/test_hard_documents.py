@@ -4,7 +4,7 @@ import random
 import string
 import time
 
-from tests.e2e.conftest import StartRaw
+from tests.e2e.conftest import Start
 from tests.e2e.raw_client import RawClient
 
 SETTINGS = {"deadlineMs": {"automatic": 1_000, "invoked": 2_000}, "maxSteps": 4, "idleSeconds": 30}
@@ -14,8 +14,8 @@ NOT_LATE_S = 30.0
 """Many times the deadline of what is asked for."""
 
 
-async def client_of(start_raw: StartRaw) -> RawClient:
-    client = await start_raw(SETTINGS, capabilities={"workspace": {"applyEdit": True}})
+async def client_of(start: Start) -> RawClient:
+    client = await start(SETTINGS)
     client.open("untitled:small", "x = ")
     client.complete("small", "untitled:small", 0, 4, invoked=True)
     await client.reply("small")
@@ -39,8 +39,8 @@ def typed(client: RawClient, uri: str, version: int, line: int, character: int, 
     client.send({"method": "textDocument/didChange", "params": {"textDocument": document, "contentChanges": [change]}})
 
 
-async def test_one_line_of_15_mb_is_typed_into(start_raw: StartRaw) -> None:
-    client, uri, text = await client_of(start_raw), "untitled:line", "x = [1, 2]; " * 1_250_000
+async def test_one_line_of_15_mb_is_typed_into(start: Start) -> None:
+    client, uri, text = await client_of(start), "untitled:line", "x = [1, 2]; " * 1_250_000
     client.open(uri, text)
     for version, letter in enumerate("y =", 2):
         typed(client, uri, version, 0, len(text) + version - 2, letter)
@@ -52,27 +52,22 @@ async def test_one_line_of_15_mb_is_typed_into(start_raw: StartRaw) -> None:
     assert set(client.counts.values()) == {1}
 
 
-async def test_5000_nested_holes_are_filled_or_refused_in_time(start_raw: StartRaw) -> None:
-    client, uri = await client_of(start_raw), "untitled:holes"
+async def test_5000_nested_holes_are_filled_or_refused_in_time(start: Start) -> None:
+    client, uri = await client_of(start), "untitled:holes"
     client.open(uri, "x = ???\n" * 5_000, "rust")
     everything = {"start": {"line": 0, "character": 0}, "end": {"line": 5_000, "character": 0}}
+    client.answers["workspace/applyEdit"] = lambda _: {"applied": True}
     began = time.monotonic()
     arguments = [{"uri": uri, "range": everything}]
     client.request("fill", "workspace/executeCommand", {"command": "infill-ls.fillFile", "arguments": arguments})
-    told: set[object] = set()
-    while "fill" not in client.replies:
-        await client.status()
-        edits = [note["id"] for note in client.notes if note["method"] == "workspace/applyEdit"]
-        for key in set(edits) - told:
-            client.send({"id": key, "result": {"applied": True}})
-            told.add(key)
-        assert time.monotonic() - began < NOT_LATE_S
+    await longest_wait_s(client, "fill")
+    assert time.monotonic() - began < NOT_LATE_S
     assert await client.quit() == 0
     assert set(client.counts.values()) == {1}
 
 
-async def test_300_kb_of_junk_are_completed_while_the_status_is_told(start_raw: StartRaw) -> None:
-    client, uri = await client_of(start_raw), "untitled:junk"
+async def test_300_kb_of_junk_are_completed_while_the_status_is_told(start: Start) -> None:
+    client, uri = await client_of(start), "untitled:junk"
     junk = "".join(random.Random(12).choices(string.printable.replace("\x0b", "").replace("\x0c", ""), k=300_000))
     lines = junk.replace("\r", "\n").split("\n")
     client.open(uri, "\n".join(lines))

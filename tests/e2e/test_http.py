@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,15 +11,14 @@ from typing import Any
 import httpx2
 import pytest
 import pytest_asyncio
-from lsprotocol.types import Position
 
 from inference.messages import InfillRequest, Snippet, Text, WorkerOptions
 from lsp_server.diagnosis.workers import survey
 from lsp_server.worker import WorkerClient
-from tests.e2e.conftest import PATIENT, StartEditor
-from tests.e2e.editor import capabilities, environment
-from tests.e2e.http_endpoint import HttpEndpoint, loaded
+from tests.e2e.conftest import PATIENT, Start
+from tests.e2e.listening import Listening, endpoint_with, loaded, serve
 from tests.e2e.relay import Relay, relay_to
+from tests.e2e.user import User
 from tests.inference.models.test_gguf import FIM
 from tests.workers import PATIENCE_S
 
@@ -86,15 +84,14 @@ async def relay(runtime_folder: Path) -> AsyncIterator[Relay]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def endpoint(relay: Relay) -> AsyncIterator[HttpEndpoint]:
-    endpoint = await HttpEndpoint.start(relay.folder, *FLAGS)
-    yield endpoint
-    assert await endpoint.stop() == ""
+async def endpoint(relay: Relay) -> AsyncIterator[Listening]:
+    async with endpoint_with(relay.folder, *FLAGS) as endpoint:
+        yield endpoint
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def http(endpoint: HttpEndpoint) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(base_url=endpoint.url, timeout=PATIENCE_S) as http:
+async def http(endpoint: Listening) -> AsyncIterator[httpx2.AsyncClient]:
+    async with endpoint.http() as http:
         yield http
 
 
@@ -159,7 +156,7 @@ async def test_a_stream_adds_up_to_the_whole_text(http: httpx2.AsyncClient, path
     assert "".join(texts) == (choice["message"]["content"] if "message" in choice else choice["text"])
 
 
-async def test_the_openai_package_is_served(endpoint: HttpEndpoint) -> None:
+async def test_the_openai_package_is_served(endpoint: Listening) -> None:
     from openai import AsyncOpenAI, BadRequestError
 
     async with AsyncOpenAI(base_url=f"{endpoint.url}/v1", api_key="none", timeout=PATIENCE_S) as openai:
@@ -189,19 +186,17 @@ async def test_nothing_is_computed_for_no_tokens(http: httpx2.AsyncClient, relay
     assert reply.json()["content"] == "" and len(relay.requests) == count
 
 
-async def test_an_editor_and_the_endpoint_share_a_worker(start_editor: StartEditor, runtime_folder: Path) -> None:
-    editor = await start_editor(capabilities(), {**PATIENT, "model": str(FIM), "device": "cpu"})
-    endpoint = await HttpEndpoint.start(runtime_folder, *FLAGS)
-    async with httpx2.AsyncClient(base_url=endpoint.url, timeout=PATIENCE_S) as http:
+async def test_an_editor_and_the_endpoint_share_a_worker(start: Start, runtime_folder: Path) -> None:
+    client = await start({**PATIENT, "model": str(FIM), "device": "cpu"})
+    async with endpoint_with(runtime_folder, *FLAGS) as endpoint, endpoint.http() as http:
         assert (await loaded(http)).json() == {"status": "ok"}
-        await editor.complete(editor.open("x = "), Position(0, 4))
+        await User(client, "x = ‸").complete()
         workers = [each.status for each in (await survey("tests")).running if each.status.model == str(FIM)]
         assert len(workers) == 1
-    assert await endpoint.stop() == ""
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_a_client_that_leaves_cancels_its_request(endpoint: HttpEndpoint, stream: bool) -> None:
+async def test_a_client_that_leaves_cancels_its_request(endpoint: Listening, stream: bool) -> None:
     async with WorkerClient(OPTIONS, name="tests") as worker:
         status = await worker.status()
         os.kill(status.pid, signal.SIGSTOP)
@@ -219,25 +214,21 @@ async def test_a_client_that_leaves_cancels_its_request(endpoint: HttpEndpoint, 
         async with asyncio.timeout(PATIENCE_S):
             while (status := await worker.status()).running + status.waiting:
                 await asyncio.sleep(0.02)
-    async with httpx2.AsyncClient(base_url=endpoint.url, timeout=PATIENCE_S) as http:  # more than may run at a time
+    async with endpoint.http() as http:  # more than may run at a time
         assert (await http.post("/infill", json=LLAMA_VIM)).status_code == 200
 
 
 async def test_without_a_pulled_model_it_says_how_to_pull_one(runtime_folder: Path) -> None:
-    endpoint = await HttpEndpoint.start(runtime_folder)
-    async with httpx2.AsyncClient(base_url=endpoint.url, timeout=PATIENCE_S) as http:
+    async with endpoint_with(runtime_folder) as endpoint, endpoint.http() as http:
         for reply in (await http.post("/infill", json=LLAMA_VIM), await http.get("/v1/models")):
             assert reply.status_code == 503
             assert "infill-ls models pull qwen2.5-coder-" in reply.json()["error"]["message"]
-    await endpoint.stop()
 
 
 async def test_the_embedded_model_serves_if_it_is_named(runtime_folder: Path) -> None:
-    endpoint = await HttpEndpoint.start(runtime_folder, "--model", "embedded")
-    async with httpx2.AsyncClient(base_url=endpoint.url, timeout=PATIENCE_S) as http:
+    async with endpoint_with(runtime_folder, "--model", "embedded") as endpoint, endpoint.http() as http:
         reply = await http.post("/v1/completions", json={**MINUET, "max_tokens": 8})
         assert reply.status_code == 200 and events(reply.text)[-1]["choices"][0]["finish_reason"]
-    await endpoint.stop()
 
 
 @pytest.mark.parametrize(
@@ -257,10 +248,11 @@ async def test_a_web_page_is_refused(http: httpx2.AsyncClient, header: str, valu
 
 
 async def test_without_a_token_no_other_name_is_answered(runtime_folder: Path) -> None:
-    endpoint = await HttpEndpoint.start(runtime_folder, "--model", "embedded", "--allow-remote")
-    async with httpx2.AsyncClient(base_url=endpoint.url, timeout=PATIENCE_S) as http:
+    async with (
+        endpoint_with(runtime_folder, "--model", "embedded", "--allow-remote") as endpoint,
+        endpoint.http() as http,
+    ):
         assert (await http.get("/health", headers={"Host": "page.example"})).status_code == 403
-    await endpoint.stop()
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1:1", "[::1]:8012", "LOCALHOST"])
@@ -270,20 +262,21 @@ async def test_this_machines_names_are_its_own(http: httpx2.AsyncClient, host: s
 
 async def test_an_allowed_page_may_read_the_answers(runtime_folder: Path) -> None:
     origin = "https://editor.example"
-    endpoint = await HttpEndpoint.start(runtime_folder, "--model", "embedded", "--allow-origin", origin)
-    async with httpx2.AsyncClient(base_url=endpoint.url, timeout=PATIENCE_S) as http:
+    async with (
+        endpoint_with(runtime_folder, "--model", "embedded", "--allow-origin", origin) as endpoint,
+        endpoint.http() as http,
+    ):
         asks = {"Origin": origin, "Access-Control-Request-Method": "POST"}
         assert (await http.request("OPTIONS", "/infill", headers=asks)).status_code == 200
         reply = await loaded(http, Origin=origin)
         assert reply.headers["access-control-allow-origin"] == origin
         assert (await http.get("/health", headers={"Origin": "https://page.example"})).status_code == 403
-    await endpoint.stop()
 
 
 async def test_a_token_must_be_sent_once_it_is_set(runtime_folder: Path) -> None:
-    flags = ("--model", "embedded", "--allow-remote")
-    endpoint = await HttpEndpoint.start(runtime_folder, *flags, at="0.0.0.0:0", INFILL_LS_HTTP_TOKEN="s3cret")
-    async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{endpoint.port}", timeout=PATIENCE_S) as http:
+    flags = ("--http", "0.0.0.0:0", "--model", "embedded", "--allow-remote")
+    endpoint = await Listening.start(runtime_folder, *flags, INFILL_LS_HTTP_TOKEN="s3cret")
+    async with endpoint.http() as http:
         for given in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "s3cret"}):
             assert (await http.get("/health", headers=given)).status_code == 401
         headers = {"Authorization": "Bearer s3cret", "Host": "gpu.example"}
@@ -293,8 +286,6 @@ async def test_a_token_must_be_sent_once_it_is_set(runtime_folder: Path) -> None
 
 @pytest.mark.parametrize("flags", [("--http", "0.0.0.0:0"), ("--http", "0.0.0.0:0", "--allow-remote")])
 async def test_other_machines_need_permission_and_a_token(runtime_folder: Path, flags: tuple[str, ...]) -> None:
-    words = [sys.executable, "-m", "lsp_server.cli", "serve", *flags]
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*words, stderr=pipe, env=environment(runtime_folder))
+    process = await serve(runtime_folder, *flags)
     _, errors = await process.communicate()
     assert process.returncode == 2 and "INFILL_LS_HTTP_TOKEN" in errors.decode()

@@ -5,7 +5,6 @@ import fcntl
 import os
 import pty
 import signal
-import sys
 import termios
 from pathlib import Path
 
@@ -13,32 +12,30 @@ import pytest
 
 from inference.messages import MAX_STEPS
 from lsp_server.lsp.transports import framed
-from tests.e2e.conftest import PATIENT, StartRaw
-from tests.e2e.editor import SERVER, environment
-from tests.workers import PATIENCE_S, kill
+from tests.e2e.conftest import PATIENT, Start
+from tests.e2e.raw_client import SERVER
+from tests.e2e.user import User
+from tests.workers import CLI, PATIENCE_S, environment, infill_ls, kill
 
-TEXT = "def add(a, b):\n    return \n"
+TEXT = "def add(a, b):\n    return ‸\n"
 
 
-async def test_exit_ends_the_process_but_no_worker(start_raw: StartRaw, capfd: pytest.CaptureFixture[str]) -> None:
-    client = await start_raw()
-    client.open("file:///p/a.py", TEXT)
-    client.complete(1, "file:///p/a.py", 1, 11)
-    await client.reply(1)
+async def test_exit_ends_the_process_but_no_worker(start: Start, capfd: pytest.CaptureFixture[str]) -> None:
+    client = await start()
+    await User(client, TEXT).complete(invoked=False)
     pid = (await client.status())["pid"]
     assert await client.quit() == 0
     os.kill(pid, 0)
     assert capfd.readouterr().err == "", "editors show what comes from there as errors"
 
 
-async def test_exit_without_shutdown_is_a_failure(start_raw: StartRaw) -> None:
-    assert await (await start_raw()).quit(shutdown=False) == 1
+async def test_exit_without_shutdown_is_a_failure(start: Start) -> None:
+    assert await (await start()).quit(shutdown=False) == 1
 
 
-async def test_an_editor_that_vanishes_takes_the_server_with_it(start_raw: StartRaw) -> None:
-    client = await start_raw()
-    client.open("file:///p/a.py", TEXT)
-    client.complete(1, "file:///p/a.py", 1, 11)
+async def test_an_editor_that_vanishes_takes_the_server_with_it(start: Start) -> None:
+    client = await start()
+    User(client, TEXT).ask()
     client.process.stdin.close()
     assert await client.ended() == 1
 
@@ -62,63 +59,53 @@ async def test_server_ends_with_an_editor_that_stopped_reading(runtime_folder: P
             process.kill()
 
 
-async def test_what_runs_at_shutdown_is_answered_before_it(start_raw: StartRaw) -> None:
-    client = await start_raw({**PATIENT, "maxSteps": MAX_STEPS})
+async def test_what_runs_at_shutdown_is_answered_before_it(start: Start) -> None:
+    client = await start({**PATIENT, "maxSteps": MAX_STEPS})
     async with client.holding_the_worker():
-        for number in range(3):
-            client.open(f"file:///p/{number}.py", TEXT)
-            client.complete(number, f"file:///p/{number}.py", 1, 11)
+        running = [User(client, TEXT).ask() for _ in range(3)]
         await client.has_handed_on()
         client.request("shutdown", "shutdown")
     await client.reply("shutdown")
     assert await client.quit(shutdown=False) == 0
-    assert [client.counts[number] for number in range(3)] == [1, 1, 1]
+    assert [client.counts[key] for key in running] == [1, 1, 1]
     assert list(client.replies)[-1] == "shutdown"
 
 
-async def test_a_worker_that_hangs_keeps_nobody_from_leaving(start_raw: StartRaw) -> None:
-    client = await start_raw()
-    for name in ("warm", "a"):  # what is known of one is no answer for the other
-        client.open(f"file:///p/{name}.py", TEXT)
-    client.complete("warm", "file:///p/warm.py", 1, 11)
-    await client.reply("warm")
-    pid = (await client.status())["pid"]
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        client.complete(1, "file:///p/a.py", 1, 11)
-        client.complete(2, "file:///p/a.py", 1, 11, invoked=True)
-        client.cancel(2)
-        assert (await client.reply(1))["result"] == {"items": []}  # the newer one has won
-        assert (await client.reply(2))["error"]["code"] == -32800
-        client.complete(3, "file:///p/a.py", 1, 11)
+async def test_a_worker_that_hangs_keeps_nobody_from_leaving(start: Start) -> None:
+    client = await start()
+    await User(client, TEXT).complete(invoked=False)
+    user = User(client, TEXT)
+    async with client.holding_the_worker():
+        older, newer = user.ask(), user.ask(invoked=True)
+        client.cancel(newer)
+        assert await user.items(older) == []
+        assert (await client.reply(newer))["error"]["code"] == -32800
+        running = user.ask()
         assert (await client.status())["state"] in ("ready", "busy")
         assert await client.quit() == 0
-        assert client.counts[3] == 1
-    finally:
-        os.kill(pid, signal.SIGCONT)
+        assert client.counts[running] == 1
 
 
 ALONE = {**PATIENT, "device": "cpu", "dtype": "float32"}
 """Options that no other test uses, so that the worker is not there yet."""
 
 
-async def test_worker_ended_while_loading_is_not_restarted(start_raw: StartRaw, runtime_folder: Path) -> None:
-    client = await start_raw(ALONE)
+async def test_worker_ended_while_loading_is_not_restarted(start: Start) -> None:
+    client = await start(ALONE)
     await client.becomes("loading")
-    words = [sys.executable, "-m", "lsp_server.cli", "worker", "--stop", "--device", "cpu", "--dtype", "float32"]
-    assert await (await asyncio.create_subprocess_exec(*words, env=environment(runtime_folder))).wait() == 0
+    words = ("worker", "--stop", "--device", "cpu", "--dtype", "float32")
+    assert (await asyncio.to_thread(infill_ls, *words)).returncode == 0
     await client.becomes("stopped")
     await asyncio.sleep(0.5)
     assert (await client.status())["state"] == "stopped"
-    assert "window/showMessage" not in [note["method"] for note in client.notes]
+    assert client.shown == []
 
 
-async def test_a_worker_restarted_before_it_has_loaded_shows_no_error(start_raw: StartRaw) -> None:
-    client = await start_raw(ALONE)
+async def test_a_worker_restarted_before_it_has_loaded_shows_no_error(start: Start) -> None:
+    client = await start(ALONE)
     await client.becomes("loading")
-    client.request(1, "workspace/executeCommand", {"command": "infill-ls.restartWorker", "arguments": []})
-    assert (await client.reply(1))["result"] == {"applied": True, "reason": None}
-    assert "window/showMessage" not in [note["method"] for note in client.notes]
+    assert await client.command("restartWorker") == {"applied": True, "reason": None}
+    assert client.shown == []
     kill((await client.status())["pid"])
 
 
@@ -132,7 +119,7 @@ async def test_in_a_terminal_it_says_what_it_is(runtime_folder: Path, key: bytes
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     process = await asyncio.create_subprocess_exec(
-        *[sys.executable, "-m", "lsp_server.cli", "serve", "--model", "embedded"],
+        *[*CLI, "serve", "--model", "embedded"],
         stdin=follower,
         stderr=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.DEVNULL,

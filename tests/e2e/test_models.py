@@ -1,7 +1,7 @@
 """Ghost text typed on, several holes at once and rework through the server, with the other kinds of local models.
 
 The masked-diffusion model has random weights and makes holes longer and shorter; what it writes fits into comments
-alone, so that is where its holes are. The other one is a small causal model that fills the middle.
+alone, so that is where its holes are. The other one is a small causal model that fills the middle, in a GGUF file.
 """
 
 import json
@@ -10,27 +10,27 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from lsprotocol.types import Position
 
 from inference.models import registry
 from tests.e2e.conftest import PATIENT
-from tests.e2e.editor import Editor, capabilities, everywhere
-from tests.e2e.workbench import Workbench, marked
+from tests.e2e.raw_client import EVERYWHERE, RawClient, capable
+from tests.e2e.user import User
 from tests.inference.models.random_masked import random_qwen2
-from tests.workers import ATTEMPTS, short_folder
+from tests.inference.models.test_gguf import FIM
+from tests.served.to_gguf import main as write_gguf
+from tests.workers import short_folder
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-FIM = Path(__file__).parents[1] / "data" / "fim"
 CODE = "def area(width, height):\n    # the sides and other words of\n    return width * height\n"
 
 
 @pytest.fixture(scope="module", params=["masked", "middle"])
 def checkpoint(request: pytest.FixtureRequest) -> Iterator[Path]:
-    if request.param == "middle":
-        yield FIM
-        return
     with short_folder() as name:
         folder = Path(name)
+        if request.param == "middle":
+            write_gguf(FIM, folder / "small.gguf")
+            yield folder / "small.gguf"
+            return
         random_qwen2(vocab_size=4096).save_pretrained(folder)
         (folder / "tokenizer.json").write_bytes((registry.find("embedded").folder / "tokenizer.json").read_bytes())
         tokens = {"mask_token_id": 3, "first_text_token_id": 5, "expand_token_id": 4, "delete_token_id": 1}
@@ -40,13 +40,13 @@ def checkpoint(request: pytest.FixtureRequest) -> Iterator[Path]:
         yield folder
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def editor(runtime_folder: Path, checkpoint: Path) -> AsyncIterator[Editor]:
-    can = capabilities()
-    can.experimental = {"infillDrafts": True}
-    editor = await Editor.start(runtime_folder, can, {**PATIENT, "model": str(checkpoint), "idleSeconds": 5})
-    yield editor
-    assert await editor.quit() == 0
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def client(runtime_folder: Path, checkpoint: Path) -> AsyncIterator[RawClient]:
+    can = capable(experimental__infillDrafts=True)
+    chosen = {"model": str(checkpoint), "device": "cpu", "idleSeconds": 5}
+    client = await RawClient.start(runtime_folder, {**PATIENT, **chosen}, capabilities=can)
+    yield client
+    assert await client.quit() == 0
 
 
 def changed_lines(before: str, after: str) -> list[int]:
@@ -54,45 +54,36 @@ def changed_lines(before: str, after: str) -> list[int]:
     return [number for number, (old, new) in enumerate(pairs) if old != new]
 
 
-async def test_ghost_text_is_shown_and_typed_on(editor: Editor) -> None:
-    text = "def area(width, height):\n    # \n    return width * height\n"
-    uri = editor.open(text)
-    for _ in range(ATTEMPTS):
-        if items := await editor.complete(uri, Position(1, 6)):
-            break
-    assert items
-    assert all("\n" not in str(item.insert_text) for item in items)
-    start = items[0].range.start.character if items[0].range else 6
-    first = str(items[0].insert_text)[6 - start]
-    editor.change(uri, 2, text.replace("# ", f"# {first}"))
-    assert await editor.complete(uri, Position(1, 7), invoked=False), "what was suggested still fits"
+async def test_ghost_text_is_shown_and_typed_on(client: RawClient, checkpoint: Path) -> None:
+    user = User(client, "def area(width, height):\n    # ‸\n    return width * height\n")
+    item = await user.offered(invoked=True)
+    assert "\n" not in item["insertText"]
+    user.type(user.rest(item)[0])
+    assert await user.complete(invoked=False), "what was suggested still fits"
+    status = await client.status()
+    assert (status["model"], status["device"], status["lastFailure"]) == (str(checkpoint), "cpu", None)
 
 
-async def test_only_the_holes_change_when_filled_together(editor: Editor, checkpoint: Path) -> None:
-    bench = Workbench(editor)
-    holes = ("total = ???", "return ???") if checkpoint == FIM else ("# the ??? of", "# and ??? too")
+async def test_only_the_holes_change_when_filled_together(client: RawClient, checkpoint: Path) -> None:
+    is_masked = checkpoint.is_dir()
+    holes = ("# the ??? of", "# and ??? too") if is_masked else ("total = ???", "return ???")
     code = "def area(width, height):\n    {}\n    print(width)\n    {}\n".format(*holes)
-    uri = bench.open(code)
-    for _ in range(ATTEMPTS):
-        if (answer := await bench.fill("fillFile", uri, everywhere(), token="t"))["applied"]:
-            break
-    assert answer["applied"]
-    new = bench.text(uri).split("\n")
-    assert set(changed_lines(code, bench.text(uri))) <= {1, 3}
+    user = User(client, code)
+    await user.surely_fill("fillFile", *EVERYWHERE, token="t")
+    changed, new = changed_lines(code, user.text), user.text.split("\n")
+    assert set(changed) <= {1, 3}
     for number, hole in zip((1, 3), holes, strict=True):
         head, _, tail = hole.partition("???")
         assert new[number].startswith(f"    {head}") and new[number].endswith(tail)
-    assert bench.drafts
-    one_canvas = any(all(hole.text for hole in draft.holes) for draft in bench.drafts)
-    assert checkpoint == FIM or (one_canvas and len(changed_lines(code, bench.text(uri))) == 2)
-    assert all(0 <= sure <= 1 for draft in bench.drafts for hole in draft.holes for sure in hole.confidences)
+    assert user.drafts
+    one_canvas = any(all(hole["text"] for hole in draft["holes"]) for draft in user.drafts)
+    assert not is_masked or (one_canvas and len(changed) == 2)
+    confidences = [sure for draft in user.drafts for hole in draft["holes"] for sure in hole["confidences"]]
+    assert all(0 <= sure <= 1 for sure in confidences)
 
 
-async def test_a_selection_is_reworked_and_nothing_else_changes(editor: Editor) -> None:
-    bench = Workbench(editor)
-    uri = bench.open(CODE)
-    for _ in range(ATTEMPTS):
-        if (await bench.fill("rework", uri, marked(CODE, "sides and other words of"), strength=0.9))["applied"]:
-            break
-    assert changed_lines(CODE, bench.text(uri)) == [1]
-    assert bench.text(uri).split("\n")[1].startswith("    # the ")
+async def test_a_selection_is_reworked_and_nothing_else_changes(client: RawClient) -> None:
+    user = User(client, CODE)
+    await user.surely_fill("rework", *user.around("sides and other words of"), strength=0.9)
+    assert changed_lines(CODE, user.text) == [1]
+    assert user.text.split("\n")[1].startswith("    # the ")

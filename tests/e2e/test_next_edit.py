@@ -8,22 +8,17 @@ import asyncio
 import itertools
 import json
 import random
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
-from lsprotocol.types import Position
 
 from inference.bench.edit_models import RecordedModel, Rewrite
 from lsp_server.cli import main
 from lsp_server.next_edit.rewriting import WHY
-from lsp_server.usage.usage import STATE_VARIABLE
-from tests.e2e import reference
-from tests.e2e.conftest import PATIENT, StartRaw
-from tests.e2e.raw_client import CAN, RawClient
-from tests.e2e.typist import replaced
+from tests.e2e.conftest import PATIENT, Start
+from tests.e2e.raw_client import RawClient, capable
+from tests.e2e.user import User
 
 FIM = Path(__file__).parents[1] / "data" / "fim"
 _keys = itertools.count()
@@ -31,23 +26,10 @@ TEXT = "def f():\n    count = 1\n    print(count)\n    return count\n"
 ASK = "textDocument/copilotInlineEdit"
 
 
-class Sidekick:
-    """A client that does what sidekick.nvim does. `text` is what the user sees."""
+class Sidekick(User):
+    """A user whose client does what sidekick.nvim does."""
 
-    def __init__(self, client: RawClient, text: str, uri: str = "") -> None:
-        self.client, self.text, self.version = client, text, 1
-        self.uri = uri or f"file:///project/{next(_keys)}/main.py"
-        client.open(self.uri, text)
-
-    def replace(self, start: int, end: int, text: str) -> None:
-        self.version += 1
-        self.text = replaced(self.client, self.uri, self.version, self.text, start, end, text)
-
-    def type(self, piece: str, text: str) -> None:
-        start = self.text.index(piece)
-        self.replace(start, start + len(piece), text)
-
-    def ask(self, version: int | None = None) -> str:
+    def ask_next(self, version: int | None = None) -> str:
         """Ask for the next edit; the key of the request."""
         key = f"next {self.uri} {next(_keys)}"
         document = {"uri": self.uri, "version": self.version if version is None else version}
@@ -55,29 +37,20 @@ class Sidekick:
         self.client.request(key, ASK, params)
         return key
 
-    async def edits(self, key: str | None = None) -> list[dict[str, Any]]:
-        return (await self.client.reply(key or self.ask()))["result"]["edits"]
+    async def next_edits(self, key: str | None = None) -> list[dict[str, Any]]:
+        return (await self.client.reply(key or self.ask_next()))["result"]["edits"]
 
-    async def actions(self) -> Any:
-        return await self.client.actions(self.uri, (0, 0), only="refactor.rewrite.infill.nextEdit")
+    async def next_actions(self) -> Any:
+        return await self.actions((0, 0), only="refactor.rewrite.infill.nextEdit")
 
     def accept(self, edit: dict[str, Any]) -> None:
         """Show an edit, apply it unless it is for another version, and run its command."""
         self.client.send({"method": "textDocument/didShowInlineEdit", "params": {"item": edit}})
         if edit["textDocument"]["version"] != self.version:
             return
-        places = (Position(**edit["range"][end]) for end in ("start", "end"))
-        start, end = (reference.offset(self.text, at, "utf-16") for at in places)
-        self.replace(start, end, edit["text"])
+        self.apply([{"range": edit["range"], "newText": edit["text"]}])
         command = {"command": edit["command"]["command"], "arguments": edit["command"]["arguments"]}
         self.client.request(f"accepted {next(_keys)}", "workspace/executeCommand", command)
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def client(runtime_folder: Path) -> AsyncIterator[RawClient]:
-    client = await RawClient.start(runtime_folder, PATIENT, capabilities=CAN)
-    yield client
-    assert await client.quit() == 0
 
 
 @pytest.fixture
@@ -86,77 +59,76 @@ def user(client: RawClient) -> Sidekick:
 
 
 async def test_a_rename_is_offered_place_by_place(user: Sidekick) -> None:
-    user.type("count", "total")
+    user.exchange("count", "total")
     for line in (2, 3):
-        (edit,) = await user.edits()
+        (edit,) = await user.next_edits()
         assert edit["textDocument"] == {"uri": user.uri, "version": user.version}
         assert (edit["text"], edit["range"]["start"]["line"]) == ("total", line)
         user.accept(edit)
     assert user.text == TEXT.replace("count", "total")
-    assert await user.edits() == []
+    assert await user.next_edits() == []
 
 
 async def test_a_change_reaches_a_file_that_imports_it(user: Sidekick) -> None:
     """Once the user goes there; not before, and not for what they dismiss or take back."""
     text = "from main import f\n\nprint(f())\nf()\n"
-    other = Sidekick(user.client, text, user.uri.replace("main.py", "other.py"))
-    stranger = Sidekick(user.client, text.replace("main", "json"), user.uri.replace("main.py", "stranger.py"))
-    assert await other.edits() == []
-    user.type("def f", "def total")
-    assert await user.edits() == [] == await stranger.edits()
+    other = Sidekick(user.client, text, uri=user.uri.replace("main.py", "other.py"))
+    stranger = Sidekick(user.client, text.replace("main", "json"), uri=user.uri.replace("main.py", "stranger.py"))
+    assert await other.next_edits() == []
+    user.exchange("def f", "def total")
+    assert await user.next_edits() == [] == await stranger.next_edits()
     for line in (0, 2, 3):
-        (edit,) = await other.edits()
+        (edit,) = await other.next_edits()
         assert edit["textDocument"] == {"uri": other.uri, "version": other.version}
         assert (edit["text"], edit["range"]["start"]["line"]) == ("total", line)
         other.accept(edit)
     assert other.text == "from main import total\n\nprint(total())\ntotal()\n"
-    assert await other.edits() == []
-    user.type("def total", "def g")
-    (edit,) = await other.edits()
-    user.type("def g", "def total")
-    assert await other.edits() == []
+    assert await other.next_edits() == []
+    user.exchange("def total", "def g")
+    (edit,) = await other.next_edits()
+    user.exchange("def g", "def total")
+    assert await other.next_edits() == []
 
 
 async def test_another_version_gets_nothing(user: Sidekick) -> None:
-    user.type("count", "total")
-    assert await user.edits(user.ask(user.version - 1)) == []
-    assert await user.edits(user.ask(user.version + 1)) == []
-    assert len(await user.edits()) == 1
+    user.exchange("count", "total")
+    assert await user.next_edits(user.ask_next(user.version - 1)) == []
+    assert await user.next_edits(user.ask_next(user.version + 1)) == []
+    assert len(await user.next_edits()) == 1
 
 
 async def test_a_dismissed_place_stays_away_and_the_others_come(user: Sidekick) -> None:
-    user.type("count", "total")
-    (first,) = await user.edits()
-    params = {"textDocument": {"uri": user.uri}, "id": first["command"]["arguments"][0]}
-    user.client.send({"method": "infill/didReject", "params": params})
-    (second,) = await user.edits()
+    user.exchange("count", "total")
+    (first,) = await user.next_edits()
+    user.says("infill/didReject", id=user.id(first))
+    (second,) = await user.next_edits()
     assert second["range"] != first["range"]
-    user.type("def f", "def g")
-    (again,) = await user.edits()
+    user.exchange("def f", "def g")
+    (again,) = await user.next_edits()
     assert again["range"] == second["range"]
 
 
 async def test_an_undone_edit_is_rejected(user: Sidekick) -> None:
     """And nothing else is offered until the next change."""
-    user.type("count", "total")
+    user.exchange("count", "total")
     before = user.text
-    (edit,) = await user.edits()
+    (edit,) = await user.next_edits()
     user.accept(edit)
-    user.type("total)", "count)")
+    user.exchange("total)", "count)")
     assert user.text == before
-    assert await user.edits() == []
-    user.type("def f", "def g")
-    (other,) = await user.edits()
+    assert await user.next_edits() == []
+    user.exchange("def f", "def g")
+    (other,) = await user.next_edits()
     assert other["range"]["start"]["line"] == 3
     user.accept(other)
-    assert await user.edits() == []
+    assert await user.next_edits() == []
 
 
 async def test_nothing_typed_meanwhile_is_overwritten(user: Sidekick) -> None:
     """Typing, asking and accepting in any order: all that was typed stands, and what was accepted is a whole name."""
     random_ = random.Random(7)
     typed = 0
-    user.type("count", "total")
+    user.exchange("count", "total")
     pending: list[str] = []
     for _ in range(40):
         match random_.randrange(3):
@@ -164,37 +136,37 @@ async def test_nothing_typed_meanwhile_is_overwritten(user: Sidekick) -> None:
                 user.replace(len(user.text), len(user.text), "#")
                 typed += 1
             case 1:
-                pending.append(user.ask())
+                pending.append(user.ask_next())
             case _ if pending:
-                for edit in await user.edits(pending.pop(random_.randrange(len(pending)))):
+                for edit in await user.next_edits(pending.pop(random_.randrange(len(pending)))):
                     user.accept(edit)
-    while edits := await user.edits():
+    while edits := await user.next_edits():
         user.accept(edits[0])
     assert user.text == TEXT.replace("count", "total") + "#" * typed
 
 
-async def test_a_model_is_asked_where_the_syntax_tells_nothing(start_raw: StartRaw) -> None:
+async def test_a_model_is_asked_where_the_syntax_tells_nothing(start: Start) -> None:
     """A small model that judges edits, whatever it finds; typing stops it, and each request gets one answer."""
-    client = await start_raw({**PATIENT, "model": str(FIM)}, capabilities=CAN)
+    client = await start({**PATIENT, "model": str(FIM)})
     await client.becomes("ready")
     user = Sidekick(client, TEXT)
-    user.type("return count", "return total(count)")
-    first = user.ask()
-    await user.edits(first)
-    user.type("return total(count)", "return total(count, 2)")
-    keys = [user.ask() for _ in range(2)]
-    user.type("f()", "f(x)")
-    keys.append(user.ask())
-    assert [await user.edits(key) for key in keys[:2]] == [[], []]
-    for edit in await user.edits(keys[2]):
+    user.exchange("return count", "return total(count)")
+    first = user.ask_next()
+    await user.next_edits(first)
+    user.exchange("return total(count)", "return total(count, 2)")
+    keys = [user.ask_next() for _ in range(2)]
+    user.exchange("f()", "f(x)")
+    keys.append(user.ask_next())
+    assert [await user.next_edits(key) for key in keys[:2]] == [[], []]
+    for edit in await user.next_edits(keys[2]):
         assert edit["textDocument"]["version"] == user.version
     assert all(client.counts[key] == 1 for key in (first, *keys))
 
 
 async def test_a_code_action_for_editors_that_show_no_places(user: Sidekick) -> None:
-    assert await user.actions() == []
-    user.type("count", "total")
-    (action,) = await user.actions()
+    assert await user.next_actions() == []
+    user.exchange("count", "total")
+    (action,) = await user.next_actions()
     assert action["title"] == "Next edit: rename count to total (line 3)"
     (change,) = action["edit"]["documentChanges"]
     assert change["textDocument"]["version"] == user.version
@@ -202,60 +174,53 @@ async def test_a_code_action_for_editors_that_show_no_places(user: Sidekick) -> 
     assert (await user.client.ask("codeAction/resolve", action))["edit"] == action["edit"]
 
 
-async def test_an_edit_models_rewrite_is_offered_edit_by_edit(start_raw: StartRaw) -> None:
+async def test_an_edit_models_rewrite_is_offered_edit_by_edit(start: Start) -> None:
     """The rules find none of it; what is left of one answer needs no other question."""
     text = "def area(w):\n    pass\n\n\ndef main():\n    print(a)\n"
     now = text.replace("w)", "width)")
     new = now.replace("pass", "return width * 2").replace("print(a)", "print(area(3))")
     with RecordedModel("zeta-2", [Rewrite(now, new)]).served() as url:
-        user = Sidekick(await start_raw({**PATIENT, "nextEdit": {"model": url}}, capabilities=CAN), text)
-        user.type("w)", "width)")
-        (first,) = await user.edits()
+        user = Sidekick(await start({**PATIENT, "nextEdit": {"model": url}}), text)
+        user.exchange("w)", "width)")
+        (first,) = await user.next_edits()
         assert first["text"] == "return width * 2"
         user.accept(first)
-        (second,) = await user.edits()
+        (second,) = await user.next_edits()
         assert (second["text"], second["command"]["title"]) == ("area(3)", f"Next edit: {WHY}")
 
 
-async def test_a_code_action_offers_what_an_edit_model_has_found(start_raw: StartRaw) -> None:
+async def test_a_code_action_offers_what_an_edit_model_has_found(start: Start) -> None:
     now = "def area(width):\n    pass\n"
     with RecordedModel("zeta-2", [Rewrite(now, now.replace("pass", "return width"))]).served() as url:
-        user = Sidekick(
-            await start_raw({**PATIENT, "nextEdit": {"model": url}}, capabilities=CAN), now.replace("width", "w")
-        )
-        user.type("w)", "width)")
+        user = Sidekick(await start({**PATIENT, "nextEdit": {"model": url}}), now.replace("width", "w"))
+        user.exchange("w)", "width)")
         async with asyncio.timeout(60):
-            while not (actions := await user.actions()):
+            while not (actions := await user.next_actions()):
                 await asyncio.sleep(0.05)
         assert [edit["newText"] for edit in actions[0]["edit"]["documentChanges"][0]["edits"]] == ["return width"]
 
 
-async def test_a_client_that_shows_places_itself_gets_no_action(start_raw: StartRaw) -> None:
-    can = {**CAN, "experimental": {"infillNextEdits": True}}
-    user = Sidekick(await start_raw(PATIENT, capabilities=can), TEXT)
-    user.type("count", "total")
-    assert await user.actions() == []
-    assert len(await user.edits()) == 1
+async def test_a_client_that_shows_places_itself_gets_no_action(start: Start) -> None:
+    user = Sidekick(await start(capabilities=capable(experimental__infillNextEdits=True)), TEXT)
+    user.exchange("count", "total")
+    assert await user.next_actions() == []
+    assert len(await user.next_edits()) == 1
 
 
 @pytest.mark.parametrize("options", [{"nextEdit": {"enabled": False}}, {"secretGlobs": ["**/main.py"]}])
-async def test_nothing_where_it_is_switched_off_or_secret(start_raw: StartRaw, options: dict[str, Any]) -> None:
-    user = Sidekick(await start_raw({**PATIENT, **options}, capabilities=CAN), TEXT)
-    user.type("count", "total")
-    assert await user.edits() == []
-    assert await user.actions() == []
+async def test_nothing_where_it_is_switched_off_or_secret(start: Start, options: dict[str, Any]) -> None:
+    user = Sidekick(await start({**PATIENT, **options}), TEXT)
+    user.exchange("count", "total")
+    assert await user.next_edits() == []
+    assert await user.next_actions() == []
 
 
-async def test_offers_are_counted(
-    start_raw: StartRaw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path))
-    user = Sidekick(await start_raw(PATIENT, capabilities=CAN), TEXT)
-    user.type("count", "total")
-    user.accept((await user.edits())[0])
-    (second,) = await user.edits()
-    params = {"textDocument": {"uri": user.uri}, "id": second["command"]["arguments"][0]}
-    user.client.send({"method": "infill/didReject", "params": params})
+async def test_offers_are_counted(start: Start, state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    user = Sidekick(await start(), TEXT)
+    user.exchange("count", "total")
+    user.accept((await user.next_edits())[0])
+    (second,) = await user.next_edits()
+    user.says("infill/didReject", id=user.id(second))
     assert await user.client.quit() == 0
     main(["stats", "--json"])
     (counted,) = json.loads(capsys.readouterr().out)["trigger"]

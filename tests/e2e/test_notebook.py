@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest_asyncio
 
-from tests.e2e.conftest import PATIENT, StartRaw
-from tests.e2e.raw_client import CAN, RawClient
+from tests.e2e.conftest import PATIENT, Start
+from tests.e2e.raw_client import RawClient
 
 NOTEBOOK = "file:///project/notebook.ipynb"
 CELL = "vscode-notebook-cell:/project/notebook.ipynb#W1sZmlsZQ%3D%3D"
@@ -36,7 +36,7 @@ async def actions(client: RawClient, uri: str) -> Any:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def client(runtime_folder: Path) -> AsyncIterator[RawClient]:
-    client = await RawClient.start(runtime_folder, {**PATIENT, "disabledGlobs": ["drafts/*"]}, capabilities=CAN)
+    client = await RawClient.start(runtime_folder, {**PATIENT, "disabledGlobs": ["drafts/*"]})
     yield client
     assert await client.quit() == 0
 
@@ -107,15 +107,11 @@ async def test_cells_are_off_when_their_notebook_is(client: RawClient) -> None:
     assert await actions(client, "cell:off") == await actions(client, "cell:secret") == []
 
 
-async def test_cell_has_the_settings_of_its_notebooks_folder(start_raw: StartRaw, tmp_path: Path) -> None:
+async def test_cell_has_the_settings_of_its_notebooks_folder(start: Start, tmp_path: Path) -> None:
     for name, marker in (("first", "<here>"), ("second", "<there>")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "infill-ls.toml").write_text(f"marker = '{marker}'\n")
-    client = await start_raw(initialize=False)
-    folders = [{"uri": (tmp_path / name).as_uri(), "name": name} for name in ("first", "second")]
-    started = {"capabilities": CAN, "initializationOptions": PATIENT}
-    client.request("initialize", "initialize", {**started, "workspaceFolders": folders})
-    await client.reply("initialize")
+    client = await start(folders=[tmp_path / "first", tmp_path / "second"])
     open_notebook(client, (tmp_path / "second/n.ipynb").as_uri(), item(CELL, "total = <there>\n"))
     assert [action["title"] for action in await actions(client, CELL)][:1] == ["Fill this hole"]
 
@@ -147,8 +143,8 @@ async def test_documents_with_odd_uris_are_filled(client: RawClient) -> None:
     assert client.shown == before
 
 
-async def test_editor_decides_an_untitled_documents_language(start_raw: StartRaw) -> None:
-    client = await start_raw({**PATIENT, "disabledLanguages": ["markdown"]})
+async def test_editor_decides_an_untitled_documents_language(start: Start) -> None:
+    client = await start({**PATIENT, "disabledLanguages": ["markdown"]})
     client.open("untitled:Untitled-1", MARKED)
     client.open("untitled:Untitled-2", MARKED, "markdown")
     client.complete(1, "untitled:Untitled-1", 0, 8, invoked=True)

@@ -7,12 +7,11 @@ import pytest
 import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from lsprotocol.types import Range, TextEdit, WorkspaceEdit
 
-from tests.e2e import reference
+from tests import reference
 from tests.e2e.conftest import PATIENT
-from tests.e2e.editor import Editor, capabilities, everywhere
-from tests.e2e.workbench import Workbench
+from tests.e2e.raw_client import EVERYWHERE, RawClient, capable
+from tests.e2e.user import User
 
 QUICK = {**PATIENT, "maxSteps": 2, "candidates": {"invoked": 2}}
 HOLES = ("???", "def f(a):\n    pass\n", "def g():\r\n    ...\r\n", "class C:\n    def m(self): pass\n")
@@ -25,19 +24,23 @@ DOCUMENTS = st.tuples(TEXTS, st.sampled_from(HOLES), TEXTS).map("".join)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session", params=["utf-8", "utf-16", "utf-32"])
-async def bench(request: pytest.FixtureRequest, runtime_folder: Path) -> AsyncIterator[Workbench]:
-    editor = await Editor.start(runtime_folder, capabilities([request.param]), QUICK)
-    assert editor.encoding == request.param
-    yield Workbench(editor)
-    assert await editor.quit() == 0
+async def client(request: pytest.FixtureRequest, runtime_folder: Path) -> AsyncIterator[RawClient]:
+    can = capable(general__positionEncodings=[request.param])
+    client = await RawClient.start(runtime_folder, QUICK, capabilities=can)
+    assert client.encoding == request.param
+    yield client
+    assert await client.quit() == 0
 
 
-def edits_of(edit: WorkspaceEdit, bench: Workbench, text: str) -> list[tuple[int, int]]:
-    """The ranges of the last edit, in order and without overlaps."""
-    uri = edit.document_changes[0].text_document.uri  # type: ignore[index,union-attr]
-    found: list[TextEdit] = reference.text_edits(edit, uri)
-    spans = sorted(reference.span(text, one.range, bench.editor.encoding) for one in found)
-    reference.pieces_around(text, spans)
+def spans_of(user: User, text: str) -> list[tuple[int, int]]:
+    """What the last edit has replaced in this text, in order and without overlaps; nothing else has changed."""
+    ((change,),) = [edit["documentChanges"] for edit in user.edits]
+    edits = sorted(
+        (*reference.span(text, one["range"], user.client.encoding), one["newText"]) for one in change["edits"]
+    )
+    spans = [(start, end) for start, end, _ in edits]
+    pieces = reference.pieces_around(text, spans)
+    assert user.text == "".join(map("".join, zip(pieces, [*(new for _, _, new in edits), ""], strict=True)))
     return spans
 
 
@@ -46,27 +49,24 @@ LIMITED = settings(max_examples=8, deadline=None, suppress_health_check=[HealthC
 
 @LIMITED
 @given(text=DOCUMENTS)
-async def test_filling_a_file_changes_only_placeholders(bench: Workbench, text: str) -> None:
-    uri = bench.open(text)
-    if not (await bench.fill("fillFile", uri, everywhere()))["applied"]:
-        assert bench.text(uri) == text
+async def test_filling_a_file_changes_only_placeholders(client: RawClient, text: str) -> None:
+    user = User(client, text)
+    if not (await user.fill("fillFile", *EVERYWHERE))["applied"]:
+        assert user.text == text
         return
-    for start, end in edits_of(bench.edits[-1], bench, text):
+    for start, end in spans_of(user, text):
         assert text[start:end].strip() in ("???", "pass", "..."), "neither a marker nor a placeholder"
 
 
 @LIMITED
 @given(text=DOCUMENTS, data=st.data())
-async def test_reworking_changes_only_the_selection(bench: Workbench, text: str, data: st.DataObject) -> None:
+async def test_reworking_changes_only_the_selection(client: RawClient, text: str, data: st.DataObject) -> None:
     ends = sorted(data.draw(st.tuples(st.integers(0, len(text)), st.integers(0, len(text)))))
-    first, last = (reference.position(text, at, bench.editor.encoding) for at in ends)
-    uri = bench.open(text)
-    answer = await bench.fill("rework", uri, Range(first, last), strength=0.9)
+    user = User(client, text)
+    answer = await user.fill("rework", *map(user.place, ends), strength=0.9)
     if not answer["applied"]:
         assert answer["reason"]
-        assert bench.text(uri) == text
+        assert user.text == text
         return
-    ((start, end),) = edits_of(bench.edits[-1], bench, text)
+    ((start, end),) = spans_of(user, text)
     assert ends[0] <= start < end <= ends[1]
-    assert bench.text(uri).startswith(text[:start])
-    assert bench.text(uri).endswith(text[end:])

@@ -12,13 +12,12 @@ import pytest_asyncio
 from lsp_server.worker import WorkerClient, WorkerOptions
 from tests.e2e.conftest import PATIENT
 from tests.e2e.dead_mount import can_mount
-from tests.e2e.editor import SERVER
-from tests.e2e.raw_client import CAN, RawClient
+from tests.e2e.raw_client import EVERYWHERE, SERVER, RawClient, between
 from tests.e2e.relay import Relay, relay_to
+from tests.e2e.test_notebook import item, open_notebook
 from tests.workers import fill
 
 MARKED = "total = ???\n"
-EVERYTHING = {"start": {"line": 0, "character": 0}, "end": {"line": 1, "character": 0}}
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -27,7 +26,7 @@ async def relayed(runtime_folder: Path) -> AsyncIterator[tuple[Relay, RawClient]
     async with WorkerClient(WorkerOptions(), name="tests") as worker:
         await worker.ask(fill(max_steps=1))
         async with relay_to(worker.paths.socket) as relay:
-            client = await RawClient.start(relay.folder, PATIENT, capabilities=CAN)
+            client = await RawClient.start(relay.folder, PATIENT)
             yield relay, client
             assert await client.quit() == 0
 
@@ -68,7 +67,7 @@ async def actions(client: RawClient, uri: str) -> Any:
 
 
 async def filled(client: RawClient, uri: str) -> Any:
-    return await client.command("fillFile", {"uri": uri, "range": EVERYTHING})
+    return await client.command("fillFile", {"uri": uri, "range": between(*EVERYWHERE)})
 
 
 async def suggested(client: RawClient, uri: str) -> list[Any]:
@@ -112,11 +111,7 @@ async def test_settings_of_a_subfolder_hide_its_files(client: RawClient, relay: 
     event = {"added": [{"uri": tmp_path.as_uri(), "name": "p"}], "removed": []}
     client.send({"method": "workspace/didChangeWorkspaceFolders", "params": {"event": event}})
     cell = "vscode-notebook-cell:/hidden.ipynb#1"
-    cells = [{"kind": 2, "document": cell}]
-    opened = {"uri": (sub / "hidden.ipynb").as_uri(), "notebookType": "x", "version": 1, "cells": cells}
-    text = {"uri": cell, "languageId": "python", "version": 1, "text": MARKED}
-    params = {"notebookDocument": opened, "cellTextDocuments": [text]}
-    client.send({"method": "notebookDocument/didOpen", "params": params})
+    open_notebook(client, (sub / "hidden.ipynb").as_uri(), item(cell, MARKED))
     diff = f"git:{sub}/hidden.py?ref=HEAD"
     for uri in ((sub / "hidden.py").as_uri(), (tmp_path / "link.py").as_uri(), diff, cell):
         if uri != cell:
@@ -135,10 +130,7 @@ async def test_settings_of_a_subfolder_hide_its_files(client: RawClient, relay: 
 
 async def test_a_cell_of_a_linked_notebook_gets_nothing(client: RawClient, relay: Relay, home: Path) -> None:
     notebook, cell = f"{home.as_uri()}/sshlink/n.ipynb", "vscode-notebook-cell:/n.ipynb#1"
-    opened = {"uri": notebook, "notebookType": "x", "version": 1, "cells": [{"kind": 2, "document": cell}]}
-    text = {"uri": cell, "languageId": "python", "version": 1, "text": MARKED}
-    params = {"notebookDocument": opened, "cellTextDocuments": [text]}
-    client.send({"method": "notebookDocument/didOpen", "params": params})
+    open_notebook(client, notebook, item(cell, MARKED))
     assert await suggested(client, cell) == []
     assert "may hold secrets" in (await client.status(cell))["off"]
     assert relay.requests == []
@@ -191,7 +183,7 @@ async def test_a_file_system_that_does_not_answer_stops_nobody(relay: Relay, hom
     dead.mkdir()
     (home / "to_dead.py").symlink_to("dead/deep/a.py")
     command = ["unshare", "-Urm", sys.executable, "-m", "tests.e2e.dead_mount", str(dead), *SERVER]
-    client = await RawClient.start(relay.folder, PATIENT, capabilities=CAN, command=command)
+    client = await RawClient.start(relay.folder, PATIENT, command=command)
     gone = [f"{home.as_uri()}/{name}" for name in ("dead/b.py", "to_dead.py")]
     for uri in gone:
         client.open(uri, MARKED)

@@ -5,32 +5,25 @@ The server is real and records, but fills nothing; the language server and the w
 """
 
 import asyncio
-import json
-import os
-import subprocess
-import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from lsprotocol import types
-from lsprotocol.types import Position
 from tokenizers import Tokenizer
 
-from tests.e2e.editor import SERVER, Client, environment
-from tests.e2e.workspace import Workspace, asked_capabilities
+from tests.e2e.raw_client import SERVER, RawClient
+from tests.e2e.user import User
 from tests.inference.loaded import TWIN
 from tests.recording_server import RecordingServer, recording_server
-from tests.workers import PATIENCE_S, kill
+from tests.workers import PATIENCE_S, Finished, checks_of, infill_ls, kill
 
 TOKEN = "hush-hush-0123456789"
 SECRET = "swordfish"
 HELPERS = "def load_helper(path, strict):\n    return path\n"
-DOCUMENT = "from helpers import load_helper\n\nx = load_helper(\n"
-AT = Position(2, 16)
+DOCUMENT = "from helpers import load_helper\n\nx = load_helper(‸\n"
 
 
 @pytest.fixture
@@ -41,32 +34,29 @@ def project(tmp_path: Path) -> Path:
     (folder / ".env").write_text(f"load_helper = '{SECRET}'\n")
     (folder / "credentials.json").write_text(f'{{"load_helper": "{SECRET}"}}\n')
     (folder / "linked.py").symlink_to(".env")
-    (folder / "main.py").write_text(DOCUMENT)
+    (folder / "main.py").write_text(DOCUMENT.replace("‸", ""))
     return folder
 
 
 @asynccontextmanager
 async def edited(
     project: Path, folder: Path, options: dict[str, Any], **variables: str
-) -> AsyncIterator[tuple[Workspace, Path]]:
+) -> AsyncIterator[tuple[RawClient, Path]]:
     """A language server that logs all it can, in a runtime folder of its own, and the file of what it logs."""
-    client, stderr = Client(), folder / "stderr"
-    notes: list[Any] = []
-    client.feature("infill/didChangeStatus")(lambda note: notes.append(note))
-    words = ["sh", "-c", f'exec "$@" 2>{stderr}', "sh", *SERVER, "--log-level", "debug"]
-    runtime = folder / "run"
+    runtime, stderr = folder / "run", folder / "stderr"
+    command = ["sh", "-c", f'exec "$@" 2>{stderr}', "sh", *SERVER, "--log-level", "debug"]
     runtime.mkdir(mode=0o700, exist_ok=True)
-    await client.start_io(*words, env={**environment(runtime), **variables})
-    opened = [types.WorkspaceFolder(project.as_uri(), project.name)]
-    params = types.InitializeParams(asked_capabilities(), initialization_options=options, workspace_folders=opened)
-    editor = Workspace(client, "utf-16", await client.initialize_session(params))
-    editor.notes = notes
+    client = await RawClient.start(runtime, options, folders=[project], command=command, **variables)
     try:
-        yield editor, stderr
-        assert await editor.quit() == 0
+        yield client, stderr
+        assert await client.quit() == 0
     finally:
         for pid in (process.pid for process in psutil.process_iter() if str(runtime) in " ".join(_words(process))):
             kill(pid)
+
+
+def opened(client: RawClient, project: Path, text: str, name: str = "main.py") -> User:
+    return User(client, text, uri=(project / name).as_uri())
 
 
 def _words(process: psutil.Process) -> list[str]:
@@ -97,18 +87,18 @@ async def test_only_text_is_sent_and_only_the_server_sees_the_token(project: Pat
     async with recording_server() as server:
         server.token = TOKEN
         variables = {"INFILL_LS_SERVER_TOKEN": TOKEN}
-        async with edited(project, tmp_path, asking(server), **variables) as (editor, stderr):
+        async with edited(project, tmp_path, asking(server), **variables) as (client, stderr):
             for name in (".env", "credentials.json", "linked.py"):
-                text = (project / name).read_text()
-                secret = editor.open_in(project, text, name)
-                assert await editor.complete(secret, Position(0, len(text) - 1)) == []
-            editor.open_in(project, HELPERS, "helpers.py")
-            uri = editor.open_in(project, DOCUMENT)
-            for version, name in enumerate("xyz", 2):
-                editor.change(uri, version, DOCUMENT.replace("x = ", f"{name} = "))
-                assert await editor.complete(uri, AT) == []
-            status = await editor.status(uri)
-            shown = await editor.messages()
+                secret = opened(client, project, (project / name).read_text().replace("\n", "‸\n"), name)
+                assert await secret.complete() == []
+            opened(client, project, HELPERS, "helpers.py")
+            user = opened(client, project, DOCUMENT)
+            for old, new in ("xx", "xy", "yz"):
+                user.exchange(f"{old} = ", f"{new} = ")
+                user.cursor = len(user.text) - 1
+                assert await user.complete() == []
+            status = await client.status(user.uri)
+            shown = client.shown
             commands = [" ".join(_words(process)) for process in psutil.process_iter()]
             logs = [stderr.read_text(), *(file.read_text() for file in (tmp_path / "run").glob("*.log"))]
         sent = "\n".join(map(read, server.fills))
@@ -123,8 +113,9 @@ async def test_only_text_is_sent_and_only_the_server_sees_the_token(project: Pat
         assert not [text for text in (*logs, *commands, str(status), *shown) if TOKEN in text]
         (told,) = shown  # once, though each fill failed
         assert "this server only records" in told
-        assert status.server == server.url and status.serverProblem in told
-        assert (status.state, status.model, status.device) == ("ready", "gemma", server.url.removeprefix("http://"))
+        assert status["server"] == server.url and status["serverProblem"] in told
+        about = tuple(status[name] for name in ("state", "model", "device"))
+        assert about == ("ready", "gemma", server.url.removeprefix("http://"))
 
 
 async def test_a_workspace_that_is_not_trusted_sends_nothing_anywhere(project: Path, tmp_path: Path) -> None:
@@ -133,29 +124,24 @@ async def test_a_workspace_that_is_not_trusted_sends_nothing_anywhere(project: P
         theirs = {"model": server.url, "server": {"tokenizer": str(TWIN), "plainHttp": True}}
         lines = f'model = "{server.url}"\nserver = {{ tokenizer = "{TWIN}", plainHttp = true }}\n'
         (project / "infill-ls.toml").write_text(lines)
-        async with edited(project, tmp_path, {}) as (editor, _):
-            uri = editor.open_in(project, DOCUMENT)
+        async with edited(project, tmp_path, {}) as (client, _):
+            user = opened(client, project, DOCUMENT)
             async with asyncio.timeout(PATIENCE_S):
-                while len(problems := (await editor.status(uri)).problems) < 2:
+                while len(problems := (await client.status(user.uri))["problems"]) < 2:
                     await asyncio.sleep(0.02)
             assert all("is ignored" in problem for problem in problems)
             (project / "infill-ls.toml").unlink()
-            editor.client.workspace_did_change_configuration(types.DidChangeConfigurationParams(theirs))
-            await editor.complete(editor.open_in(project, DOCUMENT, "other.py"), AT)
-            status = await editor.status(uri)
-        assert status.model == "embedded" and status.server == ""
+            client.send({"method": "workspace/didChangeConfiguration", "params": {"settings": theirs}})
+            await opened(client, project, DOCUMENT, "other.py").complete()
+            status = await client.status(user.uri)
+        assert status["model"] == "embedded" and status["server"] == ""
         assert server.requests == []
 
 
-def infill_ls(folder: Path, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+def run(folder: Path, *words: object, **variables: str) -> Awaitable[Finished]:
     """A command, in a runtime and a configuration folder of the test."""
-    kept = {**os.environ, "INFILL_LS_RUNTIME_DIR": str(folder / "run"), "XDG_CONFIG_HOME": str(folder), **variables}
-    command = [sys.executable, "-m", "lsp_server.cli", *words]
-    return subprocess.run(command, capture_output=True, text=True, env=kept, timeout=PATIENCE_S, check=False)
-
-
-def checks(found: "subprocess.CompletedProcess[str]") -> dict[str, Any]:
-    return {check["name"]: check for check in json.loads(found.stdout)["checks"]}
+    own = {"folder": folder / "run", "XDG_CONFIG_HOME": str(folder)}
+    return asyncio.to_thread(infill_ls, *words, **own, **variables)
 
 
 async def test_doctor_looks_at_the_server(tmp_path: Path) -> None:
@@ -167,8 +153,8 @@ async def test_doctor_looks_at_the_server(tmp_path: Path) -> None:
         file.chmod(0o600)
         chosen = ("--model", server.url, "--server-tokenizer", str(TWIN))
         profile = {"PYTHONPROFILEIMPORTTIME": "1"}
-        found = await asyncio.to_thread(infill_ls, tmp_path, "doctor", *chosen, "--json", **profile)
-        about = checks(found)
+        found = await run(tmp_path, "doctor", *chosen, "--json", **profile)
+        about = checks_of(found)
         assert about["text goes to"]["found"] == f"{server.url}, on this machine"
         assert about["server"]["verdict"] == "ok" and "gemma on " in about["server"]["found"]
         assert about["server token"]["found"] == f"from {file}"
@@ -176,7 +162,7 @@ async def test_doctor_looks_at_the_server(tmp_path: Path) -> None:
         assert not {"torch", "transformers"} & imported(found.stderr)
         assert not server.fills and TOKEN not in found.stdout + found.stderr
         file.chmod(0o644)
-        server_check = checks(await asyncio.to_thread(infill_ls, tmp_path, "doctor", *chosen, "--json"))["server"]
+        server_check = checks_of(await run(tmp_path, "doctor", *chosen, "--json"))["server"]
         assert server_check["verdict"] == "fail" and server_check["advice"] == f"run: chmod 600 {file}"
 
 
@@ -191,12 +177,12 @@ async def test_status_says_where_text_goes(tmp_path: Path) -> None:
         chosen = ("--model", server.url, "--server-tokenizer", str(TWIN), "--idle-s", "30")
         (tmp_path / "run").mkdir(mode=0o700)
         try:
-            started = await asyncio.to_thread(infill_ls, tmp_path, "worker", "--background", *chosen)
+            started = await run(tmp_path, "worker", "--background", *chosen)
             assert f"text goes to {server.url}, which has answered for" in started.stdout, started.stderr
             (tmp_path / "a.py").write_text("x = ???\n")
-            filled = await asyncio.to_thread(infill_ls, tmp_path, "fill", str(tmp_path / "a.py"), *chosen[:4])
+            filled = await run(tmp_path, "fill", tmp_path / "a.py", *chosen[:4])
             assert (filled.returncode, filled.stdout) == (1, "") and "this server only records" in filled.stderr
-            shown = await asyncio.to_thread(infill_ls, tmp_path, "status")
+            shown = await run(tmp_path, "status")
             assert f"text goes to {server.url}, which fails: " in shown.stdout
         finally:
-            await asyncio.to_thread(infill_ls, tmp_path, "worker", "--stop", *chosen[:4])
+            await run(tmp_path, "worker", "--stop", *chosen[:4])

@@ -1,7 +1,7 @@
 """Shadow mode end to end: the real server and embedded model, and beside it a partner's worker that asks a server."""
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +10,14 @@ import pytest_asyncio
 
 from lsp_server.cli import main
 from lsp_server.usage.usage import Pair, read, usage_file
-from tests.e2e.conftest import StartRaw
-from tests.e2e.raw_client import CAN, RawClient
-from tests.e2e.test_usage import HOLES, QUICK, Filler, put_in
-from tests.e2e.typist import Item, Typist
+from tests.e2e.conftest import Start
+from tests.e2e.raw_client import RawClient
+from tests.e2e.test_usage import QUICK, filled, put_in
+from tests.e2e.user import Item, User
 from tests.partner_server import PartnerServer, partner_server
 from tests.workers import until
 
 MARKED = "def average(numbers):\n    peculiar_total = ‸\n    return peculiar_total\n"
-Start = Callable[..., Any]
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -28,10 +27,10 @@ async def partner() -> AsyncIterator[PartnerServer]:
 
 
 @pytest.fixture
-def start(state: Path, start_raw: StartRaw, partner: PartnerServer) -> Start:
+def shadowed(state: Path, start: Start, partner: PartnerServer) -> Start:
     async def begin(sample: float = 1.0, **more: Any) -> RawClient:
         options = {**QUICK, "partner": {"url": partner.url}, "shadow": {"sample": sample}, **more}
-        return await start_raw(options, capabilities=CAN)
+        return await start(options)
 
     return begin
 
@@ -41,12 +40,12 @@ async def pairs_once(count: int) -> list[Pair]:
     return await until(lambda: usage_file().exists() and len(found := read(usage_file(), 2)[1]) >= count and found)
 
 
-async def shown(client: RawClient, runtime: Path, text: str = MARKED) -> tuple[Typist, Item]:
-    user = Typist.at(client, runtime, text)
+async def shown(client: RawClient) -> tuple[User, Item]:
+    user = User(client, MARKED)
     return user, await user.offered(invoked=True)
 
 
-async def taken(user: Typist, item: Item) -> None:
+async def taken(user: User, item: Item) -> None:
     """The user takes an item and saves."""
     put_in(user, item)
     user.says("textDocument/didSave")
@@ -54,13 +53,13 @@ async def taken(user: Typist, item: Item) -> None:
 
 
 async def test_after_ghost_text_the_partner_is_asked_the_same_unseen(
-    start: Start, runtime_folder: Path, partner: PartnerServer, capsys: pytest.CaptureFixture[str], state: Path
+    shadowed: Start, partner: PartnerServer, capsys: pytest.CaptureFixture[str], state: Path
 ) -> None:
-    client = await start()
-    user, item = await shown(client, runtime_folder)
+    client = await shadowed()
+    user, item = await shown(client)
     await partner.until(lambda server: bool(server.fills))
     await taken(user, item)
-    edits = await Filler(client, HOLES, "peculiar_name.py").command(applies=True)
+    edits = (await filled(client)).edits
     pair = (await pairs_once(1))[0]
     assert (pair.outcome, pair.language) == ("answered", "python")
     assert (pair.main_model, pair.other_model) == ("embedded", partner.name)
@@ -73,33 +72,35 @@ async def test_after_ghost_text_the_partner_is_asked_the_same_unseen(
     first, *_ = json.loads(capsys.readouterr().out)["comparisons"]
     assert (first["requests"], first["main"]) == (1, 1.0)
     held = b"".join(file.read_bytes() for file in state.rglob("*") if file.is_file())
-    texts = [edit["newText"].strip() for edit in edits] + [str(item["insertText"]).strip()]
-    words = ["peculiar", "numbers", "def size", "typed/", "filled/", "file:", "http", str(Path.home())]
+    texts = [each["newText"].strip() for each in edits[-1]["documentChanges"][0]["edits"]] + [
+        str(item["insertText"]).strip()
+    ]
+    words = ["peculiar", "numbers", "def size", "project/", "file:", "http", str(Path.home())]
     for word in words + [text for text in texts if len(text) >= 4]:
         assert word.encode() not in held, word
 
 
 async def test_secrets_are_neither_compared_nor_counted(
-    start: Start, partner: PartnerServer, state: Path, tmp_path: Path, runtime_folder: Path
+    shadowed: Start, partner: PartnerServer, state: Path, tmp_path: Path
 ) -> None:
     (tmp_path / ".env").write_text("KEY = ???\n")
     (tmp_path / "link.py").symlink_to(".env")
-    client = await start()
+    client = await shadowed()
     for number, name in enumerate((".env", "link.py")):
         client.open((tmp_path / name).as_uri(), "KEY = ???\n")
         client.complete(number, (tmp_path / name).as_uri(), 0, 6, invoked=True)
         assert (await client.reply(number))["result"]["items"] == []
     assert await client.status()
     assert not state.exists()
-    await shown(client, runtime_folder)
+    await shown(client)
     await partner.until(lambda server: bool(server.fills))  # what is asked for first is compared first
     assert not any("KEY" in asked.prefix for asked in partner.fills)
     assert await client.quit() == 0
 
 
-async def test_partner_is_compared_with_embedded(start: Start, runtime_folder: Path, partner: PartnerServer) -> None:
-    client = await start(model="partner")
-    user, item = await shown(client, runtime_folder)
+async def test_partner_is_compared_with_embedded(shadowed: Start, partner: PartnerServer) -> None:
+    client = await shadowed(model="partner")
+    user, item = await shown(client)
     await taken(user, item)
     (pair,) = await pairs_once(1)
     assert (pair.main_model, pair.other_model) == (partner.name, "embedded")

@@ -1,7 +1,6 @@
 """TCP and WebSocket: several clients, each with its own session; no web page and no other machine gets in."""
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -10,47 +9,43 @@ import pytest_asyncio
 from websockets.exceptions import InvalidStatus
 
 from tests.e2e.conftest import PATIENT
-from tests.e2e.editor import environment
-from tests.e2e.raw_client import PATIENCE_S, Framed, RawClient, channel_to
+from tests.e2e.listening import Listening, serve
+from tests.e2e.raw_client import Framed, RawClient, channel_to
 
 URI = "untitled:Untitled-1"
 HOSTILE_PAGE = "https://page.example"
 Listen = Callable[..., Awaitable[str]]
 
 
-async def start_server(runtime: Path, *flags: str) -> asyncio.subprocess.Process:
-    words = [sys.executable, "-m", "lsp_server.cli", "serve", *flags]
-    pipe = asyncio.subprocess.PIPE
-    return await asyncio.create_subprocess_exec(*words, stdout=pipe, stderr=pipe, env=environment(runtime))
-
-
-async def url_of(process: asyncio.subprocess.Process) -> str:
-    async with asyncio.timeout(PATIENCE_S):
-        return (await process.stdout.readline()).decode().split()[-1]
-
-
 @pytest_asyncio.fixture(loop_scope="session")
 async def listen(runtime_folder: Path) -> AsyncIterator[Listen]:
     """Starts servers that listen; the URL of each. They end when told to."""
-    started = []
+    started: list[Listening] = []
 
     async def start(*flags: str) -> str:
-        started.append(await start_server(runtime_folder, *flags))
-        return await url_of(started[-1])
+        started.append(await Listening.start(runtime_folder, *flags))
+        return started[-1].url
 
     yield start
-    for process in started:
-        process.terminate()
-        assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
+    for listening in started:
+        await listening.stop()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session", params=["tcp", "ws"])
 async def url(request: pytest.FixtureRequest, runtime_folder: Path) -> AsyncIterator[str]:
     """Where a server listens that the tests of this file share."""
-    process = await start_server(runtime_folder, f"--{request.param}", "0")
-    yield await url_of(process)
-    process.terminate()
-    assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
+    listening = await Listening.start(runtime_folder, f"--{request.param}", "0")
+    yield listening.url
+    await listening.stop()
+
+
+async def refusal(runtime: Path, *flags: str) -> str:
+    """What a server says that does not start."""
+    process = await serve(runtime, *flags)
+    _, errors = await process.communicate()
+    assert process.returncode == 2
+    assert b"Traceback" not in errors
+    return errors.decode()
 
 
 async def test_clients_at_the_same_time_have_sessions_of_their_own(url: str) -> None:
@@ -92,18 +87,17 @@ async def test_exit_ends_the_connection_and_the_next_client_is_served(url: str) 
 @pytest.mark.parametrize("kind", ["--tcp", "--ws"])
 async def test_server_told_to_end_answers_and_leaves_clients(runtime_folder: Path, kind: str) -> None:
     """Also those that leave at that very moment."""
-    process = await start_server(runtime_folder, kind, "0")
-    address = await url_of(process)
-    clients = [await RawClient.join(address, PATIENT) for _ in range(20)]
+    server = await Listening.start(runtime_folder, kind, "0")
+    clients = [await RawClient.join(server.url, PATIENT) for _ in range(20)]
     leaving, staying = clients[:10], clients[10:]
     for client in leaving:
         client.request("bye", "shutdown")
         client.send({"method": "exit"})
         await asyncio.sleep(0)
-    process.terminate()
+    stopping = asyncio.create_task(server.stop())
+    await asyncio.sleep(0)
     await asyncio.gather(*(client.vanish() for client in leaving), *(client.gone() for client in staying))
-    assert (await process.stderr.read()).decode() == ""
-    assert await process.wait() == 0
+    assert await stopping == ""
 
 
 async def test_bytes_that_are_no_messages_end_nothing_but_their_client(url: str) -> None:
@@ -146,20 +140,11 @@ async def test_binary_frames_are_understood(listen: Listen) -> None:
 @pytest.mark.parametrize("kind", ["--tcp", "--ws"])
 async def test_a_port_that_is_taken_is_said(listen: Listen, runtime_folder: Path, kind: str) -> None:
     taken = (await listen("--tcp", "0")).rpartition(":")[2]
-    process = await start_server(runtime_folder, kind, taken)
-    _, errors = await process.communicate()
-    assert process.returncode == 2
-    assert f"cannot listen at 127.0.0.1:{taken}" in errors.decode()
-    assert "Traceback" not in errors.decode()
+    assert f"cannot listen at 127.0.0.1:{taken}" in await refusal(runtime_folder, kind, taken)
 
 
 async def test_other_machines_need_permission_and_a_warning(runtime_folder: Path) -> None:
-    refused = await start_server(runtime_folder, "--tcp", "0.0.0.0:0")
-    _, errors = await refused.communicate()
-    assert refused.returncode == 2
-    assert "--allow-remote" in errors.decode()
-    allowed = await start_server(runtime_folder, "--tcp", "0.0.0.0:0", "--allow-remote")
-    assert (await url_of(allowed)).startswith("tcp://0.0.0.0:")
-    allowed.terminate()
-    _, errors = await allowed.communicate()
-    assert "WARNING" in errors.decode()
+    assert "--allow-remote" in await refusal(runtime_folder, "--tcp", "0.0.0.0:0")
+    allowed = await Listening.start(runtime_folder, "--tcp", "0.0.0.0:0", "--allow-remote")
+    assert allowed.url.startswith("tcp://0.0.0.0:")
+    assert "WARNING" in await allowed.stop()

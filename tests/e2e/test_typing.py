@@ -8,9 +8,9 @@ from typing import Any
 import pytest_asyncio
 
 from lsp_server.inline.service import GRACE_S
-from tests.e2e.conftest import PATIENT, StartRaw
-from tests.e2e.raw_client import RawClient
-from tests.e2e.typist import Typist
+from tests.e2e.conftest import PATIENT, Start
+from tests.e2e.raw_client import RawClient, capable
+from tests.e2e.user import User
 from tests.workers import ATTEMPTS
 
 CANCELLED = -32800
@@ -29,8 +29,8 @@ async def quick(runtime_folder: Path) -> AsyncIterator[RawClient]:
     assert await client.quit() == 0
 
 
-async def test_abandoned_cancelled_request_stops_the_worker(start_raw: StartRaw, runtime_folder: Path) -> None:
-    user = Typist.at(await start_raw(SLOW), runtime_folder, "def f(x):‸\n")
+async def test_abandoned_cancelled_request_stops_the_worker(start: Start) -> None:
+    user = User(await start(SLOW), "def f(x):‸\n")
     before = await user.requests()
     async with user.client.holding_the_worker():
         asked = user.ask(invoked=True)
@@ -41,8 +41,8 @@ async def test_abandoned_cancelled_request_stops_the_worker(start_raw: StartRaw,
     assert await user.becomes_idle(after=before) == ["cancelled"]
 
 
-async def test_only_automatic_requests_wait_for_a_pause(start_raw: StartRaw, runtime_folder: Path) -> None:
-    user = Typist.at(await start_raw({**QUICK, "debounceMs": 10_000}), runtime_folder, BODY)
+async def test_only_automatic_requests_wait_for_a_pause(start: Start) -> None:
+    user = User(await start({**QUICK, "debounceMs": 10_000}), BODY)
     await user.client.becomes("ready")
     asked = await user.requests()
     waiting = user.ask()
@@ -51,12 +51,12 @@ async def test_only_automatic_requests_wait_for_a_pause(start_raw: StartRaw, run
     waiting = user.ask()
     await user.offered(invoked=True)
     assert await user.items(waiting) == [], "something newer came"
-    assert user.told()[asked:].count("cancelled") == 0
+    assert user.ended()[asked:].count("cancelled") == 0
 
 
-async def test_rest_of_a_partly_accepted_one_is_recomputed(quick: RawClient, runtime_folder: Path) -> None:
+async def test_rest_of_a_partly_accepted_one_is_recomputed(quick: RawClient) -> None:
     for _ in range(ATTEMPTS):
-        user = Typist.at(quick, runtime_folder, LONG)  # each time another document: typing a text again is a redo
+        user = User(quick, LONG)  # each time another document: typing a text again is a redo
         item = await user.offered(invoked=True, at_least=3)
         asked = await user.requests()
         taken = user.rest(item)[:2]
@@ -72,8 +72,8 @@ async def test_rest_of_a_partly_accepted_one_is_recomputed(quick: RawClient, run
     raise AssertionError(f"in {ATTEMPTS} attempts the rest was never another one")
 
 
-async def test_suggestion_extends_the_selected_list_item(quick: RawClient, runtime_folder: Path) -> None:
-    user = Typist.at(quick, runtime_folder, "import os\n\nprint(os.pa‸)\n")
+async def test_suggestion_extends_the_selected_list_item(quick: RawClient) -> None:
+    user = User(quick, "import os\n\nprint(os.pa‸)\n")
     at = {"start": {"line": 2, "character": 9}, "end": {"line": 2, "character": 11}}
     item = await user.offered(selected={"range": at, "text": "path"})
     assert item["insertText"].startswith("path")
@@ -83,24 +83,23 @@ async def test_suggestion_extends_the_selected_list_item(quick: RawClient, runti
     assert await user.items(user.ask(selected=elsewhere)) == []
 
 
-async def test_drafts_show_the_suggestion_as_it_settles(start_raw: StartRaw, runtime_folder: Path) -> None:
-    client = await start_raw(SLOW, capabilities={"experimental": {"infillDrafts": True}})
-    user = Typist.at(client, runtime_folder, "s = '😀'; total = ‸\n")
+async def test_drafts_show_the_suggestion_as_it_settles(start: Start) -> None:
+    client = await start(SLOW, capabilities=capable(experimental__infillDrafts=True))
+    user = User(client, "s = '😀'; total = ‸\n")
     for _ in range(ATTEMPTS):
-        client.notes.clear()
+        user.looks_again()
         items = await user.items(user.ask(invoked=True, workDoneToken="settling"))
-        said = [note["params"] for note in client.notes if note["method"] == "infill/draft"]
-        for draft in said:
+        for draft in user.drafts:
             assert (draft["uri"], draft["version"]) == (user.uri, user.version)
             assert (draft["kind"], draft["token"]) == ("inline", "settling")
             assert 0 < draft["step"] <= draft["maxSteps"]
             check_hole(user, draft["holes"])
-        if len({draft["step"] for draft in said}) > 1 and items:
+        if len({draft["step"] for draft in user.drafts}) > 1 and items:
             return
     raise AssertionError("drafts came less than twice before each answer")
 
 
-def check_hole(user: Typist, holes: list[dict[str, Any]]) -> None:
+def check_hole(user: User, holes: list[dict[str, Any]]) -> None:
     """One hole at the cursor, its text in pieces with a probability each."""
     (hole,) = holes
     at = {"line": 0, "character": len("s = 'xx'; total = ")}
@@ -109,17 +108,17 @@ def check_hole(user: Typist, holes: list[dict[str, Any]]) -> None:
     assert all(0 <= confidence <= 1 for confidence in hole["confidences"])
 
 
-async def test_a_notification_that_cannot_be_read_does_no_harm(quick: RawClient, runtime_folder: Path) -> None:
-    user = Typist.at(quick, runtime_folder, BODY)
+async def test_a_notification_that_cannot_be_read_does_no_harm(quick: RawClient) -> None:
+    user = User(quick, BODY)
     user.says("infill/didAccept", id=7, acceptedLength=-1)
     user.says("infill/didAccept", id="\ud800", acceptedLength="\ud800")
     user.says("infill/didReject")
     assert await user.offered()
 
 
-async def test_a_slip_corrected_in_one_message_costs_no_suggestion(quick: RawClient, runtime_folder: Path) -> None:
+async def test_a_slip_corrected_in_one_message_costs_no_suggestion(quick: RawClient) -> None:
     """By a client that counts no versions, as some do."""
-    user = Typist.at(quick, runtime_folder, BODY)
+    user = User(quick, BODY)
     item = await user.offered()
     at = {"line": 1, "character": len("    return ")}
     behind = {"line": 1, "character": at["character"] + 2}

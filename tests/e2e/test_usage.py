@@ -9,16 +9,15 @@ import pytest
 import pytest_asyncio
 
 from lsp_server.cli import main
-from tests.e2e.conftest import PATIENT, StartRaw
-from tests.e2e.raw_client import CAN, RawClient
-from tests.e2e.typist import Item, Typist
-from tests.workers import until
+from tests.e2e.conftest import PATIENT, Start
+from tests.e2e.raw_client import EVERYWHERE, RawClient
+from tests.e2e.user import Item, User
+from tests.workers import ATTEMPTS, until
 
 ALONE = {"debounceMs": 0, "confidenceFloor": 0, "prefetch": False, "candidates": {"invoked": 1}}
 QUICK = {**PATIENT, "maxSteps": 4, **ALONE}
 LONG = "def total(values):\n    remarkable_result = ‸\n    return remarkable_result\n"
 HOLES = "def size(path):\n    return ???\n\n\nprint(???)\n"
-EVERYWHERE = {"start": {"line": 0, "character": 0}, "end": {"line": 9, "character": 0}}
 Stats = Callable[..., dict[str, Any]]
 
 
@@ -32,19 +31,18 @@ def stats(state: Path, capsys: pytest.CaptureFixture[str]) -> Stats:
     return run
 
 
-def put_in(user: Typist, item: Item, characters: int | None = None) -> None:
+def put_in(user: User, item: Item, characters: int | None = None) -> None:
     """Put an item into the text, or the first characters that are new of it."""
-    start, end = user.span(item)
     if characters is None:
-        user.replace(start, end, str(item["insertText"]))
+        user.replace(*user.span(item), item["insertText"])
     else:
         user.type(user.rest(item)[:characters])
 
 
-async def offered(user: Typist) -> tuple[Item, int]:
+async def offered(user: User) -> tuple[Item, int]:
     """A suggestion that is long enough to be taken in parts, and how many were rejected since they are not."""
     for rejected in range(8):
-        first, *_ = await user.items(user.ask(invoked=True)) or [None]
+        first, *_ = await user.complete() or [None]
         if first and len(user.rest(first).strip()) >= 4:
             return first, rejected
         user.says("infill/didReject", id=user.id(first)) if first else None
@@ -52,22 +50,22 @@ async def offered(user: Typist) -> tuple[Item, int]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def client(state: Path, start_raw: StartRaw) -> RawClient:
-    return await start_raw(QUICK, capabilities=CAN)
+async def client(state: Path, start: Start) -> RawClient:
+    return await start(QUICK)
 
 
-async def test_the_figures_are_what_the_session_did(client: RawClient, runtime_folder: Path, stats: Stats) -> None:
-    user = Typist.at(client, runtime_folder, LONG)
+async def test_the_figures_are_what_the_session_did(client: RawClient, stats: Stats) -> None:
+    user = User(client, LONG)
     item, rejected = await offered(user)
     put_in(user, item)
     user.says("infill/didAccept", id=user.id(item))
 
-    user = Typist.at(client, runtime_folder, LONG)
+    user = User(client, LONG)
     item, more = await offered(user)
     user.says("infill/didAccept", id=user.id(item), acceptedLength=len(user.rest(item)[:3]))
     put_in(user, item, 3)
 
-    user = Typist.at(client, runtime_folder, LONG)
+    user = User(client, LONG)
     item, most = await offered(user)
     user.says("infill/didReject", id=user.id(item))
 
@@ -80,67 +78,42 @@ async def test_the_figures_are_what_the_session_did(client: RawClient, runtime_f
     assert (language["language"], trigger["trigger"]) == ("python", "asked")
 
 
-class Filler:
-    """Asks for fills of a document that holds `text`, and answers the server's edits as an editor does."""
-
-    def __init__(self, client: RawClient, text: str, name: str = "main.py") -> None:
-        self.client, self.text, self.version = client, text, 1
-        self.uri = f"file:///filled/{id(self)}/{name}"
-        client.open(self.uri, text)
-
-    async def command(self, *, applies: bool) -> list[Any]:
-        place = {"uri": self.uri, "range": EVERYWHERE}
-        key, seen = f"fill {len(self.client.notes)}", len(self.client.notes)
-        self.client.request(key, "workspace/executeCommand", {"command": "infill-ls.fillFile", "arguments": [place]})
-        (asked,) = await until(lambda: [it for it in self.client.notes[seen:] if it["method"] == "workspace/applyEdit"])
-        edits = self.edits_of(asked["params"]["edit"])
-        if applies:
-            self.apply(edits)
-        self.client.send({"id": asked["id"], "result": {"applied": applies}})
-        assert (await self.client.reply(key))["result"]["applied"] is applies
-        return edits
-
-    async def action(self) -> list[Any]:
-        """Choose the first code action at the first hole; the edits that it makes."""
-        offered = await self.client.actions(self.uri, (0, 0), (9, 0))
-        chosen = next(each for each in offered if each["kind"].endswith("fillHole"))
-        return self.edits_of((await self.client.ask("codeAction/resolve", chosen))["edit"])
-
-    def edits_of(self, edit: dict[str, Any]) -> list[Any]:
-        return list(edit["documentChanges"][0]["edits"])
-
-    def apply(self, edits: list[Any]) -> None:
-        """As one change for each edit, the last place first."""
-        self.version += 1
-        changes = [{"range": each["range"], "text": each["newText"]} for each in reversed(edits)]
-        params = {"textDocument": {"uri": self.uri, "version": self.version}, "contentChanges": changes}
-        self.client.send({"method": "textDocument/didChange", "params": params})
+async def filled(client: RawClient, *, applies: bool = True) -> User:
+    """A user of whose two holes an edit was shown, and applied or not."""
+    user = User(client, HOLES, refuses="" if applies else "no")
+    for _ in range(ATTEMPTS):
+        answer = await user.fill("fillFile", *EVERYWHERE)
+        if user.edits:
+            assert answer["applied"] is applies
+            return user
+    raise AssertionError(f"nothing that fits in {ATTEMPTS} attempts")
 
 
 async def test_a_fill_counts_where_the_editor_applies_it(client: RawClient, stats: Stats) -> None:
-    applied, refused, chosen = (Filler(client, HOLES) for _ in range(3))
-    await applied.command(applies=True)
-    await refused.command(applies=False)
-    chosen.apply(await chosen.action())
+    await filled(client)
+    await filled(client, applies=False)
+    user = User(client, HOLES)
+    action = next(each for each in await user.actions((0, 0), (9, 0)) if each["kind"].endswith("fillHole"))
+    user.apply(await user.surely_resolved(action))
     await client.status()
     assert await client.quit() == 0
     (counted,) = stats()["trigger"]
     assert (counted["trigger"], counted["shown"], counted["whole"], counted["rejected"]) == ("action", 3, 2, 1)
 
 
-async def test_where_it_is_off_nothing_is_recorded(start_raw: StartRaw, stats: Stats, state: Path) -> None:
-    off = await start_raw({**QUICK, "statistics": "off"}, capabilities=CAN)
-    await Filler(off, HOLES).command(applies=True)
+async def test_where_it_is_off_nothing_is_recorded(start: Start, stats: Stats, state: Path) -> None:
+    off = await start({**QUICK, "statistics": "off"})
+    await filled(off)
     assert await off.quit() == 0
     assert stats()["total"] == []
     assert not state.exists()
 
 
-async def test_unwritable_statistics_are_reported_once(start_raw: StartRaw, state: Path) -> None:
+async def test_unwritable_statistics_are_reported_once(start: Start, state: Path) -> None:
     state.write_text("in the way")
-    client = await start_raw(QUICK, capabilities=CAN)
+    client = await start(QUICK)
     for _ in range(2):
-        await Filler(client, HOLES).command(applies=True)
+        await filled(client)
         await until(lambda: client.shown)
     assert await client.quit() == 0
     (told,) = client.shown

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.e2e.editor import Editor, capabilities
-from tests.e2e.workbench import Workbench
+from tests.e2e.raw_client import RawClient, capable
 from tests.workers import USERS_HF_HOME
 
 MODEL = "qwen2.5-coder-0.5b"
@@ -36,13 +35,12 @@ def pulled(runtime_folder: Path) -> None:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def bench(runtime_folder: Path, pulled: None) -> AsyncIterator[Workbench]:
+async def client(runtime_folder: Path, pulled: None) -> AsyncIterator[RawClient]:
     """An editor whose user has set the model's name alone."""
-    can = capabilities()
-    can.experimental = {"infillDrafts": True}
-    editor = await Editor.start(runtime_folder, can, {**OPTIONS, "model": MODEL})
-    yield Workbench(editor)
-    assert await editor.quit() == 0
+    can = capable(experimental__infillDrafts=True)
+    client = await RawClient.start(runtime_folder, {**OPTIONS, "model": MODEL}, capabilities=can)
+    yield client
+    assert await client.quit() == 0
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -6,16 +6,14 @@ would write there, not one wording.
 
 import asyncio
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from lsprotocol.types import Position, Range
 
-from tests.e2e.editor import everywhere
-from tests.e2e.workbench import Workbench, marked
+from tests.e2e.raw_client import EVERYWHERE, RawClient
+from tests.e2e.user import User
 from tests.real.conftest import MODEL
+from tests.workers import infill_ls
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -90,75 +88,67 @@ HOLES = {
 }
 
 
-async def test_the_model_runs_under_its_name(bench: Workbench) -> None:
-    await bench.editor.complete(bench.open("x = "), Position(0, 4))
-    status = await bench.editor.status()
-    assert (status.model, status.device, status.note) == (MODEL, "cpu", "")
+async def test_the_model_runs_under_its_name(client: RawClient) -> None:
+    await User(client, "x = ‸").complete()
+    status = await client.status()
+    assert (status["model"], status["device"], status["note"]) == (MODEL, "cpu", "")
 
 
 @pytest.mark.parametrize("language", LINES)
-async def test_ghost_text_ends_the_line(bench: Workbench, language: str) -> None:
+async def test_ghost_text_ends_the_line(client: RawClient, language: str) -> None:
     text, wanted = LINES[language]
-    before, after = text.split("‸")
-    uri = bench.open(before + after, language)
-    at = Position(before.count("\n"), len(before.rpartition("\n")[2]))
-    items = await bench.editor.complete(uri, at)
-    assert re.search(wanted, str(items[0].insert_text)), items[0].insert_text
+    first, *_ = await User(client, text, language).complete()
+    assert re.search(wanted, first["insertText"]), first["insertText"]
 
 
 @pytest.mark.parametrize("language", HOLES)
-async def test_holes_are_filled_together_and_nothing_else_changes(bench: Workbench, language: str) -> None:
+async def test_holes_are_filled_together_and_nothing_else_changes(client: RawClient, language: str) -> None:
     text, wanted = HOLES[language]
-    uri = bench.open(text, language)
-    answer = await bench.fill("fillFile", uri, everywhere())
+    user = User(client, text, language)
+    answer = await user.fill("fillFile", *EVERYWHERE)
     assert answer["applied"], answer
     pinned = "(.*?)".join(map(re.escape, text.split(HOLE)))
-    filled = re.fullmatch(pinned, bench.text(uri), re.DOTALL)
-    assert filled, bench.text(uri)
+    filled = re.fullmatch(pinned, user.text, re.DOTALL)
+    assert filled, user.text
     for piece, pattern in zip(filled.groups(), wanted, strict=True):
-        assert re.search(pattern, piece), bench.text(uri)
+        assert re.search(pattern, piece), user.text
 
 
-async def test_a_body_is_written_from_its_description(bench: Workbench) -> None:
+async def test_a_body_is_written_from_its_description(client: RawClient) -> None:
     text = 'def is_even(number):\n    """Return whether a number is even."""\n'
-    uri = bench.open(text)
-    answer = await bench.fill("writeBody", uri, Range(Position(0, 6), Position(0, 6)))
+    user = User(client, text)
+    answer = await user.fill("writeBody", (0, 6))
     assert answer["applied"], answer
-    assert bench.text(uri).startswith(text)
+    assert user.text.startswith(text)
     scope: dict[str, object] = {}
-    exec(bench.text(uri), scope)
+    exec(user.text, scope)
     assert [scope["is_even"](number) for number in (0, 1, 2, 7)] == [True, False, True, False]  # type: ignore[operator]
 
 
-async def test_an_instruction_is_followed(bench: Workbench) -> None:
-    text = "def greet(name):\n    print('Hello ' + name)\n    return name\n"
-    uri = bench.open(text)
-    line = marked(text, "print('Hello ' + name)")
-    answer = await bench.fill("rework", uri, line, strength=1.0, instruction="use an f-string instead of +")
+async def test_an_instruction_is_followed(client: RawClient) -> None:
+    user = User(client, "def greet(name):\n    print('Hello ' + name)\n    return name\n")
+    line = user.around("print('Hello ' + name)")
+    answer = await user.fill("rework", *line, strength=1.0, instruction="use an f-string instead of +")
     assert answer["applied"], answer
-    assert re.search(r"f['\"].*\{name\}", bench.text(uri)), bench.text(uri)
-    assert "+" not in bench.text(uri)
-    assert bench.text(uri).startswith("def greet(name):\n")
-    assert bench.text(uri).endswith("    return name\n")
+    assert re.search(r"f['\"].*\{name\}", user.text), user.text
+    assert "+" not in user.text
+    assert user.text.startswith("def greet(name):\n")
+    assert user.text.endswith("    return name\n")
 
 
-async def test_each_step_of_joint_holes_is_shown_as_a_draft(bench: Workbench) -> None:
+async def test_each_step_of_joint_holes_is_shown_as_a_draft(client: RawClient) -> None:
     text, wanted = HOLES["rust"]
-    uri = bench.open(text, "rust")
-    bench.drafts.clear()
-    answer = await bench.fill("fillFile", uri, everywhere(), token="joint")
+    user = User(client, text, "rust")
+    answer = await user.fill("fillFile", *EVERYWHERE, token="joint")
     assert answer["applied"], answer
-    assert len(bench.drafts) >= len(wanted)
+    assert len(user.drafts) >= len(wanted)
 
 
-async def test_the_next_edit_that_only_a_model_expects(bench: Workbench, tmp_path: Path) -> None:
+async def test_the_next_edit_that_only_a_model_expects(client: RawClient, tmp_path: Path) -> None:
     line = "fn {}(w: f32, h: f32) -> f32 {{\n    {}\n}}\n"
     old = line.format("area", "w * h") + "\n" + line.format("perimeter", "2.0 * (w + h)")
     now, then = tmp_path / "shapes.rs", tmp_path / "old.rs"
     then.write_text(old)
     now.write_text(old.replace("f32", "f64", 3))
-    command = ["next", str(now), "--since", str(then), "--model", MODEL]
-    done = await asyncio.to_thread(
-        subprocess.run, [sys.executable, "-m", "lsp_server.cli", *command], capture_output=True, text=True, check=True
-    )
+    done = await asyncio.to_thread(infill_ls, "next", now, "--since", then, "--model", MODEL)
     assert done.stdout == old.replace("f32", "f64")

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from lsprotocol.types import Position
 
 from inference.bench import infilling_tasks
 from inference.bench.llama_server import LlamaServer
 from inference.messages import Candidate, Outcome
 from tests.e2e.conftest import PATIENT
-from tests.e2e.editor import Editor, capabilities
-from tests.e2e.workbench import Workbench
+from tests.e2e.raw_client import RawClient
+from tests.e2e.user import User
 from tests.inference.remote.asking import one_hole, partner_at
 from tests.served.commands import check_fills_alone, with_partner
 from tests.served.llama import MODEL, NAME, PYTHON, VARIABLE, serve
@@ -65,8 +64,8 @@ async def test_together_no_worse_than_the_better_of_two(llama: LlamaServer, runt
     tasks = [each for each in infilling_tasks.read(HELD_OUT) if each.kind == "line"]
     tasks = [each for each in tasks if (each.prompt + each.suffix).isascii()][:LINES]
     options = {**PATIENT, "device": "cpu", "prefetch": False, "partner": {"url": llama.url, "model": NAME}}
-    own = await Editor.start(runtime_folder, capabilities(), {**options, "model": "embedded"})
-    other = await Editor.start(runtime_folder, capabilities(), {**options, "model": "partner"})
+    own = await RawClient.start(runtime_folder, {**options, "model": "embedded"})
+    other = await RawClient.start(runtime_folder, {**options, "model": "partner"})
     exact = {"draft": 0, "partner": 0, "together": 0}
     for task in tasks:
         found = {"partner": await _filled(other, task), **await _refined(own, task)}
@@ -77,21 +76,15 @@ async def test_together_no_worse_than_the_better_of_two(llama: LlamaServer, runt
     assert [await own.quit(), await other.quit()] == [0, 0]
 
 
-async def _filled(editor: Editor, task: infilling_tasks.InfillingTask) -> str:
-    uri = Workbench(editor).open(task.before + task.after)
-    items = await editor.complete(uri, _end(task.before))
-    return str(items[0].insert_text) if items else ""
+async def _filled(client: RawClient, task: infilling_tasks.InfillingTask) -> str:
+    items = await User(client, f"{task.before}‸{task.after}").complete()
+    return items[0]["insertText"] if items else ""
 
 
-async def _refined(editor: Editor, task: infilling_tasks.InfillingTask) -> dict[str, str]:
-    bench, at = Workbench(editor), _end(task.before)
-    uri = bench.open(task.before + task.after)
-    items = await editor.complete(uri, at)
-    draft = str(items[0].insert_text) if items else ""
-    if items and (await bench.command("infill-ls.refineSuggestion", items[0].command.arguments[0], uri))["applied"]:
-        items = await editor.complete(uri, at)
-    return {"draft": draft, "together": str(items[0].insert_text) if items else ""}
-
-
-def _end(text: str) -> Position:
-    return Position(text.count("\n"), len(text.rpartition("\n")[2]))
+async def _refined(client: RawClient, task: infilling_tasks.InfillingTask) -> dict[str, str]:
+    user = User(client, f"{task.before}‸{task.after}")
+    items = await user.complete()
+    draft = items[0]["insertText"] if items else ""
+    if items and (await client.command("refineSuggestion", user.id(items[0]), user.uri))["applied"]:
+        items = await user.complete()
+    return {"draft": draft, "together": items[0]["insertText"] if items else ""}

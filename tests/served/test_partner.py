@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 import torch
-from lsprotocol import types
-from lsprotocol.types import Position
 from transformers import AutoTokenizer, Qwen2ForCausalLM
 
 from inference.messages import Candidate, Done, InfillRequest, Outcome
 from inference.models.family import ModelError
-from tests.e2e.editor import Editor, capabilities
+from tests.e2e.raw_client import RawClient
+from tests.e2e.user import User
 from tests.inference.remote.asking import AFTER, BEFORE, one_hole, partner_at
 from tests.served.commands import check_fills_alone, with_partner
 from tests.served.vllm import FIM, FIM_NAME, OTHER_NAME, Vllm
@@ -93,15 +92,13 @@ async def test_a_file_is_filled_by_the_partner_alone(partner_vllm: Vllm, runtime
 async def test_draft_on_screen_goes_to_the_partner(partner_vllm: Vllm, runtime_folder: Path) -> None:
     """The draft is the embedded model's. Where vLLM's text does not fit, the user is told why and the draft stays."""
     partner = {"url": partner_vllm.url, "model": FIM_NAME, "kind": "chat"}
-    editor = await Editor.start(runtime_folder, capabilities(), {**PATIENT, "partner": partner})
-    uri = editor.open(BEFORE + AFTER)
-    at = Position(BEFORE.count("\n"), len(BEFORE.rpartition("\n")[2]))
-    draft, *_ = await editor.complete(uri, at)
+    client = await RawClient.start(runtime_folder, {**PATIENT, "partner": partner})
+    user = User(client, f"{BEFORE}‸{AFTER}")
+    draft, *_ = await user.complete()
     before = partner_vllm.metric("request_success_total")
-    asked = types.ExecuteCommandParams("infill-ls.refineSuggestion", [draft.command.arguments[0], uri])
-    answer: Any = await editor.client.workspace_execute_command_async(asked)
+    answer = await client.command("refineSuggestion", user.id(draft), user.uri)
     assert partner_vllm.metric("request_success_total") > before + 1  # the first finds out how to ask
-    again, *_ = await editor.complete(uri, at, invoked=False)
-    assert (again.insert_text != draft.insert_text) == answer["applied"], answer
+    again, *_ = await user.complete(invoked=False)
+    assert (again["insertText"] != draft["insertText"]) == answer["applied"], answer
     assert answer["applied"] or answer["reason"]
-    assert await editor.quit() == 0
+    assert await client.quit() == 0

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from lsprotocol.types import Position
 
 from inference.messages import Candidate, Hole, InfillRequest, Text
 from inference.models import registry
 from inference.remote.served import ServedInfiller
-from tests.e2e.editor import Editor, capabilities
+from tests.e2e.raw_client import RawClient
+from tests.e2e.user import User
 from tests.inference.loaded import TWIN
 from tests.inference.remote.asking import answered, infiller_at, one_hole, request
 from tests.served.vllm import Vllm
@@ -36,16 +36,13 @@ async def infiller(vllm: Vllm) -> AsyncIterator[ServedInfiller]:
 
 
 async def test_ghost_text_in_an_editor(vllm: Vllm, runtime_folder: Path) -> None:
-    editor = await Editor.start(runtime_folder, capabilities(), PATIENT, ("--model", vllm.url))
+    client = await RawClient.start(runtime_folder, PATIENT, "--model", vllm.url)
     before = vllm.metric("request_success_total", finished_reason="length")
-    uri = editor.open("import os\n\n\ndef size(path):\n    return \n\n\nprint(size('a'))\n")
-    for _ in range(4):
-        items = await editor.complete(uri, Position(4, 11), invoked=True)
-        if items:
-            break
-    assert await editor.quit() == 0
-    assert items
-    assert str(items[0].insert_text).strip()
+    item = await User(client, "import os\n\n\ndef size(path):\n    return ‸\n\n\nprint(size('a'))\n").offered(
+        invoked=True
+    )
+    assert await client.quit() == 0
+    assert item["insertText"].strip()
     assert vllm.metric("request_success_total", finished_reason="length") > before
 
 

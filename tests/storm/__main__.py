@@ -20,10 +20,9 @@ import psutil
 
 from lsp_server.worker.client import ANSWER_S, GRACE_S
 from tests.e2e.raw_client import RawClient
-from tests.lsp_server.lsp.wild_messages import URI, owed
+from tests.lsp_server.lsp.wild_messages import URI, body, owed
 from tests.partner_server import partner_server, sensible
 from tests.storm import hostile
-from tests.storm.mutations import mutated
 from tests.storm.typist import Typist
 
 SERVERS, MESSAGES, FAULTS, CANCELS, WHILE_LOADING, CASES = 3, 2_000, 20, 600, 3, 10_000
@@ -77,11 +76,11 @@ async def _harm(worker: psutil.Process, kind: str, seconds: float) -> None:
 
 
 async def nonsense(client: RawClient, chance: random.Random, seconds: float) -> Counter[object]:
-    """Send the mutated messages within `seconds`. How many replies each id is owed less those it got: zero is right."""
+    """Send wild messages within `seconds`. How many replies each id is owed less those it got: zero is right."""
     client.open(URI, "x = ???\n")
-    bodies = [mutated(chance, key) for key in range(MESSAGES)]
-    for body in bodies:
-        client.send_bytes(body)
+    bodies = [body(chance) for _ in range(MESSAGES)]
+    for each in bodies:
+        client.send_bytes(each)
         await asyncio.sleep(seconds / MESSAGES)
     wanted = owed(bodies)
     for _ in range(int(SETTLE_S)):
@@ -158,10 +157,10 @@ async def storm(folder: Path, seconds: float, seed: int) -> bool:
     async with partner_server(kinds=("fim",)) as partner:
         answers = hostile.HostileAnswers(partner, next(chances))
         by_partner = {**SETTINGS, "model": "partner", "partner": {"url": partner.url, "kind": "qwen"}}
-        clients = [await RawClient.start(runtime, SETTINGS) for _ in range(SERVERS + 1)]
-        clients.insert(SERVERS, await RawClient.start(runtime, by_partner))
+        clients = [await RawClient.start(runtime, SETTINGS, capabilities={}) for _ in range(SERVERS + 1)]
+        clients.insert(SERVERS, await RawClient.start(runtime, by_partner, capabilities={}))
         typists = [
-            Typist(client, next(chances), f"{project.as_uri()}/{number}.py")
+            Typist(client=client, chance=next(chances), uri=f"{project.as_uri()}/{number}.py")
             for number, client in enumerate(clients[:-1])
         ]
         await clients[0].becomes("ready")
@@ -174,7 +173,7 @@ async def storm(folder: Path, seconds: float, seed: int) -> bool:
             hostile.disk_troubles(runtime, folder / "full", precious, processes, next(chances), until),
             hostile.pulls(folder / "hub", next(chances), until),
             sampled(clients, runtime, until),
-            *(typist.type(until) for typist in typists),
+            *(typist.type_on(until) for typist in typists),
         )
         await settled(typists)
         partner.raw, partner.answer, partner.delay_s, partner.status = lambda _: None, sensible, 0.0, 200
@@ -182,7 +181,7 @@ async def storm(folder: Path, seconds: float, seed: int) -> bool:
     print(f"at the end: {memory_mb(clients, runtime)}\nfaults of the worker: {dict(done)}")
     print(f"disk: {dict(disk)}\nhub: {dict(pulled)}\npartner: asked {len(partner.asked)} times")
     print("\n".join(map(report, typists)))
-    print(f"{MESSAGES} mutated messages: replies missing (+), extra (-) {dict(wrong)}")
+    print(f"{MESSAGES} wild messages: replies missing (+), extra (-) {dict(wrong)}")
     cancelled = sum(len(typist.cancelled) for typist in typists)
     codes = [await client.quit() for client in clients]
     loading = sum(number for kind, number in done.items() if "loaded" in kind)

@@ -18,9 +18,9 @@ from typing import Any
 import psutil
 
 from lsp_server.fill.fitting import unseen_in
-from tests.e2e.editor import environment
 from tests.hub_server import hub_of
 from tests.partner_server import Asked, PartnerServer, sensible
+from tests.workers import environment
 
 SECRET = "SECRET_THAT_NOBODY_MAY_SEE"
 PRECIOUS = "what the user has in a file that a link leads to\n"

@@ -6,26 +6,23 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.e2e.raw_client import RawClient
+from tests.e2e.raw_client import between
+from tests.e2e.user import User
 from tests.storm.hostile import SECRET
 
-SOURCE = "import os\n\n\ndef add(a, b):\n    return a + b\n\n\ndef main():\n    \n\n\nprint(???)\n"
-LINE = 8
+SOURCE = "import os\n\n\ndef add(a, b):\n    return a + b\n\n\ndef main():\n    ‸\n\n\nprint(???)\n"
 WORDS = ("return os.path.join(", "for name in ", "if a is None:", "x = add(1, ", "print(os.", "with open(")
-ACTION = {"line": 11, "character": 7}
+ACTION = (11, 7)
 
 
-@dataclass
-class Typist:
+@dataclass(kw_only=True)
+class Typist(User):
     """One client, and when each of its requests was sent, and cancelled, by the monotonic clock."""
 
-    client: RawClient
     chance: random.Random
-    uri: str
+    text: str = SOURCE
     sent: dict[str, float] = field(default_factory=dict)
     cancelled: dict[str, float] = field(default_factory=dict)
-    text: str = ""
-    version: int = 1
 
     @property
     def secret(self) -> str:
@@ -37,49 +34,39 @@ class Typist:
         replies = {key: self.client.replies.get(key, {}) for key in self.sent if key.startswith("secret")}
         return [key for key, reply in replies.items() if (reply.get("result") or {}).get("items")]
 
-    async def type(self, until: float) -> None:
+    async def type_on(self, until: float) -> None:
         """Type until the monotonic clock says `until`."""
-        self.client.open(self.uri, SOURCE)
         self.client.open(self.secret, f"KEY = {SECRET}\nOTHER = ")
         while time.monotonic() < until:
             await self._line(until)
 
     async def _line(self, until: float) -> None:
-        self._replace(0, len(self.text), "    ")
+        self._rewrite_line("    ")
         for letter in self.chance.choice(WORDS):
             if time.monotonic() >= until:
                 return
-            self._replace(len(self.text), len(self.text), letter)
-            key = self._ask()
+            self.type(letter)
+            key = self._sends(self.ask(invoked=self.chance.random() < 0.2))
             await asyncio.sleep(self.chance.choice([0.01, 0.05, 0.15, 0.4]))
             if self.chance.random() < 0.5:
                 self._cancel(key)
         if self.chance.random() < 0.5:
             self._run_command()
-        self.client.complete(self._new("secret"), self.secret, 1, 8, invoked=self.chance.random() < 0.5)
+        key = self._sends(f"secret {len(self.sent)}")
+        self.client.complete(key, self.secret, 1, 8, invoked=self.chance.random() < 0.5)
 
-    def _replace(self, start: int, end: int, new: str) -> None:
-        self.version += 1
-        place = {"start": {"line": LINE, "character": start}, "end": {"line": LINE, "character": end}}
-        params = {"textDocument": {"uri": self.uri, "version": self.version}}
-        change = {"contentChanges": [{"range": place, "text": new}]}
-        self.client.send({"method": "textDocument/didChange", "params": {**params, **change}})
-        self.text = self.text[:start] + new + self.text[end:]
-
-    def _ask(self) -> str:
-        key = self._new("ask")
-        self.client.complete(key, self.uri, LINE, len(self.text), invoked=self.chance.random() < 0.2)
-        return key
+    def _rewrite_line(self, line: str) -> None:
+        start = self.text.rindex("\n", 0, self.cursor) + 1
+        self.replace(start, self.text.index("\n", start), line)
 
     def _run_command(self) -> None:
-        at = {"uri": self.uri, "range": {"start": ACTION, "end": ACTION}}
-        key = self._new("command")
-        self.client.request(key, "workspace/executeCommand", {"command": "infill-ls.fillHole", "arguments": [at]})
+        key = self._sends(f"command {len(self.sent)}")
+        params = {"command": "infill-ls.fillHole", "arguments": [{"uri": self.uri, "range": between(ACTION)}]}
+        self.client.request(key, "workspace/executeCommand", params)
         if self.chance.random() < 0.3:
             self._cancel(key)
 
-    def _new(self, kind: str) -> str:
-        key = f"{kind} {len(self.sent)}"
+    def _sends(self, key: str) -> str:
         self.sent[key] = time.monotonic()
         return key
 
@@ -109,9 +96,8 @@ class Typist:
         """Whether a fill gets an answer; a worker that was killed again and again is not started again at once."""
         give_up = time.monotonic() + within_s
         while time.monotonic() < give_up:
-            self._replace(0, len(self.text), "    return ")
-            key = self._new("last")
-            self.client.complete(key, self.uri, LINE, len(self.text), invoked=True)
+            self._rewrite_line("    return ")
+            key = self._sends(self.ask(invoked=True))
             if (await self.client.reply(key)).get("result", {}).get("items"):
                 return True
             await asyncio.sleep(1)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from inference.bench import passes
-from tests.e2e.http_endpoint import HttpEndpoint
+from tests.e2e.listening import Listening
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -22,7 +22,7 @@ def test_reading_writing_and_passes_are_measured(capsys: pytest.CaptureFixture[s
 
 async def test_a_running_server_is_measured_likewise(runtime_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [str(DATA / "tuning.jsonl.gz"), "--model", str(DATA / "fim"), "--limit", "1"]
-    endpoint = await HttpEndpoint.start(runtime_folder, "--model", str(DATA / "fim"), "--device", "cpu")
+    endpoint = await Listening.start(runtime_folder, "--http", "0", "--model", str(DATA / "fim"), "--device", "cpu")
     try:
         assert await asyncio.to_thread(passes.main, [*words, "--url", endpoint.url]) == 0
     finally:

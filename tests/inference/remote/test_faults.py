@@ -15,10 +15,9 @@ import pytest_asyncio
 
 from inference.engine import Engine
 from tests.canvas_server import Answer, CanvasServer, canvas_server
-from tests.e2e.editor import environment
 from tests.e2e.raw_client import RawClient
 from tests.inference.loaded import TWIN
-from tests.workers import PATIENCE_S, short_folder
+from tests.workers import PATIENCE_S, environment, short_folder
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

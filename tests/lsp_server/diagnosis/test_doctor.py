@@ -1,4 +1,4 @@
-"""`infill-ls doctor FILE`: why nothing happens there, for real files."""
+"""`infill-ls doctor FILE`: why nothing happens there, for real files; and why a place has no hole."""
 
 import json
 import os
@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 
 from inference.models.catalogue import ENTRIES
-from lsp_server.diagnosis.file_report import examine_file, examine_settings
+from lsp_server import carve
+from lsp_server.diagnosis.file_report import examine_file, examine_settings, why_no_hole
 from lsp_server.diagnosis.machine import log_of
 from lsp_server.diagnosis.workers import Check, Grade
+from lsp_server.documents.document import Document
 from lsp_server.worker.paths import WorkerPaths
+from tests.e2e.user import CURSOR
 from tests.inference.models.test_discovery import DIGEST, manifest, put
-from tests.lsp_server.worker.test_commands import checks_of, infill_ls
+from tests.workers import checks_of, infill_ls
 
 CODERS = ("qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b")
 """By how fast a machine reads its memory."""
@@ -194,3 +197,31 @@ def test_the_models_are_shown_as_a_table_and_as_json(tmp_path: Path, monkeypatch
     assert not as_json.stderr
     assert {model["name"]: model["is_here"] for model in found["models"]}["embedded"]
     assert {model["name"] for model in found["models"]} == {entry.name for entry in ENTRIES}
+
+
+def explained(marked: str, language: str = "python") -> str | None:
+    offset = marked.index(CURSOR)
+    snapshot = Document("file:///a", language, 1, marked.replace(CURSOR, "")).snapshot()
+    return why_no_hole(snapshot, offset, carve.DEFAULT_MARKER)
+
+
+@pytest.mark.parametrize(
+    ("marked", "said"),
+    [
+        ("na‸me = 1\n", "middle of a word"),
+        ("‸x = 1\n", "code behind the cursor"),
+        ("def f():‸\n    return 1\n", "this line already has its block"),
+        ("x = ‸\n", None),
+        ("f(a, ‸)\n", None),
+        ("def f():\n    ‸\n", None),
+        ("x = ‸???\n", None),
+    ],
+)
+@pytest.mark.parametrize("language", ["python", "nothing-we-know"])
+def test_a_place_without_a_hole_has_a_reason(marked: str, said: str | None, language: str) -> None:
+    why = explained(marked, language)
+    if language == "python":
+        assert (why is None) == (said is None)
+        assert said is None or said in str(why)
+    else:
+        assert why is None or why.endswith(("go to its end", "or to an empty line"))

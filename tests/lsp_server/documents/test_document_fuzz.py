@@ -13,7 +13,7 @@ from lsp_server.documents.document import Snapshot
 from lsp_server.documents.positions import LineIndex
 from lsp_server.server import InfillServer
 from lsp_server.syntax.parsing import parse
-from tests.lsp_server.documents.reference import ContentChange, ReferenceText
+from tests import reference
 from tests.lsp_server.texts import PIECES
 
 URI = "untitled:Untitled-1"
@@ -59,42 +59,42 @@ class Typing(RuleBasedStateMachine):
 
     @rule(text=texts)
     def open(self, text: str) -> None:
-        self.version, self.reference = 1, ReferenceText(text, self.encoding)
+        self.version, self.text = 1, reference.whole(text)
         item = {"uri": URI, "languageId": "python", "version": 1, "text": text}
         self.send("textDocument/didOpen", {"textDocument": item})
         self.check()
 
     @rule(changes=st.lists(edits, min_size=5, max_size=20), together=st.booleans())
-    def edit(self, changes: list[ContentChange], together: bool) -> None:
+    def edit(self, changes: list[dict[str, Any]], together: bool) -> None:
         for part in [changes] if together else [[change] for change in changes]:
             self.change(part)
 
     @rule(text=texts, changes=st.lists(edits, max_size=2))
-    def replace_everything(self, text: str, changes: list[ContentChange]) -> None:
+    def replace_everything(self, text: str, changes: list[dict[str, Any]]) -> None:
         self.change([*changes, {"text": text}, *changes])
 
-    @precondition(lambda self: len(self.reference.text) > 6_000)
+    @precondition(lambda self: len(self.text) > 6_000)
     @rule()
     def start_again(self) -> None:
         self.change([{"text": ""}])
 
-    def change(self, changes: list[ContentChange]) -> None:
+    def change(self, changes: list[dict[str, Any]]) -> None:
         self.version += 1
         document = {"uri": URI, "version": self.version}
         self.send("textDocument/didChange", {"textDocument": document, "contentChanges": changes})
         for change in changes:
-            self.reference.apply(change)
+            self.text = reference.changed(self.text, change, self.encoding)
         type(self).applied += len(changes)
         self.check()
 
     def check(self) -> None:
         document = self.server.session.documents[URI]
-        assert document.text == self.reference.text
+        assert document.text == self.text
         if self.version % 3 != 1:  # also several edits between two parses
             self.check_snapshot(document.snapshot())
 
     def check_snapshot(self, snapshot: Snapshot) -> None:
-        assert snapshot.text == self.reference.text
+        assert snapshot.text == self.text
         fresh = parse("python", snapshot.text)
         lines = LineIndex(snapshot.text)
         assert snapshot.version == self.version

@@ -4,9 +4,8 @@ import codecs
 import json
 from collections import Counter
 from collections.abc import Sequence
+from random import Random
 from typing import Any
-
-from hypothesis import strategies as st
 
 URI = "file:///project/a.py"
 PLACE = {"line": 0, "character": 4}
@@ -45,70 +44,70 @@ VALID: dict[str, Any] = {
 }
 """Right params for methods; neither `shutdown` nor `exit`, after which nothing more would be tried."""
 
-junk = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=5), st.just(2**64)),
-    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(st.text(max_size=3), inner, max_size=2)),
-    max_leaves=4,
+JUNK: tuple[Any, ...] = (
+    *(None, True, -1, 0, 1, 2**64, 2**70, 1.5, "", "a", "\ud800", "é" * 5, "/" * 9),
+    *([], {}, [[]], {"a": None}, ["x"] * 50),
 )
-ids = st.one_of(st.integers(0, 3), st.sampled_from(["a", "", 2**70, -1]), junk)
 
 
-@st.composite
-def bent(draw: st.DrawFn, value: Any) -> Any:
+def bent(chance: Random, value: Any) -> Any:
     """`value` with one part of it, anywhere, replaced or left out."""
-    if not (isinstance(value, dict | list) and value) or draw(st.integers(0, 4)) == 0:
-        return draw(junk)
+    if not (isinstance(value, dict | list) and value) or chance.random() < 0.2:
+        return chance.choice(JUNK)
     copy = value.copy()
-    key = draw(st.sampled_from(sorted(copy) if isinstance(copy, dict) else range(len(copy))))
-    if draw(st.integers(0, 3)) == 0:
+    key = chance.choice(sorted(copy) if isinstance(copy, dict) else range(len(copy)))
+    if chance.random() < 0.25:
         del copy[key]
     else:
-        copy[key] = draw(bent(copy[key]))
+        copy[key] = bent(chance, copy[key])
     return copy
 
 
-@st.composite
-def messages(draw: st.DrawFn) -> Any:
-    """One message: usually a known method with params that are right or bent."""
-    method = draw(st.sampled_from(sorted(VALID)))
-    params = VALID[method] if draw(st.booleans()) else draw(bent(VALID[method]))
-    message: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": params}
-    if draw(st.integers(0, 5)):
-        message["id"] = draw(ids)
-    return draw(bent(message)) if draw(st.integers(0, 5)) == 0 else message
+def message(chance: Random) -> Any:
+    """One message: usually a known method with params that are right or bent, and an id that may be taken."""
+    method = chance.choice(sorted(VALID))
+    params = VALID[method]
+    for _ in range(chance.randrange(3)):
+        params = bent(chance, params)
+    made: dict[str, Any] = {"jsonrpc": "2.0", "method": method, "params": params}
+    if chance.random() < 0.8:
+        made["id"] = chance.choice([chance.randrange(4), chance.choice(JUNK)])
+    return bent(chance, made) if chance.random() < 0.2 else made
 
 
-def encoded(message: Any) -> bytes:
-    return json.dumps(message).encode()
+def body(chance: Random) -> bytes:
+    """A message or several, or what is none, or hardly one."""
+    one = json.dumps(message(chance)).encode()
+    match chance.randrange(14):
+        case 0:
+            return json.dumps([message(chance) for _ in range(chance.randrange(5))]).encode()
+        case 1:
+            return chance.randbytes(chance.randrange(20))
+        case 2:
+            return "".join(chance.choices('{}[],:"1a\\', k=chance.randrange(20))).encode()
+        case 3:
+            return one[:-7]
+        case 4:
+            return one.replace(b"python", b"\xffpython")
+        case 5:
+            at = chance.randrange(len(one))
+            return one[:at] + chance.randbytes(1) + one[at + 1 :]
+        case 6:
+            return codecs.BOM_UTF8 + one
+        case 7:
+            depth = chance.choice([chance.randrange(1, 200), chance.randrange(5_000, 9_000)])
+            deep = b"[" * depth + b"]" * depth
+            return b'{"id": 2, "method": "no/such", "params": %b}' % deep
+        case 8:
+            return chance.choice(ODD)
+    return one
 
 
-def cut_short(message: Any) -> bytes:
-    return encoded(message)[:-7]
-
-
-def spoiled(message: Any) -> bytes:
-    return encoded(message).replace(b"python", b"\xffpython")
-
-
-def _nested(depth: int) -> bytes:
-    return b"[" * depth + b"]" * depth
-
-
-bodies = st.one_of(
-    messages().map(encoded),
-    st.lists(messages(), max_size=4).map(encoded),
-    st.binary(max_size=20),
-    st.text('{}[],:"1a\\\\', max_size=20).map(str.encode),
-    messages().map(cut_short),
-    messages().map(spoiled),
-    st.just(b"[" * 20_000),
-    st.one_of(st.integers(1, 200), st.integers(5_000, 9_000)).map(
-        lambda depth: b'{"id": 2, "method": "no/such", "params": %b}' % _nested(depth)
-    ),
-    st.just(b'{"params": {"a": %b}, "method": "no/such", "id": 3}' % (b"9" * 5_000)),
-    messages().map(lambda message: codecs.BOM_UTF8 + encoded(message)),
-    st.just(b'{"id": 1, "method": "no/such", "params": NaN}'),
-    st.just(b'{"id": 1, "method": "no/such", "params": -Infinity}'),
+ODD = (
+    b"[" * 20_000,
+    b'{"params": {"a": %b}, "method": "no/such", "id": 3}' % (b"9" * 5_000),
+    b'{"id": 1, "method": "no/such", "params": NaN}',
+    b'{"id": 1, "method": "no/such", "params": -Infinity}',
 )
 
 

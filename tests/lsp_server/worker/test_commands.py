@@ -1,15 +1,12 @@
 """`infill-ls worker`, `status` and `doctor` as a user runs them."""
 
 import argparse
-import asyncio
 import json
 import os
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -22,9 +19,7 @@ from lsp_server.diagnosis.workers import describe_status
 from lsp_server.worker.connect import command
 from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths, paths_of
 from tests.inference.loaded import save_with_broken_encoder
-from tests.workers import PATIENCE_S
-
-Result = subprocess.CompletedProcess[str]
+from tests.workers import CLI, PATIENCE_S, checks_of, environment, infill_ls
 
 
 def test_speeds_that_are_not_known_are_left_out() -> None:
@@ -32,16 +27,6 @@ def test_speeds_that_are_not_known_are_left_out() -> None:
     assert "21 ms a token, 3.5 ms a token of a prompt, clients" in describe_status(status)
     assert "21 ms a token, clients" in describe_status(replace(status, prompt_token_ms=0.0))
     assert "ms a token" not in describe_status(replace(status, token_ms=0.0, prompt_token_ms=0.0))
-
-
-def infill_ls(*arguments: str, folder: Path | None = None) -> Result:
-    environment = {**os.environ, **({FOLDER_VARIABLE: str(folder)} if folder else {})}
-    words = [sys.executable, "-m", "lsp_server.cli", *arguments]
-    return subprocess.run(words, capture_output=True, text=True, env=environment, timeout=PATIENCE_S, check=False)
-
-
-def checks_of(result: Result) -> dict[str, Any]:
-    return {check["name"]: check for check in json.loads(result.stdout)["checks"]}
 
 
 @pytest.mark.parametrize("name", ["serve", "fill", "worker", "status", "doctor"])
@@ -122,9 +107,7 @@ def test_doctor_says_what_is_wrong_and_what_to_do(private: Path) -> None:
 
 
 def test_foreground_worker_logs_and_ends_on_ctrl_c(private: Path) -> None:
-    words = [sys.executable, "-m", "lsp_server.cli", "worker"]
-    environment = {**os.environ, FOLDER_VARIABLE: str(private)}
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment) as process:
+    with subprocess.Popen([*CLI, "worker"], stderr=subprocess.PIPE, text=True, env=environment(private)) as process:
         assert "listening" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE_S) == 0
@@ -134,24 +117,6 @@ def test_a_worker_that_cannot_be_started_says_why(private: Path) -> None:
     result = infill_ls("worker", "--background", "--model", "./nowhere", folder=private)
     assert result.returncode == 1
     assert "nowhere" in result.stderr and "Traceback" not in result.stderr
-
-
-async def test_a_worker_that_hangs_is_told_apart_from_none(private: Path) -> None:
-    environment = {**os.environ, FOLDER_VARIABLE: str(private)}
-    words = [sys.executable, "-m", "lsp_server.cli", "worker"]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment) as process:
-        process.stderr.readline()
-        process.send_signal(signal.SIGSTOP)
-        commands = (["worker", "--stop"], ["status"], ["status", "--json"])
-        asking = (asyncio.to_thread(infill_ls, *command, folder=private) for command in commands)
-        stop, shown, found = await asyncio.gather(*asking)
-        process.kill()
-    assert {result.returncode for result in (stop, shown, found)} == {1}
-    for words in (stop.stderr, shown.stdout):
-        assert f"process {process.pid}) does not answer" in words
-        assert f"kill -9 {process.pid}" in words
-    (silent,) = json.loads(found.stdout)["silent"]
-    assert silent["pid"] == process.pid
 
 
 @pytest.mark.parametrize("seconds", ["nan", "inf", "-1", "0"])

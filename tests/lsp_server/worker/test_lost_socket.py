@@ -12,8 +12,7 @@ import pytest
 
 from lsp_server.worker import WorkerClient, WorkerOptions
 from lsp_server.worker.failure import SilentError
-from tests.lsp_server.worker.test_commands import infill_ls
-from tests.workers import fill, kill
+from tests.workers import fill, infill_ls, kill
 
 BOUND_S = 30.0
 """Half of what a client waits for a worker that starts; a stopped process is not waited for at all."""
@@ -44,11 +43,14 @@ async def test_client_rejoins_the_same_worker(own_folder: Path) -> None:
     assert infill_ls("status").returncode == 3
 
 
-async def test_a_worker_that_does_not_come_back_is_named(own_folder: Path) -> None:
+@pytest.mark.parametrize("is_lost", [True, False], ids=["its socket is gone", "its socket is there"])
+async def test_a_worker_that_does_not_come_back_is_named(own_folder: Path, is_lost: bool) -> None:
+    """And told apart from none, by clients and by commands."""
     async with WorkerClient(WorkerOptions(), name="tests") as client:
         pid = await loaded(client)
         os.kill(pid, signal.SIGSTOP)
-        forget(own_folder)
+        if is_lost:
+            forget(own_folder)
         try:
             began = time.monotonic()
             async with WorkerClient(WorkerOptions(), name="tests") as other:
@@ -59,8 +61,8 @@ async def test_a_worker_that_does_not_come_back_is_named(own_folder: Path) -> No
             shown, found, stop = await asyncio.gather(*(asyncio.to_thread(infill_ls, *words) for words in asked))
         finally:
             kill(pid)
-    socket = re.escape(str(client.paths.socket))
-    said = rf"\(process {pid}\) does not answer: {socket} is gone.*kill -CONT {pid}.*kill -9 {pid}"
+    gone = f": {re.escape(str(client.paths.socket))} is gone" if is_lost else ""
+    said = rf"\(process {pid}\) does not answer{gone}.*kill -CONT {pid}.*kill -9 {pid}"
     assert all(re.search(said, words) for words in (str(failure.value), shown.stdout, stop.stderr))
     assert [silent["pid"] for silent in json.loads(found.stdout)["silent"]] == [pid]
     assert {shown.returncode, found.returncode, stop.returncode} == {1}
