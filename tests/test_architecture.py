@@ -171,17 +171,12 @@ def test_what_contributing_names_exists() -> None:
             assert re.search(rf"\b(def|class) {part}\b|^{part}\b", (ROOT / path).read_text("utf-8"), re.M), (path, name)
 
 
-def modules(package: str) -> list[str]:
-    """Every module under a folder of the repository, by its dotted name."""
-    names = []
-    for file in files(package):
-        parts = file.relative_to(ROOT).with_suffix("").parts
-        names.append(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
-    return names
+def modules(graph: grimp.ImportGraph, package: str, *but: str) -> list[str]:
+    """Every module of a package, but for those whose names begin with one of `but`."""
+    return sorted(name for name in graph.modules if is_any_of(name, (package,)) and not name.startswith(but))
 
 
-def files(package: str) -> list[Path]:
-    return sorted((ROOT / package).rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 
 def loaded_by(names: list[str]) -> set[str]:
@@ -192,19 +187,18 @@ def loaded_by(names: list[str]) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_the_server_loads_no_torch() -> None:
-    names = [name for name in modules("lsp_server") if name != "lsp_server.http.app"]  # it needs an extra
+def test_the_server_loads_no_torch(built: grimp.ImportGraph) -> None:
+    names = modules(built, "lsp_server", "lsp_server.http.app")
     assert not loaded_by(names) & {"torch", "transformers", "tokenizers", "safetensors", "accelerate"}
 
 
-def test_the_worker_loads_no_lsp() -> None:
-    others = ("inference.bench", "inference.models.mlx.")  # the last needs an extra
-    names = [name for name in modules("inference") if not name.startswith(others)]
+def test_the_worker_loads_no_lsp(built: grimp.ImportGraph) -> None:
+    names = modules(built, "inference", "inference.bench", "inference.models.mlx.")
     assert not loaded_by(names) & {"lsprotocol", "pygls", "lsp_server", "tree_sitter"}
 
 
-def test_messages_need_only_msgspec() -> None:
-    imported = {name.partition(".")[0] for name in imported_by(ROOT / "inference/messages.py")}
+def test_messages_need_only_msgspec(built: grimp.ImportGraph) -> None:
+    imported = {name.partition(".")[0] for name in built.find_modules_directly_imported_by("inference.messages")}
     assert imported - sys.stdlib_module_names == {"msgspec"}
     assert not loaded_by(["inference.messages"]) & {"torch", "transformers", "numpy", "lsprotocol", "lsp_server"}
 
@@ -214,11 +208,8 @@ def test_stdio_does_not_load_websockets() -> None:
 
 
 def test_tests_run_the_real_thing() -> None:
-    tests = [file for file in files("tests") if file != Path(__file__)]
-    users = [file for file in tests if {name.partition(".")[0] for name in imported_by(file)} & {"mock", "pytest_mock"}]
-    assert not users
-    assert not [file for file in tests if "unittest" in imported_by(file)]
-    assert not [file for file in tests if "monkeypatch.setattr" in file.read_text(encoding="utf-8")]
+    fake = re.compile(r"^\s*(from|import) (unittest|mock|pytest_mock)\b|monkeypatch\.setattr\(", re.MULTILINE)
+    assert not [file for file in TESTS if fake.search(file.read_text(encoding="utf-8"))]
 
 
 STARTING = {"subprocess.run", "subprocess.Popen", "asyncio.create_subprocess_exec"}
@@ -230,7 +221,7 @@ NAMED_TUPLE = {"_replace", "_asdict", "_fields"}
 
 
 def test_no_test_reaches_into_another_object() -> None:
-    assert not [f"{file}: {found}" for file in files("tests") for found in private_uses(file.read_text("utf-8"))]
+    assert not [f"{file}: {found}" for file in TESTS for found in private_uses(file.read_text("utf-8"))]
 
 
 @pytest.mark.parametrize(
@@ -281,16 +272,3 @@ def test_no_child_reads_the_editors_pipe() -> None:
 
 def _is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__") and name not in ALLOWED_PRIVATE | NAMED_TUPLE
-
-
-def imported_by(file: Path) -> set[str]:
-    """The modules a file imports, wherever in it."""
-    return {name for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) for name in _names(node)}
-
-
-def _names(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Import):
-        yield from (alias.name for alias in node.names)
-    elif isinstance(node, ast.ImportFrom) and node.module:
-        yield node.module
-        yield from (f"{node.module}.{alias.name}" for alias in node.names)

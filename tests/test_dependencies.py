@@ -1,21 +1,21 @@
 """What the packages import is what pyproject.toml declares, so that an installation does not depend on luck."""
 
-import ast
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+import grimp
 import pytest
+
+from lsp_server.syntax.languages import TABLES
 
 ROOT = Path(__file__).parent.parent
 OURS = {"lsp_server", "inference"}
 NOT_FOR_USERS = {"dev"}
 """Extras whose packages are for working on the project."""
-_GRAMMAR = re.compile(r"(tree_sitter_\w+):\w+")
 
 
 def declared() -> set[str]:
@@ -34,40 +34,22 @@ def name_of(requirement: str) -> str:
 
 
 @cache
-def imports() -> dict[str, str]:
-    """The third-party packages that what we ship imports, wherever in a file, each with one place that does."""
-    files = [file for package in sorted(OURS) for file in sorted((ROOT / package).rglob("*.py"))]
-    return {
-        package: f"{file.relative_to(ROOT)}"
-        for file in files
-        for node in ast.walk(ast.parse(file.read_text("utf-8")))
-        for package in _packages(node)
-        if package not in OURS | sys.stdlib_module_names
-    }
+def imported() -> set[str]:
+    """The third-party packages that what we ship imports, wherever in a file, and the grammars that its tables name."""
+    graph = grimp.build_graph(*OURS, include_external_packages=True)
+    names = {name.partition(".")[0] for name in graph.modules}
+    return (names | {table.grammar.partition(":")[0] for table in TABLES}) - OURS - sys.stdlib_module_names
 
 
-def _packages(node: ast.AST) -> Iterator[str]:
-    """The top-level packages that one node imports; language tables name their grammars in strings."""
-    if isinstance(node, ast.Import):
-        yield from (alias.name.partition(".")[0] for alias in node.names)
-    elif isinstance(node, ast.ImportFrom) and node.module:
-        yield node.module.partition(".")[0]
-    elif isinstance(node, ast.Constant) and isinstance(node.value, str) and (named := _GRAMMAR.fullmatch(node.value)):
-        yield named[1]
-
-
-def undeclared(distributions: set[str]) -> dict[str, str]:
+def undeclared(distributions: set[str]) -> set[str]:
     """The imports that none of `distributions` brings."""
     owners = packages_distributions()
-    return {
-        package: place
-        for package, place in imports().items()
-        if not {name_of(owner) for owner in owners.get(package, [package])} & distributions
-    }
+    owned = {name: {name_of(owner) for owner in owners.get(name, [name])} for name in imported()}
+    return {name for name, brought_by in owned.items() if not brought_by & distributions}
 
 
 def test_every_import_is_of_a_declared_dependency() -> None:
-    assert undeclared(declared()) == {}
+    assert undeclared(declared()) == set()
 
 
 @pytest.mark.parametrize(
@@ -80,7 +62,7 @@ def test_every_import_is_of_a_declared_dependency() -> None:
     ],
 )
 def test_a_dependency_that_is_missing_is_noticed(distribution: str, package: str) -> None:
-    assert set(undeclared(declared() - {distribution})) == {package}
+    assert undeclared(declared() - {distribution}) == {package}
 
 
 def test_every_dependency_is_pinned() -> None:

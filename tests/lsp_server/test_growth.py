@@ -1,8 +1,9 @@
-"""Work on any text grows linearly with its length, not quadratically.
+"""Work on any text grows linearly with its length, not quadratically, and a keystroke in a long file is cheap.
 
 Compares a text with one four times as long: linear work takes four times as long, quadratic work sixteen.
 """
 
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,8 +14,10 @@ from inference.messages import Candidate
 from lsp_server import carve
 from lsp_server.actions import fills
 from lsp_server.documents.document import Document, Snapshot
+from lsp_server.documents.positions import Encoding
 from lsp_server.fill import fitting
 from lsp_server.fill.fitting import fitted
+from tests.lsp_server.long_files import TEMPLATES, TYPED, long_file
 
 MOST_GROWTH = 9.0
 """For four times the text."""
@@ -91,3 +94,21 @@ def test_work_grows_with_the_text(work: Callable[[Snapshot], None], shape: str) 
     short = max(seconds(work, SHAPES[shape].snapshot(CHARACTERS)), SMALL_S)
     if seconds(work, SHAPES[shape].snapshot(4 * CHARACTERS)) >= MOST_GROWTH * short:  # a moment of other work, perhaps
         assert seconds(work, SHAPES[shape].snapshot(4 * CHARACTERS)) < MOST_GROWTH * short
+
+
+MEDIAN_MS = 12.0
+
+
+@pytest.mark.parametrize("comment", ["plain", "é😀"])
+@pytest.mark.parametrize("language_id", TEMPLATES)
+def test_a_keystroke_costs_milliseconds(language_id: str, comment: str) -> None:
+    file, spent_ms = long_file(language_id, comment), []
+    document = file.document()
+    document.snapshot()
+    for count, key in enumerate(file.keys(), 1):
+        started = time.thread_time()  # not the clock, which other work on the machine would slow
+        document.apply([key], count, Encoding.UTF16)
+        carve.at_cursor(document.snapshot(), file.offset + count)
+        spent_ms.append((time.thread_time() - started) * 1000)
+    assert document.text[file.offset :].startswith(TYPED)
+    assert statistics.median(spent_ms) < MEDIAN_MS

@@ -234,22 +234,6 @@ async def test_a_cell_that_is_a_link_to_a_secret_is_never_sent(monkeypatch: pyte
         assert worker.requests == []
 
 
-async def test_a_secret_named_from_outside_needs_no_event(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Not every editor watches files for us."""
-    uri = (tmp_path / "a.py").as_uri()
-    async with working(monkeypatch, "1", folders=[tmp_path.as_uri()]) as (session, worker):
-        session.open(uri, "python", 1, "x = \n")
-        assert await session.why_off_now(uri) is None
-        (tmp_path / "infill-ls.toml").write_text("secretGlobs = ['a.py']\n")
-        answer = ask_at(session, 4, uri)
-        assert not isinstance(answer, types.InlineCompletionList)
-        assert (await answer).items == []
-        assert worker.requests == []
-        assert "may hold secrets" in (session.why_off(uri) or "")
-        (tmp_path / "infill-ls.toml").unlink()
-        assert await session.why_off_now(uri) is None
-
-
 def test_who_hears_of_changes_in_which_order() -> None:
     """What follows taken texts moves them before the services say what was taken."""
     session = InfillServer({}).session

@@ -61,12 +61,6 @@ def test_a_change_of_version_alone_shows_in_the_next_snapshot() -> None:
     assert document.snapshot().version == 5
 
 
-def test_a_language_without_a_grammar_has_no_tree() -> None:
-    document = opened("hello", "klingon")
-    document.apply([Edit((0, 5), (0, 5), " world")], 1, Encoding.UTF16)
-    assert document.snapshot().tree is None and document.snapshot().text == "hello world"
-
-
 def assert_parsed_as_if_new(snapshot: Snapshot) -> None:
     fresh = parse("python", snapshot.text)
     assert str(snapshot.tree.root_node) == str(fresh.root_node)

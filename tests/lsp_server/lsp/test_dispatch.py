@@ -153,26 +153,6 @@ async def test_nonsense_from_the_client_reaches_the_asker(tested: ServerUnderTes
     assert not tested.output.replies
 
 
-@pytest.mark.parametrize("body", ["{}", '{"id": 1}', '{"id": null}', '{"id": [1]}', '{"jsonrpc": "2.0", "params": {}}'])
-async def test_what_is_neither_request_nor_answer_is_refused(tested: ServerUnderTest, body: str) -> None:
-    tested.server.protocol.receive(body.encode())
-    assert [message["error"]["code"] for message in tested.output.messages] == [-32600]
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        '{"id": null, "error": {"code": 1, "message": "x"}}',
-        '{"id": {}, "error": 5}',
-        '{"result": 1}',
-        '{"id": "nobody asked", "result": null, "error": null}',
-    ],
-)
-async def test_an_answer_to_nothing_is_ignored(tested: ServerUnderTest, body: str) -> None:
-    tested.server.protocol.receive(body.encode())
-    assert tested.output.messages == []
-
-
 @pytest.mark.parametrize("method", ["textDocument/inlineCompletion", "textDocument/codeAction", "codeAction/resolve"])
 @pytest.mark.parametrize("params", [None, {}, [], "text", {"textDocument": {"uri": 5}, "position": {"line": SECRET}}])
 async def test_undecodable_params_are_answered(tested: ServerUnderTest, method: str, params: Any) -> None:

@@ -2,13 +2,11 @@
 
 import time
 
-from lsprotocol.types import Position, Range
-
 from inference.messages import Draft
 from lsp_server.documents.document import Document
 from lsp_server.documents.positions import Encoding
 from lsp_server.fill.drafts import HoleDraft
-from lsp_server.lsp.draft_notifications import INTERVAL_S, METHOD, DraftSender
+from lsp_server.lsp.draft_notifications import INTERVAL_S, DraftSender
 
 DOCUMENT = Document("file:///a.py", "python", 7, "s = '😀'; x = \n")
 HOLE = HoleDraft(13, 13, "1", ("1",), (0.5,))
@@ -23,17 +21,6 @@ class Sent(list[tuple[str, dict[str, object]]]):
 
 def draft(step: int) -> Draft:
     return Draft("r", step, 8, (("1",),), ((0.5,),))
-
-
-def test_a_notification_says_where_the_hole_is_and_what_it_holds() -> None:
-    sent = Sent()
-    sent.sender.send(draft(3), DOCUMENT, lambda: [HOLE])
-    ((method, params),) = sent
-    at = Position(0, 14)
-    hole = {"range": Range(at, at), "text": "1", "pieces": ["1"], "confidences": [0.5]}
-    assert method == METHOD
-    document = {"uri": "file:///a.py", "version": 7}
-    assert params == {**document, "kind": "inline", "token": "t", "step": 3, "maxSteps": 8, "holes": [hole]}
 
 
 def test_a_pause_follows_a_draft_that_took_long_to_make() -> None:

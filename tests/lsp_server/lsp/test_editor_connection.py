@@ -27,14 +27,6 @@ class Connected(ServerUnderTest):
         self.send(id=request["id"], result=result)
 
 
-async def test_a_message_is_shown_once() -> None:
-    connected = Connected()
-    for message in ("one", "two", "one"):
-        connected.editor.show_once(message, types.MessageType.Warning)
-    shown = [message["params"]["message"] for message in await connected.sent("window/showMessage")]
-    assert shown == ["infill-ls: one", "infill-ls: two"]
-
-
 async def test_only_the_newest_request_for_the_settings_gets_an_answer() -> None:
     connected = Connected()
     asking = [asyncio.create_task(connected.editor.configuration(ITEMS)) for _ in range(2)]

@@ -74,27 +74,32 @@ async def test_numbers_that_are_none_are_answered(talk: ServerUnderTest, number:
     assert all("error" in reply for reply in talk.output.replies)
 
 
-async def test_a_byte_order_mark_is_no_part_of_the_message(talk: ServerUnderTest) -> None:
-    talk.say(b'\xef\xbb\xbf{"id": 1, "method": "infill/status"}')
-    assert await talk.told() == [(1, None)]
+IS_NONE = (b"{}", b'{"id": 1}', b'{"id": null}', b'{"id": [1]}', b'{"jsonrpc": "2.0", "params": {}}')
+IS_NO_JSON = (b"nonsense", b"}{", b"", b'{"id": 12', b'{"id": 5, "method": "infill/status"} {', b"\xff\xfe{\x00}\x00")
+ANSWERS_NOTHING = (
+    *(b'{"id": null, "error": {"code": 1, "message": "x"}}', b'{"id": {}, "error": 5}', b'{"result": 1}'),
+    b'{"id": "nobody asked", "result": null, "error": null}',
+)
+
+
+def called(key: bytes) -> bytes:
+    return b'{"id": %b, "method": "no/such"}' % key
 
 
 @pytest.mark.parametrize(
-    "body", [b"nonsense", b"}{", b"", b'{"id": 12', b'{"id": 5, "method": "infill/status"} {', b"\xff\xfe{\x00}\x00"]
+    ("body", "told"),
+    [
+        (b"\xef\xbb\xbf" + called(b"1"), [(1, METHOD_NOT_FOUND)]),
+        *((called(key), [(json.loads(key), METHOD_NOT_FOUND)]) for key in (b"-0", b'""', b'"\\ud800"')),
+        *((called(key), [(None, INVALID_REQUEST)]) for key in (b"true", b"1.5", b"[1]", b"{}")),
+        *((body, [(None, INVALID_REQUEST)]) for body in IS_NONE),
+        *((body, [(None, PARSE_ERROR)]) for body in IS_NO_JSON),
+        *((body, []) for body in ANSWERS_NOTHING),
+    ],
 )
-async def test_what_is_no_json_is_refused(talk: ServerUnderTest, body: bytes) -> None:
+async def test_each_odd_message_gets_its_reply(
+    talk: ServerUnderTest, body: bytes, told: list[tuple[object, int | None]]
+) -> None:
     talk.say(body)
-    ((key, code),) = await talk.told()
-    assert key is None and code in (PARSE_ERROR, INVALID_REQUEST)
-
-
-@pytest.mark.parametrize("key", [b"-0", b'""', b'"\\ud800"'])
-async def test_an_id_comes_back_as_it_was(talk: ServerUnderTest, key: bytes) -> None:
-    talk.say(b'{"id": %b, "method": "no/such"}' % key)
-    assert await talk.told() == [(json.loads(key), METHOD_NOT_FOUND)]
-
-
-@pytest.mark.parametrize("key", [b"true", b"1.5", b"[1]", b"{}"])
-async def test_what_is_no_id_is_refused_without_one(talk: ServerUnderTest, key: bytes) -> None:
-    talk.say(b'{"id": %b, "method": "infill/status"}' % key)
-    assert await talk.told() == [(None, INVALID_REQUEST)]
+    talk.say(called(b'"last"'))
+    assert await talk.told(len(told) + 1) == [*told, ("last", METHOD_NOT_FOUND)]

@@ -12,8 +12,6 @@ import pytest
 from inference.messages import (
     Draft,
     ErrorCode,
-    Hole,
-    InfillRequest,
     Outcome,
     Status,
     Text,
@@ -22,7 +20,7 @@ from inference.messages import (
 from lsp_server.diagnosis.workers import survey
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths, paths_of
-from tests.workers import PATIENCE_S, RawClient, fill, is_alive, is_idle, kill, long_fill, short_folder, until
+from tests.workers import PATIENCE_S, fill, is_alive, kill, long_fill, short_folder, until
 
 
 async def test_a_fill_comes_back_under_the_callers_id(resident: WorkerPaths) -> None:
@@ -91,20 +89,6 @@ async def test_pipes_and_links_in_place_of_the_logs_are_harmless(own_folder: Pat
         with pytest.raises(WorkerFailure, match="nowhere"):
             await client.ask(fill())
     assert (own_folder / "precious").read_text() == "mine"
-
-
-async def test_cancelling_the_task_stops_the_worker(resident: WorkerPaths) -> None:
-    async with WorkerClient(WorkerOptions(), name="tests") as client:
-        began = asyncio.Event()
-        task = asyncio.create_task(client.ask(long_fill(), lambda _: began.set()))
-        await began.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        witness = await RawClient.open(resident)
-        await witness.becomes(is_idle)
-        witness.close()
-        assert (await client.ask(fill())).done.outcome is Outcome.COMPLETE
 
 
 async def test_a_callback_that_fails_harms_only_its_caller(resident: WorkerPaths) -> None:
@@ -234,30 +218,3 @@ async def test_a_folder_that_others_can_enter_is_refused(own_folder: Path) -> No
     async with WorkerClient(WorkerOptions(), name="tests") as client:
         with pytest.raises(WorkerFailure, match="chmod 700"):
             await client.ask(fill())
-
-
-async def test_it_works_over_tcp(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("INFILL_LS_TRANSPORT", "tcp")
-    async with WorkerClient(WorkerOptions(), name="tests") as client:
-        assert (await client.ask(fill())).candidates
-        assert client.paths.socket.is_file()
-        (worker,) = (await survey("tests")).running
-        assert worker.status.clients == 1
-        assert worker.status.pid == client.last_status.pid  # type: ignore[union-attr]
-
-
-async def test_text_typed_meanwhile_is_pinned_in_the_running_request(resident: WorkerPaths) -> None:
-    async with WorkerClient(WorkerOptions(), name="tests") as client:
-        typed: list[str] = []
-
-        def type_into(draft: Draft) -> None:
-            if not typed:
-                typed.append(" 40 + 2")
-                client.amend("typed", 0, typed[0])
-
-        segments = (Text("x ="), Hole(max_tokens=12), Text("\n"))
-        request = InfillRequest("typed", segments, max_steps=12, drafts=True, candidates=2)
-        answer = await client.ask(request, type_into)
-    assert typed
-    assert all(candidate.texts[0].startswith(" 40 + 2") for candidate in answer.candidates)
-    assert answer.done.stats.canvases == 2
