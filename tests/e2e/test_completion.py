@@ -1,6 +1,5 @@
 """`textDocument/completion`: the fill at the cursor as a list item, for editors that have no ghost text."""
 
-import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -102,13 +101,9 @@ async def test_completions_are_offered_where_wanted(start: Start, client: RawCli
 
 async def test_an_item_for_a_text_that_has_changed_since_is_not_shown(client: RawClient) -> None:
     """Also where the change comes in the same breath: the item's place would be another."""
-    start = {"line": 0, "character": 0}
-    for key in range(3):
+    for number in range(3):
         user = User(client, "def area(radius):\n    return \n")
         place = {"textDocument": {"uri": user.uri}, "position": {"line": 1, "character": 11}}
-        asked = {"jsonrpc": "2.0", "id": key, "method": "textDocument/completion", "params": place}
-        change = {"range": {"start": start, "end": start}, "text": "\n"}
-        changed = {"textDocument": {"uri": user.uri, "version": 2}, "contentChanges": [change]}
-        told = {"jsonrpc": "2.0", "method": "textDocument/didChange", "params": changed}
-        client.send_bytes(json.dumps([asked, told]).encode())
-        assert (await client.reply(key))["result"]["items"] == []
+        client.request(f"older {number}", "textDocument/completion", place)
+        user.replace(0, 0, "\n")
+        assert (await client.reply(f"older {number}"))["result"]["items"] == []

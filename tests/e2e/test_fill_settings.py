@@ -2,41 +2,21 @@
 
 import asyncio
 import json
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from inference.messages import Hole, InfillRequest
 from lsp_server.settings.schema import Settings
 from lsp_server.worker import WorkerOptions
 from lsp_server.worker.paths import WorkerPaths, paths_of
 from tests.e2e.relay import Relay, relay_to
-from tests.workers import infill_ls
+from tests.workers import Finished, infill_ls
 
 CODE = "a = <one>\nb = <two>\nc = <three>\nd = ???\n"
 SECRET = "files like this one may hold secrets and are never read"
-
-
-@dataclass
-class Done:
-    """How the command ended, and what the worker was asked."""
-
-    status: int
-    stdout: str
-    stderr: str
-    requests: list[InfillRequest]
-
-    @property
-    def request(self) -> InfillRequest:
-        """The first request; a second one asks for more candidates where none of the first fits."""
-        return self.requests[0]
-
-
-async def fill(relay: Relay, file: Path, *arguments: str, **environment: str) -> Done:
-    relay.requests.clear()
-    done = await asyncio.to_thread(infill_ls, "fill", file, *arguments, folder=relay.folder, **environment)
-    return Done(done.returncode, done.stdout, done.stderr, list(relay.requests))
 
 
 @pytest.fixture
@@ -44,6 +24,18 @@ def project(tmp_path: Path) -> Path:
     (tmp_path / ".git").mkdir()
     (tmp_path / "main.py").write_text(CODE)
     return tmp_path
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def relay(resident: WorkerPaths) -> AsyncIterator[Relay]:
+    async with relay_to(resident.socket) as relay:
+        yield relay
+
+
+async def fill(relay: Relay, file: Path, *arguments: str, **environment: str) -> Finished:
+    """The requests of the relay are those of the command, of which a second one asks for more where nothing fits."""
+    relay.requests.clear()
+    return await asyncio.to_thread(infill_ls, "fill", file, *arguments, folder=relay.folder, **environment)
 
 
 def write_settings(project: Path, text: str) -> None:
@@ -54,17 +46,17 @@ def hole_texts(request: InfillRequest) -> list[str]:
     return [part.text for part in request.segments if isinstance(part, Hole)]
 
 
-async def test_without_settings_it_asks_as_the_server_does(resident: WorkerPaths, project: Path) -> None:
+async def test_without_settings_it_asks_as_the_server_does(relay: Relay, project: Path) -> None:
     settings = Settings()
-    async with relay_to(resident.socket) as relay:
-        request = (await fill(relay, project / "main.py")).request
+    await fill(relay, project / "main.py")
+    request = relay.requests[0]
     assert request.candidates == settings.candidates.invoked
     assert settings.deadline_ms.invoked - 10_000 < request.deadline_ms <= settings.deadline_ms.invoked
     assert (request.max_steps, request.language, request.path) == (settings.max_steps, "python", "main.py")
     assert hole_texts(request) == ["???"]
 
 
-async def test_settings_file_then_environment_then_command_line(resident: WorkerPaths, project: Path) -> None:
+async def test_settings_file_then_environment_then_command_line(relay: Relay, project: Path) -> None:
     write_settings(
         project, 'maxSteps = 3\nmarker = "<one>"\ncandidates = { invoked = 4 }\ndeadlineMs = { invoked = 30_000 }'
     )
@@ -72,80 +64,73 @@ async def test_settings_file_then_environment_then_command_line(resident: Worker
     environment = {f"INFILL_LS_{name}": value for name, value in variables.items()}
     flags = ("--steps", "1", "--marker", "<three>", "--candidates", "6", "--deadline-ms", "50000")
     found = []
-    async with relay_to(resident.socket) as relay:
-        for arguments, more in (((), {}), ((), environment), (flags, environment)):
-            asked = (await fill(relay, project / "main.py", *arguments, **more)).request
-            # time that went by, and time kept for fitting, were taken from the deadline: a few seconds
-            found.append((asked.max_steps, hole_texts(asked), asked.candidates, -(-asked.deadline_ms // 10_000)))
+    for arguments, more in (((), {}), ((), environment), (flags, environment)):
+        await fill(relay, project / "main.py", *arguments, **more)
+        asked = relay.requests[0]
+        # time that went by, and time kept for fitting, were taken from the deadline: a few seconds
+        found.append((asked.max_steps, hole_texts(asked), asked.candidates, -(-asked.deadline_ms // 10_000)))
     assert found == [(3, ["<one>"], 4, 3), (2, ["<two>"], 5, 4), (1, ["<three>"], 6, 5)]
 
 
-async def test_one_answer_is_chosen_among_several(resident: WorkerPaths, project: Path) -> None:
+async def test_one_answer_is_chosen_among_several(relay: Relay, project: Path) -> None:
     """Some of what a model writes does not fit, and then the next one is shown instead of nothing."""
-    async with relay_to(resident.socket) as relay:
-        done = await fill(relay, project / "main.py", "--json", "--candidates", "1")
-    assert done.request.candidates > 1
+    done = await fill(relay, project / "main.py", "--json", "--candidates", "1")
+    assert relay.requests[0].candidates > 1
     assert len(json.loads(done.stdout)["candidates"]) == 1
 
 
-async def test_a_marker_outside_the_holes_is_not_shown_to_the_model(resident: WorkerPaths, project: Path) -> None:
+async def test_a_marker_outside_the_holes_is_not_shown_to_the_model(relay: Relay, project: Path) -> None:
     write_settings(project, 'marker = "<one>"')
     (project / "main.py").write_text("a = <one>\nb = ???\nc = \n")
-    async with relay_to(resident.socket) as relay:
-        done = await fill(relay, project / "main.py", "--at", "3:5")
-    assert "<one>" not in str(done.request.segments) and "???" in str(done.request.segments)
+    await fill(relay, project / "main.py", "--at", "3:5")
+    shown = str(relay.requests[0].segments)
+    assert "<one>" not in shown and "???" in shown
 
 
 async def test_environment_and_flags_choose_which_worker_is_asked(resident: WorkerPaths, project: Path) -> None:
     chosen = paths_of(WorkerOptions(device="cpu", dtype="float32"))
     async with relay_to(resident.socket, chosen.socket.name) as relay:
-        done = await fill(relay, project / "main.py", "--steps", "1", "--dtype", "float32", INFILL_LS_DEVICE="cpu")
-        assert done.requests
+        await fill(relay, project / "main.py", "--steps", "1", "--dtype", "float32", INFILL_LS_DEVICE="cpu")
+        assert relay.requests
 
 
-async def test_a_checkout_cannot_choose_the_model_unless_it_is_trusted(resident: WorkerPaths, project: Path) -> None:
+async def test_a_checkout_cannot_choose_the_model_unless_it_is_trusted(relay: Relay, project: Path) -> None:
     write_settings(project, 'model = "no-such-model"')
-    async with relay_to(resident.socket) as relay:
-        done = await fill(relay, project / "main.py", "--steps", "1")
-        assert done.requests
-        assert "infill-ls.toml: model is ignored" in done.stderr
-        trusting = await fill(relay, project / "main.py", "--trust-workspace")
-    assert (trusting.status, trusting.requests) == (2, [])
+    done = await fill(relay, project / "main.py", "--steps", "1")
+    assert relay.requests
+    assert "infill-ls.toml: model is ignored" in done.stderr
+    trusting = await fill(relay, project / "main.py", "--trust-workspace")
+    assert (trusting.returncode, relay.requests) == (2, [])
     assert "no such model" in trusting.stderr
 
 
-async def test_bad_setting_is_reported_and_the_rest_used(resident: WorkerPaths, project: Path) -> None:
+async def test_bad_setting_is_reported_and_the_rest_used(relay: Relay, project: Path) -> None:
     write_settings(project, 'maxStep = 3\nmarker = "<one>"')
-    async with relay_to(resident.socket) as relay:
-        done = await fill(relay, project / "main.py", "--steps", "1", INFILL_LS_DTYPE="float64")
+    done = await fill(relay, project / "main.py", "--steps", "1", INFILL_LS_DTYPE="float64")
     assert "infill-ls.toml: unknown setting 'maxStep' (did you mean 'maxSteps'?); ignored" in done.stderr
     assert "environment variable INFILL_LS_DTYPE: " in done.stderr
-    assert hole_texts(done.request) == ["<one>"]
+    assert hole_texts(relay.requests[0]) == ["<one>"]
 
 
-async def test_a_file_that_may_hold_secrets_is_refused_unread(resident: WorkerPaths, project: Path) -> None:
+async def test_a_file_that_may_hold_secrets_is_refused_unread(relay: Relay, project: Path) -> None:
     (project / ".env").write_bytes(b"KEY=???\xff")  # if it was read, the message would be another
     (project / "notes.py").symlink_to(".env")
     (project / "second.py").symlink_to("token")
     (project / "token").symlink_to("main.py")
-    async with relay_to(resident.socket) as relay:
-        done = await fill(relay, project / "second.py")
-        assert (done.status, done.requests) == (2, [])
-        for name in (".env", "notes.py"):
-            done = await fill(relay, project / name)
-            assert (done.status, done.requests) == (2, [])
-            leads = "" if name == ".env" else f" (it leads to {project / '.env'})"
-            assert done.stderr == f"infill-ls: {project / name}: {SECRET}{leads}\n"
+    leads = f" (it leads to {project / '.env'})"
+    for name, more in (("second.py", f" (it leads to {project / 'token'})"), (".env", ""), ("notes.py", leads)):
+        done = await fill(relay, project / name)
+        assert (done.returncode, relay.requests) == (2, [])
+        assert done.stderr == f"infill-ls: {project / name}: {SECRET}{more}\n"
 
 
-async def test_a_file_that_is_switched_off_is_refused(resident: WorkerPaths, project: Path) -> None:
-    async with relay_to(resident.socket) as relay:
-        for toml, said in {
-            'secretGlobs = ["main.*"]': SECRET,
-            'disabledGlobs = ["*.py"]': "fills are switched off for this file (disabledGlobs)",
-            'disabledLanguages = ["python"]': "fills are switched off for python (disabledLanguages)",
-        }.items():
-            write_settings(project, toml)
-            done = await fill(relay, project / "main.py")
-            assert (done.status, done.requests) == (2, [])
-            assert done.stderr == f"infill-ls: {project / 'main.py'}: {said}\n"
+async def test_a_file_that_is_switched_off_is_refused(relay: Relay, project: Path) -> None:
+    for toml, said in {
+        'secretGlobs = ["main.*"]': SECRET,
+        'disabledGlobs = ["*.py"]': "fills are switched off for this file (disabledGlobs)",
+        'disabledLanguages = ["python"]': "fills are switched off for python (disabledLanguages)",
+    }.items():
+        write_settings(project, toml)
+        done = await fill(relay, project / "main.py")
+        assert (done.returncode, relay.requests) == (2, [])
+        assert done.stderr == f"infill-ls: {project / 'main.py'}: {said}\n"

@@ -82,6 +82,7 @@ class Attacker:
             lambda: self._post(b"{}", "X-Long: " + "x" * pick((1_000, 70_000, 2_000_000))),
             lambda: self._post(b"{}", *(f"X-{number}: {number}" for number in range(pick((10, 5_000))))),
             lambda: self._post(b"x" * 100, length=pick((9 << 20, 1 << 62, 10**30))),
+            lambda: self._post(b" " * (9 << 20)),
             lambda: [CHUNKED, *[b"100000\r\n" + b" " * 0x100000 + b"\r\n"] * pick((1, 10)), b"0\r\n\r\n"],
             lambda: self._post(b"{}", "Content-Length: 7"),
             lambda: self._post(SMUGGLED, "Transfer-Encoding: chunked"),

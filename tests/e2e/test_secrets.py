@@ -12,12 +12,12 @@ import pytest_asyncio
 from lsp_server.worker import WorkerClient, WorkerOptions
 from tests.e2e.conftest import PATIENT
 from tests.e2e.dead_mount import can_mount
-from tests.e2e.raw_client import EVERYWHERE, SERVER, RawClient, between
+from tests.e2e.raw_client import EVERYWHERE, SERVER, RawClient
 from tests.e2e.relay import Relay, relay_to
-from tests.e2e.test_notebook import item, open_notebook
+from tests.e2e.user import User
 from tests.workers import fill
 
-MARKED = "total = ???\n"
+MARKED = "total = ‸???\n"
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -42,6 +42,13 @@ def client(relayed: tuple[Relay, RawClient]) -> RawClient:
     return relayed[1]
 
 
+def open_notebook(client: RawClient, uri: str, cell: str) -> None:
+    """With one cell, which is opened later."""
+    notebook = {"uri": uri, "notebookType": "x", "version": 1, "cells": [{"kind": 2, "document": cell}]}
+    params = {"notebookDocument": notebook, "cellTextDocuments": []}
+    client.send({"method": "notebookDocument/didOpen", "params": params})
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     for name in (".env", ".ssh/config", ".aws/sso/cache", "id_rsa", "main.py"):
@@ -62,18 +69,12 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def actions(client: RawClient, uri: str) -> Any:
-    return await client.actions(uri, (0, 9), only="refactor.rewrite.infill.fillHole")
+async def actions(user: User) -> list[Any]:
+    return await user.actions((0, 9), only="refactor.rewrite.infill.fillHole")
 
 
-async def filled(client: RawClient, uri: str) -> Any:
-    return await client.command("fillFile", {"uri": uri, "range": between(*EVERYWHERE)})
-
-
-async def suggested(client: RawClient, uri: str) -> list[Any]:
-    key = f"inline in {uri} {len(client.replies)}"
-    client.complete(key, uri, 0, 8, invoked=True)
-    return list((await client.reply(key))["result"]["items"])
+async def why_not_filled(user: User) -> str:
+    return str((await user.fill("fillFile", *EVERYWHERE))["reason"])
 
 
 @pytest.mark.parametrize(
@@ -84,19 +85,18 @@ async def suggested(client: RawClient, uri: str) -> list[Any]:
     ],
 )
 async def test_a_link_to_a_secret_reaches_no_worker(client: RawClient, relay: Relay, home: Path, name: str) -> None:
-    uri = f"{home.as_uri()}/{name}"
-    client.open(uri, MARKED)
-    offered = await actions(client, uri)  # which may come before it is known where the link leads
-    client.complete(f"{uri} at once", uri, 0, 8, invoked=True)
+    user = User(client, MARKED, uri=f"{home.as_uri()}/{name}")
+    offered = await actions(user)  # which may come before it is known where the link leads
+    at_once = user.ask(invoked=True)
     for number, action in enumerate(offered):
-        client.request(f"{uri} {number}", "codeAction/resolve", action)
-    assert (await client.reply(f"{uri} at once"))["result"]["items"] == []
+        client.request(f"{user.uri} {number}", "codeAction/resolve", action)
+    assert await user.items(at_once) == []
     for number in range(len(offered)):
-        assert "may hold secrets" in (await client.reply(f"{uri} {number}"))["error"]["message"]
-    assert "may hold secrets" in (await filled(client, uri))["reason"]
-    status = await client.status(uri)
+        assert "may hold secrets" in (await client.reply(f"{user.uri} {number}"))["error"]["message"]
+    assert "may hold secrets" in await why_not_filled(user)
+    status = await client.status(user.uri)
     assert ("may hold secrets" in status["off"], status["sha256"], status["version"]) == (True, None, None)
-    assert await actions(client, uri) == await suggested(client, uri) == []
+    assert await actions(user) == await user.complete() == []
     assert relay.requests == []
 
 
@@ -106,52 +106,48 @@ async def test_settings_of_a_subfolder_hide_its_files(client: RawClient, relay: 
     sub.mkdir()
     (sub / "infill-ls.toml").write_text('secretGlobs = ["hidden*"]\n')
     for name in ("hidden.py", "hidden.ipynb", "open.py"):
-        (sub / name).write_text(MARKED)
+        (sub / name).touch()
     (tmp_path / "link.py").symlink_to("sub/hidden.py")
     event = {"added": [{"uri": tmp_path.as_uri(), "name": "p"}], "removed": []}
     client.send({"method": "workspace/didChangeWorkspaceFolders", "params": {"event": event}})
-    cell = "vscode-notebook-cell:/hidden.ipynb#1"
-    open_notebook(client, (sub / "hidden.ipynb").as_uri(), item(cell, MARKED))
-    diff = f"git:{sub}/hidden.py?ref=HEAD"
+    diff, cell = f"git:{sub}/hidden.py?ref=HEAD", "vscode-notebook-cell:/hidden.ipynb#1"
+    open_notebook(client, (sub / "hidden.ipynb").as_uri(), cell)
     for uri in ((sub / "hidden.py").as_uri(), (tmp_path / "link.py").as_uri(), diff, cell):
-        if uri != cell:
-            client.open(uri, MARKED)
-        assert await suggested(client, uri) == []
+        assert await User(client, MARKED, uri=uri).complete() == []
         assert "may hold secrets" in (await client.status(uri))["off"]
     assert relay.requests == []
-    client.open((sub / "open.py").as_uri(), MARKED)
-    await suggested(client, (sub / "open.py").as_uri())
+    user = User(client, MARKED, uri=(sub / "open.py").as_uri())
+    await user.complete()
     assert len(relay.requests) == 1
     (sub / "infill-ls.toml").write_text('secretGlobs = ["hidden*", "open.py"]\n')
-    assert "may hold secrets" in (await filled(client, (sub / "open.py").as_uri()))["reason"]
-    assert await suggested(client, (sub / "open.py").as_uri()) == []
+    assert "may hold secrets" in await why_not_filled(user)
+    assert await user.complete() == []
     assert len(relay.requests) == 1
 
 
 async def test_a_cell_of_a_linked_notebook_gets_nothing(client: RawClient, relay: Relay, home: Path) -> None:
-    notebook, cell = f"{home.as_uri()}/sshlink/n.ipynb", "vscode-notebook-cell:/n.ipynb#1"
-    open_notebook(client, notebook, item(cell, MARKED))
-    assert await suggested(client, cell) == []
+    cell = "vscode-notebook-cell:/n.ipynb#1"
+    open_notebook(client, f"{home.as_uri()}/sshlink/n.ipynb", cell)
+    assert await User(client, MARKED, uri=cell).complete() == []
     assert "may hold secrets" in (await client.status(cell))["off"]
     assert relay.requests == []
 
 
 async def test_a_link_changed_while_it_is_open_leaks_nothing(client: RawClient, relay: Relay, home: Path) -> None:
     link = home / "harmless.py"
-    client.open(link.as_uri(), MARKED)
-    await suggested(client, link.as_uri())
+    user = User(client, MARKED, uri=link.as_uri())
+    await user.complete()
     assert len(relay.requests) == 1
     link.unlink()
     link.symlink_to(".env")
-    change = {"textDocument": {"uri": link.as_uri(), "version": 2}, "contentChanges": [{"text": f"KEY = 1\n{MARKED}"}]}
-    client.send({"method": "textDocument/didChange", "params": change})
-    assert await suggested(client, link.as_uri()) == []
-    assert "may hold secrets" in (await filled(client, link.as_uri()))["reason"]
+    user.retype(f"KEY = 1\n{user.text}")
+    user.cursor = user.text.index("???")
+    assert await user.complete() == []
+    assert "may hold secrets" in await why_not_filled(user)
     assert len(relay.requests) == 1
     link.unlink()
     link.symlink_to("main.py")
-    client.open(link.as_uri(), MARKED)
-    await suggested(client, link.as_uri())
+    await User(client, MARKED, uri=user.uri).complete()
     assert len(relay.requests) == 2
 
 
@@ -162,18 +158,15 @@ async def test_dead_and_circular_links_are_ordinary_documents(client: RawClient,
     (home / "nowhere.py").symlink_to("not/there.py")
     names = ("loop.py", "to.py", "nowhere.py", "not/saved/yet.py", "harmless.py", "main.py/below.py")
     for number, uri in enumerate([f"{home.as_uri()}/{name}" for name in names] + ["untitled:Untitled-1"]):
-        client.open(uri, MARKED)
-        await suggested(client, uri)
+        await User(client, MARKED, uri=uri).complete()
         assert (await client.status(uri))["off"] is None
         assert len(relay.requests) == number + 1
 
 
 async def test_of_many_documents_opened_at_once_each_is_filled(client: RawClient, relay: Relay, home: Path) -> None:
-    uris = [f"{home.as_uri()}/{number}.py" for number in range(300)]
-    for uri in uris:
-        client.open(uri, MARKED)
-    for uri in uris[-3:]:
-        await suggested(client, uri)
+    users = [User(client, MARKED, uri=f"{home.as_uri()}/{number}.py") for number in range(300)]
+    for user in users[-3:]:
+        await user.complete()
     assert len(relay.requests) == 3
 
 
@@ -184,18 +177,15 @@ async def test_a_file_system_that_does_not_answer_stops_nobody(relay: Relay, hom
     (home / "to_dead.py").symlink_to("dead/deep/a.py")
     command = ["unshare", "-Urm", sys.executable, "-m", "tests.e2e.dead_mount", str(dead), *SERVER]
     client = await RawClient.start(relay.folder, PATIENT, command=command)
-    gone = [f"{home.as_uri()}/{name}" for name in ("dead/b.py", "to_dead.py")]
-    for uri in gone:
-        client.open(uri, MARKED)
-        client.complete(uri, uri, 0, 8, invoked=True)
-    alive = (home / "main.py").as_uri()
-    client.open(alive, MARKED)
-    await suggested(client, alive)
-    assert (await client.status(alive))["off"] is None
-    for uri in gone:
-        assert (await client.reply(uri))["result"]["items"] == []
-        assert "does not answer" in (await filled(client, uri))["reason"]
-        assert "does not answer" in (await client.status(uri))["off"]
+    gone = [User(client, MARKED, uri=f"{home.as_uri()}/{name}") for name in ("dead/b.py", "to_dead.py")]
+    asked = [user.ask(invoked=True) for user in gone]
+    alive = User(client, MARKED, uri=(home / "main.py").as_uri())
+    await alive.complete()
+    assert (await client.status(alive.uri))["off"] is None
+    for user, key in zip(gone, asked, strict=True):
+        assert await user.items(key) == []
+        assert "does not answer" in await why_not_filled(user)
+        assert "does not answer" in (await client.status(user.uri))["off"]
     assert len(relay.requests) == 1
     assert await client.quit() == 0
     assert os.listdir(dead) == []  # noqa: PTH208 - the mount was the server's alone

@@ -1,7 +1,6 @@
 """The answer to each request, and the surviving computations. Most wait for their context, before the worker."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
@@ -246,15 +245,13 @@ async def test_a_fault_is_told_to_who_asked(scene: Scene) -> None:
         await scene.ask()
 
 
-async def test_repeated_failure_is_logged_once(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
-    logging.getLogger("lsp_server").addHandler(caplog.handler)
+async def test_repeated_failure_is_logged_once(scene: Scene, log: pytest.LogCaptureFixture) -> None:
     failures = [WorkerFailure(ErrorCode.STOPPED, f"gone, next try in {seconds} s") for seconds in (3, 2, 1)]
     scene.waits_for_context, scene.worker.fills = False, ["1"]
     for end, scene.fault in enumerate((*failures, None, *failures), start=4):
         await scene.ask(end)
         scene.edit(end, end, "2")  # and not what was suggested
-    logging.getLogger("lsp_server").removeHandler(caplog.handler)
-    warnings = {record.created: record.getMessage() for record in caplog.records if record.levelname == "WARNING"}
+    warnings = {record.created: record.getMessage() for record in log.records if record.levelname == "WARNING"}
     assert list(warnings.values()) == ["no inline completion: gone, next try in 3 s"] * 2
 
 

@@ -1,9 +1,11 @@
-"""A server without a transport: its output is kept."""
+"""A server without a transport, whose output is kept, and a conversation that is none."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
 
+from lsp_server.lsp.transports import Write
 from lsp_server.server import InfillServer
 from tests.workers import until
 
@@ -25,6 +27,25 @@ class KeptOutput:
     @property
     def replies(self) -> list[Any]:
         return [message for message in self.messages if "method" not in message]
+
+
+class Kept:
+    """A conversation that keeps what it receives, calls `answer` with each message, and knows when it was left."""
+
+    exit_status = 0
+
+    def __init__(self, write: Write, answer: Callable[[Write], None] = lambda _: None) -> None:
+        self.write = write
+        self.ended, self.left = asyncio.Event(), asyncio.Event()
+        self.received: list[bytes] = []
+        self._answer = answer
+
+    def receive(self, body: bytes) -> None:
+        self.received.append(body)
+        self._answer(self.write)
+
+    async def leave(self) -> None:
+        self.left.set()
 
 
 class ServerUnderTest:

@@ -52,30 +52,28 @@ async def test_a_handler_that_fails_is_answered_without_what_it_knows(
         assert leaked not in b"".join(tested.output.bodies).decode() + caplog.text
 
 
-def logged(handler: Callable[[Any], Any], caplog: pytest.LogCaptureFixture) -> str:
+def logged(handler: Callable[[Any], Any], log: pytest.LogCaptureFixture) -> str:
     """What stands in the log once `test/now` was called."""
     tested = ServerUnderTest()
     tested.add("test/now", handler)
-    logging.getLogger("lsp_server").addHandler(caplog.handler)
     tested.send(id=1, method="test/now")
-    logging.getLogger("lsp_server").removeHandler(caplog.handler)
-    return caplog.text
+    return log.text
 
 
-async def test_a_failed_handler_is_found_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failed_handler_is_found_in_the_log(log: pytest.LogCaptureFixture) -> None:
     def fail(_: Any) -> None:
         raise ValueError(SECRET)
 
-    assert "test/now failed: ValueError" in logged(fail, caplog)
-    assert "in fail" in caplog.text and SECRET not in caplog.text
+    assert "test/now failed: ValueError" in logged(fail, log)
+    assert "in fail" in log.text and SECRET not in log.text
 
 
-async def test_a_handler_that_calls_itself_for_ever_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_handler_that_calls_itself_for_ever_fills_no_log(log: pytest.LogCaptureFixture) -> None:
     def call_itself(params: Any) -> Any:
         return call_itself(params)
 
-    assert "in call_itself" in logged(call_itself, caplog)
-    assert len(caplog.text.splitlines()) < 100
+    assert "in call_itself" in logged(call_itself, log)
+    assert len(log.text.splitlines()) < 100
 
 
 async def test_what_a_handler_refuses_is_said_in_its_words(tested: ServerUnderTest) -> None:

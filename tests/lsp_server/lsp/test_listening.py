@@ -1,7 +1,6 @@
 """A client that has left, never reads, or never stops talking costs the others nothing."""
 
 import asyncio
-import logging
 import time
 from collections.abc import Awaitable, Callable
 
@@ -18,34 +17,16 @@ from lsp_server.lsp.transports import (
     listen_tcp,
     listen_websocket,
 )
+from tests.lsp_server.lsp.kept_output import Kept
 from tests.workers import until
 
 ADDRESS = ListenAddress("127.0.0.1", 0)
 Reached = Callable[[ListenAddress], Awaitable[asyncio.WriteTransport]]
 
 
-class Answering:
-    """A conversation that keeps what it receives, calls `answer` with each message, and knows when it was left."""
-
-    exit_status = 0
-
-    def __init__(self, write: Write, answer: Callable[[Write], None]) -> None:
-        self.ended = asyncio.Event()
-        self.left = asyncio.Event()
-        self.received: list[bytes] = []
-        self._answer = lambda: answer(write)
-
-    def receive(self, body: bytes) -> None:
-        self.received.append(body)
-        self._answer()
-
-    async def leave(self) -> None:
-        self.left.set()
-
-
 async def test_endless_talker_does_not_block_others() -> None:
     """Each of its messages takes half a millisecond, as a real one does."""
-    conversations: list[Answering] = []
+    conversations: list[Kept] = []
     total, body = 4_000, b"{}"
 
     def work(_: Write) -> None:
@@ -53,8 +34,8 @@ async def test_endless_talker_does_not_block_others() -> None:
         while asyncio.get_running_loop().time() < until_s:
             pass
 
-    def start(write: Write) -> Answering:
-        conversations.append(Answering(write, work))
+    def start(write: Write) -> Kept:
+        conversations.append(Kept(write, work))
         return conversations[-1]
 
     listener, address = await listen(tcp_client, start)
@@ -92,13 +73,12 @@ async def listen(kind: Reached, start: StartConversation) -> tuple[Listener, Lis
 
 async def lines_about(kind: Reached, answer: Callable[[Write], None], log: pytest.LogCaptureFixture) -> list[str]:
     """What the log says of a client that is answered in this way."""
-    conversations: list[Answering] = []
+    conversations: list[Kept] = []
 
-    def start(write: Write) -> Answering:
-        conversations.append(Answering(write, answer))
+    def start(write: Write) -> Kept:
+        conversations.append(Kept(write, answer))
         return conversations[-1]
 
-    logging.getLogger("lsp_server").addHandler(log.handler)
     listener, address = await listen(kind, start)
     client = await kind(address)
     if answer is answer_late:
@@ -106,7 +86,6 @@ async def lines_about(kind: Reached, answer: Callable[[Write], None], log: pytes
     await until(lambda: conversations and conversations[0].left.is_set())
     client.abort()
     await listener.close()
-    logging.getLogger("lsp_server").removeHandler(log.handler)
     return list({record.created: record.getMessage() for record in log.records if record.levelname != "DEBUG"}.values())
 
 
@@ -122,11 +101,11 @@ def answer_late(write: Write) -> None:
 
 
 @pytest.mark.parametrize("kind", [tcp_client, websocket_client])
-async def test_client_with_too_much_unread_is_cut_off(kind: Reached, caplog: pytest.LogCaptureFixture) -> None:
-    lines = await lines_about(kind, answer_much, caplog)
+async def test_client_with_too_much_unread_is_cut_off(kind: Reached, log: pytest.LogCaptureFixture) -> None:
+    lines = await lines_about(kind, answer_much, log)
     assert lines == ["a client does not read its messages and is cut off"]
 
 
 @pytest.mark.parametrize("kind", [tcp_client, websocket_client])
-async def test_messages_for_a_gone_client_fill_no_log(kind: Reached, caplog: pytest.LogCaptureFixture) -> None:
-    assert await lines_about(kind, answer_late, caplog) == []
+async def test_messages_for_a_gone_client_fill_no_log(kind: Reached, log: pytest.LogCaptureFixture) -> None:
+    assert await lines_about(kind, answer_late, log) == []

@@ -74,8 +74,15 @@ async def test_numbers_that_are_none_are_answered(talk: ServerUnderTest, number:
     assert all("error" in reply for reply in talk.output.replies)
 
 
-IS_NONE = (b"{}", b'{"id": 1}', b'{"id": null}', b'{"id": [1]}', b'{"jsonrpc": "2.0", "params": {}}')
-IS_NO_JSON = (b"nonsense", b"}{", b"", b'{"id": 12', b'{"id": 5, "method": "infill/status"} {', b"\xff\xfe{\x00}\x00")
+IS_NONE = (
+    b"{}",
+    b'{"id": 1}',
+    b'{"id": null}',
+    b'{"id": [1]}',
+    b'{"jsonrpc": "2.0", "params": {}}',
+    b"\xff\xfe{\x00}\x00",
+)
+IS_NO_JSON = (b"nonsense", b"}{", b"", b'{"id": 12', b'{"id": 5, "method": "infill/status"} {')
 ANSWERS_NOTHING = (
     *(b'{"id": null, "error": {"code": 1, "message": "x"}}', b'{"id": {}, "error": 5}', b'{"result": 1}'),
     b'{"id": "nobody asked", "result": null, "error": null}',

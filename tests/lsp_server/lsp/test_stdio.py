@@ -7,23 +7,9 @@ from io import BytesIO, RawIOBase
 
 import pytest
 
-from lsp_server.lsp.transports import Client, Write, framed, frames, read_in_thread, writing_in_thread
+from lsp_server.lsp.transports import Client, framed, frames, read_in_thread, writing_in_thread
+from tests.lsp_server.lsp.kept_output import Kept
 from tests.workers import PATIENCE_S
-
-
-class Kept:
-    """A conversation that keeps what it receives, and `write`, which answers."""
-
-    def __init__(self, write: Write) -> None:
-        self.write = write
-        self.ended = asyncio.Event()
-        self.received: list[bytes] = []
-
-    def receive(self, body: bytes) -> None:
-        self.received.append(body)
-
-    async def leave(self) -> None:
-        """Nothing runs."""
 
 
 class Silent(BytesIO):
