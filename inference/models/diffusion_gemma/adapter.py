@@ -8,11 +8,9 @@ from torch import Tensor
 
 from inference.models import devices
 from inference.models.checkpoint import Checkpoint
-from inference.models.diffusion_gemma import weights
-from inference.models.diffusion_gemma.network import Network
+from inference.models.diffusion_gemma import recorded, weights
 from inference.models.diffusion_gemma.passes import Passes
 from inference.models.diffusion_gemma.prefix_cache import EncodedPrefix, PrefixCache, ScoringCache
-from inference.models.diffusion_gemma.recorded import CudaGraphs, RecordedNetwork
 from inference.models.family import Family, OnProgress, Traits
 from inference.models.properties import Properties
 
@@ -66,7 +64,7 @@ class DiffusionGemma(Family):
         precision = weights.choose_precision(found, place, dtype, devices.free_bytes(place))
         model = weights.read(found, place, precision, progress)
         progress(0.9, "preparing")
-        network = RecordedNetwork(model, CudaGraphs()) if place.type == "cuda" else Network(model)
+        network = recorded.fastest(model)
         cache_bytes = cache_budget(network, found.properties, devices.free_bytes(place), on_cpu=place.type == "cpu")
         return cls(found, tokenizer, network, precision.name, cache_bytes)
 

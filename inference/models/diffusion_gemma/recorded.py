@@ -2,7 +2,8 @@
 
 Launching a step's thousands of kernels from Python takes longer than reading the weights. Each shape (batch, canvas
 rows, prefix rows, rounded up) is recorded once; rows that only pad it are masked out. No request waits for a recording:
-a new shape is computed directly, and `prepare` records it once nobody waits. On an H200 a step of 256 rows of the
+a new shape is computed directly, and `prepare` records it once nobody waits. A network that differs from the plain one
+on a few rows with the model's weights, or cannot run, is skipped and logged. On an H200 a step of 256 rows of the
 released shape takes two fifths of the time.
 """
 
@@ -15,8 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from inference.models.checkpoint_files import first_line
 from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.passes import LayerView, PrefixView, first_row
+from inference.models.diffusion_gemma.prefix_cache import PrefixCache
 
 CANVAS_MULTIPLE = 32
 LEAST_PREFIX = 256
@@ -25,6 +28,13 @@ _USUAL_PREFIXES = (0, 256, 512, 1024, 2048)
 """Record a shape of canvases for these in advance; the buffers of larger ones take too much memory."""
 MAX_PROGRAMS = 40
 """How many shapes to keep, eight for each usual size of a prefix; evicts the least recently used."""
+_TOLERANCE = {torch.float32: 1e-4}
+_HALF_TOLERANCE = 0.05
+"""By the dtype of its products, the allowed error of a faster pass: |difference| / |plainer|."""
+
+_TRIAL_ROWS = 27
+"""A multiple of nothing, so that rows padding a shape would show."""
+
 log = logging.getLogger(__name__)
 Shape = tuple[int, int, int]
 """Canvases, canvas rows, prefix rows."""
@@ -192,3 +202,50 @@ class _Program:
 def _doubled(rows: int) -> int:
     """The buffer rows for a prefix of this length, 0 for 0."""
     return LEAST_PREFIX << max(0, (rows - 1) // LEAST_PREFIX).bit_length() if rows else 0
+
+
+def fastest(model: Any) -> Network:
+    """The network of a loaded model: on a GPU a recorded one, if its results match the plain one's."""
+    plain = Network(model)
+    if plain.device.type != "cuda":
+        return plain
+    return verified(lambda: RecordedNetwork(model, CudaGraphs()), plain)
+
+
+def verified(make: Callable[[], Network], plainer: Network) -> Network:
+    """The network that `make` makes if its results match the plainer one's; otherwise the plainer one."""
+    try:
+        faster = make()
+        worst = difference(faster, plainer)
+    except Exception as error:  # a device may refuse, and another transformers release may differ
+        log.warning("a faster pass cannot run here and is not used: %s", first_line(error))
+        return plainer
+    if worst <= 1.0:
+        return faster
+    name = type(faster).__name__
+    log.warning("%s differs from %s and is not used: %.1f times more than allowed", name, type(plainer).__name__, worst)
+    return plainer
+
+
+@torch.inference_mode()
+def difference(faster: Network, plainer: Network) -> float:
+    """How much two denoising passes differ on a few rows, relative to the limit: above 1 is too much."""
+    ids = (torch.arange(_TRIAL_ROWS, device=plainer.device) * 7)[None] % plainer.vocabulary_size
+    found, wanted = _encoded(faster, ids), _encoded(plainer, ids)
+    faster.decode(ids, None, found)
+    while faster.prepare():
+        pass
+    allowed = _TOLERANCE.get(plainer.dtype, _HALF_TOLERANCE)
+    parts = []
+    for soft in (None, plainer.token_embeddings(ids.flip(1))):
+        plain = plainer.decode(ids, soft, wanted).float()
+        parts.append(float((faster.decode(ids, soft, found).float() - plain).norm() / plain.norm()) / allowed)
+    return float(torch.tensor(parts).max())  # not a number where one of them is none
+
+
+def _encoded(network: Network, ids: Tensor) -> PrefixView:
+    """A prefix (1, n) as a decoder reads it."""
+    prefix = PrefixCache(network, 0).acquire([])
+    network.encode(ids, prefix)
+    prefix.commit(ids[0].tolist())
+    return prefix.view()
