@@ -49,7 +49,11 @@ _POLL_S = 0.2
 
 
 class NotListeningError(Exception):
-    """No worker listens there, or what listens is none."""
+    """No worker listens there."""
+
+
+class ForeignListenerError(NotListeningError):
+    """Something listens there and answers, but not as a worker of this release. str() says what to do."""
 
 
 _UNTOLD = Status(WorkerState.LOADING)
@@ -96,8 +100,9 @@ class Connection:
 
 
 async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) -> Connection:
-    """Joins the worker at `paths` as `name`. Raises NotListeningError if there is none, SilentError if it does not
-    answer within `limit_s`, and another WorkerFailure if it refuses or the folder is unsafe.
+    """Joins the worker at `paths` as `name`. Raises NotListeningError if there is none, ForeignListenerError if there
+    is something else, SilentError if it does not answer within `limit_s`, and another WorkerFailure if it refuses or
+    the folder is unsafe.
     """
     if trouble := why_not_private(paths.folder):
         raise WorkerFailure(ErrorCode.INTERNAL, trouble)
@@ -127,8 +132,11 @@ async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) ->
         connection.close()
         if isinstance(error, TimeoutError):  # also an OSError, so it comes first
             raise SilentError(paths) from None
-        if isinstance(error, OSError | EOFError | ValueError):
-            raise NotListeningError(f"what listens at {paths.socket} is no worker") from error
+        if isinstance(error, ValueError):
+            said = f"what listens at {paths.socket} does not answer as a worker of this release"
+            raise ForeignListenerError(f"{said}; end it, or remove that file, and try again") from error
+        if isinstance(error, OSError | EOFError):
+            raise NotListeningError(f"what listens at {paths.socket} has ended") from error
         raise
     return connection
 
@@ -190,8 +198,13 @@ async def _start(paths: WorkerPaths, options: WorkerOptions, name: str) -> Conne
     process = launch(paths, options)
     while True:
         status = process.poll()
-        with suppress(NotListeningError, SilentError):  # a new one may be silent while it loads torch from a cold disk
+        try:
             return await attach(paths, name)
+        except ForeignListenerError as error:
+            if status == _EXIT_TAKEN:
+                raise WorkerFailure(ErrorCode.STOPPED, str(error)) from error
+        except (NotListeningError, SilentError):
+            pass  # a new one may be silent while it loads torch from a cold disk
         if is_stopped(process.pid):
             raise SilentError(paths, process.pid)
         if status == _EXIT_TAKEN:

@@ -6,7 +6,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from inference.messages import WorkerOptions
-from inference.models import catalogue, discovery
+from inference.models import catalogue, discovery, downloads
 from inference.remote import address
 
 _DEFAULTS = WorkerOptions()
@@ -77,4 +77,13 @@ def _resolved_model(model: str) -> str:
         return model
     path = Path(model).expanduser().resolve()
     path.is_dir()  # raises if nothing can have this name
-    return str(path)
+    return _pulled_to(path) or str(path)
+
+
+def _pulled_to(path: Path) -> str:
+    """The model of the catalogue that a pull puts at this path; "" if there is none."""
+    for folder in (path, path.parent):
+        entry = catalogue.find(folder.name)
+        if entry and folder == downloads.target(entry.name).folder.resolve():
+            return entry.name if folder == path or (entry.file and entry.file.name == path.name) else ""
+    return ""

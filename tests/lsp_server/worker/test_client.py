@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from inference.messages import (
     Draft,
@@ -15,7 +16,9 @@ from inference.messages import (
     Outcome,
     Status,
     Text,
+    Welcome,
     WorkerState,
+    frame,
 )
 from lsp_server.diagnosis.workers import survey
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
@@ -211,6 +214,23 @@ async def test_foreign_listener_is_replaced(own_folder: Path) -> None:
         await client.load()
         assert client.last_status.model in ("auto", "embedded")
     impostor.close()
+
+
+@pytest.mark.parametrize("words", [frame(Welcome(protocol=99)), b"\0\0\0\4junk"])
+async def test_worker_of_another_release_is_named_at_once(own_folder: Path, words: bytes) -> None:
+    """It holds the lock, so it cannot be replaced."""
+
+    async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(words)
+
+    paths = paths_of(WorkerOptions())
+    lock = FileLock(paths.socket.with_suffix(".lock"))
+    lock.acquire()
+    listening = await asyncio.start_unix_server(greet, paths.socket)
+    async with listening, WorkerClient(WorkerOptions(), name="tests") as client:
+        with pytest.raises(WorkerFailure, match="does not answer as a worker of this release; end it"):
+            await client.ask(fill())
+    lock.release()
 
 
 async def test_a_folder_that_others_can_enter_is_refused(own_folder: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from inference.models import catalogue, downloads
 from inference.remote.private import why_not_private
 from lsp_server.worker import WorkerFailure, WorkerOptions
 from lsp_server.worker.connect import command, require_folders
@@ -99,6 +100,16 @@ def test_names_of_a_model_share_one_worker(tmp_path: Path, monkeypatch: pytest.M
     assert {resolved(WorkerOptions(model=name)).model for name in names} == {"open-dcoder-0.5b"}
     assert len({paths_of(WorkerOptions(model=name)) for name in names}) == 1
     assert resolved(WorkerOptions(model="./open-dcoder-0.5b")).model == str(tmp_path / "open-dcoder-0.5b")
+
+
+def test_a_pulled_file_is_the_model_of_the_catalogue(tmp_path: Path) -> None:
+    entry = catalogue.known("qwen2.5-coder-0.5b")
+    folder = downloads.target(entry.name).folder
+    assert entry.file
+    for place in (folder, folder / entry.file.name):
+        assert resolved(WorkerOptions(model=str(place))).model == entry.name
+    for other in (folder / "other.gguf", tmp_path / entry.name, tmp_path / entry.name / entry.file.name):
+        assert resolved(WorkerOptions(model=str(other))).model == str(other)
 
 
 def test_names_of_models_of_other_programs_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
