@@ -16,14 +16,13 @@ import pytest_asyncio
 from inference.engine import Engine
 from tests.canvas_server import Answer, CanvasServer, canvas_server
 from tests.e2e.raw_client import RawClient
+from tests.e2e.user import CURSOR, User
 from tests.inference.loaded import TWIN
 from tests.workers import PATIENCE_S, environment, short_folder
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-TEXT = "import os\n\n\ndef read(path):\n    with open(path) as file:\n        return \n\n\nprint(read('a'))\n"
-LINE, COLUMN = 5, len("        return ")
-URI = "file:///p/a.py"
+TEXT = "import os\n\n\ndef read(path):\n    with open(path) as file:\n        return ‸\n\n\nprint(read('a'))\n"
 KEYS, CANCELLED = 12, -32800
 RETRY_AFTER_S = 2
 
@@ -91,26 +90,17 @@ class Typing:
     """One document. Each key asks for ghost text, and cancels the request of the key before it."""
 
     def __init__(self, client: RawClient) -> None:
-        self.client, self.asked, self._version = client, list[str](), 1
-        client.open(URI, TEXT)
+        self.client, self.user, self.asked = client, User(client, TEXT), list[str]()
 
     def start_again(self) -> None:
-        end = {"line": TEXT.count("\n"), "character": 0}
-        self._change({"range": {"start": {"line": 0, "character": 0}, "end": end}, "text": TEXT})
+        self.user.retype(TEXT.replace(CURSOR, ""))
+        self.user.cursor = TEXT.index(CURSOR)
 
-    def type(self, key: str, behind: int = 0) -> None:
-        """Types a key, this many characters behind the cursor of the first text."""
-        at = {"line": LINE, "character": COLUMN + behind}
-        self._change({"range": {"start": at, "end": at}, "text": key})
+    def type(self, key: str) -> None:
+        self.user.type(key)
         if self.asked and self.asked[-1] not in self.client.replies:
             self.client.cancel(self.asked[-1])
-        self.asked.append(f"key {len(self.asked)}")
-        self.client.complete(self.asked[-1], URI, LINE, COLUMN + behind + 1)
-
-    def _change(self, change: dict[str, Any]) -> None:
-        self._version += 1
-        params = {"textDocument": {"uri": URI, "version": self._version}, "contentChanges": [change]}
-        self.client.send({"method": "textDocument/didChange", "params": params})
+        self.asked.append(self.user.ask())
 
     async def replies(self) -> list[dict[str, Any]]:
         """The replies to all requests, none of which is an error other than that of a cancelled request."""
@@ -130,8 +120,7 @@ class Typing:
 
     @property
     def told(self) -> Counter[str]:
-        shown = (note for note in self.client.notes if note["method"] == "window/showMessage")
-        return Counter(note["params"]["message"] for note in shown)
+        return Counter(self.client.shown)
 
 
 @asynccontextmanager
@@ -152,7 +141,7 @@ async def test_outage_is_reported_once_and_recovers(faulty: Faulty, port: int, f
         editor.start_again()
         before, asked_before, began = len(editor.asked), len(faulty.server.asked), time.monotonic()
         for number in range(KEYS):
-            editor.type("abcdefghij"[number % 10], number)
+            editor.type("abcdefghij"[number % 10])
             await asyncio.sleep(0.1)
         await editor.replies()
         lasted_s = time.monotonic() - began
