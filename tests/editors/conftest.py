@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -16,8 +16,9 @@ from tests.editors.pictures import Picture, painter
 from tests.editors.places import program
 from tests.editors.vscode import private_network
 from tests.editors.vscode.private_network import PrivateNetwork
+from tests.not_tested import not_tested
+from tests.not_tested import pytest_terminal_summary as tell_what_is_not_tested
 
-_missing: set[str] = set()
 SETUP = """
 vim.opt.runtimepath:prepend({plugin!r})
 vim.cmd.runtime('plugin/infill.lua')
@@ -34,19 +35,11 @@ def require(*names: str) -> None:
             not_tested(f"{name}, which is not installed here (tests/editors/install.sh says why when it runs)")
 
 
-def not_tested(what: str) -> NoReturn:
-    _missing.add(what)
-    if os.environ.get("INFILL_TEST_EDITORS_ALL"):
-        pytest.fail(f"NOT TESTED: {what}")
-    pytest.skip(f"NOT TESTED: {what}")
-
-
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reports = (report for listed in terminalreporter.stats.values() for report in listed)
     if any("test_keys" in getattr(report, "nodeid", "") for report in reports):
         terminalreporter.write_line(f"the keys are those of INFILL_TEST_SEED={keys.SEED}")
-    for what in sorted(_missing):
-        terminalreporter.write_line(f"NOT TESTED: {what}", red=True, bold=True)
+    tell_what_is_not_tested(terminalreporter)
 
 
 @pytest.fixture(scope="session")

@@ -3,10 +3,10 @@
 import subprocess
 import sys
 
-from tests.editors.conftest import not_tested
 from tests.editors.places import until
 from tests.editors.vscode import private_network
 from tests.editors.vscode.private_network import PrivateNetwork
+from tests.not_tested import not_tested
 
 OUTSIDE = "198.51.100.7"
 """An address that belongs to nobody (RFC 5737)."""

@@ -14,11 +14,11 @@ import pytest
 import pytest_asyncio
 
 from tests.e2e.raw_client import RawClient, capable
+from tests.not_tested import not_tested, pytest_terminal_summary  # noqa: F401 (a hook)
 from tests.workers import USERS_HF_HOME
 
 MODEL = "qwen2.5-coder-0.5b"
 OPTIONS = {"deadlineMs": {"automatic": 60_000, "invoked": 60_000}, "idleSeconds": 60, "device": "cpu"}
-_why_not: list[str] = []
 
 
 @pytest.fixture(scope="session")
@@ -30,8 +30,7 @@ def pulled(runtime_folder: Path) -> None:
     command = [sys.executable, "-m", "lsp_server.cli", "models", "pull", MODEL]
     done = subprocess.run(command, stdout=sys.stderr, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        _why_not.append(done.stderr.strip().partition("\n")[0])
-        pytest.skip(_why_not[-1])
+        not_tested(f"a real model: {done.stderr.strip().splitlines()[0]}")
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -41,10 +40,3 @@ async def client(runtime_folder: Path, pulled: None) -> AsyncIterator[RawClient]
     client = await RawClient.start(runtime_folder, {**OPTIONS, "model": MODEL}, capabilities=can)
     yield client
     assert await client.quit() == 0
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Reports skipped tests in red."""
-    if _why_not:
-        terminalreporter.section("NOT TESTED", red=True, bold=True)
-        terminalreporter.line(f"no real model: {_why_not[0]}", red=True)

@@ -1,23 +1,16 @@
 """`infill-ls` as a process, with a partner in its environment."""
 
 import asyncio
-import os
-import subprocess
-import sys
 from pathlib import Path
 
+from tests.workers import Finished, infill_ls
 
-async def with_partner(runtime: Path, url: str, model: str, *words: str) -> "subprocess.CompletedProcess[str]":
-    environment = os.environ | {
-        "INFILL_LS_RUNTIME_DIR": str(runtime),
-        "INFILL_LS_PARTNER_URL": url,
-        "INFILL_LS_PARTNER_MODEL": model,
-        "INFILL_LS_DEADLINE_MS_INVOKED": "120000",
-    }
-    command = (sys.executable, "-m", "lsp_server.cli", *words)
-    return await asyncio.to_thread(
-        subprocess.run, command, capture_output=True, text=True, env=environment, check=False
-    )
+PATIENT = {"INFILL_LS_DEADLINE_MS_INVOKED": "100000"}
+
+
+async def with_partner(runtime: Path, url: str, model: str, *words: str) -> Finished:
+    given = {"INFILL_LS_PARTNER_URL": url, "INFILL_LS_PARTNER_MODEL": model, **PATIENT}
+    return await asyncio.to_thread(infill_ls, *words, folder=runtime, **given)
 
 
 async def check_fills_alone(folder: Path, runtime: Path, url: str, model: str) -> None:

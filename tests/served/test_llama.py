@@ -1,9 +1,8 @@
 """llama.cpp's own server as the partner: `/infill`, which no other server has. See llama.py for what it needs."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
@@ -14,6 +13,7 @@ from tests.e2e.conftest import PATIENT
 from tests.e2e.raw_client import RawClient
 from tests.e2e.user import User
 from tests.inference.remote.asking import one_hole, partner_at
+from tests.not_tested import not_tested
 from tests.served.commands import check_fills_alone, with_partner
 from tests.served.llama import MODEL, NAME, PYTHON, VARIABLE, serve
 
@@ -24,11 +24,11 @@ LINES = 25
 
 
 @pytest.fixture(scope="module")
-def llama(tmp_path_factory: pytest.TempPathFactory, skip_loudly: Callable[[str], NoReturn]) -> Iterator[LlamaServer]:
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LlamaServer]:
     if not PYTHON.exists():
-        skip_loudly(f"llama.cpp's server is not tested: {VARIABLE} names no environment (see tests/served/llama.py)")
+        not_tested(f"llama.cpp's server is not tested: {VARIABLE} names no environment (see tests/served/llama.py)")
     if MODEL is None:
-        skip_loudly("llama.cpp's server is not tested: Qwen2.5-Coder 0.5B could not be pulled")
+        not_tested("llama.cpp's server is not tested: Qwen2.5-Coder 0.5B could not be pulled")
     server = serve(tmp_path_factory.mktemp("llama"))
     try:
         server.wait()

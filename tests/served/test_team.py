@@ -1,10 +1,9 @@
 """Two real vLLM behind a real vllm-router: one of the two is killed while many wait for its answers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 import pytest_asyncio
@@ -12,6 +11,7 @@ import pytest_asyncio
 from inference.messages import Hole, InfillRequest, Outcome, Text
 from tests.inference.loaded import TWIN
 from tests.inference.remote.asking import AFTER, BEFORE, answered, infiller_at, request
+from tests.not_tested import not_tested
 from tests.served.vllm import ENVIRONMENT, Served, Vllm, free_port
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(900)]
@@ -20,11 +20,11 @@ REQUESTS = 12
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def url_and_doomed(tmp_path: Path, skip_loudly: Callable[[str], NoReturn]) -> AsyncIterator[tuple[str, Vllm]]:
+async def url_and_doomed(tmp_path: Path) -> AsyncIterator[tuple[str, Vllm]]:
     """A vllm-router that asks two vLLM with the twin in turn, and one of them."""
     for program in (ENVIRONMENT / "bin" / "vllm", ROUTER):
         if not program.exists():
-            skip_loudly(f"no {program}: see what tests/served/install.sh said")
+            not_tested(f"no {program}: see what tests/served/install.sh said")
     with ExitStack() as stack:
         replicas = [Vllm(TWIN, tmp_path / f"vllm-{number}.log") for number in (1, 2)]
         for replica in replicas:

@@ -1,11 +1,8 @@
 """A real vLLM on the CPU, serving the twin (tests/data/twin), asked through the real server, command and client."""
 
 import asyncio
-import os
 import random
 import re
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -19,7 +16,9 @@ from tests.e2e.raw_client import RawClient
 from tests.e2e.user import User
 from tests.inference.loaded import TWIN
 from tests.inference.remote.asking import answered, infiller_at, one_hole, request
+from tests.served import commands
 from tests.served.vllm import Vllm
+from tests.workers import infill_ls
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(900)]
 
@@ -47,7 +46,10 @@ async def test_ghost_text_in_an_editor(vllm: Vllm, runtime_folder: Path) -> None
 
 
 async def test_three_holes_of_a_file(vllm: Vllm, runtime_folder: Path, tmp_path: Path) -> None:
-    done = await filled(runtime_folder, tmp_path, vllm.url)
+    file = tmp_path / "sized.py"
+    file.write_text(SOURCE)
+    words = ("fill", file, "--model", vllm.url, "--steps", 2, "--seed", 1)
+    done = await asyncio.to_thread(infill_ls, *words, folder=runtime_folder, **commands.PATIENT)
     assert done.returncode == 0, done.stderr
     found = re.fullmatch(re.escape(SOURCE).replace(re.escape("???"), "(.*)"), done.stdout)
     assert found, done.stdout
@@ -91,13 +93,3 @@ async def test_pins_hold_in_many_random_fills(vllm: Vllm) -> None:
         (hole,) = (part for part in asked.segments if isinstance(part, Hole))
         assert candidate.texts[0].startswith(hole.starts_with)
         assert "\n" not in candidate.texts[0]
-
-
-async def filled(runtime: Path, folder: Path, url: str) -> "subprocess.CompletedProcess[str]":
-    file = folder / "sized.py"
-    file.write_text(SOURCE)
-    command = [sys.executable, "-m", "lsp_server.cli", "fill", str(file), "--model", url, "--steps", "2", "--seed", "1"]
-    environment = os.environ | {"INFILL_LS_RUNTIME_DIR": str(runtime), "INFILL_LS_DEADLINE_MS_INVOKED": "120000"}
-    return await asyncio.to_thread(
-        subprocess.run, command, capture_output=True, text=True, env=environment, check=False
-    )

@@ -15,13 +15,13 @@ from playwright.sync_api import BrowserContext, sync_playwright
 from inference.messages import Status
 from lsp_server.diagnosis.workers import survey
 from lsp_server.worker.paths import FOLDER_VARIABLE
-from tests.editors.conftest import not_tested
 from tests.editors.partner import Partner
 from tests.editors.places import INSTALLED
 from tests.editors.vscode.browser import browser_in
 from tests.editors.vscode.code_server import CodeServer, why_missing
 from tests.editors.vscode.private_network import PrivateNetwork
 from tests.editors.vscode.window import Window
+from tests.not_tested import not_tested
 
 STARTING_S = 600
 
