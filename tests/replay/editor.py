@@ -2,59 +2,71 @@
 
 import asyncio
 import json
-import re
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
+from tests import reference
+from tests.e2e.raw_client import Channel, Framed, RawClient
 from tests.replay.worker_protocol import ScriptedWorker
 
-Place = dict[str, int]
-_CODECS = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2), "utf-32": ("utf-32-le", 4)}
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
-PATIENCE_S = 60
+_numbers = count(1)
 
 
-class Editor:
+class Overheard(Framed):
+    """Frames of which an editor hears before it takes them."""
+
+    listener: "Editor"
+
+    async def receive(self) -> bytes | None:
+        body = await super().receive()
+        if body is not None:
+            self.listener.heard(json.loads(body))
+        return body
+
+
+class Editor(RawClient):
     """One server process. `record` gets every answer."""
 
-    def __init__(self, process: asyncio.subprocess.Process, worker: ScriptedWorker) -> None:
+    worker: ScriptedWorker
+
+    def __init__(self, channel: Channel) -> None:
+        super().__init__(channel)
         self.record: list[Any] = []
         self.texts: dict[str, str] = {}
-        self.encoding = "utf-16"
+        self.answers |= {"workspace/applyEdit": self._applied}
         self._versions: dict[str, int] = {}
-        self._languages: dict[str, str] = {}
-        self._process, self._worker = process, worker
-        self._waiting: dict[int, asyncio.Future[Any]] = {}
-        self._last_id = 0
-        self._reading = asyncio.create_task(self._read())
 
     @classmethod
-    async def start(
+    async def begin(
         cls, command: Sequence[str], environment: dict[str, str], worker: ScriptedWorker, **init: Any
     ) -> "Editor":
-        pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, env=environment, limit=2**26)
-        editor = cls(process, worker)
-        answer = await editor.ask("initialize", init)
+        pipes = {"stdin": asyncio.subprocess.PIPE, "stdout": asyncio.subprocess.PIPE, "limit": 2**26}
+        process = await asyncio.create_subprocess_exec(*command, env=environment, **pipes)
+        channel = Overheard(process.stdout, process.stdin)
+        editor = channel.listener = cls(channel)
+        editor.process, editor.worker = process, worker
+        answer = await editor.answer("initialize", init)
         editor.encoding = answer["result"]["capabilities"]["positionEncoding"]
         editor.tell("initialized", {})
         return editor
 
     def tell(self, method: str, params: Any) -> None:
-        self._send({"method": method, "params": params})
+        self.send({"method": method, "params": params})
 
-    def begin(self, method: str, params: Any) -> "asyncio.Future[Any]":
-        self._last_id += 1
-        reply = self._waiting[self._last_id] = asyncio.get_running_loop().create_future()
-        self._send({"id": self._last_id, "method": method, "params": params})
-        return reply
+    def ask_for(self, method: str, params: Any) -> int:
+        """The id of the request."""
+        key = next(_numbers)
+        self.request(key, method, params)
+        return key
 
-    async def ask(self, method: str, params: Any) -> Any:
-        return await asyncio.wait_for(self.begin(method, params), PATIENCE_S)
+    async def answer(self, method: str, params: Any) -> dict[str, Any]:
+        """The reply, which may be an error."""
+        return await self.reply(self.ask_for(method, params))
 
     async def note(self, what: str, method: str, params: Any) -> Any:
         """Asks, records the answer, and waits until the server is at rest."""
-        answer = await self.ask(method, params)
+        answer = await self.answer(method, params)
         self.record.append([what, _told(answer)])
         await self.rest()
         return answer.get("result")
@@ -63,15 +75,14 @@ class Editor:
         """Until the server has handled everything, and has asked the worker whatever it wanted to ask."""
         quiet, before = 0, -1
         while quiet < 2:
-            await self.ask("no/such/method", None)
+            await self.answer("no/such/method", None)
             await asyncio.sleep(0.01)
-            now = len(self._worker.asked) + self._worker.unanswered
+            now = len(self.worker.asked) + self.worker.unanswered
             quiet, before = (quiet + 1 if now == before else 0), now
 
-    def open(self, uri: str, language: str, text: str) -> None:
-        self.texts[uri], self._versions[uri], self._languages[uri] = text, 1, language
-        item = {"uri": uri, "languageId": language, "version": 1, "text": text}
-        self.tell("textDocument/didOpen", {"textDocument": item})
+    def open(self, uri: str, text: str, language: str = "python") -> None:
+        self.texts[uri], self._versions[uri] = text, 1
+        super().open(uri, text, language)
 
     def close(self, uri: str) -> None:
         self.tell("textDocument/didClose", {"textDocument": {"uri": uri}})
@@ -92,55 +103,32 @@ class Editor:
         document = {"uri": uri, "version": self._versions[uri]}
         self.tell("textDocument/didChange", {"textDocument": document, "contentChanges": changes})
 
-    def place(self, uri: str, offset: int) -> Place:
-        before = _lines(self.texts[uri][:offset])
-        codec, unit = _CODECS[self.encoding]
-        return {"line": len(before) - 1, "character": len(before[-1].encode(codec)) // unit}
+    def place(self, uri: str, offset: int) -> reference.Place:
+        return reference.position(self.texts[uri], offset, self.encoding)
 
-    def range(self, uri: str, start: int, end: int) -> dict[str, Place]:
-        return {"start": self.place(uri, start), "end": self.place(uri, end)}
+    def range(self, uri: str, start: int, end: int) -> reference.Range:
+        return reference.range_of(self.texts[uri], start, end, self.encoding)
 
-    def offset(self, uri: str, place: Place) -> int:
-        lines = _lines(self.texts[uri])
-        codec, unit = _CODECS[self.encoding]
-        line = lines[place["line"]].encode(codec)[: place["character"] * unit].decode(codec)
-        return sum(map(len, lines[: place["line"]])) + len(line)
+    def offset(self, uri: str, place: reference.Place) -> int:
+        return reference.offset(self.texts[uri], place, self.encoding)
 
-    async def quit(self) -> None:
-        self.record.append(["shutdown", _told(await self.ask("shutdown", None))])
+    async def leave(self) -> None:
+        self.record.append(["shutdown", _told(await self.answer("shutdown", None))])
         self.tell("exit", None)
-        self.record.append(["exit status", await asyncio.wait_for(self._process.wait(), PATIENCE_S)])
-        await self._reading
+        self.record.append(["exit status", await self.ended()])
 
-    def _send(self, message: dict[str, Any]) -> None:
-        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
-        assert self._process.stdin is not None
-        self._process.stdin.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
-
-    async def _read(self) -> None:
-        out = self._process.stdout
-        assert out is not None
-        while True:
-            try:
-                header = await out.readuntil(b"\r\n\r\n")
-            except asyncio.IncompleteReadError:
-                return
-            self._take(json.loads(await out.readexactly(int(header.split(b":")[1].split()[0]))))
-
-    def _take(self, message: dict[str, Any]) -> None:
-        method = message.get("method")
-        if method is None:
-            self._waiting.pop(message["id"]).set_result(message)
-        elif method == "workspace/applyEdit":
-            edit = message["params"]["edit"]
-            self.record.append(["edit", edit])
-            for change in edit["documentChanges"]:
-                self.apply(change["textDocument"]["uri"], change["edits"])
-            self._send({"id": message["id"], "result": {"applied": True}})
-        elif "id" in message:
-            self._send({"id": message["id"], "result": None})
-        elif method == "window/showMessage":
+    def heard(self, message: dict[str, Any]) -> None:
+        """Keeps what is shown in order with the answers; requests of the server get an answer, whatever they are."""
+        if message.get("method") == "window/showMessage":
             self.record.append(["message", message["params"]])
+        if "id" in message and "method" in message:
+            self.answers.setdefault(message["method"], lambda _: None)
+
+    def _applied(self, params: Any) -> dict[str, bool]:
+        self.record.append(["edit", params["edit"]])
+        for change in params["edit"]["documentChanges"]:
+            self.apply(change["textDocument"]["uri"], change["edits"])
+        return {"applied": True}
 
 
 def ids_left_out(value: Any) -> Any:
@@ -156,9 +144,3 @@ def ids_left_out(value: Any) -> Any:
 
 def _told(answer: dict[str, Any]) -> Any:
     return ids_left_out(answer.get("result", answer.get("error")))
-
-
-def _lines(text: str) -> list[str]:
-    """With their ends; the last one may be empty, as in an editor."""
-    found = _LINE.findall(text)
-    return found[:-1] if len(found) > 1 and not found[-1] and not text.endswith(("\r", "\n")) else found

@@ -66,13 +66,13 @@ async def record(checkout: Path, count: int) -> dict[str, Any]:
             capabilities = {**capabilities, **_both(capabilities)}
             options = {"debounceMs": 0, "deadlineMs": {"automatic": 60_000, "invoked": 60_000}, **options}
             asked = {"capabilities": capabilities, "initializationOptions": options}
-            editor = await Editor.start([*infill_ls, "serve", "--stdio"], environment, worker, **asked)
+            editor = await Editor.begin([*infill_ls, "serve", "--stdio"], environment, worker, **asked)
             for number in range(turn, count, len(_EDITORS)):
                 name = f"session {number}, {sessions[number][0]}, {sessions[number][1]}"
                 editor.record, worker.asked = [], []
                 await _play(editor, worker, number, *sessions[number])
                 found[name] = {"answers": editor.record, "asked": worker.asked}
-            await editor.quit()
+            await editor.leave()
         for number in range(turn, count, 10):
             found[f"fill {number}"] = await _fill(infill_ls, environment, Path(folder), *sessions[number][1:])
     return found
@@ -97,7 +97,7 @@ async def _play(editor: Editor, worker: ScriptedWorker, number: int, kind: str, 
         text = re.sub(r"⟦(?:marker|body|block)⟧", "???", text)
         text = text.replace("⟦", "").replace("⟧", "")
         at = text.index("‸") if "‸" in text else by_chance.randrange(len(text) + 1)
-        editor.open(uri, language, text.replace("‸", ""))
+        editor.open(uri, text.replace("‸", ""), language)
         await _complete(editor, uri, at, invoked=bool(number % 2))
         if kind == "type":
             await _type(editor, worker, uri, at, "x = f(a" if number % 3 else editor.texts[uri][at : at + 9])
@@ -134,16 +134,16 @@ async def _type(editor: Editor, worker: ScriptedWorker, uri: str, at: int, text:
     for number, character in enumerate(text):
         editor.replace(uri, at + number, at + number, character)
         here = {"textDocument": {"uri": uri}, "position": editor.place(uri, at + number + 1)}
-        asked.append(editor.begin("textDocument/inlineCompletion", {**here, "context": {"triggerKind": 2}}))
+        asked.append(editor.ask_for("textDocument/inlineCompletion", {**here, "context": {"triggerKind": 2}}))
         if number == 2:
             await editor.rest()
             worker.may_answer.set()
         if number >= 2:
-            await asyncio.wait_for(asked[-1], 60)
+            await editor.reply(asked[-1])
             await editor.rest()
     worker.may_answer.set()
-    for reply in asked:
-        editor.record.append(["typed", _texts(await asyncio.wait_for(reply, 60))])
+    for key in asked:
+        editor.record.append(["typed", _texts(await editor.reply(key))])
 
 
 def _texts(answer: dict[str, Any]) -> Any:
@@ -170,14 +170,14 @@ async def _act(editor: Editor, uri: str, at: int, by_chance: random.Random) -> N
     editor.tell("textDocument/didSave", {"textDocument": {"uri": uri}})
     if editor.texts[uri] != before:
         editor.replace(uri, 0, len(editor.texts[uri]), before)
-    status = await editor.ask("infill/status", {"textDocument": {"uri": uri}, "position": editor.place(uri, at)})
+    status = await editor.answer("infill/status", {"textDocument": {"uri": uri}, "position": editor.place(uri, at)})
     editor.record.append(["status", {key: status["result"][key] for key in ("off", "grammar", "noHole", "sha256")}])
 
 
 async def _edit(editor: Editor, uri: str, language: str, text: str) -> None:
     """Makes the drawn changes, and takes one offered next edit after the other."""
     old = _MARK.sub(lambda mark: mark[3] if mark[1] is None else mark[1], text)
-    editor.open(uri, language, old)
+    editor.open(uri, old, language)
     await editor.rest()
     at, before = 0, 0
     for mark in _MARK.finditer(text):
