@@ -78,9 +78,9 @@ def found(on_file: Callable[[int, int], None] = lambda *_: None) -> list[FoundMo
         place = path.absolute()
         with suppress(OSError):  # deleted meanwhile
             said = _header(place, earlier.get(str(place)))
-            if str(place).isprintable():
+            if not said.problem:  # one without permission, say, may be readable next time
                 headers[str(place)] = said
-            models.append(FoundModel(program, printable(name), printable(place), said.bytes_, said.problem))
+            models.append(FoundModel(program, printable(name), printable(place), said.bytes_, problem=said.problem))
     if headers != earlier:
         kept.save(kept_as, headers)
     return sorted(models, key=lambda one: (not one.fills, -one.bytes_))

@@ -1,25 +1,30 @@
-"""Cuts pieces out of the open documents for a request, in a thread: likest to the lines around the hole first."""
+"""Cuts pieces out of open and imported files for a request, in a thread: likest to the lines around the hole first."""
 
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from inference.messages import Snippet
 from lsp_server.context.similar import around, pieces, ranked
 from lsp_server.documents.document import Document, Snapshot
+from lsp_server.documents.reading import Unreadable, read_text
 from lsp_server.documents.uris import local_path
+from lsp_server.syntax.imports import imports_of
 from lsp_server.syntax.languages import language_of
-from lsp_server.syntax.parsing import well_formed
+from lsp_server.syntax.parsing import parse, well_formed
 
 log = logging.getLogger(__name__)
 MAX_SOURCE_CHARACTERS = 200_000
 """A longer text is data, or generated."""
 MAX_BUFFERS = 12
 """How many open documents to consider: the most recently used ones."""
+MAX_IMPORTED = 12
+"""How many imported files to read: the first ones."""
 REGION_LINES = 20
 """The choice stays within so many lines of where it was made, so that the model need not read its prompt again."""
 BYTES_PER_TOKEN = 3
@@ -85,11 +90,12 @@ class ContextQuery:
 
 @dataclass(frozen=True)
 class Choice:
-    """The pieces for all queries with this `key` near a `line`."""
+    """The pieces for all queries with this `key` near a `line`. `imported` files were read for it."""
 
     key: object
     line: int
     snippets: tuple[Snippet, ...]
+    imported: tuple[Path, ...]
 
 
 def choose(query: ContextQuery, last: Choice | None) -> Choice:
@@ -98,28 +104,52 @@ def choose(query: ContextQuery, last: Choice | None) -> Choice:
     folders = tuple(Path(os.path.realpath(at)) for at in query.readable.folders)
     readable = replace(query.readable, folders=folders)
     own = Path(os.path.realpath(document.path))
-    others = [replace(buffer, path=real) for buffer in query.others if (real := _allowed(buffer, readable))]
+    real_paths = [_real(buffer.path, readable, buffer.language_id) for buffer in query.others]
+    others = [replace(buffer, path=real) for buffer, real in zip(query.others, real_paths, strict=True) if real]
     others = [buffer for buffer in others if buffer.path != own and _is_source(buffer.text)][:MAX_BUFFERS]
     versions = ((buffer.path, buffer.version) for buffer in others)
     key = own, query.max_tokens, folders, frozenset(versions)
-    if last is not None and last.key == key and abs(query.line - last.line) <= REGION_LINES:
+    is_near = last is not None and last.key == key and abs(query.line - last.line) <= REGION_LINES
+    if last is not None and is_near and all(_real(path, readable) for path in last.imported):  # none became secret
         return last
-    return Choice(key, query.line, tuple(within(_likest(query, others, readable), query.max_tokens)))
+    query = replace(query, document=replace(document, path=own), others=tuple(others), readable=readable)
+    imported = list[Buffer]()
+    snippets = tuple(within(_likest(query, imported), query.max_tokens))
+    return Choice(key, query.line, snippets, tuple(buffer.path for buffer in imported))
 
 
-def _likest(query: ContextQuery, others: Sequence[Buffer], readable: Readable) -> Iterator[Snippet]:
-    """Pieces of the other documents, those of the same language first."""
-    document = query.document
-    lines = around(document.text, query.line)
-    for same in (True, False):
-        found = [
-            (_shown_path(buffer.path, readable), piece)
-            for buffer in others
-            if (buffer.language_id == document.language_id) == same
-            for piece in pieces(buffer.text)
-        ]
+def _likest(query: ContextQuery, imported: list[Buffer]) -> Iterator[Snippet]:
+    """Pieces of other files, those of the first group first."""
+    lines = around(query.document.text, query.line)
+    for buffers in _groups(query, imported):
+        found = [(_shown_path(each.path, query.readable), piece) for each in buffers for piece in pieces(each.text)]
         for path, piece in ranked(lines, found):
             yield Snippet(path, well_formed(piece.text))
+
+
+def _groups(query: ContextQuery, imported: list[Buffer]) -> Iterator[list[Buffer]]:
+    """Open documents in the same language, imported files, other open documents. Reads files, which it adds to
+    `imported`, if it gets so far.
+    """
+    language_id = query.document.language_id
+    yield [buffer for buffer in query.others if buffer.language_id == language_id]
+    imported += _imported(query)
+    yield imported
+    yield [buffer for buffer in query.others if buffer.language_id != language_id]
+
+
+def _imported(query: ContextQuery) -> list[Buffer]:
+    """The files of the workspace that the document imports, but for open ones."""
+    own, found = query.document, dict[Path, Buffer]()
+    known = {own.path, *(buffer.path for buffer in query.others)}
+    for _, _, files in imports_of(own.language_id, parse(own.language_id, own.text), own.path):
+        inside = (path for path in map(Path, files) if query.readable.folder_of(path))
+        real = next((path for each in inside if (path := _real(each, query.readable))), None)
+        if real is not None and real not in known and len(found) < MAX_IMPORTED:
+            known.add(real)
+            with suppress(Unreadable):
+                found[real] = Buffer(real, own.language_id, 0, read_text(real, MAX_SOURCE_CHARACTERS))
+    return [buffer for buffer in found.values() if _is_source(buffer.text)]
 
 
 def within(snippets: Iterable[Snippet], max_tokens: int) -> Iterator[Snippet]:
@@ -146,10 +176,11 @@ def _is_source(text: str) -> bool:
     return len(text) <= MAX_SOURCE_CHARACTERS and "\0" not in text
 
 
-def _allowed(buffer: Buffer, readable: Readable) -> Path | None:
+def _real(path: Path, readable: Readable, language_id: str = "") -> Path | None:
+    """The real path of a file that the model may see; None if there is none, as of a document that is not saved yet."""
     try:
-        return readable.allowed(buffer.path, buffer.language_id)
-    except (OSError, ValueError):  # not saved yet, or deleted: its links cannot be checked
+        return readable.allowed(path, language_id)
+    except (OSError, ValueError):
         return None
 
 

@@ -18,7 +18,7 @@ _MAX_LINE_CHARACTERS = 1_000
 """A piece with a longer line is data, or minified."""
 _OFTEN, _LENGTHS = 1.2, 0.75
 """The usual constants of BM25."""
-_KEPT_TEXTS = 16
+_KEPT_TEXTS = 32
 _KEPT_WORDS = 20_000
 
 

@@ -6,12 +6,7 @@ Whether a document imports another is told by their paths: opens no file.
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from itertools import chain, dropwhile
-from os.path import normpath
-from pathlib import Path
-
-from tree_sitter import Node, Query, QueryCursor, Tree
+from itertools import chain
 
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import local_path
@@ -19,14 +14,13 @@ from lsp_server.fill.fitting import errors_of
 from lsp_server.next_edit.names import Names, Role
 from lsp_server.next_edit.renames import Compared, NextEdit, after_renames
 from lsp_server.next_edit.signatures import after_signatures, changed_functions
-from lsp_server.syntax.languages import ImportRules, grammar_of, table_of
+from lsp_server.syntax.imports import imports_of
+from lsp_server.syntax.languages import table_of
 from lsp_server.syntax.lines import line_start
 from lsp_server.syntax.parsing import Source
 
 _BETWEEN = "\n\n"
 _MOST_CHARACTERS = 300_000
-_MAX_DEPTH = 5
-"""How deep in the tree to look for imports: in `if TYPE_CHECKING:` and `try:`, but not in every function."""
 
 
 @dataclass(frozen=True)
@@ -168,58 +162,3 @@ def _seen(names: Names, now: Source, other: ChangedDocument) -> _Seen | None:
         if not nodes:
             seen.modules.add(module)
     return seen if is_imported or shares else None
-
-
-def imports_of(
-    language_id: str, tree: Tree | None, document: Path
-) -> Iterator[tuple[str, Sequence[Node], Sequence[str]]]:
-    """Each import: a module, the nodes of the names imported from it, and the files that it may be, likeliest first.
-
-    A name that may be a module itself comes as one, too.
-    """
-    rules = table_of(language_id).imports
-    query = _query(language_id)
-    if rules is None or query is None or tree is None:
-        return
-    cursor = QueryCursor(query)
-    cursor.set_max_start_depth(_MAX_DEPTH)
-    for _, captures in cursor.matches(tree.root_node):
-        module = _text_of(captures["module"][0])
-        nodes = captures.get("name", ())
-        yield module, nodes, _files(rules, module, document)
-        separator = "" if module.endswith(rules.separator) else rules.separator
-        for name in map(_text_of, nodes if rules.submodules else ()):
-            yield name, (), _files(rules, module + separator + name, document)
-
-
-def _files(rules: ImportRules, module: str, document: Path) -> list[str]:
-    """The paths of the files that a document may mean by a module."""
-    name = module.lstrip(".") if rules.dots_up else module
-    parts = [part.strip() for part in name.split(rules.separator) if part.strip()]
-    folders: Sequence[Path] = document.parents[:1]
-    if up := len(module) - len(name):
-        folders = document.parents[up - 1 : up]
-    elif not (rules.dot_relative and parts and parts[0] in (".", "..")):
-        parts = [*dropwhile(lambda part: part in rules.roots, parts)]
-        folders = [folder / inner for folder in document.parents for inner in rules.folders]
-    if not parts:  # the package that the document is in
-        return [str(folder / end[1:]) for folder in folders for end in rules.suffixes if end.startswith("/")]
-    found = []
-    for target in (normpath(folder.joinpath(*parts)) for folder in folders):
-        stem, dot, suffix = target.rpartition(".")
-        found += [target] if dot + suffix in rules.suffixes else []
-        if dot + suffix in rules.replaced:
-            found += [stem + end for end in rules.suffixes if end.startswith(".")]
-        found += [target + end for end in rules.suffixes]
-    return found
-
-
-@cache
-def _query(language_id: str) -> Query | None:
-    rules = table_of(language_id).imports
-    grammar = grammar_of(language_id)
-    return Query(grammar, rules.query) if grammar and rules else None
-
-
-def _text_of(node: Node) -> str:
-    return (node.text or b"").decode("utf-8", "replace")

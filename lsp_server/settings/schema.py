@@ -34,9 +34,9 @@ class Candidates(Struct, frozen=True, rename="camel", forbid_unknown_fields=True
 
 
 class ContextSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """What the model sees of other open files: the pieces that are most like the lines around a hole."""
+    """What the model sees of open and imported files: the pieces that are most like the lines around a hole."""
 
-    enabled: Annotated[bool, Meta(description="Show the model relevant parts of other open files.")] = True
+    enabled: Annotated[bool, Meta(description="Show the model parts of open and imported files.")] = True
 
 
 _ServedName = Annotated[

@@ -43,6 +43,31 @@ def test_same_language_comes_first(workspace: Workspace) -> None:
     assert list(workspace.shown("main.py", OTHERS, *others)) == ["b.py", "d.py", "a.txt", "c.txt"]
 
 
+def test_imported_files_follow_the_open_ones(workspace: Workspace) -> None:
+    workspace.at("pkg/billing.py", OTHERS)
+    workspace.at("pkg/unrelated.py", OTHERS)
+    others = [workspace.opened(name, OTHERS) for name in ("pkg/a.txt", "pkg/b.py")]
+    text = f"from .billing import parse_invoice\nimport json\n{OTHERS}"
+    assert list(workspace.shown("pkg/main.py", text, *others)) == ["pkg/b.py", "pkg/billing.py", "pkg/a.txt"]
+    open_now = workspace.buffer("pkg/billing.py", f"# not saved\n{OTHERS}")
+    assert workspace.shown("pkg/main.py", text, open_now)["pkg/billing.py"].startswith("# not saved")
+
+
+def test_imports_that_may_not_be_read_are_not(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "work", disabledGlobs=["gen_*"])
+    (tmp_path / "outside.py").write_text(OTHERS)
+    workspace.at("infill-ls.toml", "")
+    workspace.at("deep/infill-ls.toml", 'secretGlobs = ["hidden.py"]\n')
+    for name in ("gen_code.py", "deep/hidden.py", "deep/seen.py", "site-packages/lib.py"):
+        workspace.at(name, OTHERS)
+    (workspace.root / "linked.py").symlink_to(tmp_path / "outside.py")
+    (workspace.root / "huge.py").write_text(OTHERS * 5_000)
+    (workspace.root / "folder.py").mkdir()
+    modules = ("gen_code", "deep.hidden", "deep.seen", "linked", "huge", "folder", "nowhere", "...outside")
+    text = "".join(f"from {module} import f\n" for module in modules) + "import lib\n" + OTHERS
+    assert list(workspace.shown("main.py", text)) == ["deep/seen.py"]
+
+
 def test_a_workspace_behind_a_link_is_like_any_other(workspace: Workspace, tmp_path: Path) -> None:
     workspace.at("billing.py", "")
     (tmp_path / "link").symlink_to(workspace.root, target_is_directory=True)
@@ -69,9 +94,13 @@ def test_secret_and_switched_off_files_are_never_shown(tmp_path: Path) -> None:
 
 
 def test_what_becomes_secret_is_no_longer_shown(workspace: Workspace) -> None:
-    query = workspace.query("main.py", OTHERS, workspace.opened("a.py", OTHERS))
+    workspace.at("b.py", OTHERS)
+    query = workspace.query("main.py", f"import b\n{OTHERS}", workspace.opened("a.py", OTHERS))
     last = choose(query, None)
-    assert last.snippets
+    assert [snippet.path for snippet in last.snippets] == ["a.py", "b.py"]
+    assert choose(query, last) is last
+    workspace.at("infill-ls.toml", 'secretGlobs = ["b.py"]\n')
+    assert [snippet.path for snippet in choose(query, last).snippets] == ["a.py"]
     secret = replace(query, readable=replace(query.readable, why_unreadable=lambda path, language: "secret"))
     assert choose(secret, last).snippets == ()
 

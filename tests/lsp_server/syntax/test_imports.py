@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lsp_server.next_edit.elsewhere import imports_of
+from lsp_server.syntax.imports import imports_of
 from lsp_server.syntax.languages import language_of
 from lsp_server.syntax.parsing import parse
 
