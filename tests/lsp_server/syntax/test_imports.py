@@ -8,19 +8,27 @@ from lsp_server.syntax.imports import imports_of
 from lsp_server.syntax.languages import language_of
 from lsp_server.syntax.parsing import parse
 
+FILES = {
+    **dict.fromkeys(("pkg/__init__.py", "pkg/mod.py", "src/lib/mod.py", "other.py"), "def f(): pass\n"),
+    **dict.fromkeys(("lib/mod.ts", "src/app.ts", "packages/ours/src/index.ts"), "export function f(x) { return x }\n"),
+    "node_modules/theirs/index.ts": "export function f(x) { return x }\n",
+    "lib/index.js": "export default function f() {}\n",
+    "include/io.h": "int read_all(int fd);\nstruct point { int x; };\n",
+    "src/config.rs": "pub fn load(path: &str) -> u8 {\n    1\n}\n",
+    "src/main/java/a/A.java": "package a;\nclass A {\n  int sum(int x) { return x; }\n}\n",
+    "lib/tax.rb": "def rate(x)\n  x * 2\nend\n",
+    "lua/tax/rate.lua": "function rate(x)\n  return x * 2\nend\n",
+}
 
-def write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
 
-
-def check(root: Path, document: str, line: str, found: str | None) -> None:
-    """The imports of `document`, which is this line, lead to the file `found`, or None to any."""
-    language_id = language_of(document)
-    followed = set()
-    for _, _, paths in imports_of(language_id, parse(language_id, f"{line}\n"), root / document):
-        followed |= {path.resolve() for path in [path for path in map(Path, paths) if path.is_file()][:1]}
-    assert (root / found).resolve() in followed if found else not followed
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("project")
+    for name, text in FILES.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    (root / "node_modules/ours").symlink_to("../packages/ours", target_is_directory=True)
+    return root
 
 
 @pytest.mark.parametrize(
@@ -41,18 +49,6 @@ def check(root: Path, document: str, line: str, found: str | None) -> None:
         ("main.py", "from pkg.", None),
         ("main.py", "from . import", None),
         ("main.py", "from ...... import x", None),
-    ],
-)
-def test_python_imports_are_found(tmp_path: Path, document: str, line: str, found: str | None) -> None:
-    write(tmp_path / "pkg/__init__.py", "from pkg.mod import f\n")
-    for name in ("pkg/mod.py", "src/lib/mod.py", "other.py"):
-        write(tmp_path / name, "def f(): pass\n")
-    check(tmp_path, document, line, found)
-
-
-@pytest.mark.parametrize(
-    ("document", "line", "found"),
-    [
         ("a.ts", 'import { f } from "./lib/mod"', "lib/mod.ts"),
         ("a.ts", 'import { f } from "./lib/mod.js"', "lib/mod.ts"),
         ("a.tsx", 'import f from "./lib"', "lib/index.js"),
@@ -62,19 +58,6 @@ def test_python_imports_are_found(tmp_path: Path, document: str, line: str, foun
         ("deep/a.ts", 'import { f } from "lib/mod"', "lib/mod.ts"),
         ("a.ts", 'import { f } from "ours"', "packages/ours/src/index.ts"),
         ("a.ts", 'import { f } from ""', None),
-    ],
-)
-def test_javascript_imports_are_found(tmp_path: Path, document: str, line: str, found: str | None) -> None:
-    for name in ("lib/mod.ts", "src/app.ts", "packages/ours/src/index.ts", "node_modules/theirs/index.ts"):
-        write(tmp_path / name, "export function f(x) { return x }\n")
-    write(tmp_path / "lib/index.js", "export default function f() {}\n")
-    (tmp_path / "node_modules/ours").symlink_to("../packages/ours", target_is_directory=True)
-    check(tmp_path, document, line, found)
-
-
-@pytest.mark.parametrize(
-    ("document", "line", "found"),
-    [
         ("src/a.c", '#include "io.h"\n#include <stdio.h>\n', "include/io.h"),
         ("src/a.cpp", '#include "../include/io.h"\n', "include/io.h"),
         ("src/main.rs", "mod config;\nfn main() {}\n", "src/config.rs"),
@@ -86,10 +69,9 @@ def test_javascript_imports_are_found(tmp_path: Path, document: str, line: str, 
         ("a.lua", 'local tax = require("tax.rate")\n', "lua/tax/rate.lua"),
     ],
 )
-def test_other_languages_imports_count(tmp_path: Path, document: str, line: str, found: str) -> None:
-    write(tmp_path / "include/io.h", "int read_all(int fd);\nstruct point { int x; };\n")
-    write(tmp_path / "src/config.rs", "pub fn load(path: &str) -> u8 {\n    1\n}\n")
-    write(tmp_path / "src/main/java/a/A.java", "package a;\nclass A {\n  int sum(int x) { return x; }\n}\n")
-    write(tmp_path / "lib/tax.rb", "def rate(x)\n  x * 2\nend\n")
-    write(tmp_path / "lua/tax/rate.lua", "function rate(x)\n  return x * 2\nend\n")
-    check(tmp_path, document, line, found)
+def test_an_import_leads_to_a_file(root: Path, document: str, line: str, found: str | None) -> None:
+    language_id = language_of(document)
+    followed = set()
+    for _, _, paths in imports_of(language_id, parse(language_id, f"{line}\n"), root / document):
+        followed |= {path.resolve() for path in [path for path in map(Path, paths) if path.is_file()][:1]}
+    assert (root / found).resolve() in followed if found else not followed
