@@ -51,8 +51,8 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def test_fills_and_actions_show_pieces_of_open_files(chat: WorkerOptions, project: Path) -> None:
-    """And no other hole's marker: the model would copy it."""
+async def test_fills_and_actions_show_pieces_of_other_files(chat: WorkerOptions, project: Path) -> None:
+    """Open ones, then imported ones; and no other hole's marker: the model would copy it."""
     async with relayed(chat, project) as (relay, client):
         for name in ("a.py", "b.py", ".env"):
             (project / name).touch()
@@ -66,7 +66,7 @@ async def test_fills_and_actions_show_pieces_of_open_files(chat: WorkerOptions, 
     assert (status["contextTokens"] > 0, status["lastFailure"]) == (True, None)
     assert len(relay.requests) >= 2  # more are sent where no answer fits
     for request in relay.requests:
-        assert [snippet.path for snippet in request.context] == ["b.py", "a.py"]
+        assert [snippet.path for snippet in request.context] == ["b.py", "a.py", "helpers.py"]
         assert request.context[0].text.startswith("# b.py")
         pinned = [part.text for part in request.segments if isinstance(part, Text)]
         assert not any("???" in text for text in [*pinned, *(snippet.text for snippet in request.context)])
