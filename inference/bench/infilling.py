@@ -19,7 +19,6 @@ from rich.console import Console
 from rich.progress import track
 
 from inference.bench import context, infilling_tasks, positive
-from inference.bench.context import Showing
 from inference.bench.infilling_tasks import Filler, InfillingTask, TaskError, TaskResult, llama_fill, saved
 from inference.engine import Engine, RequestError
 from inference.messages import Candidate, Done, Hole, HoleKind, InfillRequest, Text
@@ -109,19 +108,15 @@ def _most_tokens(task: InfillingTask) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     args = argument_parser().parse_args(argv)
     try:
-        print(json.dumps(_compared(args) if args.context else _measured(args)))
+        if args.context:
+            engine = _engine(args)
+            context.measure(args, engine, by_engine(engine))
+        else:
+            print(json.dumps(_measured(args)))
     except (TaskError, ModelError, RequestError, OSError, ValueError, httpx2.HTTPError) as error:
         print(f"infill-ls: {error}", file=sys.stderr)
         return 2
     return 0
-
-
-def _compared(args: argparse.Namespace) -> dict[str, Any]:
-    """The figures of each way to show other files."""
-    tasks = context.read_tasks(args.data, args.half, args.limit)
-    engine = _ready(Engine(Showing(registry.load(args.model, device=args.device, dtype=args.dtype))))
-    results = saved(context.fills(tasks, args.context, engine, by_engine(engine)), args.predictions)
-    return {"model": args.model, "half": args.half, "kinds": context.compared(results)}
 
 
 def _measured(args: argparse.Namespace) -> dict[str, Any]:
@@ -146,11 +141,11 @@ def _filler(args: argparse.Namespace) -> Filler:
         return by_transformers(Path(args.model), args.dtype)
     if args.by:
         return by_llama_server(args.by)
+    return by_engine(_engine(args), seed=args.seed)
+
+
+def _engine(args: argparse.Namespace) -> Engine:
     engine = Engine(registry.load(args.model, device=args.device, dtype=args.dtype))
-    return by_engine(_ready(engine), seed=args.seed)
-
-
-def _ready(engine: Engine) -> Engine:
     engine.warm_up()  # otherwise the first task's time would include one-time setup
     return engine
 
@@ -166,10 +161,7 @@ def argument_parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", metavar="NAME", help="where to compute (default: the best device found)")
     parser.add_argument("--dtype", metavar="NAME", help="what to compute in (default: the best found)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the sample and the sampler (default: 0)")
-    parser.add_argument(
-        "--context", action="append", choices=context.ARMS, help="show parts of other files; repeat to compare"
-    )
-    parser.add_argument("--half", choices=("tuning", "report"), default="report", help="with --context: which packages")
+    context.add_arguments(parser)
     parser.add_argument("--by", metavar="transformers|URL", help="who fills instead; a URL: llama.cpp's server")
     parser.add_argument("--predictions", type=Path, metavar="FILE", help="write every fill, one JSON object a line")
     return parser

@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import httpx2
+import psutil
 
 START_S = 120
 _CONTEXT_TOKENS = "4096"
@@ -35,18 +36,18 @@ class LlamaServer:
         self.url = f"http://127.0.0.1:{port}"
         words = [*program, "-m", model, "--port", str(port), "-t", str(threads), "-tb", str(threads)]
         words += ["-np", "1", "-c", _CONTEXT_TOKENS, "-lv", _SAYS_INFO]
+        self._began = time.perf_counter()
         with log.open("w") as output:
             self._process = subprocess.Popen(words, stdout=output, stderr=output)
 
-    def wait(self) -> None:
-        """Until it answers. Raises TimeoutError, or RuntimeError where it has ended."""
-        give_up = time.monotonic() + START_S
-        while time.monotonic() < give_up:
+    def wait(self) -> float:
+        """Until it answers; the seconds since its start. Raises TimeoutError, or RuntimeError where it has ended."""
+        while time.perf_counter() < self._began + START_S:
             if self._process.poll() is not None:
                 raise RuntimeError(f"llama.cpp's server ended with {self._process.returncode}: {self._last_words()}")
             with suppress(httpx2.HTTPError):
                 if httpx2.get(f"{self.url}/health", timeout=5, trust_env=False).is_success:
-                    return
+                    return time.perf_counter() - self._began
             time.sleep(0.1)
         raise TimeoutError(f"llama.cpp's server did not start in {START_S} s: {self._last_words()}")
 
@@ -55,6 +56,11 @@ class LlamaServer:
         """Its line about the instruction sets it uses; empty if it wrote none."""
         found = re.search(r"system_info:.*", self.log.read_text(errors="replace"))
         return found[0] if found else ""
+
+    @property
+    def memory_mb(self) -> int:
+        """Its resident memory, which includes the mapped weights."""
+        return int(psutil.Process(self._process.pid).memory_info().rss) >> 20
 
     def stop(self) -> None:
         self._process.kill()

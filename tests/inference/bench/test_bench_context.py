@@ -12,15 +12,23 @@ DATA = Path(__file__).parents[2] / "data"
 OTHER_FILES = DATA / "other_files.jsonl.gz"
 
 
-def test_ways_to_show_other_files_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    fills, arms = tmp_path / "fills.jsonl", ("none", "pieces-512", "pieces-512-repo")
-    words = ["--data", str(OTHER_FILES), "--model", str(DATA / "fim"), "--limit", "1", "--predictions", str(fills)]
-    assert infilling.main([*words, *(word for arm in arms for word in ("--context", arm))]) == 0
+def test_a_run_goes_on_where_the_last_one_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fills = tmp_path / "fills.jsonl"
+    words = ["--data", str(OTHER_FILES), "--model", str(DATA / "fim"), "--predictions", str(fills)]
+    arms = [word for arm in ("none", "today", "pieces-256", "pieces-512-repo") for word in ("--context", arm)]
+    assert infilling.main([*words, "--limit", "1", *arms]) == 0
+    first = fills.read_bytes()
+    capsys.readouterr()
+    assert infilling.main([*words, "--limit", "2", *arms]) == 0
+    assert fills.read_bytes().startswith(first)
     written = [json.loads(line) for line in fills.read_bytes().splitlines()]
-    assert [one["arm"] for one in written] == [*arms] * 2  # of two kinds
+    assert [one["arm"] for one in written] == ["none", "today", "pieces-256", "pieces-512-repo"] * 4  # of two kinds
     shown = json.loads(capsys.readouterr().out)["kinds"]["other"]
     assert shown["none"]["won"] == shown["none"]["lost"] == 0
-    assert shown["none"]["prompt_tokens"] < shown["pieces-512"]["prompt_tokens"]
+    assert shown["none"]["prompt_tokens"] < shown["pieces-256"]["prompt_tokens"]
+    fills.write_text("nothing\n")
+    assert infilling.main([*words, "--limit", "1", *arms]) == 2
+    assert "fills.jsonl" in capsys.readouterr().err
 
 
 def test_the_holes_that_need_other_files_say_what_to_show() -> None:
