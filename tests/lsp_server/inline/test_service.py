@@ -17,11 +17,12 @@ from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.settings.schema import PerTrigger, Settings
 from lsp_server.worker import WorkerClient, WorkerFailure
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_client
+from tests.workers import until
 
 URI = "file:///a.py"
 TEXT = "x = \ny = \n"
 SETTLED_S = 0.25
-"""After this, even on a busy machine, what a request begins has begun."""
+"""For so long, nothing else may begin or stop."""
 BUDGET = Budget(candidates=3, deadline_ms=60_000, max_steps=1)
 
 
@@ -98,6 +99,12 @@ class Scene:
         self.document.apply([Edit((0, start), (0, end), text)], self.document.version + 1, Encoding.UTF16)
         self.service.changed(URI, [change])
 
+    async def settles(self, *, begun: int, stopped: int = 0) -> None:
+        """So many computations begin and stop, and no more in the next moment."""
+        await until(lambda: (self.begun, self.stopped) == (begun, stopped))
+        await asyncio.sleep(SETTLED_S)
+        assert (self.begun, self.stopped) == (begun, stopped)
+
     async def know(self, text: str) -> str:
         """The worker has suggested `text` at the end of the first line; the suggestion's id."""
         self.waits_for_context, self.worker.fills = False, [text]
@@ -133,30 +140,27 @@ async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
 @pytest.mark.parametrize(("cursor", "invoked"), [(9, False), (4, True)], ids=["elsewhere", "asked for by the user"])
 async def test_the_newer_request_stops_the_older_one(scene: Scene, cursor: int, invoked: bool) -> None:
     older = scene.ask(4)
-    await asyncio.sleep(SETTLED_S)
+    await scene.settles(begun=1)
     newer = scene.ask(cursor, invoked=invoked)
-    await asyncio.sleep(SETTLED_S)
+    await scene.settles(begun=2, stopped=1)
     assert not await older
     assert not newer.done()
-    assert (scene.begun, scene.stopped) == (2, 1)
 
 
 async def test_request_at_the_same_place_takes_over(scene: Scene) -> None:
     older = scene.ask()
-    await asyncio.sleep(SETTLED_S)
+    await scene.settles(begun=1)
     newer = scene.ask()
-    await asyncio.sleep(SETTLED_S)
-    assert older.done()
+    await until(older.done)
+    await scene.settles(begun=1)
     assert not newer.done()
-    assert (scene.begun, scene.stopped) == (1, 0)
 
 
 async def test_invoked_request_survives_automatic_ones(scene: Scene) -> None:
     asked, typed = scene.ask(4, invoked=True), scene.ask(9)
-    await asyncio.sleep(SETTLED_S)
+    await scene.settles(begun=2)
     assert not asked.done()
     assert not typed.done()
-    assert scene.begun == 2
 
 
 @pytest.mark.parametrize("invoked_runs", [False, True])
@@ -173,42 +177,36 @@ async def test_late_automatic_request_waits_for_no_computation(scene: Scene, inv
 @pytest.mark.parametrize("invoked", [False, True])
 async def test_a_change_of_the_text_that_disagrees_stops_all(scene: Scene, invoked: bool) -> None:
     asked = scene.ask(invoked=invoked)
-    await asyncio.sleep(SETTLED_S)
+    await scene.settles(begun=1)
     scene.edit(2, 4, "")
     assert not await asked
-    await asyncio.sleep(SETTLED_S)
-    assert scene.stopped == 1
+    await scene.settles(begun=1, stopped=1)
 
 
 async def test_a_cancelled_request_that_was_not_sent_stops_at_once(scene: Scene) -> None:
     asked = scene.ask()
-    await asyncio.sleep(SETTLED_S)
+    await scene.settles(begun=1)
     asked.cancel()
-    await asyncio.sleep(SETTLED_S)
-    assert scene.stopped == 1
+    await scene.settles(begun=1, stopped=1)
 
 
 async def test_a_prefetch_gives_way_to_what_is_asked_for(scene: Scene) -> None:
     await scene.accept("1")
-    await asyncio.sleep(SETTLED_S)
-    assert (scene.begun, scene.stopped) == (1, 0)
+    await scene.settles(begun=1)
     scene.ask(len("x = 1\ny = "))
-    await asyncio.sleep(SETTLED_S)
-    assert (scene.begun, scene.stopped) == (2, 1)
+    await scene.settles(begun=2, stopped=1)
 
 
 async def test_the_next_request_waits_for_the_prefetch(scene: Scene) -> None:
     await scene.accept("1")
     scene.ask(len("x = 1"))
-    await asyncio.sleep(SETTLED_S)
-    assert (scene.begun, scene.stopped) == (1, 0)
+    await scene.settles(begun=1)
 
 
 async def test_nothing_is_prefetched_where_the_user_wants_none(scene: Scene) -> None:
     scene.host.settings = Settings(prefetch=False)
     await scene.accept("1")
-    await asyncio.sleep(SETTLED_S)
-    assert scene.begun == 0
+    await scene.settles(begun=0)
 
 
 async def test_what_is_known_is_answered_at_once(scene: Scene) -> None:
