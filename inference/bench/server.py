@@ -93,7 +93,7 @@ class Typist:
 
     def go_on(self) -> None:
         """Gets to a place with a suggestion: if need be in the next function, away from rejected ones."""
-        if self._shown and self._column <= _LONGEST_LINE:
+        if len(self._shown) > 1 and self._column <= _LONGEST_LINE:  # once all of it is typed, there is another one
             return
         self._editor.type(self._line, self._column, self._shown)  # the old line becomes valid Python
         self._line += _HEIGHT + 1

@@ -10,7 +10,7 @@ COMMAND = [sys.executable, "-m", "lsp_server.cli", "bench", "server"]
 
 
 def test_each_kind_of_keystroke_is_measured() -> None:
-    command = [*COMMAND, "--lines", "200", "--keystrokes", "60"]
+    command = [*COMMAND, "--lines", "200", "--keystrokes", "200"]
     result = json.loads(subprocess.check_output(command, text=True).splitlines()[-1])
     assert result["lines"] == pytest.approx(200, abs=10)
     floor = result["sections"].pop("no_op")
