@@ -78,7 +78,7 @@ def found(on_file: Callable[[int, int], None] = lambda *_: None) -> list[FoundMo
         place = path.absolute()
         with suppress(OSError):  # deleted meanwhile
             said = _header(place, earlier.get(str(place)))
-            if not said.problem:  # one without permission, say, may be readable next time
+            if str(place).isprintable() and os.access(place, os.R_OK):  # permission changes neither size nor time
                 headers[str(place)] = said
             models.append(FoundModel(program, printable(name), printable(place), said.bytes_, problem=said.problem))
     if headers != earlier:

@@ -102,10 +102,11 @@ def test_links_to_one_file_do_not_use_up_the_limit(home: Path) -> None:
     assert len(discovery.found()) == 2
 
 
-def test_a_header_is_read_again_only_after_a_change(home: Path) -> None:
-    file = put(home / ".lmstudio" / "models" / "coder.gguf")
+@pytest.mark.parametrize("fills", [True, False])
+def test_a_header_is_read_again_only_after_a_change(home: Path, fills: bool) -> None:
+    file = put(home / ".lmstudio" / "models" / "coder.gguf", good() if fills else OTHER)
     [first] = discovery.found()
-    assert first.fills
+    assert first.fills is fills
     before = file.stat()
     file.write_bytes(bytes(before.st_size))
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
