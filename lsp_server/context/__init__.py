@@ -1,1 +1,1 @@
-"""The pieces of other open files that the model sees: never secret ones, and only inside the workspace folders."""
+"""The pieces of open and imported files that the model sees: never secret ones, only inside the workspace folders."""

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from shutil import which
 
+from msgspec.structs import replace
+
 from inference.messages import Hole, InfillRequest, Status, Text, WorkerOptions, WorkerState
 from inference.models.catalogue import AUTO, EMBEDDED, FIRST
 from inference.remote import address, token
@@ -92,11 +94,12 @@ def examine_worker(options: WorkerOptions, tell: Tell) -> Iterator[Check]:
         late = f"{options.model} did not answer within {_LIMIT_MS / 1000:.0f} s; check that it is running"
         yield Check.told(name, grade, str(failure) or late)
         return
-    advice = status.note
+    advice = [status.note] if status.note else []
     if options.model == AUTO and status.model == EMBEDDED:
         better = f"run: infill-ls models pull {status.better or FIRST}"
-        advice = f"{better}{or_use(downloads_of_others(), status.device)}"
-    yield Check(name, Grade.WARN if status.note else Grade.OK, describe_status(status), advice)
+        advice.append(f"{better}{or_use(downloads_of_others(), status.device)}")
+    grade = Grade.WARN if status.note else Grade.OK
+    yield Check(name, grade, describe_status(replace(status, note="")), "; ".join(advice))
     if status.device == "cpu" and which("nvidia-smi"):
         yield Check("device", Grade.WARN, "cpu", "there is an NVIDIA driver: install torch's CUDA build to use the GPU")
     if fills:

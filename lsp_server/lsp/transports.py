@@ -14,6 +14,7 @@ import select
 import socket
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -33,6 +34,7 @@ FLUSH_S = 1.0
 LEAVE_S = 5.0
 """Limit for all clients to leave when the server ends; longer than any client that does not hang needs."""
 _CHUNK_BYTES = 256 * 1024
+_RETRY_S = 0.01
 _HEADER_END = b"\r\n\r\n"
 _TYPE = rb"(?:content-type\s*:[^\r\n]*\r\n)*"
 _HEADER = re.compile(_TYPE + rb"content-length\s*:\s*(?P<length>\d{1,9})\s*?\r\n" + _TYPE + rb"\r\n", re.IGNORECASE)
@@ -182,7 +184,10 @@ def read_in_thread(stream: BufferedIOBase) -> asyncio.StreamReader:
 def _write_all(stream: RawIOBase, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
-        rest = rest[stream.write(rest) or 0 :]
+        written = stream.write(rest)
+        if written is None:  # another process sharing the stream has made it non-blocking
+            time.sleep(_RETRY_S)
+        rest = rest[written or 0 :]
 
 
 def _take_stdout() -> RawIOBase:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +31,8 @@ _SHOWN = (
     *("server", "server_up_s", "server_problem"),
 )
 """The fields of `Status` to report, in camel case."""
+_DETAIL = re.compile(r" \(|: ")
+"""Everything after this in a message may differ each time."""
 _NEWS = ("state", "detail", "progress", "model", "serverProblem", "name", "problem")
 """The keys of a report of which the client is told when they change."""
 _FAILING = (ClientState.FAILED, ClientState.BACKING_OFF)
@@ -50,6 +53,7 @@ class WorkerConnection:
         self._warming: asyncio.Task[None] | None = None
         self._restarts = asyncio.Lock()
         self._problem = ""
+        self._shown_kinds = set[str]()
         self._told_of_load = False
         self._last_failure: str | None = None
         self.use(WorkerOptions())
@@ -149,12 +153,15 @@ class WorkerConnection:
         self._changed()
 
     def _on_status(self, status: Status) -> None:
-        """Shows when the model's server begins to fail; the status says whenever it does."""
+        """Shows each kind of failure of the model's server once; the status says whenever it fails."""
         problem = status.server_problem
         self._last_failure = problem or self._last_failure
+        kind = re.sub(r"\d+", "#", _DETAIL.split(problem)[0])
+        if problem and kind not in self._shown_kinds:
+            self._shown_kinds.add(kind)
+            self._show(problem, types.MessageType.Warning)
         if problem and not self._problem:
             log.warning("the model's server fails: %s", problem)
-            self._show(problem, types.MessageType.Warning)
         self._problem = problem
         self._changed()
 

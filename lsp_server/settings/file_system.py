@@ -34,10 +34,14 @@ class FileSystem:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[_T] = loop.create_future()
 
+        def take(found: _T) -> None:
+            if not answer.done():  # the server may be ending
+                answer.set_result(found)
+
         def ask() -> None:
             found = question()
             with suppress(RuntimeError):  # the loop has ended meanwhile
-                loop.call_soon_threadsafe(answer.set_result, found)
+                loop.call_soon_threadsafe(take, found)
 
         async with self._threads:
             Thread(target=ask, name="files", daemon=True).start()  # never delays exit

@@ -172,9 +172,10 @@ class Configuration:
         reals = {root: Path(os.path.realpath(root)) for root in self.roots if names}
         outside = (name.parent for name in names if self._above(name)[0] is None)
         tops = {folder: workspace_of(folder) for folder in (*self.roots, *reals.values(), *outside)}
-        are_news = not (reals.items() <= self._reals.items() and tops.items() <= self._tops.items())
-        self._reals.update(reals)
-        self._tops.update(tops)
+        if not (reals.items() <= self._reals.items() and tops.items() <= self._tops.items()):
+            self._reals.update(reals)
+            self._tops.update(tops)
+            self._merged = {}  # before the files are read: another thread may know these folders now, and be done first
         looked_at = [*(root / NAME for root in self.roots), *names]
         places = dict.fromkeys(place for name in looked_at for place in self._above(name)[1])
         old = {place: self._files.get(place) or SettingsFile(place / NAME) for place in places}
@@ -183,7 +184,7 @@ class Configuration:
         }
         self._files.update(new)
         has_changed = any(new[place] is not old[place] for place in places)
-        if are_news or has_changed:
+        if has_changed:
             self._merged = {}
         return has_changed
 

@@ -99,6 +99,11 @@ async def test_only_text_is_sent_and_only_the_server_sees_the_token(project: Pat
                 assert await user.complete() == []
             status = await client.status(user.uri)
             shown = client.shown
+            server.token = "another"
+            user.exchange("z = ", "w = ")
+            user.cursor = len(user.text) - 1
+            assert await user.complete() == []
+            refused = [text for text in client.shown if text not in shown]
             commands = [" ".join(_words(process)) for process in psutil.process_iter()]
             logs = [stderr.read_text(), *(file.read_text() for file in (tmp_path / "run").glob("*.log"))]
         sent = "\n".join(map(read, server.fills))
@@ -113,6 +118,7 @@ async def test_only_text_is_sent_and_only_the_server_sees_the_token(project: Pat
         assert not [text for text in (*logs, *commands, str(status), *shown) if TOKEN in text]
         (told,) = shown  # once, though each fill failed
         assert "this server only records" in told
+        assert len(refused) == 1 and "refused the token" in refused[0], "another kind of failure is news"
         assert status["server"] == server.url and status["serverProblem"] in told
         about = tuple(status[name] for name in ("state", "model", "device"))
         assert about == ("ready", "gemma", server.url.removeprefix("http://"))
