@@ -100,6 +100,7 @@ def random_network(shape: str, device: str | None, dtype: str | None) -> Network
     weights.by_layers(model, values, place, precision.dtype, lambda *_: None, packs=packs)
     if place.type != "cuda":
         return Network(model.eval())
+    # not `fastest`: through thirty layers of random weights rounding grows beyond what real ones show
     return recorded.RecordedNetwork(model.eval(), recorded.CudaGraphs())
 
 

@@ -188,7 +188,7 @@ class Client:
 
     @contextmanager
     def making_sense(self) -> Iterator[None]:
-        """For who reads an answer: an AnswerError as a ServerError."""
+        """For reading an answer: raises an AnswerError as a ServerError."""
         try:
             yield
         except AnswerError as error:
@@ -268,7 +268,7 @@ class Client:
         shown = f"{status} {response.reason_phrase}" + (f": {said}" if said else "")
         if status in _BUSY:
             error = ServerError(f"the server {self.url} is too busy ({shown}); try again in a moment", status)
-            asked = response.headers.get("retry-after", "")  # a number of seconds, or a date, which hardly any sends
+            asked = response.headers.get("retry-after", "")  # seconds, or a date, which hardly any server sends
             return BusyError(error, float(asked) if asked.isdecimal() else None)
         if status in (401, 403):
             role = self.role

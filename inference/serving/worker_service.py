@@ -100,7 +100,7 @@ class WorkerService:
             self._used = time.monotonic()
         for job in connection.jobs.values():
             self.jobs.cancel(job)
-        connection.jobs.clear()  # nobody hears their ends
+        connection.jobs.clear()  # nobody is left to tell how they end
 
     def submit(self, connection: ClientConnection, request: Request) -> Job | Failed:
         """Accepts `request`: its job, or the reason for refusing it."""
