@@ -142,9 +142,11 @@ def _imported(query: ContextQuery) -> list[Buffer]:
     """The files of the workspace that the document imports, but for open ones."""
     own, found = query.document, dict[Path, Buffer]()
     known = {own.path, *(buffer.path for buffer in query.others)}
+    folders = tuple(os.path.join(folder, "") for folder in query.readable.folders)  # noqa: PTH118 - ends with a slash
     for _, _, files in imports_of(own.language_id, parse(own.language_id, own.text), own.path):
-        inside = (path for path in map(Path, files) if query.readable.folder_of(path))
-        real = next((path for each in inside if (path := _real(each, query.readable))), None)
+        inside = (file for file in files if file.startswith(folders))
+        there = (Path(file) for file in inside if os.path.isfile(file))  # noqa: PTH113 - quick: few of thousands exist
+        real = next((path for each in there if (path := _real(each, query.readable))), None)
         if real is not None and real not in known and len(found) < MAX_IMPORTED:
             known.add(real)
             with suppress(Unreadable):

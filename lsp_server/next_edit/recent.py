@@ -15,6 +15,9 @@ MOST_CHARACTERS = 20_000
 """The total of removed and added text; anything larger is no edit to follow, and resets the history."""
 _MOST_EARLIER = 5
 """Limited, because each text is parsed."""
+_MOST_LINES = 500
+"""Between two changes, to compare with all others: beyond, lines that occur often are only compared beside rarer ones,
+as the time grows with the square of their number."""
 _MOST_TOKENS = 1_500
 WORD_OR_SIGN = re.compile(r"\w+|[^\w\s]")
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
@@ -141,7 +144,7 @@ class Comparison:
         before = LINE.findall(self.old[first : len(self.old) - tail])
         after = LINE.findall(self.new[first : len(self.new) - tail])
         at, new_at = ([*accumulate(map(len, lines), initial=first)] for lines in (before, after))
-        matcher = SequenceMatcher(None, before, after, autojunk=False)
+        matcher = SequenceMatcher(None, before, after, autojunk=len(after) > _MOST_LINES)
         return tuple(
             Hunk(at[i], at[j], new_at[k], new_at[m]) for tag, i, j, k, m in matcher.get_opcodes() if tag != "equal"
         )
