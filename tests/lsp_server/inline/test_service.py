@@ -147,6 +147,12 @@ async def test_the_newer_request_stops_the_older_one(scene: Scene, cursor: int, 
     assert not newer.done()
 
 
+async def test_closing_the_document_answers_who_waits(scene: Scene) -> None:
+    asked = scene.ask()
+    scene.service.closed(URI)
+    assert not await asked
+
+
 async def test_request_at_the_same_place_takes_over(scene: Scene) -> None:
     older = scene.ask()
     await scene.settles(begun=1)
