@@ -198,7 +198,8 @@ class WorkerClient:
         moment after the deadline; without a deadline, waits for as long as the worker lives.
         """
         request = request if request.id else msgspec.structs.replace(request, id=f"request-{next(_numbers)}")
-        return await self._while_alive(self._answer(request, on_draft), deadline)
+        patience_s = max((request.deadline_ms or 0) / 1000 - ANSWER_S, 0)
+        return await self._while_alive(self._answer(request, on_draft), deadline, patience_s)
 
     async def load(self, deadline: Deadline | None = None) -> None:
         """Starts the worker if needed, and waits until it has loaded its model. Raises as `ask`.
@@ -262,10 +263,12 @@ class WorkerClient:
             await connection.closed()
         self._announce()
 
-    async def _while_alive(self, work: Coroutine[Any, Any, _T], deadline: Deadline | None) -> _T:
+    async def _while_alive(
+        self, work: Coroutine[Any, Any, _T], deadline: Deadline | None, patience_s: float = 0.0
+    ) -> _T:
         """The result of `work`, which waits for the worker and never outlives this call."""
         asked = asyncio.create_task(work)
-        watch = asyncio.create_task(self._watch())
+        watch = asyncio.create_task(self._watch(patience_s))
         both: set[asyncio.Task[Any]] = {asked, watch}
         try:
             limit_s = deadline.left_s if deadline else None
@@ -285,10 +288,13 @@ class WorkerClient:
                 task.cancel()
                 task.add_done_callback(lambda task: task.cancelled() or task.exception())  # or asyncio logs an error
 
-    async def _watch(self) -> NoReturn:
-        """Raises WorkerFailure once the worker hangs."""
+    async def _watch(self, patience_s: float) -> NoReturn:
+        """Raises WorkerFailure once the worker hangs. First asks one with its model after `patience_s`."""
+        patient_until = time.monotonic() + patience_s
         while True:
             await asyncio.sleep(GRACE_S)
+            if self.has_model and time.monotonic() < patient_until:
+                continue
             silence = Deadline(int(LOADING_ANSWER_S * 1000))
             while not await self.answers(ANSWER_S):
                 if self.has_model or is_stopped(self.pid) or not silence.left_s:
