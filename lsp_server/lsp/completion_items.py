@@ -54,6 +54,7 @@ def list_item(
         filter_text=document.text[start:cursor] or None,
         insert_text_format=types.InsertTextFormat.PlainText,
         insert_text_mode=types.InsertTextMode.AsIs,
+        commit_characters=[],  # typing on, as a `.` or a `(`, is no acceptance of a whole fill
         text_edit=types.TextEdit(range_of(document.lines, start, shown.end, encoding), text),
         command=_accept_command(suggestion, document.uri),
         data={"language": document.language_id},

@@ -71,6 +71,7 @@ async def test_several_lines_are_one_item_that_is_put_in_as_it_is(helix: RawClie
     assert text.startswith("\r\n    ")
     assert "\n" not in text.replace("\r\n", "")
     assert (item["insertTextMode"], item["insertTextFormat"]) == (AS_IS, PLAIN_TEXT)
+    assert item["commitCharacters"] == [], "typing on accepts nothing"
     assert item["label"].strip()
     assert "\n" not in item["label"]
 
