@@ -28,6 +28,7 @@ def environment(home: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "TMUX", "NVIM", "LC_"))}
     found = {f"XDG_{name}_HOME": str(home / name.lower()) for name in ("CONFIG", "DATA", "STATE", "CACHE")}
     path = os.pathsep.join([str(INSTALLED / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]])
+    found["HF_HOME"] = str(home / "models")  # else a model that one user pulls is there for all
     return {**kept, **found, "HOME": str(home), "PATH": path, "LANG": "C.UTF-8", "TERM": "xterm-256color"}
 
 
