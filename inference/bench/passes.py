@@ -23,7 +23,7 @@ import httpx2
 import psutil
 import torch
 
-from inference.bench import infilling_tasks
+from inference.bench import infilling_tasks, positive
 from inference.bench.infilling_tasks import InfillingTask, TaskError
 from inference.bench.llama_server import LlamaServer
 from inference.engine import Engine
@@ -80,7 +80,7 @@ def argument_parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", metavar="NAME", help="where to compute (default: the best device found)")
     parser.add_argument("--dtype", metavar="NAME", help="what to compute in (default: the best found)")
     parser.add_argument("--edits", choices=get_args(EditKind)[1:], help="ask it for rewrites, by this prompt")
-    parser.add_argument("--limit", type=int, default=8, metavar="N", help="how many lines")
+    parser.add_argument("--limit", type=positive, default=8, metavar="N", help="how many lines")
     parser.add_argument(
         "--peer", action="append", default=[], metavar="PROGRAM", help="a llama-server to compare with; repeat for more"
     )

@@ -147,7 +147,9 @@ def _imported(query: ContextQuery) -> list[Buffer]:
         inside = (file for file in files if file.startswith(folders))
         there = (Path(file) for file in inside if os.path.isfile(file))  # noqa: PTH113 - quick: few of thousands exist
         real = next((path for each in there if (path := _real(each, query.readable))), None)
-        if real is not None and real not in known and len(found) < MAX_IMPORTED:
+        if len(found) == MAX_IMPORTED:
+            break
+        if real is not None and real not in known:
             known.add(real)
             with suppress(Unreadable):
                 found[real] = Buffer(real, own.language_id, 0, read_text(real, MAX_SOURCE_CHARACTERS))

@@ -24,7 +24,7 @@ def snapshot_of(text: str) -> Snapshot:
         pytest.param(ActionKind.REPAIR, BROKEN, None, [0.3, 0.6, 0.9], id="little noise first"),
         pytest.param(ActionKind.REPAIR, WHOLE, None, [0.6], id="what parses"),
         (ActionKind.REWORK, WHOLE, None, [0.6]),
-        pytest.param(ActionKind.FILL_FILE, "total = ???\n", 0.5, [1.0], id="a hole is filled anew"),
+        pytest.param(ActionKind.FILL_FILE, "total = ???\n", 0.5, [1.0], id="a hole is filled from scratch"),
     ],
 )
 async def test_the_worker_is_asked_for_strengths(
