@@ -137,7 +137,7 @@ async def _serve_http(args: argparse.Namespace, listening: socket.socket, secret
     for problem in problems:
         say(problem, "infill-ls serve")
     at = ListenAddress(*listening.getsockname()[:2])
-    # the token stops a request that reaches this machine under another name
+    # with a token any host name will do: a page whose name is rebound to this machine does not know it
     hosts = () if args.allow_remote and secret else {"localhost", "127.0.0.1", "::1", args.http.host, at.host}
     client = WorkerClient(worker_options(settings), name="infill-ls serve --http")
     middleware = app.middleware(token=secret, hosts=hosts, origins=args.allow_origin)
