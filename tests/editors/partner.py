@@ -74,17 +74,26 @@ def _text(file: Path) -> str:
 
 
 class _Release(asyncio.Event):
-    """Set while a file is not there, and before anybody has had a hole to fill: what it can do, it says at once."""
+    """Set while a file is not there, and before anybody has had a hole to fill: what it can do, it says at once.
 
-    def __init__(self, mark: Path) -> None:
+    Whoever waits for it has asked for a fill. That is in `asked` before it is answered.
+    """
+
+    def __init__(self, folder: Path) -> None:
         super().__init__()
-        self._mark = mark
+        self._folder = folder
+        self._written = 0
         self.server: PartnerServer | None = None
 
     async def wait(self) -> Literal[True]:
-        if self._mark.with_name("lines").exists():
+        fills = self.server.fills if self.server else []
+        with (self._folder / "asked").open("a") as log:
+            for asked in fills[self._written :]:
+                log.write(json.dumps({name: getattr(asked, name) for name in _TOLD}) + "\n")
+        self._written = len(fills)
+        if (self._folder / "lines").exists():
             await asyncio.sleep(random.uniform(0, _SLOW_S))
-        while self._mark.exists() and self.server and self.server.fills:
+        while (self._folder / "held").exists() and fills:
             await asyncio.sleep(_TICK_S)
         return True
 
@@ -95,19 +104,13 @@ async def _serve(folder: Path) -> None:
         fits = (line for line in _text(folder / "lines").splitlines() if line.startswith(begun) and line != begun)
         return next(fits, begun + (folder / "answer").read_text()).removeprefix(begun)
 
-    hold = _Release(folder / "held")
+    hold = _Release(folder)
     async with partner_server(answer=answer, name=NAME, kinds=("chat",), hold=hold) as server:
         hold.server = server
         new = folder / "url.new"
         new.write_text(server.url)
         new.replace(folder / "url")
-        written = 0
-        while True:
-            lines = [json.dumps({name: getattr(asked, name) for name in _TOLD}) for asked in server.fills[written:]]
-            with (folder / "asked").open("a") as log:
-                log.writelines(f"{line}\n" for line in lines)
-            written += len(lines)
-            await asyncio.sleep(_TICK_S)
+        await asyncio.Event().wait()
 
 
 if __name__ == "__main__":
