@@ -210,6 +210,7 @@ async def open_engine(load: LoadEngine, arguments: WorkerArguments, service: Wor
 
     def on_progress(fraction: float, detail: str) -> None:
         tell(service.progress, fraction, detail)
+        return_memory()  # what a layer was made from, before the next one or the vocabulary comes on top
 
     def work() -> None:
         chosen = arguments

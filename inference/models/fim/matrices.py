@@ -53,12 +53,17 @@ class Dynamic:
     value, where activations have 7 bits. `fine`: with twice the bits, as a high and a low row.
     """
 
-    def __init__(self, packed: Packed, *, fine: bool = False, groups: int = 1) -> None:
-        """Keeps its own copy of the weights, whose rows cannot be read."""
+    def __init__(self, packed: Packed, *, fine: bool = False, groups: int = 1, consume: bool = False) -> None:
+        """Keeps its own copy of the weights, whose rows cannot be read. `consume` leaves `packed` without them as soon
+        as they are copied, so that there are never three copies.
+        """
         self.shape = packed.shape
         self._fine = fine
         parts = groups if largest_activation() < _STRONGEST else 1
-        self._weights = [_prepacked(part.contiguous(), packed.scales) for part in packed.weight.chunk(parts, 1)]
+        copies = [_quantised(part.contiguous(), packed.scales) for part in packed.weight.chunk(parts, 1)]
+        if consume:
+            packed.weight = torch.empty(0)
+        self._weights = [_prepacked(copy) for copy in copies]
 
     def __call__(self, rows: Tensor, plus: Tensor | None = None) -> Tensor:
         """(M, I) float32 -> (M, O) float32, with `plus` added."""
@@ -96,7 +101,7 @@ def largest_activation() -> int:
     Without VNNI, fbgemm adds pairs of products in 16 bits: 7 bits.
     """
     wide, strongest = 64, int(_STRONGEST)
-    weight = _prepacked(torch.full((wide, wide), strongest, dtype=torch.int8), torch.ones(wide))
+    weight = _prepacked(_quantised(torch.full((wide, wide), strongest, dtype=torch.int8), torch.ones(wide)))
     wanted = float(wide * strongest * strongest)
     found = [_integer_product(torch.full((rows, wide), _STRONGEST), 1.0, strongest, weight) for rows in (1, wide)]
     return strongest if all(bool((each == wanted).all()) for each in found) else strongest // 2
@@ -167,15 +172,18 @@ def has_dynamic() -> bool:
     return "fbgemm" in torch.backends.quantized.supported_engines and able.get("avx2") is True
 
 
-def _prepacked(weight: Tensor, scales: Tensor) -> torch.ScriptObject:
+def _quantised(weight: Tensor, scales: Tensor) -> Tensor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch 2.13 announces another package for quantised tensors
+        zeros = torch.zeros(len(scales), dtype=torch.long)
+        return torch._make_per_channel_quantized_tensor(weight, scales.double(), zeros, 0)
+
+
+def _prepacked(quantised: Tensor) -> torch.ScriptObject:
     engine = torch.backends.quantized.engine
     torch.backends.quantized.engine = "fbgemm"
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch 2.13 announces another package for quantised tensors
-            zeros = torch.zeros(len(scales), dtype=torch.long)
-            whole = torch._make_per_channel_quantized_tensor(weight, scales.double(), zeros, 0)
-            return torch.ops.quantized.linear_prepack(whole, None)  # type: ignore[no-any-return]
+        return torch.ops.quantized.linear_prepack(quantised, None)  # type: ignore[no-any-return]
     finally:
         torch.backends.quantized.engine = engine
 
