@@ -4,8 +4,8 @@ import argparse
 import os
 from typing import Any, get_args
 
-from lsp_server.settings.layers import KEYS, Layer, environment_layers, nested, resolve
-from lsp_server.settings.resolver import COMMAND_LINE
+from lsp_server.settings.layers import KEYS
+from lsp_server.settings.resolver import Configuration
 from lsp_server.settings.schema import PARTNER, Dtype, Settings
 
 
@@ -52,11 +52,10 @@ def given_settings(args: argparse.Namespace) -> dict[str, Any]:
     given = {name: value for name, value in vars(args).items() if name in KEYS and value is not None}
     if given.get("model") == PARTNER:
         given = {name.replace("server.", "partner."): value for name, value in given.items()}
-    return nested(given)
+    return given
 
 
 def settings_of(args: argparse.Namespace) -> tuple[Settings, list[str]]:
     """The settings of a command without a folder, and a line for each unusable variable and argument."""
-    layers, problems = environment_layers(os.environ)
-    settings, others = resolve([*layers, Layer(COMMAND_LINE, given_settings(args))])
-    return settings, problems + others
+    configuration = Configuration(given_settings(args), os.environ)
+    return configuration.settings, configuration.problems

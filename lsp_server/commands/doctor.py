@@ -3,8 +3,10 @@
 import argparse
 import dataclasses
 import json
+import platform
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 from rich.console import Console
@@ -12,14 +14,14 @@ from rich.console import Console
 from inference.models.catalogue import AUTO
 from inference.models.printable import printable
 from lsp_server.commands import output
-from lsp_server.commands.arguments import add_model_arguments
-from lsp_server.commands.worker import options_of
+from lsp_server.commands.arguments import add_model_arguments, given_settings
 from lsp_server.diagnosis.file_report import examine_file, examine_settings
-from lsp_server.diagnosis.machine import examine, examine_worker
+from lsp_server.diagnosis.machine import examine_worker
 from lsp_server.diagnosis.models import Tell
 from lsp_server.diagnosis.workers import Check, Grade
-from lsp_server.settings.launch import edit_model_options, partner_options
+from lsp_server.settings.launch import edit_model_options, partner_options, worker_options
 from lsp_server.settings.schema import Settings, json_schema
+from lsp_server.worker.paths import paths_of
 
 EXIT_USAGE = 2
 _NAME_COLUMNS = 24
@@ -55,12 +57,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _examine(args: argparse.Namespace, tell: Tell) -> Iterator[Check]:
-    """The checks of the machine, of the settings in effect here, and of the file, if given."""
+    """The checks of the program, of the models, of the settings in effect here, and of the file, if given."""
     path = (args.file or Path()).absolute()
-    options = options_of(args)
-    yield from examine(options, tell)
-    of_settings, configuration = examine_settings(path)
+    of_settings, configuration = examine_settings(path, given_settings(args))
     settings = configuration.at(path)
+    options = worker_options(settings, sends_token=configuration.sends_token)
+    yield Check("infill-ls", Grade.OK, version("infill-ls"))
+    yield Check("python", Grade.OK, f"{platform.python_version()} at {sys.executable}")
+    yield from examine_worker(options, tell)
+    yield Check("log", Grade.OK, str(paths_of(options).log))
     if settings.partner.url and not options.partner:
         yield from examine_worker(partner_options(settings, sends_token=configuration.sends_partner_token), tell)
     yield from _edit_model(settings, tell)

@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import signal
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
@@ -10,7 +9,7 @@ from contextlib import suppress
 from lsp_server.worker.paths import child_command
 
 BENCHMARKS = ("latency", "passes", "server", "editor", "infilling", "next-edit", "edit-models")
-_INTERRUPTED_S = 0.5
+_INTERRUPTED_S = 3.0
 """How long a program that was interrupted with us may take to end."""
 
 
@@ -30,12 +29,10 @@ def pull(arguments: Sequence[str]) -> int:
 
 
 def _run(module: str, arguments: Sequence[str], **environment: str) -> int:
-    with subprocess.Popen(child_command(module, *arguments), env={**os.environ, **environment}) as program:
-        signal.signal(signal.SIGTERM, lambda *_: program.terminate())
-        try:
-            return program.wait()
-        except KeyboardInterrupt:  # a terminal interrupts both, and anything else us alone
-            with suppress(subprocess.TimeoutExpired):
-                return program.wait(_INTERRUPTED_S)
-            program.send_signal(signal.SIGTERM if os.name == "nt" else signal.SIGINT)
-            return program.wait()
+    program = subprocess.Popen(child_command(module, *arguments), env={**os.environ, **environment})
+    try:
+        return program.wait()
+    except KeyboardInterrupt:  # which a terminal sends to both; what goes on then ends with us
+        with suppress(subprocess.TimeoutExpired):
+            program.wait(_INTERRUPTED_S)
+        raise

@@ -4,22 +4,29 @@ import argparse
 import json
 import sqlite3
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
 
 from inference.models.printable import printable, say
 from lsp_server.usage import usage
-from lsp_server.usage.usage import COMPUTED, MS, PART, REJECTED, SHOWN, WHOLE, Key, usage_file
+from lsp_server.usage.usage import usage_file
 
 EXIT_FAILED = 1
 EXIT_NONE = 3
-_GROUPS: dict[str, Callable[[Key], str]] = {
-    "total": lambda _: "all",
-    "language": lambda key: key.language,
-    "trigger": lambda key: key.trigger,
-}
+_COUNTS = """
+SELECT {},
+    CAST(TOTAL(count * (event = 'shown')) AS INTEGER) AS shown,
+    CAST(TOTAL(count * (event = 'whole')) AS INTEGER) AS whole,
+    CAST(TOTAL(count * (event = 'part')) AS INTEGER) AS part,
+    CAST(TOTAL(count * (event = 'rejected')) AS INTEGER) AS rejected,
+    CAST(ROUND(TOTAL(count * (event = 'ms')) / NULLIF(TOTAL(count * (event = 'computed')), 0)) AS INTEGER) AS "mean ms"
+FROM counter WHERE day > date('now', 'localtime', ?) GROUP BY 1 ORDER BY 1
+"""
+_GROUPS = {"total": "'all' AS total", "language": "language", "trigger": "trigger"}
+_NOTE = """infill-ls counts answers and times, keeps no text, and sends nothing: {file}
+`infill-ls stats forget` deletes it; the setting statistics = "off" ends it."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,62 +36,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_report_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--days", type=days, default=30, metavar="N", help="cover the last N days (default: %(default)s)"
-    )
+    days = "cover the last N days (default: %(default)s)"
+    parser.add_argument("--days", type=int, default=30, metavar="N", help=days)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
     """Prints the numbers, or deletes them. Exit status 1 if the file is unusable, 3 if nothing is recorded."""
+    if not args.action:
+        queries = {name: _COUNTS.format(column) for name, column in _GROUPS.items()}
+        return report(args, queries, f"Nothing was shown in {args.days} days.", _NOTE)
     try:
-        if args.action:
-            deleted = "\n".join(f"Deleted: {printable(file)}" for file in usage.forget(usage_file()))
-            print(deleted or f"Nothing is recorded in {printable(usage_file().parent)}.")
-            return 0
-        counts, _ = usage.read(usage_file(), args.days)
-    except (sqlite3.Error, OSError) as error:
+        deleted = "\n".join(f"Deleted: {printable(file)}" for file in usage.forget(usage_file()))
+    except OSError as error:
         say(usage.in_words(usage_file(), error), "infill-ls stats")
         return EXIT_FAILED
-    found = {name: _grouped(counts, name) for name in _GROUPS}
+    print(deleted or f"Nothing is recorded in {printable(usage_file().parent)}.")
+    return 0
+
+
+def report(args: argparse.Namespace, queries: Mapping[str, str], nothing: str, note: str) -> int:
+    """Prints what the queries find, by their names as JSON, or in one table. Returns the exit status."""
+    file = usage_file()
+    try:
+        found = {name: usage.select(file, query, args.days) for name, query in queries.items()}
+    except (sqlite3.Error, OSError) as error:
+        say(usage.in_words(file, error), f"infill-ls {args.command}")
+        return EXIT_FAILED
+    rows = [row for several in found.values() for row in several]
     if args.json:
-        print(json.dumps({"file": str(usage_file()), "days": args.days, **found}))
+        print(json.dumps({"file": str(file), "days": args.days, **found}))
     else:
-        print_rows([row for group in found.values() for row in group], f"Nothing was shown in {args.days} days.")
-        print(f"infill-ls counts answers and times, keeps no text, and sends nothing: {printable(usage_file())}")
-        print('`infill-ls stats forget` deletes it; the setting statistics = "off" ends it.')
-    return 0 if counts else EXIT_NONE
+        _show(rows) if rows else print(nothing)
+        print(note.format(file=printable(file)))
+    return 0 if rows else EXIT_NONE
 
 
-def _grouped(counts: Mapping[Key, float], name: str) -> list[dict[str, object]]:
-    groups: dict[str, dict[str, float]] = {}
-    for key, count in counts.items():
-        group = groups.setdefault(_GROUPS[name](key), {})
-        group[key.event] = group.get(key.event, 0) + count
-    return [{name: group, **_figures(events)} for group, events in sorted(groups.items())]
-
-
-def _figures(events: Mapping[str, float]) -> dict[str, object]:
-    figures: dict[str, object] = {event: int(events.get(event, 0)) for event in (SHOWN, WHOLE, PART, REJECTED)}
-    computed = events.get(COMPUTED)
-    return {**figures, "mean ms": round(events.get(MS, 0) / computed) if computed else None}
-
-
-def print_rows(rows: Sequence[Mapping[str, object]], otherwise: str) -> None:
-    """Prints rows as a table, its first column under the name that most have, or what to say if there is none."""
-    if not rows:
-        print(otherwise)
-        return
+def _show(rows: Sequence[Mapping[str, object]]) -> None:
+    """The rows as a table, whose first column needs no heading."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for at, heading in enumerate(list(rows[0])):
+    for at, heading in enumerate(rows[0]):
         table.add_column(heading if at else "", justify="right" if at else "left")
     for row in rows:
         table.add_row(*("-" if value is None else printable(value) for value in row.values()))
     Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else 120).print(table)
-
-
-def days(text: str) -> int:
-    """A number of days within the retention period. Raises ArgumentTypeError."""
-    if not (text.isascii() and text.isdigit() and 1 <= int(text[:6]) <= usage.KEPT_DAYS):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number of days from 1 to {usage.KEPT_DAYS}")
-    return int(text)

@@ -1,8 +1,9 @@
 """Explains why nothing happens in a file or at a position, and which settings apply. Asks no worker."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from lsp_server import carve
 from lsp_server.diagnosis.workers import Check, Grade
@@ -11,16 +12,17 @@ from lsp_server.documents.reading import BadInput, offset_at_line_col, read_name
 from lsp_server.documents.uris import names_of
 from lsp_server.inline.suggestion import Cursor, hole_for
 from lsp_server.settings.layers import PREFIX
-from lsp_server.settings.privacy import is_secret
 from lsp_server.settings.resolver import NAME, Configuration, configuration_for, workspace_of
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import language_of, table_of
 from lsp_server.syntax.lines import is_word
 
+_ADVICE = "change the setting that it names, where `settings` above says; if it names none, rename the file"
 
-def examine_settings(path: Path) -> tuple[list[Check], Configuration]:
+
+def examine_settings(path: Path, flags: Mapping[str, Any]) -> tuple[list[Check], Configuration]:
     """Where the settings outside editors for a file or folder come from, and their problems."""
-    configuration = configuration_for(path, {}, os.environ)
+    configuration = configuration_for(path, flags, os.environ)
     sources = [*map(str, configuration.files), *sorted(name for name in os.environ if name.startswith(PREFIX))]
     found = ", ".join(sources) or f"the defaults (no {NAME} in {workspace_of(path)})"
     checks = [Check("settings", Grade.OK, f"{found}; doctor cannot see your editor's settings")]
@@ -33,7 +35,7 @@ def examine_file(file: Path, position: str | None, configuration: Configuration)
     path, language = Path(os.path.abspath(file)), language_of(str(file))  # noqa: PTH100 - links are followed below
     settings = configuration.at(path)
     if reason := configuration.why_unreadable(path, language):
-        yield Check("file", Grade.FAIL, f"{file}: {reason}", _how_to_allow(path, configuration))
+        yield Check("file", Grade.FAIL, f"{file}: {reason}", _ADVICE)
         return
     try:
         text = read_named_file(file, names_of(path)[-1])
@@ -44,15 +46,6 @@ def examine_file(file: Path, position: str | None, configuration: Configuration)
     yield Check("file", Grade.OK, f"{file}: {snapshot.lines.line_count} lines, fills are on")
     yield _language(file, snapshot)
     yield _hole_at(snapshot, position, file, settings) if position else _markers(snapshot, settings)
-
-
-def _how_to_allow(path: Path, configuration: Configuration) -> str:
-    names = [name.as_posix() for name in names_of(path)]
-    if not configuration.is_secret(names, configuration.at(path)):
-        return "change that setting; `settings` above lists where it can come from"
-    if any(is_secret(name, Settings()) for name in names):
-        return "no setting overrides this; rename the file if it holds no secrets"
-    return "change secretGlobs; `settings` above lists where it can come from"
 
 
 def _language(file: Path, snapshot: Snapshot) -> Check:

@@ -1,75 +1,21 @@
-"""Checks this machine for the needs of infill-ls, and a model through its worker: whether it loads or its server
-answers, where text goes, whose token it gets; and says what to do.
+"""Checks a model through its worker: whether it loads or its server answers, where text goes, whose token it gets; and
+says what to do.
 """
 
 import asyncio
-import os
-import platform
-import sys
 import time
 from collections.abc import Iterator
-from importlib.metadata import version
 from shutil import which
-
-from msgspec.structs import replace
 
 from inference.messages import Hole, InfillRequest, Status, Text, WorkerOptions, WorkerState
 from inference.models.catalogue import AUTO, EMBEDDED, FIRST
 from inference.remote import address, token
-from inference.remote.private import why_not_private
 from lsp_server.diagnosis.models import Tell, downloads_of_others, or_use
-from lsp_server.diagnosis.workers import Check, Grade, describe_loading, describe_status, survey
+from lsp_server.diagnosis.workers import Check, Grade, describe_loading, describe_status
 from lsp_server.worker import WorkerClient, WorkerFailure
 from lsp_server.worker.client import Deadline
 from lsp_server.worker.failure import StillLoadingError
 from lsp_server.worker.options import is_remote, problem_of, role_of
-from lsp_server.worker.paths import WorkerPaths, paths_of
-
-
-def examine(options: WorkerOptions, tell: Tell) -> Iterator[Check]:
-    """Every check of this machine, or of the server that has the model. `tell` receives what it is doing."""
-    paths = paths_of(options)
-    yield Check("infill-ls", Grade.OK, version("infill-ls"))
-    yield Check("python", Grade.OK, f"{platform.python_version()} at {sys.executable}")
-    yield _worker()
-    yield from examine_worker(options, tell)
-    yield Check("socket", Grade.OK, str(paths.socket))
-    yield _folder(paths)
-    yield log_of(paths)
-
-
-def _worker() -> Check:
-    surveyed = asyncio.run(survey("infill-ls doctor"))
-    workers = surveyed.running
-    if surveyed.silent:
-        return Check.told("worker", Grade.FAIL, str(surveyed.silent[0]))
-    if not workers:
-        return Check("worker", Grade.OK, "none is running; the first request starts one")
-    found = "; ".join(f"{worker.status.state}: {describe_status(worker.status)}" for worker in workers)
-    others = [worker for worker in workers if worker.release != version("infill-ls")]
-    if others:
-        advice = f"one runs release {others[0].release}: restart the editor that uses it"
-        return Check("worker", Grade.WARN, found, advice)
-    if any(worker.status.note for worker in workers):
-        return Check("worker", Grade.WARN, found, "follow its note")
-    return Check("worker", Grade.OK, found)
-
-
-def _folder(paths: WorkerPaths) -> Check:
-    if trouble := why_not_private(paths.folder):
-        return Check.told("runtime folder", Grade.FAIL, trouble)
-    state = "private" if paths.folder.is_dir() else "does not exist yet"
-    return Check("runtime folder", Grade.OK, f"{paths.folder} ({state})")
-
-
-def log_of(paths: WorkerPaths) -> Check:
-    """The worker's log, and whether it is writable."""
-    folder = next(each for each in paths.log.parents if each.exists())
-    if not (folder.is_dir() and os.access(folder, os.W_OK)):
-        found = f"{paths.log} cannot be written; fills still work"
-        return Check("log", Grade.WARN, found, f"make {folder} a folder that you can write to")
-    return Check("log", Grade.OK, str(paths.log))
-
 
 _LIMIT_MS = 60_000
 """The time limit for everything; a partner's server may still have to load its model."""
@@ -94,12 +40,11 @@ def examine_worker(options: WorkerOptions, tell: Tell) -> Iterator[Check]:
         late = f"{options.model} did not answer within {_LIMIT_MS / 1000:.0f} s; check that it is running"
         yield Check.told(name, grade, str(failure) or late)
         return
-    advice = [status.note] if status.note else []
+    advice = ""
     if options.model == AUTO and status.model == EMBEDDED:
         better = f"run: infill-ls models pull {status.better or FIRST}"
-        advice.append(f"{better}{or_use(downloads_of_others(), status.device)}")
-    grade = Grade.WARN if status.note else Grade.OK
-    yield Check(name, grade, describe_status(replace(status, note="")), "; ".join(advice))
+        advice = f"{better}{or_use(downloads_of_others(), status.device)}"
+    yield Check(name, Grade.WARN if status.note else Grade.OK, describe_status(status), advice)
     if status.device == "cpu" and which("nvidia-smi"):
         yield Check("device", Grade.WARN, "cpu", "there is an NVIDIA driver: install torch's CUDA build to use the GPU")
     if fills:

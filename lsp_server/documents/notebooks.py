@@ -15,35 +15,28 @@ class Notebooks:
     def __init__(self, documents: Mapping[str, Document]) -> None:
         self._documents = documents
         self._cells: dict[str, list[str]] = {}
-        self._notebook_of: dict[str, str] = {}
 
     def open(self, notebook: str, cells: Sequence[str]) -> None:
         """Adds a notebook with these cells. Notebooks and cells are named by their URIs."""
-        self.close(notebook)
-        self.splice(notebook, 0, 0, cells)
+        self._cells[notebook] = list(cells)
 
     def splice(self, notebook: str, start: int, count: int, cells: Sequence[str]) -> None:
         """Replaces `count` cells from the `start`th on, counted from 0, by `cells`."""
         self._cells.setdefault(notebook, [])[start : start + count] = cells
-        self._notebook_of.update(dict.fromkeys(cells, notebook))
 
     def cells_of(self, notebook: str) -> list[str]:
-        return [cell for cell, its_notebook in self._notebook_of.items() if its_notebook == notebook]
+        return list(self._cells.get(notebook, ()))
 
     def close(self, notebook: str) -> list[str]:
-        cells = self.cells_of(notebook)
-        for cell in cells:
-            del self._notebook_of[cell]
-        self._cells.pop(notebook, None)
-        return cells
+        return self._cells.pop(notebook, [])
 
     def home_of(self, uri: str) -> str:
         """The notebook of a cell, whose settings apply to the cell; for any other document, its own URI."""
-        return self._notebook_of.get(uri, uri)
+        return next((notebook for notebook, cells in self._cells.items() if uri in cells), uri)
 
     def surroundings_of(self, uri: str) -> Callable[[], tuple[str, str]] | None:
         """A function that returns the text before and after a cell; None for any other document."""
-        return (lambda: self._around(uri)) if uri in self._notebook_of else None
+        return (lambda: self._around(uri)) if self.home_of(uri) != uri else None
 
     def _around(self, cell: str) -> tuple[str, str]:
         order = self._cells.get(self.home_of(cell), [])

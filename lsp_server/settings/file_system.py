@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Hashable
-from contextlib import suppress
+from concurrent.futures import Future
 from threading import Thread
 from typing import Any, TypeVar
 
@@ -13,39 +13,43 @@ MAX_UNANSWERED = 64
 _T = TypeVar("_T")
 
 
+async def in_thread(work: Callable[[], _T]) -> _T:
+    """The result of `work`, or its exception, from a thread that never delays the process's end, unlike asyncio's."""
+    done: Future[_T] = Future()
+    done.set_running_or_notify_cancel()  # or cancelling this would make the thread fail
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:
+            done.set_exception(error)
+
+    Thread(target=run, name="files", daemon=True).start()
+    return await asyncio.wrap_future(done)
+
+
 class FileSystem:
     """Asks each time, without caching. Belongs to one event loop."""
 
     def __init__(self) -> None:
-        self._running: dict[Hashable, asyncio.Task[Any]] = {}
+        self._running: dict[Hashable, tuple[asyncio.Task[Any], float]] = {}
+        """Each question without an answer, and until when to wait for one."""
         self._threads = asyncio.Semaphore(MAX_UNANSWERED)
 
     async def ask(self, key: Hashable, question: Callable[[], _T]) -> _T | None:
-        """The result of `question`, called in a thread and shared by its `key`; None if there is no answer in time."""
+        """The result of `question`, called in a thread and shared by its `key`; None if there is none in time, and at
+        once while an earlier one is still late.
+        """
+        loop = asyncio.get_running_loop()
         if key not in self._running:
-            self._running[key] = asyncio.create_task(self._answer(key, question))
-        running = self._running[key]
-        await asyncio.wait({running}, timeout=LIMIT_S)
+            asking = asyncio.create_task(self._answer(question))
+            asking.add_done_callback(lambda _: self._running.pop(key))
+            self._running[key] = asking, loop.time() + LIMIT_S
+        running, until_s = self._running[key]
+        await asyncio.wait({running}, timeout=until_s - loop.time())
         found: _T | None = running.result() if running.done() else None
         return found
 
-    async def _answer(self, key: Hashable, question: Callable[[], _T]) -> _T:
-        """The result of `question`, once there is a thread for it."""
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[_T] = loop.create_future()
-
-        def take(found: _T) -> None:
-            if not answer.done():  # the server may be ending
-                answer.set_result(found)
-
-        def ask() -> None:
-            found = question()
-            with suppress(RuntimeError):  # the loop has ended meanwhile
-                loop.call_soon_threadsafe(take, found)
-
+    async def _answer(self, question: Callable[[], _T]) -> _T:
         async with self._threads:
-            Thread(target=ask, name="files", daemon=True).start()  # never delays exit
-            try:
-                return await answer
-            finally:
-                del self._running[key]
+            return await in_thread(question)

@@ -3,7 +3,6 @@
 A bad or unknown key becomes a problem, and everything else is used. A layer's author decides what it may set.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from enum import Enum, auto
@@ -40,6 +39,7 @@ def _keys(group: Struct, prefix: str = "", fields: tuple[str, ...] = ()) -> Iter
 KEYS = dict(_keys(Settings()))
 """Every setting by its name, behind that of its group: `marker`, `deadlineMs.automatic`."""
 _GROUPS = {name.partition(".")[0] for name in KEYS if "." in name}
+_FOLDED = {name.lower(): name for name in KEYS}
 
 
 class Origin(Enum):
@@ -47,20 +47,25 @@ class Origin(Enum):
 
     USER (command line, environment, start options) may set everything. EDITOR (sent while the server runs, perhaps from
     a workspace) cannot set anything in `STARTUP`. WORKSPACE (a file that came with the code) can set `USER_ONLY` only
-    if the user trusts it. Only a USER switches on or raises anything in `ONLY_LESS`.
+    if the user trusts it, OUTSIDE (a file above the workspace) never. Only a USER switches on or raises anything in
+    `ONLY_LESS`.
     """
 
     USER = auto()
     EDITOR = auto()
     WORKSPACE = auto()
+    OUTSIDE = auto()
 
 
 class Layer(NamedTuple):
-    """Raw settings, the name of their source for messages, and their author."""
+    """Raw settings by their names, which may be nested as in JSON, the name of their source for messages, and their
+    author. `is_text`: the values are those of environment variables.
+    """
 
     source: str
     raw: object
     origin: Origin = Origin.USER
+    is_text: bool = False
 
 
 def resolve(layers: Sequence[Layer], started: Settings | None = None) -> tuple[Settings, list[str]]:
@@ -83,54 +88,21 @@ def resolve(layers: Sequence[Layer], started: Settings | None = None) -> tuple[S
     for number, name, value, why in barred:  # which is no news where the user has set it afterwards, or to the same
         if value != merged[name] and set_by.get(name, -1) < number:
             problems.append(f"{found[number][0].source}: {why}")
-    return msgspec.convert(nested(merged), Settings), list(dict.fromkeys(problems))
-
-
-def nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by the names of `KEYS` as raw settings: those of a group in an object of their own."""
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        group, _, inner = name.rpartition(".")
-        (found.setdefault(group, {}) if group else found)[inner] = value
-    return found
-
-
-def nearest(name: str, known: Sequence[str], prefix: str = "") -> str:
-    """` (did you mean …?)` with `prefix` and the most similar known name, or nothing if none is."""
-    folded = {_folded(candidate): candidate for candidate in known}
-    near = get_close_matches(_folded(name), list(folded), n=1, cutoff=0.75)
-    return f" (did you mean {prefix + folded[near[0]]!r}?)" if near else ""
-
-
-def converted(value: object, kind: Any, *, strict: bool = True) -> Any:
-    """A raw value as one of type `kind`; unless `strict`, text may give a number. Raises msgspec.ValidationError."""
-    try:
-        found = msgspec.convert(value, kind, strict=strict)
-        msgspec.json.encode(found)
-    except UnicodeEncodeError:
-        raise msgspec.ValidationError("Text contains half a surrogate pair") from None
-    return found
-
-
-def plain(error: Exception) -> str:
-    return str(error).replace("`", "").removesuffix(" - at $")
+    return msgspec.convert(_nested(merged), Settings), list(dict.fromkeys(problems))
 
 
 def _why_barred(origin: Origin, name: str, value: Any, now: Any, *, trusts: bool, started: Settings | None) -> str:
     """Why an author may not set this, which is `now` set otherwise; empty if they may."""
     if origin is Origin.USER:
         return ""
-    if KEYS[name].fields in ONLY_LESS and _is_more(value, now):
-        raised = isinstance(value, float | int) and not isinstance(value, bool)
-        return f"{name} is not {'raised' if raised else 'switched on'} {_WHERE}"
+    if (name == _TRUST or KEYS[name].fields in ONLY_LESS) and _is_more(value, now):
+        return f"{name} is not switched on or raised {_WHERE}"
     if not _is_startup(name):
         return ""
     group = name.partition(".")[0]
     if origin is Origin.EDITOR:
         return f"{group} is read only at start: set it in the start options and restart the server"
-    if name == _TRUST:
-        return f"{group} is ignored: only you can trust a workspace, in your editor's start options or the environment"
-    if KEYS[name].fields[0] in USER_ONLY and not trusts:
+    if KEYS[name].fields[0] in USER_ONLY and not (trusts and origin is Origin.WORKSPACE):
         return (
             f"{group} is ignored, because a workspace may not choose it: set it in your editor's start options or the "
             "environment, or allow it with trustWorkspace, INFILL_LS_TRUST_WORKSPACE=1 or --trust-workspace"
@@ -142,27 +114,60 @@ def _why_barred(origin: Origin, name: str, value: Any, now: Any, *, trusts: bool
 
 def _read(layer: Layer, problems: list[str]) -> dict[str, Any]:
     """The usable values of a layer, by the names of `KEYS`."""
-    if layer.raw is None:
-        return {}
-    if not isinstance(layer.raw, Mapping):
-        problems.append(f"{layer.source}: settings must be an object, not {_json_name(layer.raw)}; ignored")
+    try:
+        raw = {} if layer.raw is None else msgspec.convert(layer.raw, dict[str, Any])
+    except msgspec.ValidationError as error:
+        problems.append(f"{layer.source}: {_plain(error)}; ignored")
         return {}
     given: dict[str, Any] = {}
-    for name, value in layer.raw.items():
+    for name, value in raw.items():
         is_group = name in _GROUPS and isinstance(value, Mapping)
-        given |= {f"{name}.{inner}": each for inner, each in value.items()} if is_group else {str(name): value}
+        given |= {f"{name}.{inner}": each for inner, each in value.items()} if is_group else {name: value}
     values: dict[str, Any] = {}
     for name, value in given.items():
-        if name in _GROUPS:
-            problems.append(f"{layer.source}: {name}: Expected object, got {_json_name(value)}; ignored")
-        elif name not in KEYS:
-            problems.append(f"{layer.source}: unknown setting {name[:80]!r}{nearest(name, list(KEYS))}; ignored")
-        else:
-            try:
-                values[name] = converted(value, KEYS[name].kind)
-            except msgspec.ValidationError as error:
-                problems.append(f"{layer.source}: {name}: {plain(error)}; ignored")
+        try:
+            if name in _GROUPS:
+                raise msgspec.ValidationError("Expected object")
+            if name in KEYS:
+                values[name] = _converted(value, KEYS[name], is_text=layer.is_text)
+            else:
+                problems.append(f"{layer.source}: unknown setting {name[:80]!r}{_nearest(name)}; ignored")
+        except msgspec.DecodeError as error:
+            problems.append(f"{layer.source}: {name}: {_plain(error)}; ignored")
     return values
+
+
+def _converted(value: Any, key: Key, *, is_text: bool) -> Any:
+    """A raw value as one of the key's type. Raises msgspec.DecodeError."""
+    try:
+        if is_text and isinstance(key.default, tuple):
+            is_array = value.startswith('["')  # as in the configuration file
+            parts = msgspec.json.decode(value) if is_array else map(str.strip, value.split(","))
+            value = list(filter(None, parts))
+        found = msgspec.convert(value, key.kind, strict=not is_text)
+        msgspec.json.encode(found)
+    except UnicodeEncodeError:
+        raise msgspec.ValidationError("Text contains half a surrogate pair") from None
+    return found
+
+
+def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by the names of `KEYS` as raw settings: those of a group in an object of their own."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        group, _, inner = name.rpartition(".")
+        (found.setdefault(group, {}) if group else found)[inner] = value
+    return found
+
+
+def _nearest(name: str) -> str:
+    """` (did you mean …?)` with the most similar setting, or nothing if none is."""
+    near = get_close_matches(name.replace("_", "").lower(), list(_FOLDED), n=1, cutoff=0.75)
+    return f" (did you mean {_FOLDED[near[0]]!r}?)" if near else ""
+
+
+def _plain(error: Exception) -> str:
+    return str(error).replace("`", "").removesuffix(" - at $")
 
 
 def _is_startup(name: str) -> bool:
@@ -172,7 +177,7 @@ def _is_startup(name: str) -> bool:
 def _adds(name: str, origin: Origin) -> bool:
     """Whether a layer's patterns add to those before it: a pattern never removes another's."""
     is_off = name in ("disabledLanguages", "disabledGlobs")
-    return name == "secretGlobs" or (is_off and origin is Origin.WORKSPACE)
+    return name == "secretGlobs" or (is_off and origin in (Origin.WORKSPACE, Origin.OUTSIDE))
 
 
 def _of(settings: Settings, name: str) -> Any:
@@ -186,58 +191,24 @@ def _is_more(value: Any, now: Any) -> bool:
     return bool(value > now)
 
 
-def _folded(name: str) -> str:
-    return name.replace("_", "").replace("-", "").lower()
-
-
-def _json_name(value: object) -> str:
-    names: dict[type, str] = {list: "an array", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
-    return names.get(type(value), type(value).__name__)
-
-
 PREFIX = "INFILL_LS_"
-NO_SETTINGS = frozenset(
-    f"{PREFIX}{name}"
-    for name in (
-        "RUNTIME_DIR",
-        "STATE_DIR",
-        "TRANSPORT",
-        "SERVER_TOKEN",
-        "PARTNER_TOKEN",
-        "NEXT_EDIT_TOKEN",
-        "HTTP_TOKEN",
-    )
+_NO_SETTINGS = (
+    *("RUNTIME_DIR", "STATE_DIR", "TRANSPORT"),
+    *("SERVER_TOKEN", "PARTNER_TOKEN", "NEXT_EDIT_TOKEN", "HTTP_TOKEN"),
 )
-"""Our variables that are not settings."""
-_SETTINGS = {"_".join(key.fields).upper(): name for name, key in KEYS.items()}
-"""The setting of each variable, which is named here without `PREFIX`."""
+"""Our variables that are not settings, here without `PREFIX`."""
+_VARIABLES = {"_".join(key.fields).upper(): name for name, key in KEYS.items()}
+"""The setting of each other one."""
 
 
-def environment_layers(environment: Mapping[str, str]) -> tuple[list[Layer], list[str]]:
-    """One layer for each variable that sets something, and one line for each unusable one. `INFILL_LS_MAX_STEPS=8` sets
-    `maxSteps`, `INFILL_LS_DEADLINE_MS_INVOKED=500` sets `deadlineMs.invoked`.
+def environment_layers(environment: Mapping[str, str]) -> list[Layer]:
+    """One layer for each variable of ours. `INFILL_LS_MAX_STEPS=8` sets `maxSteps`, `INFILL_LS_DEADLINE_MS_INVOKED=500`
+    sets `deadlineMs.invoked`.
     """
-    layers: list[Layer] = []
-    problems: list[str] = []
+    layers = []
     for variable, text in sorted(environment.items()):
-        if not variable.startswith(PREFIX) or variable in NO_SETTINGS or not text:
-            continue
         word = variable.removeprefix(PREFIX)
-        source = f"environment variable {variable}"
-        if word not in _SETTINGS:
-            problems.append(f"{source}: no such setting{nearest(word, list(_SETTINGS), PREFIX)}; ignored")
-            continue
-        try:
-            layers.append(Layer(source, _raw(_SETTINGS[word], text)))
-        except (msgspec.ValidationError, ValueError) as error:
-            problems.append(f"{source}: {plain(error)}; ignored")
-    return layers, problems
-
-
-def _raw(name: str, text: str) -> dict[str, Any]:
-    """The raw settings with the value of a variable's text. Raises msgspec.ValidationError or ValueError."""
-    given: Any = text.strip()
-    if isinstance(KEYS[name].default, tuple):
-        is_array = given.startswith('["')  # as in the configuration file
-        given = json.loads(text) if is_array else [item.strip() for item in text.split(",") if item.strip()]
-    return nested({name: converted(given, KEYS[name].kind, strict=False)})
+        if variable.startswith(PREFIX) and text and word not in _NO_SETTINGS:
+            source = f"environment variable {variable}"
+            layers.append(Layer(source, {_VARIABLES.get(word, word): text.strip()}, is_text=True))
+    return layers

@@ -188,7 +188,8 @@ def is_secret(path: str, settings: Settings) -> bool:
 def why_off(path: str, language: str, settings: Settings) -> str | None:
     """Why a file known as `path` gets no fills; None if it does."""
     if is_secret(path, settings):
-        return "files like this one may hold secrets and are never read"
+        setting = "" if is_secret_name(path) else " (secretGlobs)"
+        return f"files like this one may hold secrets and are never read{setting}"
     if language in settings.disabled_languages:
         return f"fills are switched off for {language} (disabledLanguages)"
     if _matches(path, settings.disabled_globs):

@@ -1,21 +1,21 @@
 """Resolves the settings of each document from all their sources, by its workspace folder. Knows no LSP types.
 
 From the weakest to the strongest: the editor's start options, the settings it sends while it runs, each
-`infill-ls.toml` above the document inside its workspace folder (the nearest last), the environment, the command line. A
-workspace does not speak for the user: see `layers.Origin`.
+`infill-ls.toml` above the document (the nearest last), the environment, the command line. A workspace does not speak
+for the user: see `layers.Origin`.
 
 It also decides whether a file may be read (`why_off`), for the server, the commands and the context alike.
 """
 
-import os
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from threading import Lock
 from typing import Any
 
 from lsp_server.documents.reading import Unreadable, read_text
-from lsp_server.documents.uris import local_path, names_of, place_of
+from lsp_server.documents.uris import names_of, place_of
 from lsp_server.settings.layers import Layer, Origin, environment_layers, resolve
 from lsp_server.settings.privacy import is_secret, why_off
 from lsp_server.settings.schema import PARTNER, Settings
@@ -68,36 +68,33 @@ _MAX_LINE = 400
 
 @dataclass(frozen=True)
 class WorkspaceFolder:
-    """A workspace folder. `path` is None if it is not on this machine."""
+    """A workspace folder. `root` is a `Path` if it is on this machine, and `top` then the repository around it."""
 
     uri: str
-    path: Path | None
     root: PurePath
+    top: PurePath
 
     @classmethod
     def of(cls, uri: str) -> "WorkspaceFolder":
-        return cls(uri, local_path(uri), place_of(uri))
+        root = place_of(uri)
+        return cls(uri, root, workspace_of(root) if isinstance(root, Path) else root)
 
 
 class Configuration:
     """All layers of settings. They are merged on first use, and again after each change."""
 
     def __init__(self, flags: Mapping[str, Any], environment: Mapping[str, str]) -> None:
-        self._environment, self._environment_problems = environment_layers(environment)
+        self._environment = environment_layers(environment)
         self._flags = Layer(COMMAND_LINE, dict(flags))
         self._options = Layer("initializationOptions", None)
         self._sent: dict[str | None, Layer] = {}
         self.folders: list[WorkspaceFolder] = []
         """The workspace folders, in the editor's order."""
-        self._reals: dict[Path, Path] = {}
-        """The folders on this machine without the links on their paths, once they were followed."""
-        self._tops: dict[Path, Path] = {}
-        """The outermost folder whose settings count: for each workspace folder, and for each folder outside of them
-        with a file that was looked at.
-        """
         self._files: dict[Path, SettingsFile] = {}
         """By folder: those that were looked for. A thread may add to it."""
         self._started: Settings | None = None
+        self._lock = Lock()
+        """Whoever sees a new file in `_files` also sees that `_merged` has lost what came of the old one."""
         self._merged: dict[PurePath, tuple[Settings, list[str]]] = {}
         """The settings and problems of the files in a folder, since something last changed."""
 
@@ -126,7 +123,7 @@ class Configuration:
         """The unusable settings of any folder; each once, up to a readable number."""
         files = tuple(self._files.values())
         places = [folder.root / NAME for folder in self.folders] + [file.path for file in files if file.layer]
-        found = [*self._environment_problems, *(file.problem for file in files if file.problem)]
+        found = [file.problem for file in files if file.problem]
         for place in places or [PurePath()]:
             found += self._at(place)[1]
         lines = list(dict.fromkeys(found))
@@ -141,20 +138,22 @@ class Configuration:
     def start(self, options: object, folders: Sequence[str]) -> None:
         """The editor's start options and its folders' URIs. Settings that are read only at start are read here."""
         self._options = self._options._replace(raw=options)
-        self.folders = list(dict.fromkeys(map(WorkspaceFolder.of, folders)))
+        self.folders = list(map(WorkspaceFolder.of, dict.fromkeys(folders)))
         self._merged = {}
         self.refresh()
         self._started = self.settings
         self._merged = {}
 
     def change_folders(self, added: Sequence[str], removed: Sequence[str]) -> None:
-        gone = {WorkspaceFolder.of(uri) for uri in removed}
-        new = [folder for uri in added if (folder := WorkspaceFolder.of(uri)) not in self.folders]
-        self.folders = [*(folder for folder in self.folders if folder not in gone), *dict.fromkeys(new)]
-        for folder in gone:
-            self._sent.pop(folder.uri, None)
+        known = {folder.uri for folder in self.folders}
+        self.folders = [folder for folder in self.folders if folder.uri not in removed]
+        self.folders += [WorkspaceFolder.of(uri) for uri in dict.fromkeys(added) if uri not in known]
+        for uri in removed:
+            self._sent.pop(uri, None)
         self._merged = {}
-        self._files = {at: file for at, file in tuple(self._files.items()) if self._above(file.path)[0]}
+        gone = [place_of(uri) for uri in removed]
+        kept = {at: file for at, file in tuple(self._files.items()) if not any(map(at.is_relative_to, gone))}
+        self._files = kept
         self.refresh()
 
     def take_sent(self, raw: object, folder: str | None = None) -> None:
@@ -168,25 +167,16 @@ class Configuration:
         """Reads the settings files that have changed: those of the workspace folders, and those above these files.
         Returns whether there was one. With `names` it is for a thread, because their file system may be slow.
         """
-        names = tuple(names)
-        reals = {root: Path(os.path.realpath(root)) for root in self.roots if names}
-        outside = (name.parent for name in names if self._above(name)[0] is None)
-        tops = {folder: workspace_of(folder) for folder in (*self.roots, *reals.values(), *outside)}
-        if not (reals.items() <= self._reals.items() and tops.items() <= self._tops.items()):
-            self._reals.update(reals)
-            self._tops.update(tops)
-            self._merged = {}  # before the files are read: another thread may know these folders now, and be done first
         looked_at = [*(root / NAME for root in self.roots), *names]
-        places = dict.fromkeys(place for name in looked_at for place in self._above(name)[1])
-        old = {place: self._files.get(place) or SettingsFile(place / NAME) for place in places}
-        new = {
-            place: file if _stamp(file.path) == file.stamp else SettingsFile.of(place) for place, file in old.items()
-        }
-        self._files.update(new)
-        has_changed = any(new[place] is not old[place] for place in places)
-        if has_changed:
-            self._merged = {}
-        return has_changed
+        places = dict.fromkeys(place for name in looked_at for place in name.parents)
+        with self._lock:
+            old = {place: self._files.get(place) or SettingsFile(place / NAME) for place in places}
+        new = {place: SettingsFile.of(place) for place, file in old.items() if _stamp(file.path) != file.stamp}
+        if new:
+            with self._lock:
+                self._files.update(new)
+                self._merged = {}
+        return bool(new)
 
     def of(self, uri: str) -> Settings:
         return self.at(place_of(uri))
@@ -221,13 +211,12 @@ class Configuration:
     def name_of(self, uri: str) -> str:
         """A document's path from its innermost folder; outside all folders its name alone."""
         place = place_of(uri)
-        folder = self._above(place)[0]
-        is_below = folder and place.is_relative_to(folder.root)
-        return place.relative_to(folder.root).as_posix() if folder and is_below else place.name
+        folder = self._folder_of(place)
+        return place.relative_to(folder.root).as_posix() if folder else place.name
 
     @property
     def roots(self) -> tuple[Path, ...]:
-        return tuple(folder.path for folder in self.folders if folder.path)
+        return tuple(folder.root for folder in self.folders if isinstance(folder.root, Path))
 
     def _judges(self, names: Sequence[str], own: Settings) -> list[Settings]:
         judges = [own]
@@ -242,29 +231,25 @@ class Configuration:
         """The settings at a place and their problems. Cached, because every keystroke asks."""
         merged = self._merged
         if place.parent not in merged:
-            folder, above = self._above(place)
+            folder = self._folder_of(place)
             if folder is None and self.folders and not isinstance(place, Path):
                 return self._at(self.folders[0].root / NAME)
-            files = [file.layer for at in above if (file := self._files.get(at)) and file.layer]
+            known = [self._files.get(Path(at)) for at in reversed(place.parents)]
+            files = [self._layer_of(file.path, file.layer) for file in known if file and file.layer]
             sent = self._sent.get(folder.uri if folder else None) or self._sent.get(None)
             layers = [self._options, *([sent] if sent else []), *files, *self._environment, self._flags]
             merged[place.parent] = resolve(layers, self._started)
         return merged[place.parent]
 
-    def _above(self, place: PurePath) -> tuple[WorkspaceFolder | None, tuple[Path, ...]]:
-        """The innermost workspace folder of a place, and the folders above it whose settings files count."""
-        holding = []
-        for folder in self.folders:
-            real = self._reals.get(folder.path) if folder.path else None
-            holding += [(folder, root) for root in (folder.root, real) if root and place.is_relative_to(root)]
-        holding.sort(key=lambda one: len(one[1].parts))
-        innermost = holding[-1][0] if holding else None
-        if not isinstance(place, Path):
-            return innermost, ()
-        outermost = holding[0][1] if holding else place.parent
-        top = self._tops.get(Path(outermost))
-        above = [at for at in place.parents if top and at.is_relative_to(top)]
-        return innermost, tuple(reversed(above))
+    def _folder_of(self, place: PurePath) -> WorkspaceFolder | None:
+        """The innermost workspace folder of a place."""
+        holding = [folder for folder in self.folders if place.is_relative_to(folder.root)]
+        return max(holding, key=lambda folder: len(folder.root.parts), default=None)
+
+    def _layer_of(self, path: Path, layer: Layer) -> Layer:
+        """The layer of a settings file, by whether it belongs to what the user has opened."""
+        is_inside = any(path.is_relative_to(folder.top) for folder in self.folders)
+        return layer if is_inside else layer._replace(origin=Origin.OUTSIDE)
 
 
 def configuration_for(path: Path, flags: Mapping[str, Any], environment: Mapping[str, str]) -> Configuration:

@@ -149,13 +149,10 @@ class Sampler(Feature):
                     context=context,
                     marker=asked.marker,
                 )
-                took_ms = (time.monotonic() - budget.began_s) * 1000
-                outcome = "late" if found.late or took_ms > asked.budget.deadline_ms else "answered"
-                other_ms = took_ms
-                if found.candidates:
-                    sample.others = found.candidates[0].texts
-                elif not found.late:
-                    outcome, other_ms = "nothing", None
+                other_ms = (time.monotonic() - budget.began_s) * 1000
+                is_late = found.late or other_ms > asked.budget.deadline_ms
+                outcome = "late" if is_late else "answered" if found.candidates else "nothing"
+                sample.others = found.candidates[0].texts if found.candidates else None
             except WorkerFailure as failure:
                 log.info("no answer of the other model: %s", failure)
             name = model_name(client.options, client.last_status)

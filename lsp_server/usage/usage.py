@@ -6,18 +6,19 @@ import asyncio
 import os
 import re
 import stat
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import platformdirs
 
 from inference.remote.private import why_not_private
 from lsp_server.fill.feature import Feature, Shown, Taken
+from lsp_server.settings.file_system import in_thread
 from lsp_server.worker.paths import APP, FOLDER_VARIABLE, runtime_folder
 
 if TYPE_CHECKING:
@@ -96,16 +97,15 @@ def write(file: Path, counts: Mapping[Key, float], pairs: Sequence[Pair]) -> Non
             connection.execute(f"DELETE FROM {table} WHERE day < {oldest}")  # noqa: S608 - two names of our own
 
 
-def read(file: Path, days: int) -> tuple[dict[Key, float], list[Pair]]:
-    """The counters and pairs of the last days. Raises OSError or sqlite3.Error."""
+def select(file: Path, query: str, days: int) -> list[dict[str, Any]]:
+    """The rows of a query of the last days, which its parameter names. Raises OSError or sqlite3.Error."""
     if not file.exists():
-        return {}, []
-    since = (f"-{days} days",)
+        return []
     with _opened(file) as connection:
         connection.executescript(_SCHEMA)
-        counts = connection.execute("SELECT * FROM counter WHERE day > date('now', 'localtime', ?)", since).fetchall()
-        pairs = connection.execute("SELECT * FROM pair WHERE day > date('now', 'localtime', ?)", since).fetchall()
-    return {Key(*key): count for *key, count in counts}, [Pair(*row) for row in pairs]
+        rows = connection.execute(query, (f"-{days} days",))
+        names = [name for name, *_ in rows.description]
+        return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def forget(file: Path) -> list[Path]:
@@ -146,7 +146,7 @@ def _make(file: Path) -> None:
 WRITE_S = 1.0
 """Write this long after the first count."""
 RETRY_S = 30.0
-"""After a failure, or while a write still runs, wait this long."""
+"""After a failure, wait this long."""
 CLOSE_S = 3.0
 """The end of a session waits this long for a slow disk."""
 _MOST_PAIRS = 1000
@@ -170,55 +170,46 @@ class Ledger(Feature):
         self._warn = warn
         self._counts: Counter[Key] = Counter()
         self._pairs: list[Pair] = []
-        self._timer: asyncio.TimerHandle | None = None
-        self._thread: threading.Thread | None = None
+        self._writing: asyncio.Task[None] | None = None
+        self._has_ended = asyncio.Event()
 
     def count(self, key: Key, by: int = 1) -> None:
         self._counts[key] += by
-        self._write_after(WRITE_S)
+        self._begin()
 
     def add(self, pair: Pair) -> None:
         self._pairs = [*self._pairs, pair][-_MOST_PAIRS:]
-        self._write_after(WRITE_S)
+        self._begin()
 
     async def ended(self) -> None:
         """Writes the rest, but does not wait for a hung disk."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._write()
-        if self._thread is not None:
-            await asyncio.to_thread(self._thread.join, CLOSE_S)
+        self._has_ended.set()
+        if self._writing is not None:
+            await asyncio.wait({self._writing}, timeout=CLOSE_S)
+            self._writing.cancel()
 
-    def _write_after(self, seconds: float) -> None:
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(seconds, self._write)
+    def _begin(self) -> None:
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write())
 
-    def _write(self) -> None:
-        self._timer = None
-        if self._thread is not None and self._thread.is_alive():
-            self._write_after(RETRY_S)
-            return
-        work = (self._counts, self._pairs, asyncio.get_running_loop())
-        self._counts = Counter()
-        self._pairs = []
-        self._thread = threading.Thread(target=self._in_thread, args=work, name="usage", daemon=True)
-        self._thread.start()
-
-    def _in_thread(self, counts: Mapping[Key, int], pairs: Sequence[Pair], loop: asyncio.AbstractEventLoop) -> None:
-        try:
-            write(usage_file(), counts, pairs)
-        except Exception as error:  # of the disk, of SQLite, or because this Python was built without it
-            with suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(self._failed, in_words(usage_file(), error), counts, pairs)
-
-    def _failed(self, why: str, counts: Mapping[Key, int], pairs: Sequence[Pair]) -> None:
-        self._thread = None  # it ends now, which may take a moment
-        self._counts.update(counts)
-        self._pairs = [*pairs, *self._pairs][-_MOST_PAIRS:]
-        self._warn(
-            f"the statistics cannot be written: {why}; all else works; set `statistics` to off to stop this message"
-        )
-        self._write_after(RETRY_S)
+    async def _write(self) -> None:
+        """Writes until there is nothing left to write, or the session has ended and the file cannot be written."""
+        pause_s = WRITE_S
+        while self._counts or self._pairs:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._has_ended.wait(), pause_s)
+            counts, pairs = self._counts, self._pairs
+            self._counts, self._pairs = Counter(), []
+            try:
+                await in_thread(partial(write, usage_file(), counts, pairs))
+            except Exception as error:  # of the disk, of SQLite, or because this Python was built without it
+                self._counts.update(counts)
+                self._pairs = [*pairs, *self._pairs][-_MOST_PAIRS:]
+                advice = "all else works; set `statistics` to off to stop this message"
+                self._warn(f"the statistics cannot be written: {in_words(usage_file(), error)}; {advice}")
+                if self._has_ended.is_set():
+                    return
+                pause_s = RETRY_S
 
 
 class Usage(Feature):

@@ -126,7 +126,7 @@ async def test_a_file_that_may_hold_secrets_is_refused_unread(relay: Relay, proj
 
 async def test_a_file_that_is_switched_off_is_refused(relay: Relay, project: Path) -> None:
     for toml, said in {
-        'secretGlobs = ["main.*"]': SECRET,
+        'secretGlobs = ["main.*"]': f"{SECRET} (secretGlobs)",
         'disabledGlobs = ["*.py"]': "fills are switched off for this file (disabledGlobs)",
         'disabledLanguages = ["python"]': "fills are switched off for python (disabledLanguages)",
     }.items():

@@ -9,13 +9,12 @@ import pytest
 import pytest_asyncio
 
 from lsp_server.cli import main
-from lsp_server.usage.usage import Pair, read, usage_file
 from tests.e2e.conftest import Start
 from tests.e2e.raw_client import RawClient
 from tests.e2e.test_usage import QUICK, filled, put_in
 from tests.e2e.user import Item, User
+from tests.lsp_server.usage.records import pairs_once
 from tests.partner_server import PartnerServer, partner_server
-from tests.workers import until
 
 MARKED = "def average(numbers):\n    peculiar_total = ‸\n    return peculiar_total\n"
 
@@ -33,11 +32,6 @@ def shadowed(state: Path, start: Start, partner: PartnerServer) -> Start:
         return await start(options)
 
     return begin
-
-
-async def pairs_once(count: int) -> list[Pair]:
-    """The comparisons, once there are so many."""
-    return await until(lambda: usage_file().exists() and len(found := read(usage_file(), 2)[1]) >= count and found)
 
 
 async def shown(client: RawClient) -> tuple[User, Item]:

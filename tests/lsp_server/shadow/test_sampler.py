@@ -9,10 +9,11 @@ import pytest
 
 from inference.messages import ErrorCode
 from lsp_server.shadow.sampler import model_name, similarity
-from lsp_server.usage.usage import STATE_VARIABLE, Pair, read, usage_file
+from lsp_server.usage.usage import STATE_VARIABLE, usage_file
 from lsp_server.worker import WorkerOptions
 from tests.lsp_server.refine.test_refining import TEXT, Scene, scene
 from tests.lsp_server.test_session import URI
+from tests.lsp_server.usage.records import pairs, pairs_once
 from tests.workers import until
 
 
@@ -30,10 +31,6 @@ async def asked_twice(here: Scene, other: str, main: str = "first(1)") -> None:
     here.partner.fills = [other]
     await here.suggestion(here.model, main)
     await until(lambda: here.partner.requests)
-
-
-async def pairs_once(count: int) -> list[Pair]:
-    return await until(lambda: usage_file().exists() and len(found := read(usage_file(), 2)[1]) >= count and found)
 
 
 async def test_both_are_compared_with_what_is_saved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -83,7 +80,7 @@ async def test_what_is_out_of_the_sample_leaves_no_row(
             here.session.forget(URI)
         await asyncio.sleep(1.5)
         assert here.partner.requests == []
-    assert not usage_file().exists() or not read(usage_file(), 2)[1]
+    assert pairs() == []
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from lsp_server.cli import main
 from lsp_server.usage import usage
 from lsp_server.usage.usage import STATE_VARIABLE, Key, Ledger, Pair, today, usage_file
+from tests.lsp_server.usage.records import counts
 from tests.workers import until
 
 KEY = Key(today(), "python", "typing", "shown")
@@ -25,15 +26,15 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_concurrent_writers_lose_no_count(file: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: usage.write(file, {KEY: 1}, []), range(40)))
-    assert usage.read(file, 1) == ({KEY: 40}, [])
+    assert counts() == {KEY: 40}
     assert file.stat().st_mode & 0o077 == 0 and file.parent.stat().st_mode & 0o077 == 0
 
 
 def test_old_counts_are_neither_reported_nor_kept_for_ever(file: Path) -> None:
     days = [(date.today() - timedelta(days=ago)).isoformat() for ago in (0, 40, usage.KEPT_DAYS + 2)]
     usage.write(file, {KEY._replace(day=day): 1 for day in days}, [])
-    assert [key.day for key in usage.read(file, 30)[0]] == days[:1]
-    assert len(usage.read(file, 10_000)[0]) == 2
+    assert [key.day for key in counts(30)] == days[:1]
+    assert len(counts(10_000)) == 2
 
 
 @pytest.mark.parametrize("what", ["damaged", "pipe", "link", "folder"])
@@ -59,7 +60,7 @@ async def test_what_is_in_the_way_is_told_once_and_left_alone(file: Path, what: 
         assert [each for each in usage.forget(file) if each == file]
         assert ledger.count(KEY) is None
         await ledger.ended()
-        assert usage.read(file, 1)[0] == {KEY: 2}, "what could not be written is not lost"
+        assert counts() == {KEY: 2}, "what could not be written is not lost"
 
 
 def test_forgetting_deletes_the_files_of_earlier_versions_too(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

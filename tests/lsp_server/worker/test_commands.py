@@ -74,9 +74,8 @@ def test_doctor_finds_this_machine_fit(resident: WorkerPaths) -> None:
     assert result.returncode == 0, result.stdout
     checks = checks_of(result)
     assert {check["verdict"] for check in checks.values()} <= {"ok", "warn"}
-    assert checks["socket"]["found"] == str(resident.socket)
-    assert "ready" in checks["worker"]["found"]
-    assert {"python", "model", "runtime folder", "log"} <= set(checks)
+    assert checks["log"]["found"] == str(resident.log)
+    assert {"python", "model"} <= set(checks)
 
 
 def test_status_and_doctor_report_senseless_likelihoods(private: Path) -> None:
@@ -84,11 +83,10 @@ def test_status_and_doctor_report_senseless_likelihoods(private: Path) -> None:
     save_with_broken_encoder(folder)
     started = infill_ls("worker", "--background", "--model", str(folder), "--idle-s", "30", folder=private)
     assert started.returncode == 0, started.stderr
-    shown, examined = infill_ls("status", folder=private), infill_ls("doctor", "--json", folder=private)
+    shown = infill_ls("status", folder=private)
+    check = checks_of(infill_ls("doctor", "--json", "--model", str(folder), folder=private))["model"]
     infill_ls("worker", "--stop", "--model", str(folder), folder=private)
-    check = checks_of(examined)["worker"]
-    assert (check["verdict"], check["advice"]) == ("warn", "follow its note")
-    assert "or choose another model" in check["found"]
+    assert check["verdict"] == "warn" and "or choose another model" in check["found"]
     for words in (started.stdout, shown.stdout, check["found"]):
         assert "finds plain code no likelier than chance, so candidates are ranked by the canvas alone" in words
 
@@ -96,7 +94,7 @@ def test_status_and_doctor_report_senseless_likelihoods(private: Path) -> None:
 def test_doctor_says_what_is_wrong_and_what_to_do(private: Path) -> None:
     for device, mode, names, advice in (
         ("abacus", 0o700, {"model"}, "mlx"),
-        ("cpu", 0o755, {"model", "runtime folder"}, "chmod 700"),
+        ("cpu", 0o755, {"model"}, "chmod 700"),
     ):
         private.chmod(mode)
         result = infill_ls("doctor", "--json", "--device", device, folder=private)
@@ -133,8 +131,8 @@ def test_a_variable_or_argument_that_a_worker_cannot_use_is_told(
     monkeypatch.setenv("INFILL_LS_MODL", "embedded")
     assert main(["worker", "--where", "--model="]) == 0
     idle, model, given = capsys.readouterr().err.splitlines()
-    assert idle.startswith("infill-ls worker: environment variable INFILL_LS_IDLE_SECONDS: Expected float")
-    assert "no such setting (did you mean 'INFILL_LS_MODEL'?)" in model
+    assert idle.startswith("infill-ls worker: environment variable INFILL_LS_IDLE_SECONDS: idleSeconds: Expected float")
+    assert "INFILL_LS_MODL: unknown setting 'MODL' (did you mean 'model'?)" in model
     assert given.startswith("infill-ls worker: command line: model: ")
 
 

@@ -1,0 +1,26 @@
+"""A file system that does not answer is waited for once."""
+
+import asyncio
+from threading import Event
+
+from lsp_server.settings.file_system import LIMIT_S, FileSystem
+from tests.workers import PATIENCE_S
+
+
+async def test_a_late_answer_is_waited_for_once() -> None:
+    files = FileSystem()
+    answer = Event()
+    calls: list[None] = []
+
+    def look() -> bool:
+        calls.append(None)
+        return answer.wait()
+
+    assert await files.ask("a", look) is None
+    async with asyncio.timeout(LIMIT_S / 2):
+        assert await files.ask("a", look) is None
+    assert len(calls) == 1
+    answer.set()
+    async with asyncio.timeout(PATIENCE_S):
+        while not await files.ask("a", look):
+            await asyncio.sleep(0)

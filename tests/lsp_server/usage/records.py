@@ -1,0 +1,19 @@
+"""What the file of counters and comparisons holds."""
+
+from lsp_server.usage.usage import Key, Pair, select, usage_file
+from tests.workers import until
+
+
+def counts(days: int = 1) -> dict[Key, float]:
+    rows = select(usage_file(), "SELECT * FROM counter WHERE day > date('now', 'localtime', ?)", days)
+    return {Key(*key): count for *key, count in (row.values() for row in rows)}
+
+
+def pairs() -> list[Pair]:
+    rows = select(usage_file(), "SELECT * FROM pair WHERE day > date('now', 'localtime', ?)", 2)
+    return [Pair(**row) for row in rows]
+
+
+async def pairs_once(count: int) -> list[Pair]:
+    """The comparisons, once there are so many."""
+    return await until(lambda: len(found := pairs()) >= count and found)
