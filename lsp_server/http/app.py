@@ -7,8 +7,8 @@ import logging
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Collection, Coroutine
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Coroutine
+from contextlib import aclosing, asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,21 +21,22 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from inference.messages import Draft, ErrorCode, Hole
+from inference.messages import Draft, ErrorCode, Stats
 from inference.models.catalogue import EMBEDDED
 from lsp_server.http.forms import (
     CompletionForm,
     FimForm,
     Form,
     InfillForm,
+    TextSoFar,
     Written,
+    is_short_of_end,
     request_for,
-    until_end,
 )
 from lsp_server.settings.schema import Settings
 from lsp_server.worker import Deadline, WorkerClient, WorkerFailure
@@ -166,51 +167,75 @@ class Endpoint:
 
     async def _answer(self, form: Form) -> Response:
         model = await self._model(self._settings.deadline_ms.invoked)
-        nothing = Written("", 0.0, is_cut=True)  # llama.vim lets other files be read ahead
-        written = nothing if form.wanted_tokens == 0 else await self._written(form)
-        answer = form.answer(written, model)
-        if not form.stream:
-            return JSONResponse(answer)
-        return Response(f"data: {json.dumps(answer)}\n\n{form.last_line}", media_type="text/event-stream")
+        if form.wanted_tokens == 0:  # llama.vim lets other files be read ahead
+            return JSONResponse(form.whole(Written("", 0.0, is_cut=True), model))
+        events = self._events(form)
+        event = await anext(events)
+        if form.stream:
+            return StreamingResponse(_stream(form, event, events, model), media_type="text/event-stream")
+        while not isinstance(event, Written):
+            event = await anext(events)
+        return JSONResponse(form.whole(event, model))
 
-    async def _written(self, form: Form) -> Written:
-        """What the worker writes; a text that grows from left to right is at its end as soon as it has met one. Raises
-        HTTPException, WorkerFailure.
-        """
+    async def _events(self, form: Form) -> AsyncGenerator[str | Written, None]:
+        """The text in parts, then as a whole. Ending early cancels the request. Raises HTTPException, WorkerFailure."""
         status = self._client.last_status
+        writes_on = status is not None and status.token_ms > 0
         try:
-            wanted = request_for(form, self._settings, drafts=status is not None and status.token_ms > 0)
+            wanted = request_for(form, self._settings, drafts=writes_on)
         except ValueError as error:
             raise HTTPException(400, str(error)) from error
-        before = form.place().before
-        ended = asyncio.get_running_loop().create_future()
+        began_s = time.monotonic()
+        text = TextSoFar(form.place().before, form.stops)
+        tokens = 0
+        parts = asyncio.Queue[str | None]()
 
         def on_draft(draft: Draft) -> None:
-            text, has_ended = until_end(draft.texts[0], before, form.stops)
-            if has_ended and not ended.done():
-                ended.set_result((text, draft.step))
+            nonlocal tokens
+            tokens = draft.step
+            if not text.is_stopped:
+                parts.put_nowait(text.more(draft.texts[0], is_whole=False))
+            if text.is_stopped:
+                parts.put_nowait(None)
 
-        began_s = time.monotonic()
         asking = asyncio.create_task(self._client.ask(wanted, on_draft))
+        asking.add_done_callback(lambda _: parts.put_nowait(None))
         self._running += 1
         try:
-            await asyncio.wait((asking, ended), return_when=asyncio.FIRST_COMPLETED)
+            while (part := await parts.get()) is not None:
+                if part:
+                    yield part
+            answer = None if text.is_stopped else asking.result()
+            best = answer.candidates[0] if answer and answer.candidates else None
+            if rest := text.more(best.texts[0], is_whole=True) if best else "":
+                yield rest
             ms = (time.monotonic() - began_s) * 1000
-            if ended.done():
-                text, tokens = ended.result()
-                return Written(text, ms, tokens=tokens)
-            answer = asking.result()
+            is_cut = best is not None and not text.is_stopped and is_short_of_end(best, wanted)
+            stats = answer.done.stats if answer else Stats()
+            yield Written(text.sent, ms, is_cut, best.tokens if best else tokens, stats)
         finally:
             self._running -= 1
             asking.cancel()
             await asyncio.wait({asking})
-        if not answer.candidates:
-            return Written("", ms, stats=answer.done.stats)
-        best = answer.candidates[0]
-        text, has_ended = until_end(best.texts[0], before, form.stops)
-        most = max(part.max_tokens for part in wanted.segments if isinstance(part, Hole))
-        is_cut = not has_ended and (not best.complete or 0 < most <= best.tokens)
-        return Written(text, ms, is_cut, best.tokens, answer.done.stats)
+
+
+async def _stream(
+    form: Form, event: str | Written, events: AsyncGenerator[str | Written, None], model: str
+) -> AsyncIterator[str]:
+    """The server-sent events."""
+    async with aclosing(events):
+        try:
+            while not isinstance(event, Written):
+                yield _sent(form.part(event, model))
+                event = await anext(events)
+            yield _sent(form.end(event, model))
+        except WorkerFailure as failure:
+            yield _sent(_error(_STATUS.get(failure.code, 503), str(failure)))
+        yield form.last_line
+
+
+def _sent(event: dict[str, Any]) -> str:
+    return f"data: {json.dumps(event)}\n\n"
 
 
 async def _body(request: Request) -> bytes:

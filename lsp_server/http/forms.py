@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from inference.messages import Hole, HoleKind, InfillRequest, Snippet, Stats, Text
+from inference.messages import Candidate, Hole, HoleKind, InfillRequest, Snippet, Stats, Text
 from inference.models.fim_tokens import TABLE
 from lsp_server.settings.privacy import is_secret
 from lsp_server.settings.schema import Settings
@@ -24,6 +24,8 @@ _SPACE = "▁"
 _NEW_LINES = ("\n", "\r\n")
 _Stop = Annotated[str, Meta(max_length=256)]
 _NO_STATS = Stats()
+_HELD_LINES = 2
+"""How many lines that are not blank a text may lose besides its last: they repeat what follows."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class _Form(Struct, frozen=True):
     stop: _Stop | Annotated[tuple[_Stop, ...], Meta(max_length=64)] | None = None
     stream: bool = False
     last_line: ClassVar[str] = ""
-    """Ends a stream, which has one event before it."""
+    """Ends a stream."""
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -88,12 +90,26 @@ class InfillForm(_Form, frozen=True):
         extra = tuple(Snippet(each.filename, each.text) for each in reversed(self.input_extra))  # the newest comes last
         return found or Place(self.input_prefix + self.prompt, self.input_suffix, context=extra)
 
-    def answer(self, written: Written, model: str) -> dict[str, Any]:
-        """The answer, or the one event of a stream."""
+    def part(self, text: str, model: str) -> dict[str, Any]:
+        """An event of a stream, with more of the text."""
+        return {"content": text, "stop": False, "model": model}
+
+    def end(self, written: Written, model: str) -> dict[str, Any]:
+        """The last event of a stream."""
+        return {**self._all(written, model), "content": ""}
+
+    def whole(self, written: Written, model: str) -> dict[str, Any]:
+        """The answer without a stream."""
+        answer = self._all(written, model)
+        if not self.response_fields:
+            return answer
+        flat = answer | {f"timings/{name}": value for name, value in answer["timings"].items()}
+        return {name: flat[name] for name in self.response_fields if name in flat}
+
+    def _all(self, written: Written, model: str) -> dict[str, Any]:
         stats, tokens = written.stats, written.tokens
         read, writing_ms = stats.prefix_tokens - stats.reused_tokens, max(written.ms - stats.encode_ms, 0.001)
-        timings = _timings("prompt", read, stats.encode_ms) | _timings("predicted", tokens, writing_ms)
-        answer = {
+        return {
             "content": written.text,
             "stop": True,
             "stop_type": "limit" if written.is_cut else "eos",
@@ -102,12 +118,8 @@ class InfillForm(_Form, frozen=True):
             "tokens_evaluated": stats.prefix_tokens,
             "tokens_cached": stats.reused_tokens,
             "truncated": False,
-            "timings": timings,
+            "timings": _timings("prompt", read, stats.encode_ms) | _timings("predicted", tokens, writing_ms),
         }
-        if self.stream or not self.response_fields:
-            return answer
-        flat = answer | {f"timings/{name}": value for name, value in timings.items()}
-        return {name: flat[name] for name in self.response_fields if name in flat}
 
 
 class CompletionForm(_Form, frozen=True):
@@ -127,33 +139,35 @@ class CompletionForm(_Form, frozen=True):
         prompt = self.prompt if isinstance(self.prompt, str) else self.prompt[0]
         return (None if self.suffix else taken_apart(prompt)) or Place(prompt, self.suffix or "")
 
-    def answer(self, written: Written, model: str) -> dict[str, Any]:
-        return self._answered({"text": written.text, "logprobs": None}, written, model, "text_completion")
+    def part(self, text: str, model: str) -> dict[str, Any]:
+        return self._answer({"text": text, "logprobs": None}, model)
 
-    def _answered(self, choice: dict[str, Any], written: Written, model: str, kind: str) -> dict[str, Any]:
+    def end(self, written: Written, model: str) -> dict[str, Any]:
+        return self._ended(self.part("", model), written)
+
+    def whole(self, written: Written, model: str) -> dict[str, Any]:
+        return self._ended(self.part(written.text, model), written)
+
+    def _answer(self, choice: dict[str, Any], model: str, kind: str = "text_completion") -> dict[str, Any]:
+        answer = {"id": f"cmpl-{id(self):x}", "object": kind, "created": int(time.time()), "model": model}
+        return {**answer, "choices": [{"index": 0, "finish_reason": None, **choice}]}
+
+    def _ended(self, answer: dict[str, Any], written: Written) -> dict[str, Any]:
+        answer["choices"][0]["finish_reason"] = "length" if written.is_cut else "stop"
         read = written.stats.prefix_tokens
-        return {
-            "id": f"cmpl-{id(self):x}",
-            "object": kind,
-            "created": int(time.time()),
-            "model": model,
-            "choices": [{"index": 0, "finish_reason": "length" if written.is_cut else "stop", **choice}],
-            "usage": {
-                "prompt_tokens": read,
-                "completion_tokens": written.tokens,
-                "total_tokens": read + written.tokens,
-            },
-        }
+        usage = {"prompt_tokens": read, "completion_tokens": written.tokens, "total_tokens": read + written.tokens}
+        return {**answer, "usage": usage}
 
 
 class FimForm(CompletionForm, frozen=True):
     """`/v1/fim/completions` of Mistral: the same request, answered as a message."""
 
-    def answer(self, written: Written, model: str) -> dict[str, Any]:
-        message = {"role": "assistant", "content": written.text}
-        if self.stream:
-            return self._answered({"delta": message}, written, model, "chat.completion.chunk")
-        return self._answered({"message": message}, written, model, "chat.completion")
+    def part(self, text: str, model: str) -> dict[str, Any]:
+        return self._answer({"delta": {"role": "assistant", "content": text}}, model, "chat.completion.chunk")
+
+    def whole(self, written: Written, model: str) -> dict[str, Any]:
+        message = {"message": {"role": "assistant", "content": written.text}}
+        return self._ended(self._answer(message, model, "chat.completion"), written)
 
 
 Form = InfillForm | CompletionForm
@@ -227,12 +241,43 @@ def request_for(form: Form, settings: Settings, *, drafts: bool) -> InfillReques
     )
 
 
-def until_end(text: str, before: str, stops: Sequence[str]) -> tuple[str, bool]:
-    """A text up to the first of its stops, or the line that leaves the block of what stands `before` it; and whether it
-    has met one of them.
+def is_short_of_end(best: Candidate, request: InfillRequest) -> bool:
+    """Whether the text would have gone on, but for the deadline or the form's limit."""
+    most = max(part.max_tokens for part in request.segments if isinstance(part, Hole))
+    return not best.complete or 0 < most <= best.tokens
+
+
+class TextSoFar:
+    """A text that is still being written: what of it is `sent`, and whether it met one of its ends.
+
+    It is sent line by line, as far as it cannot change any more: a model that writes from left to right may still drop
+    its last lines. One that refines a whole text sends it at its end.
     """
-    line = before.rpartition("\n")[2]
-    indent = len(line) - len(line.lstrip(" \t"))
-    leaving = [rf"\s*\n(?=[ \t]{{0,{indent - 1}}}[^\s)\]}}])"] if indent else []
-    end = re.search("|".join([*map(re.escape, stops), *leaving]) or "(?!)", text)
-    return (text[: end.start()], True) if end else (text, False)
+
+    def __init__(self, before: str, stops: Sequence[str]) -> None:
+        """`before` is what stands in front of it; the text ends before a line that leaves the block of that."""
+        line = before.rpartition("\n")[2]
+        indent = len(line) - len(line.lstrip(" \t"))
+        leaving = [rf"\s*\n(?=[ \t]{{0,{indent - 1}}}[^\s)\]}}])"] if indent else []
+        self._ends = re.compile("|".join([*map(re.escape, stops), *leaving]) or "(?!)")
+        self.sent = ""
+        self.is_stopped = False
+
+    def more(self, text: str, *, is_whole: bool) -> str:
+        """What `text`, a draft or the whole text, adds that is final."""
+        end = self._ends.search(text)
+        self.is_stopped = end is not None
+        text = text[: end.start()] if end else text
+        final = text if is_whole or end else _without_last_lines(text)
+        more = final[len(self.sent) :] if final.startswith(self.sent) else ""
+        self.sent += more
+        return more
+
+
+def _without_last_lines(text: str) -> str:
+    """A draft without the lines that the whole text may lack."""
+    lines = text.split("\n")[:-1]
+    for _ in range(_HELD_LINES):
+        while lines and not lines.pop().strip():
+            pass
+    return "".join(f"{line}\n" for line in lines)

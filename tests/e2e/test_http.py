@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -101,6 +102,13 @@ def around(request: InfillRequest) -> tuple[str, str]:
     return before.text, after.text
 
 
+def events(body: str) -> list[dict[str, Any]]:
+    """The events of a stream, which ends as OpenAI's do."""
+    *lines, last = (line.removeprefix("data: ") for line in body.splitlines() if line)
+    assert last == "[DONE]"
+    return [json.loads(line) for line in lines]
+
+
 async def test_llama_vim_is_answered(http: httpx2.AsyncClient, relay: Relay) -> None:
     reply = await http.post("/infill", json=LLAMA_VIM)
     assert reply.status_code == 200
@@ -129,22 +137,23 @@ async def test_all_forms_get_the_same_text(http: httpx2.AsyncClient, relay: Rela
 
 
 @pytest.mark.parametrize("path", ["/v1/completions", "/v1/fim/completions", "/infill"])
-async def test_a_stream_brings_the_whole_text(http: httpx2.AsyncClient, path: str) -> None:
-    asked = {**MINUET, "prompt": POINT}
+async def test_a_stream_adds_up_to_the_whole_text(http: httpx2.AsyncClient, path: str) -> None:
+    asked = {**MINUET, "prompt": POINT, "input_prefix": POINT if path == "/infill" else ""}
     if path == "/infill":
-        asked = {"input_prefix": POINT, "input_suffix": AFTER, "n_predict": 56}
+        asked |= {"prompt": "", "input_suffix": AFTER, "n_predict": 56}
     whole = (await http.post(path, json={**asked, "stream": False})).json()
-    reply = await http.post(path, json={**asked, "stream": True})
+    reply = await http.post(path, json=asked)
     assert reply.headers["content-type"].startswith("text/event-stream")
-    first, *more = (line.removeprefix("data: ") for line in reply.text.splitlines() if line)
-    event = json.loads(first)
     if path == "/infill":
-        assert (event["content"], event["stop"], more) == (whole["content"], True, [])
+        parts = [json.loads(line.removeprefix("data: ")) for line in reply.text.splitlines() if line]
+        assert [part["stop"] for part in parts] == [False] * (len(parts) - 1) + [True]
+        assert "".join(part["content"] for part in parts) == whole["content"]
         return
-    (streamed,), (choice,) = event["choices"], whole["choices"]
-    assert more == ["[DONE]"] and streamed["finish_reason"] == choice["finish_reason"]
-    assert streamed.get("text") == choice.get("text")
-    assert streamed.get("delta") == choice.get("message")
+    parts = [part["choices"][0] for part in events(reply.text)]
+    assert parts[-1]["finish_reason"] == whole["choices"][0]["finish_reason"]
+    texts = [part["delta"]["content"] if "delta" in part else part["text"] for part in parts]
+    choice = whole["choices"][0]
+    assert "".join(texts) == (choice["message"]["content"] if "message" in choice else choice["text"])
 
 
 async def test_the_openai_package_is_served(endpoint: Listening) -> None:
@@ -219,7 +228,7 @@ async def test_without_a_pulled_model_it_says_how_to_pull_one(runtime_folder: Pa
 async def test_the_embedded_model_serves_if_it_is_named(runtime_folder: Path) -> None:
     async with endpoint_with(runtime_folder, "--model", "embedded") as endpoint, endpoint.http() as http:
         reply = await http.post("/v1/completions", json={**MINUET, "max_tokens": 8})
-        assert reply.status_code == 200 and "finish_reason" in reply.text
+        assert reply.status_code == 200 and events(reply.text)[-1]["choices"][0]["finish_reason"]
 
 
 @pytest.mark.parametrize(
