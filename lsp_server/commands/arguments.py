@@ -4,6 +4,7 @@ import argparse
 import os
 from typing import Any, get_args
 
+from inference.models.printable import say
 from lsp_server.settings.layers import KEYS
 from lsp_server.settings.resolver import Configuration
 from lsp_server.settings.schema import PARTNER, Dtype, Settings
@@ -55,7 +56,9 @@ def given_settings(args: argparse.Namespace) -> dict[str, Any]:
     return given
 
 
-def settings_of(args: argparse.Namespace) -> tuple[Settings, list[str]]:
-    """The settings of a command without a folder, and a line for each unusable variable and argument."""
+def settings_of(args: argparse.Namespace) -> Settings:
+    """The settings of a command without a folder. Says which variables and arguments are unusable."""
     configuration = Configuration(given_settings(args), os.environ)
-    return configuration.settings, configuration.problems
+    for problem in configuration.problems:
+        say(problem, f"infill-ls {args.command}")
+    return configuration.settings

@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     """Shows the models, or downloads one. Exit status 0; 1 if it failed; 2 for a name of no model."""
     if args.action == "pull":
         status = forward.pull([args.model, *(["--accept-licence"] if args.accept_licence else [])])
-        return status or asyncio.run(_end_embedded(worker_options(settings_of(argparse.Namespace())[0])))
+        return status or asyncio.run(_end_embedded(worker_options(settings_of(argparse.Namespace(command="models")))))
     try:
         catalogue = asyncio.run(probed_catalogue(args.device, output.telling(as_json=args.json)))
     except (OSError, ValueError) as error:

@@ -133,9 +133,7 @@ async def _listen(args: argparse.Namespace, listening: socket.socket, start: Sta
 async def _serve_http(args: argparse.Namespace, listening: socket.socket, secret: str) -> None:
     from lsp_server.http import app  # not above: it needs an extra, and editors start faster without
 
-    settings, problems = settings_of(args)
-    for problem in problems:
-        say(problem, "infill-ls serve")
+    settings = settings_of(args)
     at = ListenAddress(*listening.getsockname()[:2])
     # with a token any host name will do: a page whose name is rebound to this machine does not know it
     hosts = () if args.allow_remote and secret else {"localhost", "127.0.0.1", "::1", args.http.host, at.host}

@@ -30,9 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs the worker here until Ctrl-C, or starts or stops it. Exit status 1 if that failed."""
-    for problem in settings_of(args)[1]:
-        say(problem, NAME)
-    options = options_of(args)
+    options = worker_options(settings_of(args))
     if args.where:
         print(printable(paths_of(options).socket))
         return 0
@@ -43,10 +41,6 @@ def run(args: argparse.Namespace) -> int:
     except WorkerFailure as failure:
         say(failure, NAME)
         return 1
-
-
-def options_of(args: argparse.Namespace) -> WorkerOptions:
-    return worker_options(settings_of(args)[0])
 
 
 def _run_here(options: WorkerOptions) -> int:

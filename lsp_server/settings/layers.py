@@ -47,14 +47,12 @@ class Origin(Enum):
 
     USER (command line, environment, start options) may set everything. EDITOR (sent while the server runs, perhaps from
     a workspace) cannot set anything in `STARTUP`. WORKSPACE (a file that came with the code) can set `USER_ONLY` only
-    if the user trusts it, OUTSIDE (a file above the workspace) never. Only a USER switches on or raises anything in
-    `ONLY_LESS`.
+    if the user trusts it. Only a USER switches on or raises anything in `ONLY_LESS`.
     """
 
     USER = auto()
     EDITOR = auto()
     WORKSPACE = auto()
-    OUTSIDE = auto()
 
 
 class Layer(NamedTuple):
@@ -102,7 +100,7 @@ def _why_barred(origin: Origin, name: str, value: Any, now: Any, *, trusts: bool
     group = name.partition(".")[0]
     if origin is Origin.EDITOR:
         return f"{group} is read only at start: set it in the start options and restart the server"
-    if KEYS[name].fields[0] in USER_ONLY and not (trusts and origin is Origin.WORKSPACE):
+    if KEYS[name].fields[0] in USER_ONLY and not trusts:
         return (
             f"{group} is ignored, because a workspace may not choose it: set it in your editor's start options or the "
             "environment, or allow it with trustWorkspace, INFILL_LS_TRUST_WORKSPACE=1 or --trust-workspace"
@@ -177,7 +175,7 @@ def _is_startup(name: str) -> bool:
 def _adds(name: str, origin: Origin) -> bool:
     """Whether a layer's patterns add to those before it: a pattern never removes another's."""
     is_off = name in ("disabledLanguages", "disabledGlobs")
-    return name == "secretGlobs" or (is_off and origin in (Origin.WORKSPACE, Origin.OUTSIDE))
+    return name == "secretGlobs" or (is_off and origin is Origin.WORKSPACE)
 
 
 def _of(settings: Settings, name: str) -> Any:

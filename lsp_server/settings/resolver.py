@@ -1,8 +1,8 @@
 """Resolves the settings of each document from all their sources, by its workspace folder. Knows no LSP types.
 
 From the weakest to the strongest: the editor's start options, the settings it sends while it runs, each
-`infill-ls.toml` above the document (the nearest last), the environment, the command line. A workspace does not speak
-for the user: see `layers.Origin`.
+`infill-ls.toml` above the document inside its workspace folder (the nearest last), the environment, the command line. A
+workspace does not speak for the user: see `layers.Origin`.
 
 It also decides whether a file may be read (`why_off`), for the server, the commands and the context alike.
 """
@@ -68,16 +68,16 @@ _MAX_LINE = 400
 
 @dataclass(frozen=True)
 class WorkspaceFolder:
-    """A workspace folder. `root` is a `Path` if it is on this machine, and `top` then the repository around it."""
+    """A workspace folder. `root` is a `Path` if it is on this machine; `real` is that without the links on it."""
 
     uri: str
     root: PurePath
-    top: PurePath
+    real: PurePath
 
     @classmethod
     def of(cls, uri: str) -> "WorkspaceFolder":
         root = place_of(uri)
-        return cls(uri, root, workspace_of(root) if isinstance(root, Path) else root)
+        return cls(uri, root, names_of(root)[-1] if isinstance(root, Path) else root)
 
 
 class Configuration:
@@ -90,6 +90,10 @@ class Configuration:
         self._sent: dict[str | None, Layer] = {}
         self.folders: list[WorkspaceFolder] = []
         """The workspace folders, in the editor's order."""
+        self._tops: dict[Path, Path] = {}
+        """The outermost folder whose settings count: for each workspace folder, and for each folder outside of them
+        with a file that was looked at.
+        """
         self._files: dict[Path, SettingsFile] = {}
         """By folder: those that were looked for. A thread may add to it."""
         self._started: Settings | None = None
@@ -150,10 +154,9 @@ class Configuration:
         self.folders += [WorkspaceFolder.of(uri) for uri in dict.fromkeys(added) if uri not in known]
         for uri in removed:
             self._sent.pop(uri, None)
-        self._merged = {}
-        gone = [place_of(uri) for uri in removed]
-        kept = {at: file for at, file in tuple(self._files.items()) if not any(map(at.is_relative_to, gone))}
-        self._files = kept
+        with self._lock:
+            self._files = {at: file for at, file in self._files.items() if self._above(file.path)[0]}
+            self._merged = {}
         self.refresh()
 
     def take_sent(self, raw: object, folder: str | None = None) -> None:
@@ -167,8 +170,16 @@ class Configuration:
         """Reads the settings files that have changed: those of the workspace folders, and those above these files.
         Returns whether there was one. With `names` it is for a thread, because their file system may be slow.
         """
+        names = tuple(names)
+        roots = {root for folder in self.folders for root in (folder.root, folder.real) if isinstance(root, Path)}
+        outside = {name.parent for name in names if self._above(name)[0] is None}
+        tops = {folder: workspace_of(folder) for folder in roots | outside}
+        with self._lock:
+            if not tops.items() <= self._tops.items():
+                self._tops.update(tops)
+                self._merged = {}
         looked_at = [*(root / NAME for root in self.roots), *names]
-        places = dict.fromkeys(place for name in looked_at for place in name.parents)
+        places = dict.fromkeys(place for name in looked_at for place in self._above(name)[1])
         with self._lock:
             old = {place: self._files.get(place) or SettingsFile(place / NAME) for place in places}
         new = {place: SettingsFile.of(place) for place, file in old.items() if _stamp(file.path) != file.stamp}
@@ -211,8 +222,9 @@ class Configuration:
     def name_of(self, uri: str) -> str:
         """A document's path from its innermost folder; outside all folders its name alone."""
         place = place_of(uri)
-        folder = self._folder_of(place)
-        return place.relative_to(folder.root).as_posix() if folder else place.name
+        folder = self._above(place)[0]
+        is_below = folder and place.is_relative_to(folder.root)
+        return place.relative_to(folder.root).as_posix() if folder and is_below else place.name
 
     @property
     def roots(self) -> tuple[Path, ...]:
@@ -231,25 +243,27 @@ class Configuration:
         """The settings at a place and their problems. Cached, because every keystroke asks."""
         merged = self._merged
         if place.parent not in merged:
-            folder = self._folder_of(place)
+            folder, above = self._above(place)
             if folder is None and self.folders and not isinstance(place, Path):
                 return self._at(self.folders[0].root / NAME)
-            known = [self._files.get(Path(at)) for at in reversed(place.parents)]
-            files = [self._layer_of(file.path, file.layer) for file in known if file and file.layer]
+            files = [file.layer for at in above if (file := self._files.get(at)) and file.layer]
             sent = self._sent.get(folder.uri if folder else None) or self._sent.get(None)
             layers = [self._options, *([sent] if sent else []), *files, *self._environment, self._flags]
             merged[place.parent] = resolve(layers, self._started)
         return merged[place.parent]
 
-    def _folder_of(self, place: PurePath) -> WorkspaceFolder | None:
-        """The innermost workspace folder of a place."""
-        holding = [folder for folder in self.folders if place.is_relative_to(folder.root)]
-        return max(holding, key=lambda folder: len(folder.root.parts), default=None)
-
-    def _layer_of(self, path: Path, layer: Layer) -> Layer:
-        """The layer of a settings file, by whether it belongs to what the user has opened."""
-        is_inside = any(path.is_relative_to(folder.top) for folder in self.folders)
-        return layer if is_inside else layer._replace(origin=Origin.OUTSIDE)
+    def _above(self, place: PurePath) -> tuple[WorkspaceFolder | None, tuple[Path, ...]]:
+        """The innermost workspace folder of a place, and the folders above it whose settings files count."""
+        roots = [(folder, root) for folder in self.folders for root in (folder.root, folder.real)]
+        holding = [(folder, root) for folder, root in roots if place.is_relative_to(root)]
+        holding.sort(key=lambda one: len(one[1].parts))
+        innermost = holding[-1][0] if holding else None
+        if not isinstance(place, Path):
+            return innermost, ()
+        outermost = holding[0][1] if holding else place.parent
+        top = self._tops.get(Path(outermost))
+        above = [at for at in place.parents if top and at.is_relative_to(top)]
+        return innermost, tuple(reversed(above))
 
 
 def configuration_for(path: Path, flags: Mapping[str, Any], environment: Mapping[str, str]) -> Configuration:

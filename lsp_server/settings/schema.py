@@ -193,25 +193,16 @@ ONLY_LESS = (
 
 def json_schema() -> dict[str, Any]:
     """A new JSON Schema of all settings. `scope`, in VS Code's words, is `machine` where a workspace has no say."""
-    (whole,), parts = msgspec.json.schema_components([Settings], ref_template="{name}")
-    schema: dict[str, Any] = _inlined(whole, parts)
+    _, parts = msgspec.json.schema_components([Settings], ref_template="{name}")
+    schema: dict[str, Any] = parts["Settings"]
+    del schema["required"]  # none is
     of_folder = {"context", "prefetch", "next_edit"}
     users_alone = {*USER_ONLY, *(path[0] for path in ONLY_LESS)} - of_folder
     for field in msgspec.structs.fields(Settings):
-        described = schema["properties"][field.encode_name]
+        own = schema["properties"][field.encode_name]
+        group = parts.get(own.pop("$ref", ""), {})
+        described = {key: value for key, value in group.items() if key not in ("title", "required")} | own
         described["scope"] = "machine" if field.name in users_alone else "resource"
         described |= {"tags": [START_TAG]} if field.name in STARTUP else {}
+        schema["properties"][field.encode_name] = described
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "infill-ls"}
-
-
-def _inlined(schema: Any, parts: dict[str, Any]) -> Any:
-    """`schema` with its references resolved; its own keys override theirs."""
-    if isinstance(schema, list):
-        return [_inlined(item, parts) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    own = {key: _inlined(value, parts) for key, value in schema.items() if key != "$ref"}
-    if "$ref" not in schema:
-        return own
-    part = _inlined(parts[schema["$ref"]], parts)
-    return {key: value for key, value in part.items() if key not in ("title", "required")} | own

@@ -47,23 +47,21 @@ _MOST_CHARACTERS = 500
 _LONGEST_NAME = 100
 
 
-@dataclass
+@dataclass(eq=False)
 class _Sample:
-    """`saved` are the texts in the holes at the first save, None where a place is lost; `others` the other model's."""
+    """A request, and once its document is saved, the texts in its holes; None where a place is lost."""
 
     uri: str
     asked: Asked
     pair: Pair
-    task: "asyncio.Task[None] | None" = None
-    others: Sequence[str] | None = None
-    saved: Sequence[str | None] | None = None
+    saved: asyncio.Future[list[str | None]]
 
 
 class Sampler(Feature):
     def __init__(self, session: "Session", ledger: Ledger) -> None:
         self._session = session
         self._ledger = ledger
-        self._samples: list[_Sample] = []
+        self._samples: dict[asyncio.Task[None], _Sample] = {}
         self._turn = asyncio.Lock()
         self._client: WorkerClient | None = None
 
@@ -78,26 +76,31 @@ class Sampler(Feature):
             return
         main = self._session.worker.client
         name = model_name(main.options, main.last_status)
-        pair = Pair(today(), language_of(asked.snapshot.language_id), name, "", "", asked.took_ms)
-        sample = _Sample(uri, asked, pair)
-        sample.task = asyncio.create_task(self._ask(sample, client))
-        self._samples.append(sample)
-        self._drop(self._samples[:-_MOST_SAMPLES])
+        pair = Pair(today(), language_of(asked.snapshot.language_id), name, "", "failed", asked.took_ms)
+        sample = _Sample(uri, asked, pair, asyncio.get_running_loop().create_future())
+        following = asyncio.create_task(self._follow(sample, client))
+        self._samples[following] = sample
+        following.add_done_callback(self._samples.pop)
+        for oldest in list(self._samples)[:-_MOST_SAMPLES]:
+            oldest.cancel()
 
     def taken(self, uri: str, taken: Taken) -> None:
         if taken.is_refined:  # by the other model itself
             self.closed(uri)
 
     def saved(self, uri: str) -> None:
-        for sample in [each for each in self._samples if each.uri == uri and each.saved is None]:
-            sample.saved = _texts_in(self._session.documents[uri].text, sample.asked)
-            self._compare(sample)
+        for sample in self._samples.values():
+            if sample.uri == uri and not sample.saved.done():
+                sample.saved.set_result(_texts_in(self._session.documents[uri].text, sample.asked))
 
     def closed(self, uri: str) -> None:
-        self._drop([each for each in self._samples if each.uri == uri])
+        for following, sample in self._samples.items():
+            if sample.uri == uri:
+                following.cancel()
 
     async def ended(self) -> None:
-        self._drop(self._samples)
+        for following in self._samples:
+            following.cancel()
         if self._client is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(CLOSE_S):
@@ -111,66 +114,53 @@ class Sampler(Feature):
             self._client = WorkerClient(options, name=CLIENT_NAME)
         return self._client
 
-    def _drop(self, samples: Sequence[_Sample]) -> None:
-        for each in tuple(samples):
-            self._samples.remove(each)
-            if each.task is not None:
-                each.task.cancel()
-
-    async def _ask(self, sample: _Sample, client: WorkerClient) -> None:
-        """Asks for the same with the same effort, but leaves more time, to measure how long it takes. One at a time,
-        when the user waits for nothing.
+    async def _follow(self, sample: _Sample, client: WorkerClient) -> None:
+        """Asks the other model the same, one sample at a time, when the user waits for nothing; compares both models
+        with what is saved; and records it.
         """
+        answer: tuple[Pair, Sequence[str]] | None = sample.pair, ()
         async with self._turn:
             await asyncio.sleep(QUIET_S)
             while self._session.is_computing:  # noqa: ASYNC110 - nothing tells when that ends
                 await asyncio.sleep(QUIET_S)
-            asked = sample.asked
-            settings = self._session.settings_of(sample.uri)  # which may have changed
-            outcome = "failed"
-            other_ms: float | None = None
             try:
-                context = None
-                if settings.statistics == "on" and settings.shadow.sample > 0:
-                    await client.load()
-                    start = asked.spans[0].start
-                    context = await self._session.context_for(asked.snapshot, start, client.last_status)
-                if context is None:  # it may not be asked
-                    self._drop([sample])
-                    return
-                deadline_ms = max(asked.budget.deadline_ms, settings.deadline_ms.invoked)
-                budget = dataclasses.replace(asked.budget.from_now(), deadline_ms=deadline_ms, background=True)
-                found = await fill(
-                    client,
-                    asked.snapshot,
-                    asked.spans,
-                    budget,
-                    options=asked.options,
-                    context=context,
-                    marker=asked.marker,
-                )
-                other_ms = (time.monotonic() - budget.began_s) * 1000
-                is_late = found.late or other_ms > asked.budget.deadline_ms
-                outcome = "late" if is_late else "answered" if found.candidates else "nothing"
-                sample.others = found.candidates[0].texts if found.candidates else None
+                answer = await self._ask(sample, client)
             except WorkerFailure as failure:
                 log.info("no answer of the other model: %s", failure)
-            name = model_name(client.options, client.last_status)
-            sample.pair = sample.pair._replace(other_model=name, outcome=outcome, other_ms=other_ms)
-            self._compare(sample)
+        if answer is None:
+            return
+        pair, others = answer
+        pair = pair._replace(other_model=model_name(client.options, client.last_status))
+        saved = await sample.saved if others else ()
+        places = [(at, text) for at, text in enumerate(saved) if text is not None]
+        if places:
+            main = fmean(similarity(sample.asked.texts[at], text) for at, text in places)
+            other = fmean(similarity(others[at], text) for at, text in places)
+            pair = pair._replace(main_similarity=main, other_similarity=other)
+        self._ledger.add(pair)
 
-    def _compare(self, sample: _Sample) -> None:
-        """Records a sample once nothing more can become known of it."""
-        if not sample.pair.outcome or (sample.others is not None and sample.saved is None):
-            return
-        self._drop([sample])
-        places = [(at, text) for at, text in enumerate(sample.saved or ()) if text is not None]
-        if sample.others is None or not places:
-            self._ledger.add(sample.pair)
-            return
-        main = fmean(similarity(sample.asked.texts[at], text) for at, text in places)
-        other = fmean(similarity(sample.others[at], text) for at, text in places)
-        self._ledger.add(sample.pair._replace(main_similarity=main, other_similarity=other))
+    async def _ask(self, sample: _Sample, client: WorkerClient) -> tuple[Pair, Sequence[str]] | None:
+        """Asks with the same effort, but leaves more time, to measure how long it takes. Returns what is known now and
+        the other model's texts, if it has any; None if it may not be asked any more. Raises WorkerFailure.
+        """
+        asked = sample.asked
+        settings = self._session.settings_of(sample.uri)  # which may have changed
+        if settings.statistics == "off" or not settings.shadow.sample:
+            return None
+        await client.load()
+        context = await self._session.context_for(asked.snapshot, asked.spans[0].start, client.last_status)
+        if context is None:
+            return None
+        deadline_ms = max(asked.budget.deadline_ms, settings.deadline_ms.invoked)
+        budget = dataclasses.replace(asked.budget.from_now(), deadline_ms=deadline_ms, background=True)
+        found = await fill(
+            client, asked.snapshot, asked.spans, budget, options=asked.options, context=context, marker=asked.marker
+        )
+        took_ms = (time.monotonic() - budget.began_s) * 1000
+        is_late = found.late or took_ms > asked.budget.deadline_ms
+        outcome = "late" if is_late else "answered" if found.candidates else "nothing"
+        texts = found.candidates[0].texts if found.candidates else ()
+        return sample.pair._replace(outcome=outcome, other_ms=took_ms), texts
 
 
 def similarity(one: str, other: str) -> float:
@@ -205,5 +195,4 @@ def model_name(options: WorkerOptions, status: Status | None = None) -> str:
     """A model's name in the records, without a path: what the `status` of its worker says, or what names it."""
     told = status.model if status and not address.is_url(status.model) else ""
     name = told or options.server_model or options.model
-    name = name.partition("://")[2].partition("/")[0] or Path(name).name
-    return "".join(letter if letter.isprintable() else "?" for letter in name)[:_LONGEST_NAME]
+    return (name.partition("://")[2].partition("/")[0] or Path(name).name)[:_LONGEST_NAME]

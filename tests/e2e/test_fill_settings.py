@@ -104,14 +104,6 @@ async def test_a_checkout_cannot_choose_the_model_unless_it_is_trusted(relay: Re
     assert "no such model" in trusting.stderr
 
 
-async def test_bad_setting_is_reported_and_the_rest_used(relay: Relay, project: Path) -> None:
-    write_settings(project, 'maxStep = 3\nmarker = "<one>"')
-    done = await fill(relay, project / "main.py", "--steps", "1", INFILL_LS_DTYPE="float64")
-    assert "infill-ls.toml: unknown setting 'maxStep' (did you mean 'maxSteps'?); ignored" in done.stderr
-    assert "environment variable INFILL_LS_DTYPE: " in done.stderr
-    assert hole_texts(relay.requests[0]) == ["<one>"]
-
-
 async def test_a_file_that_may_hold_secrets_is_refused_unread(relay: Relay, project: Path) -> None:
     (project / ".env").write_bytes(b"KEY=???\xff")  # if it was read, the message would be another
     (project / "notes.py").symlink_to(".env")
@@ -122,15 +114,3 @@ async def test_a_file_that_may_hold_secrets_is_refused_unread(relay: Relay, proj
         done = await fill(relay, project / name)
         assert (done.returncode, relay.requests) == (2, [])
         assert done.stderr == f"infill-ls: {project / name}: {SECRET}{more}\n"
-
-
-async def test_a_file_that_is_switched_off_is_refused(relay: Relay, project: Path) -> None:
-    for toml, said in {
-        'secretGlobs = ["main.*"]': f"{SECRET} (secretGlobs)",
-        'disabledGlobs = ["*.py"]': "fills are switched off for this file (disabledGlobs)",
-        'disabledLanguages = ["python"]': "fills are switched off for python (disabledLanguages)",
-    }.items():
-        write_settings(project, toml)
-        done = await fill(relay, project / "main.py")
-        assert (done.returncode, relay.requests) == (2, [])
-        assert done.stderr == f"infill-ls: {project / 'main.py'}: {said}\n"

@@ -75,12 +75,6 @@ def test_a_file_with_several_names_is_left_alone(file: Path) -> None:
     assert file.read_text() == other.read_text() == OLD
 
 
-def test_permissions_are_kept(file: Path) -> None:
-    file.chmod(0o640)
-    assert replaced(file) == NEW
-    assert file.stat().st_mode & 0o7777 == 0o640
-
-
 def test_attributes_are_kept(file: Path) -> None:
     try:
         os.setxattr(file, "user.note", b"mine")

@@ -61,6 +61,16 @@ def test_files_above_the_folders_count_as_for_the_commands(tmp_path: Path) -> No
         assert configuration.why_unreadable(part / "z.py", "python") is None
 
 
+def test_files_above_a_repository_do_not_count(tmp_path: Path) -> None:
+    (tmp_path / "infill-ls.toml").write_text('marker = "@above"\n')
+    repository = folder(tmp_path, "repository", "maxSteps = 3\n")
+    (repository / ".git").mkdir()
+    configuration = started(folder(repository, "part"))
+    configuration.refresh([repository / "part" / "m.py"])
+    settings = configuration.at(repository / "part" / "m.py")
+    assert (settings.marker, settings.max_steps) == ("???", 3)
+
+
 def test_a_file_is_judged_under_each_name_by_the_settings_there(tmp_path: Path) -> None:
     a = folder(tmp_path, "a")
     folder(a, "sub", 'secretGlobs = ["hidden.py"]\n')
