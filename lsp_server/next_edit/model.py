@@ -38,11 +38,19 @@ async def propose(session: "Session", situation: Situation) -> Sequence[NextEdit
     if not (edit_model or _can_judge(session, situation)) or await session.why_off_now(snapshot.uri):
         return ()
     try:
-        if edit_model is not None:
-            others = [each for each in situation.others if await session.why_off_now(each.uri) is None]
-            situation = dataclasses.replace(situation, others=others)
-            return await rewritten(edit_model, situation, session.configuration.name_of, deadline_ms)
-        return await ask(session.worker.client, situation, deadline_ms)
+        if edit_model is None:
+            return await ask(session.worker.client, situation, deadline_ms)
+        others = [each for each in situation.others if await session.why_off_now(each.uri) is None]
+        situation = dataclasses.replace(situation, others=others)
+        name_of = session.configuration.name_of
+        try:
+            return await rewritten(edit_model, situation, name_of, deadline_ms)
+        except WorkerFailure as failure:
+            has_ended = edit_model.state is ClientState.FAILED
+            if not has_ended or not _may_ask(edit_model, session.worker.client):
+                raise
+            log.info("the edit model's worker is started again: %s", failure)
+            return await rewritten(edit_model, situation, name_of, deadline_ms)
     except WorkerFailure as failure:
         log.info("the model proposes no next edit: %s", failure)
         return ()
