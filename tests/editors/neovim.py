@@ -19,10 +19,10 @@ HOLES = "def area(width, height):\n    return ???\n\n\ndef half(number):\n    re
 GHOSTS = "nvim.lsp.inline_completion"
 DRAFTS = "infill.drafts"
 _MARKS = """
-local name = ...
+local name, buffer = ...
 local space = vim.api.nvim_get_namespaces()[name]
 local shown = {}
-for _, mark in ipairs(space and vim.api.nvim_buf_get_extmarks(0, space, 0, -1, { details = true }) or {}) do
+for _, mark in ipairs(space and vim.api.nvim_buf_get_extmarks(buffer, space, 0, -1, { details = true }) or {}) do
   local text = ''
   for _, chunk in ipairs(mark[4].virt_text or {}) do text = text .. chunk[1] end
   for _, line in ipairs(mark[4].virt_lines or {}) do
@@ -118,8 +118,8 @@ class Neovim:
     def screen(self) -> list[str]:
         return list(self.lua(_SCREEN))
 
-    def shown(self, namespace: str) -> list[str]:
-        return list(self.lua(_MARKS, namespace))
+    def shown(self, namespace: str, buffer: int = 0) -> list[str]:
+        return list(self.lua(_MARKS, namespace, buffer))
 
     def ghost(self) -> str:
         """The suggestion that is shown, waited for. Where the small model has none, it is asked again."""

@@ -55,10 +55,12 @@ class Partner:
 
     @property
     def asked(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in _text(self._folder / "asked").splitlines()]
+        """The requests so far; of the last one a part may be written yet."""
+        lines = _text(self._folder / "asked").splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.endswith("\n")]
 
-    def until_asked(self, already: int) -> dict[str, Any]:
-        return until(lambda: self.asked[already:], "the partner is asked")[-1]
+    def until_asked(self) -> dict[str, Any]:
+        return until(lambda: self.asked, "the partner is asked")[0]
 
     def end(self) -> None:
         self._process.kill()

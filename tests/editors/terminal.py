@@ -38,10 +38,12 @@ class Terminal:
     def colours(self) -> str:
         return self._command(*self._tmux, "capture-pane", "-p", "-e")
 
-    def shows(self, text: str) -> int:
-        """Wait until a row contains `text`; that row's number, from 0."""
-        until(lambda: any(text in row for row in self.screen), f"{text!r} is on the screen")
-        return next((number for number, row in enumerate(self.screen) if text in row), -1)
+    def is_on_screen(self, text: str) -> bool:
+        return any(text in row for row in self.screen)
+
+    def shows(self, text: str) -> None:
+        """Wait until a row contains `text`."""
+        until(lambda: self.is_on_screen(text), f"{text!r} is on the screen")
 
     def close(self) -> None:
         subprocess.run([*self._tmux, "kill-server"], check=False, env=self._environment, capture_output=True)

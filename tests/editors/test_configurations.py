@@ -1,7 +1,6 @@
 """The configuration files of editors that do not run here are at least valid, and start an existing command."""
 
 import json
-import tomllib
 from typing import Any
 
 import pytest
@@ -16,12 +15,6 @@ def test_it_is_json_that_starts_the_server(name: str) -> None:
     lines = (EDITORS / name).read_text().splitlines()
     settings = json.loads("\n".join(line for line in lines if not line.startswith("//")))
     assert any(command[:2] == ["infill-ls", "serve"] for command in commands(settings)), settings
-
-
-def test_that_of_helix_is_toml_that_starts_the_server() -> None:
-    settings = tomllib.loads((EDITORS / "helix" / "languages.toml").read_text())
-    assert commands(settings) == [["infill-ls", "serve"]]
-    assert settings["language"][0]["language-servers"][-1] in settings["language-server"]
 
 
 def test_the_readme_starts_the_plugin_as_its_own_readme_does() -> None:

@@ -1,15 +1,16 @@
 """Helix with the configuration file of this repository: completion, and the next edit as a code action."""
 
+import itertools
 import re
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.editors.conftest import require
 from tests.editors.pictures import Picture
-from tests.editors.places import EDITORS, PATIENCE_S, ROOT
+from tests.editors.places import EDITORS, PATIENCE_S, ROOT, until
 from tests.editors.terminal import Terminal
 from tests.editors.vscode.private_network import PrivateNetwork
 
@@ -46,12 +47,14 @@ def write(terminal: Terminal) -> None:
 
 def menu(terminal: Terminal, entry: str) -> None:
     """Opens the menu of code actions until it has such an entry."""
-    give_up = time.monotonic() + PATIENCE_S
-    while not any(entry in row for row in terminal.screen):
-        assert time.monotonic() < give_up, "\n".join(terminal.screen)
+    wait_s = 0.5
+    while not terminal.is_on_screen(entry):
+        assert wait_s < PATIENCE_S, "\n".join(terminal.screen)
         terminal.press("Escape")
         terminal.type(" a")
-        time.sleep(0.5)
+        with suppress(AssertionError):
+            until(lambda: terminal.is_on_screen(entry), f"{entry} is in the menu", wait_s)
+        wait_s *= 1.5  # a menu takes a while on a busy machine
 
 
 def offered(terminal: Terminal, line: int) -> str:
@@ -60,11 +63,8 @@ def offered(terminal: Terminal, line: int) -> str:
     terminal.type(f"{line}ggA")
     terminal.shows("INS")
     terminal.press("C-x")
-    give_up = time.monotonic() + TRY_S
-    while time.monotonic() < give_up:
-        time.sleep(0.2)
-        if found := [match[1] for row in terminal.screen if (match := OFFERED.match(row))]:
-            return found[0]
+    with suppress(AssertionError):
+        return until(lambda: [match[1] for row in terminal.screen if (match := OFFERED.match(row))], "a menu", TRY_S)[0]
     return ""
 
 
@@ -75,11 +75,12 @@ def test_the_readme_shows_the_configuration_that_is_tested_here() -> None:
 def test_a_completion_appears_and_is_accepted(project: Path, network: PrivateNetwork | None) -> None:
     file, before = project / "main.py", LINES.splitlines()
     with helix(file, LINES, network) as terminal:
-        for number in range(1, len(before), 6):  # the small model has not something for each of them
-            if label := offered(terminal, number + 1):
-                break
-        else:
-            raise AssertionError("nothing was offered anywhere")
+        give_up = time.monotonic() + PATIENCE_S
+        label, numbers = "", itertools.cycle(range(1, len(before), 6))
+        while not label:  # the small model has not something for each of them
+            assert time.monotonic() < give_up, "nothing was offered anywhere"
+            number = next(numbers)
+            label = offered(terminal, number + 1)
         terminal.press("Tab", "Enter", "Escape")
         write(terminal)
     after = file.read_text().splitlines()

@@ -77,12 +77,16 @@ def test_what_is_typed_meanwhile_is_not_overwritten(neovim: Neovim) -> None:
     rename(neovim)
     for number in range(5):
         neovim.type(f"Go# {number}<Esc>gg<Tab>")
-    offered(neovim)
-    while neovim.shown(OFFERS):
-        neovim.type("<Tab>")
-        neovim.lua("vim.wait(50)")
-    comments = "".join(f"# {number}\n" for number in range(5))
-    until(lambda: neovim.text == RENAMED + comments, "everything stands")
+    wanted = RENAMED + "".join(f"# {number}\n" for number in range(5))
+
+    def is_renamed() -> bool:
+        """Whether all is; Tab jumps to what is shown, and takes it."""
+        if neovim.shown(OFFERS):
+            neovim.type("<Tab>")
+            neovim.lua("vim.wait(50)")
+        return neovim.text == wanted
+
+    until(is_renamed, "everything stands")
 
 
 def test_an_edit_is_taken_in_insert_mode_too(neovim: Neovim) -> None:
@@ -141,9 +145,10 @@ def test_a_change_reaches_a_file_that_imports_it(neovim: Neovim) -> None:
     other = file.with_name("other.py")
     other.write_text(f"from {file.stem} import f\n\nprint(f())\n")
     neovim.type(f"wcwtotal<Esc>:write<CR>:edit {other}<CR>")
-    for row in (1, 3):
+    for taken, row in enumerate((1, 3), 1):
         offered(neovim)
         neovim.type("<Tab>")
         until(lambda row=row: neovim.lua("return vim.fn.line('.')") == row, "the cursor is there")
         neovim.type("<Tab>")
+        until(lambda taken=taken: neovim.text.count("total") == taken, "it is taken")
     until(lambda: neovim.text == f"from {file.stem} import total\n\nprint(total())\n", "both are renamed")

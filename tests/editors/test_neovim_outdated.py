@@ -139,13 +139,8 @@ def test_the_ghost_goes_with_the_first_key_that_disagrees(neovim: Neovim, partne
         buffer = neovim.rpc.current.buffer
         with partner.held():
             typist.typed(keys)
-            assert _marks(neovim, buffer.number) == 0, keys
+            assert neovim.shown(GHOSTS, buffer.number) == [], keys
         typist.typed("<Esc><Cmd>close!<CR>")
-
-
-def _marks(neovim: Neovim, buffer: int) -> int:
-    code = "local buf, name = ...; local space = vim.api.nvim_get_namespaces()[name]\n"
-    return int(neovim.lua(code + "return #vim.api.nvim_buf_get_extmarks(buf, space, 0, -1, {})", buffer, GHOSTS))
 
 
 def test_ghost_text_hides_nothing_behind_the_cursor(neovim: Neovim, partner: Partner) -> None:

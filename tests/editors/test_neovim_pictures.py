@@ -4,7 +4,6 @@ They are drawn into a folder that is thrown away, or into the one that INFILL_TE
 """
 
 import ast
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -48,13 +47,13 @@ vim.o.fillchars, vim.o.shortmess, vim.o.wrap = 'eob: ', vim.o.shortmess .. 'aF',
 """
 SLOWLY = """
 local pause = ...
-vim.o.winbar = 'filled'
+vim.o.winbar = ' '
 vim.api.nvim_create_autocmd('User', { pattern = 'InfillDraft', callback = function(args)
   vim.o.winbar = ('step %d of %d'):format(args.data.step, args.data.max_steps)
   vim.cmd.redraw()
   vim.uv.sleep(pause)
-  vim.o.winbar = 'filled'
 end })
+vim.api.nvim_create_autocmd('TextChanged', { callback = function() vim.o.winbar = 'filled' end })
 """
 """Says on top which step it is, and gives the tests time to look."""
 PAUSE_MS = 400
@@ -142,16 +141,17 @@ def frames_of(neovim: Neovim, command: str) -> list[tuple[str, str]]:
     """The screens while a command fills FILL, with what stands above them. The last is that of the answer."""
     neovim.lua("vim.cmd(...)", command)
     frames = dict[str, str]()
-    seen = time.monotonic()
-    while not frames or time.monotonic() < seen + 5 * PAUSE_MS / 1000:
+
+    def look() -> bool:
+        """Whether the answer is seen for the second time: the first look may be at a screen that is being drawn."""
+        was_filled = "filled" in frames
         caption, *rows = neovim.terminal.colours.splitlines()[: len(FILL.splitlines()) + 1]
         screen = "\n".join(rows)
-        caption = Text.from_ansi(caption).plain.strip()
-        if "???" not in Text.from_ansi(screen).plain and caption not in frames:
-            seen = time.monotonic()
-            frames[caption] = screen
-        time.sleep(PAUSE_MS / 4000)
-    until(lambda: neovim.text != FILL, "the holes are filled")
+        if "???" not in Text.from_ansi(screen).plain:
+            frames[Text.from_ansi(caption).plain.strip()] = screen
+        return was_filled
+
+    until(look, "the holes are filled")
     return list(frames.items())
 
 

@@ -42,7 +42,7 @@ def test_a_word_is_accepted_then_the_next_then_the_rest(start_neovim: StartNeovi
     until(lambda: neovim.text != f"{before}\n", "a word is accepted")
     assert neovim.text == f"{before}{first}\n"
     left = ghost.removeprefix(first)
-    assert left in [*neovim.shown(DRAFTS), *neovim.shown(GHOSTS)], "the rest is still shown"
+    until(lambda: left in [*neovim.shown(DRAFTS), *neovim.shown(GHOSTS)], "the rest is still shown")
     neovim.type("<C-Right>")
     until(lambda: neovim.text == f"{before}{first}{second}\n", "the next word is accepted")
     until(lambda: len(neovim.recorded("sent")) == 2, "the server is told")
@@ -87,7 +87,7 @@ def test_drafts_are_shown_until_the_suggestion_is_there(
         suggestion_for(neovim, INIT.format(number))
         steps.append([draft["step"] for draft in neovim.recorded("drafts")[before:]])
         assert steps[-1] == sorted(steps[-1])
-        assert neovim.shown(DRAFTS) == []
+        until(lambda: neovim.shown(DRAFTS) == [], "the drafts are gone")
     assert any(len(shown) > 1 for shown in steps), steps
 
 
@@ -198,7 +198,8 @@ def test_a_new_user_chooses_once_but_not_while_typing(
 
 
 def test_health_status_and_toggle_tell_how_things_are(start_neovim: StartNeovim, plugin_init: Path) -> None:
-    neovim = start_neovim(LINE, plugin_init).attached()
+    neovim = start_neovim(LINE, plugin_init)
+    until(lambda: neovim.status().get("state") == "ready", "the worker has ended what earlier tests asked it")
     neovim.type(":Infill status<CR>")
     until(lambda: neovim.said, "the status is shown")
     assert re.fullmatch(r"infill: ready \(.+ on .+\)", neovim.said[0])

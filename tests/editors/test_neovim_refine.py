@@ -40,7 +40,7 @@ def test_draft_is_refined_in_place_and_taken(neovim: Neovim, partner: Partner) -
     draft = drafted(neovim)
     with partner.held():
         neovim.type("<M-r>")
-        assert partner.until_asked(0)["draft"] == draft
+        assert partner.until_asked()["draft"] == draft
         assert on_screen(neovim) == draft
     until(lambda: on_screen(neovim) == BETTER, "the suggestion is refined in place")
     assert neovim.text == LINE
@@ -52,7 +52,7 @@ def test_draft_taken_while_the_partner_thinks(neovim: Neovim, partner: Partner) 
     draft = drafted(neovim)
     with partner.held():
         neovim.type("<M-r>")
-        partner.until_asked(0)
+        partner.until_asked()
         assert_taken(neovim, draft)
     until(lambda: COMMAND in neovim.recorded("requests"), "the command is answered")
     assert BETTER not in on_screen(neovim)

@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import psutil
 import pytest
@@ -19,7 +18,7 @@ from tests.editors.conftest import not_tested
 from tests.editors.places import share_package_index, until
 from tests.editors.vscode import pictures
 from tests.editors.vscode.browser import browser_in
-from tests.editors.vscode.code_server import SERVER, CodeServer, why_missing
+from tests.editors.vscode.code_server import SERVER, CodeServer, new_home, why_missing
 from tests.editors.vscode.test_vscode import BASKET, HALF_LINE
 from tests.editors.vscode.window import Window
 
@@ -32,16 +31,13 @@ pytestmark = pytest.mark.timeout(3 * INSTALLING_S)
 def home() -> Iterator[Path]:
     if reason := why_missing():
         not_tested(reason)
-    with TemporaryDirectory(prefix="ili-", dir="/tmp", ignore_cleanup_errors=True) as name:
-        home = Path(name)
-        (home / "run").mkdir(mode=0o700)
-        (home / "project").mkdir()
+    with new_home() as home:
         share_package_index(home)
         yield home
         for log in sorted(home.glob("user/logs/*/exthost*/infill-ls.infill/*.log")):
             print(f"{log.name}:", log.read_text(), sep="\n")  # if a test fails, it is shown
         for process in psutil.process_iter(["cmdline"]):
-            if any(name in word for word in process.info["cmdline"] or []):
+            if any(str(home) in word for word in process.info["cmdline"] or []):
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
 

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from playwright.sync_api import Error as PlaywrightError
@@ -25,7 +24,7 @@ from playwright.sync_api import TimeoutError, sync_playwright
 from inference.bench import percentiles
 from inference.bench.editor import engine_ends, split
 from tests.editors.vscode.browser import browser_in
-from tests.editors.vscode.code_server import CodeServer, why_missing
+from tests.editors.vscode.code_server import CodeServer, new_home, why_missing
 from tests.editors.vscode.window import Window
 
 PATIENCE_MS = 10_000
@@ -62,9 +61,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"infill-ls: {reason}; run: make test-editors", file=sys.stderr)
         return 1
     for _ in range(ATTEMPTS):
-        with TemporaryDirectory(prefix="ilb-", dir="/tmp", ignore_cleanup_errors=True) as home:
+        with new_home() as home:
             try:
-                result = measure(Path(home), args.keystrokes, args.model)
+                result = measure(home, args.keystrokes, args.model)
             except (PlaywrightError, AssertionError) as error:
                 print(f"infill-ls: {why(error)}", file=sys.stderr)
                 continue
@@ -82,8 +81,6 @@ def why(error: Exception) -> str:
 
 
 def measure(home: Path, keystrokes: int, model: str) -> dict[str, Any]:
-    (home / "run").mkdir(mode=0o700)
-    (home / "project").mkdir()
     code_server = CodeServer(home)
     server, tap = home / "bin" / "tap", home / "tap.log"
     words = (sys.executable, HERE / "tap.py", tap, home / "bin" / "infill-ls")

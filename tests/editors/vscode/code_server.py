@@ -8,7 +8,10 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
@@ -38,6 +41,15 @@ def why_missing() -> str | None:
 def browser() -> str | None:
     names = ("chromium", "chromium-browser", "google-chrome")
     return next((path for name in names if (path := shutil.which(name))), None)
+
+
+@contextmanager
+def new_home() -> Iterator[Path]:
+    """The home of a user of VS Code, with a folder for a project; its path is short, for there are sockets in it."""
+    with TemporaryDirectory(prefix="ilv-", dir="/tmp", ignore_cleanup_errors=True) as name:
+        (Path(name) / "run").mkdir(mode=0o700)
+        (Path(name) / "project").mkdir()
+        yield Path(name)
 
 
 class CodeServer:

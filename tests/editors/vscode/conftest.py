@@ -7,7 +7,6 @@ from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 from playwright.sync_api import BrowserContext, sync_playwright
@@ -18,7 +17,7 @@ from lsp_server.worker.paths import FOLDER_VARIABLE
 from tests.editors.partner import Partner
 from tests.editors.places import INSTALLED
 from tests.editors.vscode.browser import browser_in
-from tests.editors.vscode.code_server import CodeServer, why_missing
+from tests.editors.vscode.code_server import CodeServer, new_home, why_missing
 from tests.editors.vscode.private_network import PrivateNetwork
 from tests.editors.vscode.window import Window
 from tests.not_tested import not_tested
@@ -48,10 +47,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 def home() -> Iterator[Path]:
     if reason := why_missing():
         not_tested(reason)
-    with TemporaryDirectory(prefix="ilv-", dir="/tmp", ignore_cleanup_errors=True) as name:
-        (Path(name) / "run").mkdir(mode=0o700)
-        (Path(name) / "project").mkdir()
-        yield Path(name)
+    with new_home() as home:
+        yield home
 
 
 @pytest.fixture(scope="package")

@@ -10,7 +10,6 @@ from tests.editors.vscode.window import Window
 FIRST = "basket_limit = 3\n"
 SECOND = "print(basket_limit)\nshown = "
 GHOST = "basket_limit + 1"
-_SETTLING_MS = 1_000
 
 
 def notebook(*cells: str) -> str:
@@ -48,8 +47,9 @@ def test_cells_see_each_other(window: Window, model: Partner) -> None:
         """Whether all is; Tab jumps to what is shown, and takes it."""
         until(lambda: window.drawn == "most" or sources(window) == wanted, "the next edit is shown in the second cell")
         if window.drawn:
+            before = sources(window), window.cursor
             window.press("Tab")
-            window.page.wait_for_timeout(_SETTLING_MS)
+            until(lambda: (sources(window), window.cursor) != before, "Tab has jumped, or has taken it")
         return sources(window) == wanted
 
     until(is_renamed, "both places are renamed")

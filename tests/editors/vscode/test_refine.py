@@ -56,9 +56,9 @@ def test_draft_is_refined_in_place_and_taken(window: Window, partner: Partner, c
     with pictures.film(window, "refine", width=600, height=130):
         with partner.held():
             window.press("Alt+i", "p")
-            assert partner.until_asked(0)["draft"] == draft
+            assert partner.until_asked()["draft"] == draft
             assert window.ghost == draft
-        until(lambda: window.ghost == BETTER, "the ghost text is refined in place")
+        until(lambda: window.ghosts[-1:] == [BETTER], "the ghost text is refined in place")
     assert window.ghosts[-2:] == [draft, BETTER], "nothing else is on screen in between, and never nothing"
     window.press("Tab")
     assert window.saved() == with_text(BETTER)
@@ -69,7 +69,7 @@ def test_draft_taken_while_the_partner_thinks(window: Window, partner: Partner, 
     draft = drafted(window, "taken.py")
     with partner.held():
         window.press("Alt+i", "p")
-        partner.until_asked(0)
+        partner.until_asked()
         window.press("Tab")
         assert window.saved() == with_text(draft)
     window.status_is("sparkle")
@@ -97,7 +97,7 @@ def test_a_selection_is_refined_and_previewed(window: Window, partner: Partner, 
     window.await_preview()
     assert partner.asked[-1]["draft"] == "[]"
     window.press("Enter")
-    text = until(lambda: (found := window.saved()) != BASKET and found, "the selection is refined")
+    text = window.changed(BASKET)
     assert text == BASKET.replace("self.items = []", "self.items = [item for item in ()]")
 
 
@@ -109,12 +109,12 @@ def test_a_statement_just_filled_is_refined(window: Window, partner: Partner, co
     window.press("Alt+i", "h")
     window.await_preview()
     window.press("Enter")
-    filled = until(lambda: (found := window.saved()) != HOLES and found, "the fill is applied")
+    filled = window.changed(HOLES)
     window.press("Alt+i", "p")
     window.await_preview()
     assert partner.asked[-1]["draft"] in filled.splitlines()[4]
     window.press("Enter")
-    text = until(lambda: (found := window.saved()) != filled and found, "the fill is refined")
+    text = window.changed(filled)
     assert text == HOLES.replace("self.items = ???", "self.items = [item for item in ()]")
 
 
@@ -123,7 +123,7 @@ def test_shadow_report_is_shown(window: Window, partner: Partner, configure: Con
     window.run("Infill: Shadow Report")
     window.page.wait_for_selector('.notification-list-item:has-text("Nothing is recorded")')
     drafted(window, "shadow.py")
-    partner.until_asked(0)
+    partner.until_asked()
     window.press("Tab")
     window.saved()
 

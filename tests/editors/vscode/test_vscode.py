@@ -73,7 +73,7 @@ def test_a_word_of_a_suggestion_is_taken_and_the_rest_stays(window: Window) -> N
     ghost = window.await_ghost()
     window.press("Control+ArrowRight")
     before, after = BASKET.split("not in self")
-    text = until(lambda: (found := window.saved()) != f"{before}not in self.{after}" and found, "a word is taken")
+    text = window.changed(f"{before}not in self.{after}")
     taken = text.removeprefix(f"{before}not in self.").removesuffix(after)
     assert ghost.startswith(taken)
     assert ghost == taken or until(lambda: window.ghost, "the rest is offered")
@@ -89,7 +89,7 @@ def test_drafts_settle_before_a_suggestion(window: Window) -> None:
         window.go_to(5, 1)
         window.press("End", "Enter")
         if window.ghost_within(NOTHING_S):
-            assert window.drawn == ""
+            until(lambda: window.drawn == "", "the drafts are gone")
             assert window.saved() == BODY.replace('there."""\n', 'there."""\n    \n')
             if len(window.drafts) > seen + 1:
                 return
@@ -117,7 +117,7 @@ def test_a_fill_is_previewed_and_taken_with_enter(window: Window) -> None:
     assert window.saved() == HOLES
     window.press("Enter")
     until(lambda: not window.drawn, "the preview is gone")
-    text = until(lambda: (found := window.saved()) != HOLES and found, "the fill is applied")
+    text = window.changed(HOLES)
     assert is_filled(text, HOLES)
     fills = re.fullmatch("(.*?)".join(map(re.escape, HOLES.split("???"))), text, re.DOTALL)
     assert fills and "".join(fills.groups()) == preview
@@ -165,7 +165,7 @@ def test_a_selection_is_reworked(window: Window) -> None:
     window.press("Enter")
     window.await_preview()
     window.press("Enter")
-    text = until(lambda: (found := window.saved()) != BASKET and found, "the selection is reworked")
+    text = window.changed(BASKET)
     before, after = BASKET.split('What somebody is going to buy."""')
     assert text.startswith(before) and text.endswith(after)
 

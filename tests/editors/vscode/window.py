@@ -10,6 +10,8 @@ from tests.editors.places import PATIENCE_S, until
 
 _CELL = ".notebookOverlay .code-cell-row"
 _LINES = ".editor-instance .view-lines"
+_CURSOR = """() => [...document.querySelectorAll('.monaco-editor.focused .cursors-layer .cursor')]
+  .map((element) => element.getBoundingClientRect()).flatMap((box) => [box.x, box.y])"""
 _STATUS = '[id="infill-ls.infill.infill.status"]'
 _DIALOG = ".monaco-dialog-box"
 _INPUT = ".quick-input-widget .quick-input-box input"
@@ -87,6 +89,11 @@ class Window:
         return str(self.page.evaluate(_WATCH))
 
     @property
+    def cursor(self) -> list[float]:
+        """Where on the page the cursor is."""
+        return list(self.page.evaluate(_CURSOR))
+
+    @property
     def drafts(self) -> list[str]:
         return list(self.page.evaluate("window.seen.drafts"))
 
@@ -129,6 +136,10 @@ class Window:
         """Saves the document, and returns what the file holds then."""
         until(self._save, "the document is saved")
         return until(self.file.read_bytes, "it is written").decode()  # VS Code empties a file before it writes
+
+    def changed(self, before: str) -> str:
+        """What the file holds once that is something else."""
+        return until(lambda: (found := self.saved()) != before and found, "the text is another")
 
     def clip(self, width: int, height: int) -> FloatRect:
         box = self.page.locator(".editor-instance .overflow-guard").first.bounding_box()
