@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from copy import deepcopy
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
@@ -170,7 +170,7 @@ class RawClient:
         folders: Sequence[Path] = (),
         command: Sequence[str] = SERVER,
         **variables: str,
-    ) -> "RawClient":
+    ) -> Self:
         """A new server process; its log goes to this process' stderr. `variables` are more of its environment."""
         pipes = {"stdin": asyncio.subprocess.PIPE, "stdout": asyncio.subprocess.PIPE, "limit": 2**26}
         given = {**environment(runtime), **variables}
