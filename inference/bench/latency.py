@@ -19,7 +19,7 @@ import torch
 
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.layout import OPEN, Row
-from inference.engine.search.denoise import Denoising, UniformNoise
+from inference.engine.search.denoise import Denoising, Noise
 from inference.models import devices, registry
 from inference.models.diffusion_gemma import recorded, weights
 from inference.models.diffusion_gemma.adapter import DiffusionGemma, EncodedContext
@@ -140,7 +140,7 @@ class LatencyBench:
         self.device = network.device
         self.on_cuda = network.device.type == "cuda"
         self._generator = torch.Generator().manual_seed(0)
-        self._noise = UniformNoise(network.vocabulary_size, torch.Generator(self.device).manual_seed(0))
+        self._noise = Noise(network.vocabulary_size, torch.Generator(self.device).manual_seed(0))
 
     def against_generate(self, prefix: int) -> dict[str, Any]:
         """One line: our loop on the same canvas and on a tight one, prefix cold and warm, and `generate`."""

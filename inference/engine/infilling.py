@@ -17,7 +17,7 @@ from inference.engine.canvas.layout import Plan, Row
 from inference.engine.canvas.plan import Planner
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.search import length, prune, rank
-from inference.engine.search.denoise import Denoising, Start, noise_of
+from inference.engine.search.denoise import Denoising, Noise, Start
 from inference.engine.search.length import Effort
 from inference.engine.search.rank import Ranking
 from inference.engine.search.unmask import Resizing, Unmasking
@@ -44,7 +44,7 @@ class Infilling(Work[InfillEvent]):
             generator.seed()
         else:
             generator.manual_seed(request.seed)
-        self._noise = noise_of(model.traits, model.properties, generator)
+        self._noise = Noise.of(model.traits, model.properties, generator)
         self._effort = Effort.of(request, model.properties)
         self._masks_again = rank.by_masking(model.traits)
         self._finished = max(rank.finished(model.traits), self._effort.candidates)

@@ -2,20 +2,27 @@
 
 from inference.messages import HoleKind
 from lsp_server.carve.blocks import BlockStart, OpenBracket, block_start_at, in_expression, open_brackets
+from lsp_server.carve.markers import DEFAULT_MARKER, marker_touching
 from lsp_server.carve.segments import Span
 from lsp_server.syntax import lines
-from lsp_server.syntax.languages import CLOSERS, LanguageTable
+from lsp_server.syntax.languages import CLOSERS, LanguageTable, table_of
+from lsp_server.syntax.parsing import Source
 from lsp_server.syntax.view import View, string_or_comment_at
 
 _HEADER_ENDS = ("{", ":")
 """How a line that opens a block ends, where there is no tree."""
 
 
-def hole_at(text: str, table: LanguageTable, view: View | None, offset: int) -> Span | None:
-    """The hole at `offset`; None if a suggestion would only get in the way, as in the middle of a word.
+def at_cursor(source: Source, offset: int, marker: str = DEFAULT_MARKER) -> Span | None:
+    """The hole at a cursor, a marker first; None if a suggestion would only get in the way, as in the middle of a word.
 
-    Without a tree (`view` is None), indentation shows what a blank line lacks.
+    Without a tree, indentation shows what a blank line lacks.
     """
+    text, table, view = source.text, table_of(source.language_id), View.of(source)
+    if text.startswith("\r\n", offset - 1) and offset > 0:
+        offset -= 1  # it was between the two characters of a line end
+    if touching := marker_touching(source, marker, offset):
+        return touching
     word = lines.word_before(text, offset, table.word_characters)
     if word and lines.is_word(text[offset : offset + 1], table.word_characters):
         return None

@@ -9,6 +9,7 @@ from tree_sitter import Node
 from inference.messages import HoleKind
 from lsp_server.carve.segments import Span
 from lsp_server.syntax import lines
+from lsp_server.syntax.parsing import Source
 from lsp_server.syntax.view import View
 
 
@@ -22,6 +23,22 @@ class FunctionBody:
     parts: tuple[Node, ...]
     closed: bool  # by its own bracket or word
     is_block: bool  # and not just an expression
+
+
+def function_around(source: Source, start: int, end: int) -> tuple[int, int] | None:
+    """The start and end of the innermost function with its decorators; None outside, and without a grammar."""
+    view = View.of(source)
+    function = next(iter(functions_around(view, start, end)), None) if view else None
+    return extent(view, function) if view and function else None
+
+
+def body_around(source: Source, offset: int) -> Span | None:
+    """The body of the innermost function at `offset`, existing or missing; None outside, and without a grammar."""
+    view = View.of(source)
+    if view is None:
+        return None
+    bodies = (body_of(view, function) for function in functions_around(view, offset, offset))
+    return next((hole_from(view, body, body.start, body.parts) for body in bodies if body), None)
 
 
 def functions_around(view: View, start: int, end: int) -> list[Node]:
@@ -116,10 +133,6 @@ def _without_documentation(
         start = view.end(first)
         parts = parts[parts.index(first) + 1 :]
     return FunctionBody(function, start, max(end, start), tuple(parts), closed, is_block=True)
-
-
-def whole_hole(view: View, body: FunctionBody) -> Span:
-    return hole_from(view, body, body.start, body.parts)
 
 
 def hole_from(view: View, body: FunctionBody, start: int, parts: Sequence[Node]) -> Span:

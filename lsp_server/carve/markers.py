@@ -27,10 +27,8 @@ MAX_MARKERS = 5000
 
 def markers(source: Source, marker: str = DEFAULT_MARKER, start: int = 0, end: int | None = None) -> list[Span]:
     """The first `MAX_MARKERS` within [start, end), left to right. One alone on its line is a `BODY` or a `BLOCK` and
-    may become several lines; any other is a `MARKER`. Raises ValueError for an empty marker.
+    may become several lines; any other is a `MARKER`.
     """
-    if not marker:
-        raise ValueError("the marker is empty")
     found = [at for at in _occurrences(source.text, marker, 0, len(source.text) if end is None else end) if start <= at]
     return _spans(source, found[:MAX_MARKERS], marker)
 
@@ -39,7 +37,7 @@ def marker_touching(source: Source, marker: str, offset: int) -> Span | None:
     """The marker that `offset` touches; None: there is none."""
     text = source.text
     near = text[max(offset - len(marker), 0) : offset + len(marker)]
-    if not marker or marker not in near:
+    if marker not in near:
         return None
     first = lines.line_start(text, offset) if lines.is_one_line(marker) else 0  # markers depend on the ones before them
     found = _occurrences(text, marker, first, offset + len(marker))

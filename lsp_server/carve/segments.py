@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain
 
 from inference.messages import Hole, HoleKind, Text
 from lsp_server.syntax.parsing import well_formed
@@ -30,7 +30,6 @@ def segments(
     """`text` as pinned text and holes, in order, between `before` and `after`, as the model reads it: with a name for
     each `marker` and U+FFFD for each lone surrogate. Raises ValueError if spans overlap or reach outside the text.
     """
-    _check(text, spans)
     parts: list[Text | Hole] = []
     for piece, span in zip(pinned(text, spans), spans, strict=False):
         piece, before = before + piece, ""
@@ -47,9 +46,6 @@ def unmarked(text: str, marker: str) -> str:
 
 def splice(text: str, spans: Sequence[Span], fills: Sequence[str]) -> str:
     """`text` with each span replaced by its fill, and nothing else changed. Raises ValueError as `segments`."""
-    _check(text, spans)
-    if len(fills) != len(spans):
-        raise ValueError(f"{len(fills)} fills for {len(spans)} holes")
     return "".join(each for pair in zip(pinned(text, spans), [*fills, ""], strict=True) for each in pair)
 
 
@@ -63,16 +59,9 @@ def _hole(text: str, span: Span) -> Hole:
 
 
 def pinned(text: str, spans: Sequence[Span]) -> list[str]:
-    """The pieces of text before, between and after the spans, one more than there are spans."""
-    starts = [0, *(span.end for span in spans)]
-    ends = [*(span.start for span in spans), len(text)]
-    return [text[start:end] for start, end in zip(starts, ends, strict=True)]
-
-
-def _check(text: str, spans: Sequence[Span]) -> None:
-    for span in spans:
-        if not 0 <= span.start <= span.end <= len(text):
-            raise ValueError(f"hole {span.start}..{span.end} is outside a text of {len(text)} characters")
-    for one, other in pairwise(spans):
-        if other.start < one.end or (one.start, one.end) == (other.start, other.end):
-            raise ValueError(f"hole {other.start}..{other.end} overlaps or precedes hole {one.start}..{one.end}")
+    """The pieces of text before, between and after the spans, one more than there are spans. Raises ValueError."""
+    ranges = [(span.start, span.end) for span in spans]
+    cuts = [0, *chain.from_iterable(ranges), len(text)]
+    if cuts != sorted(cuts) or len({*ranges}) < len(ranges):
+        raise ValueError(f"the holes {ranges} overlap or reach outside a text of {len(text)} characters")
+    return [text[start:end] for start, end in zip(cuts[::2], cuts[1::2], strict=True)]

@@ -44,13 +44,14 @@ class Readable:
     why_unreadable: Callable[[Path, str], str | None]
 
     def allowed(self, path: Path, language_id: str = "") -> Path | None:
-        """The real path of a file that the model may see under all its names, else None. Raises OSError."""
-        real = Path(os.path.realpath(path, strict=True))
-        folder = self.folder_of(real)
-        if folder is None or _NOT_OURS & set(real.parts[len(folder.parts) :]):
-            return None
-        languages = {language_of(str(path)), language_id}
-        return None if any(self.why_unreadable(path, language) for language in languages) else real
+        """The real path of a file that the model may see under all its names; None also for one that is not there."""
+        with suppress(OSError, ValueError):
+            real = Path(os.path.realpath(path, strict=True))
+            folder = self.folder_of(real)
+            if folder is not None and not _NOT_OURS & set(real.parts[len(folder.parts) :]):
+                languages = {language_of(str(path)), language_id}
+                return None if any(self.why_unreadable(path, language) for language in languages) else real
+        return None
 
     def folder_of(self, place: Path) -> Path | None:
         """The innermost folder that contains `place`, by its name alone; None if none does."""
@@ -104,13 +105,13 @@ def choose(query: ContextQuery, last: Choice | None) -> Choice:
     folders = tuple(Path(os.path.realpath(at)) for at in query.readable.folders)
     readable = replace(query.readable, folders=folders)
     own = Path(os.path.realpath(document.path))
-    real_paths = [_real(buffer.path, readable, buffer.language_id) for buffer in query.others]
+    real_paths = [readable.allowed(buffer.path, buffer.language_id) for buffer in query.others]
     others = [replace(buffer, path=real) for buffer, real in zip(query.others, real_paths, strict=True) if real]
     others = [buffer for buffer in others if buffer.path != own and _is_source(buffer.text)][:MAX_BUFFERS]
     versions = ((buffer.path, buffer.version) for buffer in others)
     key = own, query.max_tokens, folders, frozenset(versions)
     is_near = last is not None and last.key == key and abs(query.line - last.line) <= REGION_LINES
-    if last is not None and is_near and all(_real(path, readable) for path in last.imported):  # none became secret
+    if last is not None and is_near and all(map(readable.allowed, last.imported)):  # none became secret
         return last
     query = replace(query, document=replace(document, path=own), others=tuple(others), readable=readable)
     imported = list[Buffer]()
@@ -146,7 +147,7 @@ def _imported(query: ContextQuery) -> list[Buffer]:
     for _, _, files in imports_of(own.language_id, parse(own.language_id, own.text), own.path):
         inside = (file for file in files if file.startswith(folders))
         there = (Path(file) for file in inside if os.path.isfile(file))  # noqa: PTH113 - quick: few of thousands exist
-        real = next((path for each in there if (path := _real(each, query.readable))), None)
+        real = next((path for each in there if (path := query.readable.allowed(each))), None)
         if len(found) == MAX_IMPORTED:
             break
         if real is not None and real not in known:
@@ -178,14 +179,6 @@ def estimated_tokens(text: str) -> int:
 
 def _is_source(text: str) -> bool:
     return len(text) <= MAX_SOURCE_CHARACTERS and "\0" not in text
-
-
-def _real(path: Path, readable: Readable, language_id: str = "") -> Path | None:
-    """The real path of a file that the model may see; None if there is none, as of a document that is not saved yet."""
-    try:
-        return readable.allowed(path, language_id)
-    except (OSError, ValueError):
-        return None
 
 
 def _shown_path(path: Path, readable: Readable) -> str:

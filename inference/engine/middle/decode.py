@@ -14,7 +14,6 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from itertools import count
 from statistics import fmean
 from typing import NamedTuple
@@ -58,14 +57,6 @@ class Choice(NamedTuple):
     others: tuple[tuple[int, float], ...] = ()
 
 
-class End(StrEnum):
-    TEXT = "text"
-    """The model ended it, or its line, or ran into the text behind the hole."""
-    ROOM = "room"
-    """It reached its token limit."""
-    LATE = "late"
-
-
 @dataclass
 class Beam:
     """One text: `ids` behind the prompt, the first `forced` of them given. Its choices include the one that ends it."""
@@ -75,7 +66,7 @@ class Beam:
     forced: int
     data: bytes
     choices: list[Choice] = field(default_factory=list)
-    end: End | None = None
+    is_over: bool = False
 
     @classmethod
     def given(cls, vocabulary: Vocabulary, prompt: HolePrompt) -> "Beam":
@@ -117,16 +108,16 @@ class Beam:
 
     @property
     def text(self) -> str:
-        return self.prompt.text(self.data, ended=self.end is not None)
+        return self.prompt.text(self.data, ended=self.is_over)
 
-    def stop(self, end: End) -> None:
-        """Stops writing. Drops anything half-written: the last of several lines, the last word of a late line."""
-        self.end = end
+    def cut(self, *, is_late: bool = False) -> None:
+        """Ends it early. Drops what is half-written: the last of several lines, the last word of a late line."""
+        self.is_over = True
         start = max(self.prompt.skip, len(self.prompt.given))
         written = self.data[start:]
-        if end is not End.TEXT and not self.prompt.single_line and b"\n" in written.strip(b"\n"):
+        if not self.prompt.single_line and b"\n" in written.strip(b"\n"):
             written = written[: written.rindex(b"\n")]
-        elif end is End.LATE:
+        elif is_late:
             written = _LAST_WORD.sub(b"", written).rstrip(b" \t") or written
         self.data = self.data[:start] + written
 
@@ -137,7 +128,7 @@ class Beam:
             return self.text.startswith(text)
         given = prompt.given[: prompt.skip] + text[len(prompt.head) :].encode()
         self.prompt = replace(prompt, given=given)
-        return self.data.startswith(given) or (self.end is None and given.startswith(self.data))
+        return self.data.startswith(given) or (not self.is_over and given.startswith(self.data))
 
     def until(self, vocabulary: Vocabulary, place: int) -> "Beam":
         """A copy that continues from before the choice of this number."""
@@ -218,7 +209,7 @@ class Decoder:
 
     def write(self, beam: Beam) -> Iterator[None]:
         """Writes a beam to its end; each `next` is a forward pass, after which it may be changed or left."""
-        while beam.end is None:
+        while not beam.is_over:
             self.step(beam)
             yield
 
@@ -229,7 +220,7 @@ class Decoder:
         for place, row in enumerate(self._rows(beam, guessed)):
             choice = self._choice(row, beam)
             self._take(beam, choice)
-            if beam.end is not None or guessed[place : place + 1] != [choice.id]:
+            if beam.is_over or guessed[place : place + 1] != [choice.id]:
                 break
 
     def read(self, beam: Beam, ids: Sequence[int]) -> Iterator[None]:
@@ -342,7 +333,7 @@ class Decoder:
     def _take(self, beam: Beam, choice: Choice) -> None:
         beam.choices.append(choice)
         if choice.id in self._end_ids:
-            beam.stop(End.TEXT)
+            beam.is_over = True
             return
         last = self._vocabulary.bytes_of([choice.id])
         beam.ids.append(choice.id)
@@ -350,9 +341,9 @@ class Decoder:
         end = beam.prompt.end_in(beam.data, last)
         if end is not None:
             beam.data = beam.data[:end]
-            beam.stop(End.TEXT)
+            beam.is_over = True
         elif len(beam.choices) >= beam.prompt.room or _loops(beam.ids):
-            beam.stop(End.ROOM)
+            beam.cut()
 
 
 def _loops(ids: Sequence[int]) -> bool:

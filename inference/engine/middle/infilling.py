@@ -18,7 +18,7 @@ from inference.engine.canvas.plan import TextAndHoles, text_and_holes
 from inference.engine.errors import RequestError
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.middle import question
-from inference.engine.middle.decode import Beam, Decoder, End, Lookup
+from inference.engine.middle.decode import Beam, Decoder, Lookup
 from inference.engine.middle.prompt import SHORTEST, PromptBuilder, Reach
 from inference.engine.work import Work
 from inference.messages import MAX_CANDIDATES, Candidate, Done, Draft, Hole, InfillRequest, Outcome
@@ -176,16 +176,16 @@ class MiddleInfilling(Work[MiddleEvent]):
             else:
                 for _ in decoder.read(beam, text):
                     yield None
-                beam.end = End.TEXT
+                beam.is_over = True
                 first = int((1 - hole.strength) * len(text))  # alternatives keep so many of its tokens
                 spare = 1  # this one is the current text
             found = [beam]
-            if beam.end is not None and not self._cut:
+            if beam.is_over and not self._cut:
                 yield from self._further(number, decoder.further(found, wanted + spare, first), found)
             self._counters.steps += decoder.passes
         if text is not None:
             found = sorted(found[1:], key=lambda each: -each.score) or found
-        if found[0].end is not None:
+        if found[0].is_over:
             found = [each for each in found if each.text.strip()] or found
             ranked = [each.ranked(place, decoder.passes) for place, each in enumerate(found)]
             ranked.sort(key=lambda each: (answered.flaws(each), each.number > 0, -each.score))
@@ -195,16 +195,16 @@ class MiddleInfilling(Work[MiddleEvent]):
     def _write(self, number: int, beam: Beam, decoder: Decoder) -> Iterator[MiddleEvent | None]:
         """The likeliest text; follows what is typed meanwhile. Left without an end if it disagrees."""
         typed = self._parts.holes[number].starts_with
-        while beam.end is None:
+        while not beam.is_over:
             decoder.step(beam)
             yield self._draft(number, beam) if self._request.drafts else None
             if typed != self._parts.holes[number].starts_with:
                 typed = self._parts.holes[number].starts_with
                 if not beam.typed(typed):
-                    beam.end = None
+                    beam.is_over = False
                     break
-            if beam.end is None and self._late():
-                beam.stop(End.LATE)
+            if not beam.is_over and self._late():
+                beam.cut(is_late=True)
                 self._cut = True
 
     def _further(self, number: int, writing: Iterator[None], found: list[Beam]) -> Iterator[MiddleEvent | None]:

@@ -72,47 +72,38 @@ def confident(entropies: Tensor, counts: Tensor, settings: SamplerSettings) -> T
     return (total / counts.clamp(min=1) < settings.confidence) | (total < settings.total_entropy)
 
 
-class UniformNoise:
-    """Random tokens. Draws numbers as transformers' `generate` does: for all rows, accepted or not."""
+class Noise:
+    """The content of an unknown hole row, and how an accepted row gets its token.
 
-    def __init__(self, vocabulary_size: int, generator: torch.Generator) -> None:
+    That is the mask token, or else a random one: then it draws numbers as transformers' `generate` does, for all rows,
+    accepted or not.
+    """
+
+    def __init__(self, vocabulary_size: int, generator: torch.Generator, mask_token_id: int | None = None) -> None:
         self._vocabulary_size = vocabulary_size
         self.generator = generator
+        self._mask_token_id = mask_token_id
+
+    @classmethod
+    def of(cls, traits: Traits, properties: Properties, generator: torch.Generator) -> "Noise":
+        masks = traits.noise is NoiseKind.MASK
+        return cls(traits.vocabulary_size, generator, properties.mask_token_id if masks else None)
 
     def rows(self, count: int) -> Tensor:
         """(count,) ids to start from and to renoise with."""
         device = self.generator.device
+        if self._mask_token_id is not None:
+            return torch.full((count,), self._mask_token_id, device=device)
         return torch.randint(0, self._vocabulary_size, (count,), generator=self.generator, device=device)
 
     def sample(self, probabilities: Tensor, accepted: Tensor) -> Tensor:
         """(N, V) probabilities, (N,) bool -> (N,) a token of each accepted row; the others are arbitrary."""
-        return torch.multinomial(probabilities, 1, generator=self.generator)[:, 0]
-
-
-class MaskNoise:
-    def __init__(self, mask_token_id: int, generator: torch.Generator) -> None:
-        self._mask_token_id = mask_token_id
-        self.generator = generator
-
-    def rows(self, count: int) -> Tensor:
-        return torch.full((count,), self._mask_token_id, device=self.generator.device)
-
-    def sample(self, probabilities: Tensor, accepted: Tensor) -> Tensor:
+        if self._mask_token_id is None:
+            return torch.multinomial(probabilities, 1, generator=self.generator)[:, 0]
         sampled = torch.zeros_like(accepted, dtype=torch.long)
         chances = probabilities[accepted]
         sampled[accepted] = draw(chances, random_points(len(chances), self.generator))
         return sampled
-
-
-Noise = UniformNoise | MaskNoise
-"""The content of an unknown hole row, and how an accepted row gets its token."""
-
-
-def noise_of(traits: Traits, properties: Properties, generator: torch.Generator) -> Noise:
-    if traits.noise is NoiseKind.UNIFORM:
-        return UniformNoise(traits.vocabulary_size, generator)
-    assert properties.mask_token_id is not None, "checked when the checkpoint was read"
-    return MaskNoise(properties.mask_token_id, generator)
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,6 @@ def language_of(path: str) -> str:
     return _BY_EXTENSION.get(name.suffix.lower()) or _BY_NAME.get(name.name, "")
 
 
-@cache
 def grammar_of(language_id: str) -> Language | None:
     """The tree-sitter grammar of a language, loaded when first used; None where none is known or installed."""
     return load_grammar(table_of(language_id).grammar)

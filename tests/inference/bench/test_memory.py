@@ -16,7 +16,7 @@ import torch
 from inference.engine import Engine
 from inference.engine.canvas.batch import CanvasBatch, Constraint
 from inference.engine.canvas.layout import OPEN, Row
-from inference.engine.search.denoise import MaskNoise
+from inference.engine.search.denoise import Noise
 from inference.engine.search.unmask import Unmasking
 from inference.messages import Draft, Hole, InfillRequest, Text
 from inference.models import registry
@@ -98,7 +98,7 @@ def test_step_over_a_large_vocabulary_makes_few_copies(tmp_path: Path) -> None:
     family = registry.load(str(tmp_path), device="cpu", dtype="bfloat16")
     context, canvas = family.open([7] * 20), CanvasBatch.of([Row((OPEN,) * ROWS, ((0, 0, ROWS),))], family.device)
     constraint = Constraint(torch.zeros(2, VOCABULARY), torch.zeros(ROWS, dtype=torch.long))
-    noise = MaskNoise(random_masked.MASK, torch.Generator())
+    noise = Noise(random_masked.VOCABULARY_SIZE, torch.Generator(), random_masked.MASK)
     for method in ("entropy", "confidence"):
         settings = msgspec.structs.replace(SamplerSettings(), max_steps=8, method=method, top_p=0.9)
         loop = Unmasking(context, canvas, settings, noise, constraint=constraint)

@@ -14,7 +14,7 @@ from transformers.models.diffusion_gemma.generation_diffusion_gemma import (
 from inference.engine import Engine
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.layout import OPEN, Row
-from inference.engine.search.denoise import Denoising, UniformNoise
+from inference.engine.search.denoise import Denoising, Noise
 from inference.messages import Candidate, Hole, InfillRequest, Text
 from inference.models.diffusion_gemma.adapter import EncodedContext
 from inference.models.diffusion_gemma.network import Network
@@ -56,8 +56,8 @@ def denoised(
     return loop
 
 
-def noise(network: Network, seed: int) -> UniformNoise:
-    return UniformNoise(network.vocabulary_size, torch.Generator(network.device).manual_seed(seed))
+def noise(network: Network, seed: int) -> Noise:
+    return Noise(network.vocabulary_size, torch.Generator(network.device).manual_seed(seed))
 
 
 def ours(network: Network, ids: list[int], settings: SamplerSettings, seed: int) -> tuple[list[int], int]:

@@ -9,7 +9,7 @@ import torch
 from inference.engine import Engine
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.layout import Plan
-from inference.engine.search.denoise import Denoising, noise_of
+from inference.engine.search.denoise import Denoising, Noise
 from inference.engine.search.prune import TRIAL_SUFFIX_TOKENS, is_due, prune, tried
 from inference.engine.search.rank import Ranking
 from inference.messages import Hole, Text
@@ -26,7 +26,7 @@ def begun(engine: Engine, lengths: Sequence[int], finished: int) -> Iterator[tup
     plan = planned(engine, *SEGMENTS)
     rows = tried([plan.compose([length]) for length in lengths], finished)
     canvas = CanvasBatch.of(rows, model.family.device)
-    noise = noise_of(model.family.traits, model.properties, torch.Generator().manual_seed(1))
+    noise = Noise.of(model.family.traits, model.properties, torch.Generator().manual_seed(1))
     constraint = model.constraints.of(canvas, plan.holes)
     with opened(engine, plan.prefix_ids) as context:
         loop = Denoising(context, canvas, model.properties.sampler, noise, max_steps=20, constraint=constraint)

@@ -9,7 +9,7 @@ import torch
 
 from inference.engine.canvas.batch import FORBIDDEN, CanvasBatch, Constraint
 from inference.engine.canvas.layout import OPEN, Row
-from inference.engine.search.denoise import MaskNoise
+from inference.engine.search.denoise import Noise
 from inference.engine.search.unmask import Resizing, Unmasking
 from inference.models.family import Family
 from inference.models.properties import SamplerSettings
@@ -48,7 +48,7 @@ def ours(
     """The tokens of our loop behind the prefix, and the forward passes it took."""
     context, canvas = family.open(PREFIX), CanvasBatch.of([row], family.device)
     constraint = Constraint(bias[None], torch.zeros(len(canvas.hole_rows), dtype=torch.long))
-    noise = MaskNoise(MASK, torch.Generator())
+    noise = Noise(VOCABULARY_SIZE, torch.Generator(), MASK)
     loop = Unmasking(context, canvas, settings, noise, constraint=constraint, resizing=resizing)
     while not loop.finished:
         loop.step()

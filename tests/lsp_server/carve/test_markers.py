@@ -36,11 +36,6 @@ def test_any_text_can_be_the_marker() -> None:
     assert found == [(13, False), (30, True)]
 
 
-def test_an_empty_marker_is_an_error() -> None:
-    with pytest.raises(ValueError, match="empty"):
-        carve.markers(Source.parse("python", "x"), "")
-
-
 @given(text=texts)
 def test_markers_of_any_text_are_all_found_and_never_overlap(text: str) -> None:
     for language_id in ("python", ""):

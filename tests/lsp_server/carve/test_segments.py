@@ -73,8 +73,3 @@ def test_holes_that_overlap_or_reach_outside_are_an_error(spans: list[carve.Span
         carve.segments("abc", spans)
     with pytest.raises(ValueError, match="hole"):
         carve.splice("abc", spans, ["x"] * len(spans))
-
-
-def test_there_must_be_one_fill_for_each_hole() -> None:
-    with pytest.raises(ValueError, match="2 fills for 1 holes"):
-        carve.splice("abc", [hole(0, 1)], ["x", "y"])

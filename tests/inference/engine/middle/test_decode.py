@@ -7,7 +7,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from inference.engine import Engine
-from inference.engine.middle.decode import Beam, Decoder, End, Lookup
+from inference.engine.middle.decode import Beam, Decoder, Lookup
 from inference.engine.middle.prompt import HolePrompt
 from tests.inference.engine.filling import AFTER, BEFORE, fill, line
 from tests.inference.models.fim.checkpoints import FIM
@@ -129,5 +129,5 @@ def test_half_a_character_at_the_end_is_left_out(middle: Engine) -> None:
 def test_a_late_line_ends_with_a_whole_word(given: str, written: str, kept: str) -> None:
     line = HolePrompt((1,), given.encode(), 0, "", 0, ROOM, single_line=True, behind=())
     branch = Beam(line, [], 0, written.encode())
-    branch.stop(End.LATE)
+    branch.cut(is_late=True)
     assert branch.data.decode() == kept
