@@ -38,11 +38,9 @@ class CanvasServer(HttpServer):
     change: Callable[[dict[str, Any], list[int]], list[int]] = lambda _, ids: ids
     hold: asyncio.Event = field(default_factory=asyncio.Event)
     asked: list[dict[str, Any]] = field(default_factory=list)
-    heads: list[str] = field(default_factory=list)
     _computing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def reply(self, request: HttpRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.heads.append(request.line)
         status, headers, answer = await self.unless_gone(reader, self._answer(request.path, request.json))
         writer.write(response(status, answer, headers))
 

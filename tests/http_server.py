@@ -32,9 +32,14 @@ class HttpRequest:
 
 @dataclass(kw_only=True)
 class HttpServer:
-    """`running` requests are being answered just now; of `aborted` ones the client has gone first."""
+    """`running` requests are being answered just now; of `aborted` ones the client has gone first.
+
+    `requests` are all so far. With a `token`, one without it is refused.
+    """
 
     url: str = ""
+    token: str = ""
+    requests: list[HttpRequest] = field(default_factory=list)
     running: int = 0
     aborted: int = 0
     _connections: set[asyncio.StreamWriter] = field(default_factory=set)
@@ -53,7 +58,11 @@ class HttpServer:
         self._connections.add(writer)
         with suppress(OSError, EOFError, asyncio.CancelledError):  # the last of them where a test's loop ends
             while request := await _read(reader, writer):
-                await self.reply(request, reader, writer)
+                self.requests.append(request)
+                if self.token and request.headers.get("authorization") != f"Bearer {self.token}":
+                    writer.write(response(401, {"error": "Unauthorized"}))
+                else:
+                    await self.reply(request, reader, writer)
                 await writer.drain()
         self._connections.discard(writer)
         writer.close()

@@ -74,7 +74,6 @@ class PartnerServer(HttpServer):
     pause_s: float = 0.0
     status: int = 200
     fenced: bool = True
-    token: str = ""
     raw: Callable[[Asked], Iterable[bytes | None] | None] = lambda _: None
     models: object = None
     is_ollama: bool = False
@@ -91,9 +90,7 @@ class PartnerServer(HttpServer):
 
     async def reply(self, request: HttpRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         path, headers, body = request.path, request.headers, request.json
-        if self.token and headers.get("authorization") != f"Bearer {self.token}":
-            _send(writer, 401, {"error": {"message": "Unauthorized"}})
-        elif path == "/v1/models":
+        if path == "/v1/models":
             known = {"max_model_len": self.max_model_len} if self.max_model_len else {}
             listed = {"object": "list", "data": [{"id": self.name, "object": "model", **known}]}
             _send(writer, 200, listed if self.models is None else self.models)

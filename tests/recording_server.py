@@ -4,7 +4,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from tests.http_server import HttpRequest, HttpServer, listening, response
@@ -16,11 +16,9 @@ _WIDTH = f"diffusion_seed_canvas must hold exactly {CANVAS_TOKENS} ids"
 
 @dataclass
 class RecordingServer(HttpServer):
-    """All requests so far. With a `token`, one without it is refused; with `elsewhere`, all are redirected there."""
+    """With `elsewhere`, all requests are redirected there."""
 
-    token: str = ""
     elsewhere: str = ""
-    requests: list[HttpRequest] = field(default_factory=list)
 
     @property
     def fills(self) -> list[dict[str, Any]]:
@@ -28,20 +26,15 @@ class RecordingServer(HttpServer):
         return [body for body in bodies if len(body["prompt"]) > 1]
 
     async def reply(self, request: HttpRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.requests.append(request)
-        writer.write(self._answer(request))
-
-    def _answer(self, asked: HttpRequest) -> bytes:
         if self.elsewhere:
-            return response(307, {}, {"Location": self.elsewhere + asked.path})
-        if self.token and asked.headers.get("authorization") != f"Bearer {self.token}":
-            return response(401, {"error": "Unauthorized"})
-        if asked.line.startswith("GET /v1/models"):
-            return response(200, {"object": "list", "data": [{"id": "gemma", "max_model_len": 2048}]})
-        if asked.line.startswith("GET /version"):
-            return response(200, {"version": "0.32.0"})
-        message = _REFUSED if len(asked.json["prompt"]) > 1 else _WIDTH
-        return response(400, {"error": {"message": message}})
+            writer.write(response(307, {}, {"Location": self.elsewhere + request.path}))
+        elif request.path == "/v1/models":
+            writer.write(response(200, {"object": "list", "data": [{"id": "gemma", "max_model_len": 2048}]}))
+        elif request.path == "/version":
+            writer.write(response(200, {"version": "0.32.0"}))
+        else:
+            message = _REFUSED if len(request.json["prompt"]) > 1 else _WIDTH
+            writer.write(response(400, {"error": {"message": message}}))
 
 
 @asynccontextmanager

@@ -151,10 +151,6 @@ def test_mlx_is_imported_in_its_own_folder_alone(graph: grimp.ImportGraph, libra
     assert not [name for name in importers if not name.startswith("inference.models.mlx.")]
 
 
-def test_finding_a_checkpoint_loads_no_library_that_computes() -> None:
-    assert not loaded_by(["inference.models.registry"]) & {"torch", "transformers", "mlx", "mlx_vlm"}
-
-
 def test_the_roots_hold_entry_points_and_what_both_share() -> None:
     roots = {package: {file.stem for file in (ROOT / package).glob("*.py")} - {"__init__"} for package in PACKAGES}
     assert roots["lsp_server"] <= {"cli", "server"}
@@ -200,11 +196,18 @@ def test_the_worker_loads_no_lsp(built: grimp.ImportGraph) -> None:
 def test_messages_need_only_msgspec(built: grimp.ImportGraph) -> None:
     imported = {name.partition(".")[0] for name in built.find_modules_directly_imported_by("inference.messages")}
     assert imported - sys.stdlib_module_names == {"msgspec"}
-    assert not loaded_by(["inference.messages"]) & {"torch", "transformers", "numpy", "lsprotocol", "lsp_server"}
 
 
-def test_stdio_does_not_load_websockets() -> None:
-    assert "websockets" not in loaded_by(["lsp_server.commands.serve"])
+@pytest.mark.parametrize(
+    ("module", "banned"),
+    [
+        ("inference.messages", {"torch", "transformers", "numpy", "lsprotocol", "lsp_server"}),
+        ("inference.models.registry", {"torch", "transformers", "mlx", "mlx_vlm"}),
+        ("lsp_server.commands.serve", {"websockets"}),
+    ],
+)
+def test_a_module_loads_quickly(module: str, banned: set[str]) -> None:
+    assert not loaded_by([module]) & banned
 
 
 def test_tests_run_the_real_thing() -> None:

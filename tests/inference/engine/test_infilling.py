@@ -1,5 +1,6 @@
 """The results of a request: whole answers, respected pins and constraints, drafts, deadlines, and freed memory."""
 
+import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -11,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inference.engine import Engine, RequestError
-from inference.engine.search import rank
 from inference.messages import Candidate, Done, Draft, Hole, HoleKind, InfillRequest, Outcome, Text
 from inference.models import registry
 from inference.models.diffusion_gemma.adapter import DiffusionGemma
@@ -41,19 +41,14 @@ def fill(engine: Engine, *segments: Text | Hole, **options: object) -> tuple[lis
     return answer.candidates, answer.done, answer.drafts
 
 
-def test_holes_are_filled_together_on_one_canvas(embedded: Engine) -> None:
-    segments = (Text("a ="), Hole(max_tokens=4), Text("\nb ="), Hole(max_tokens=4), Text("\nc ="), Hole(max_tokens=4))
-    candidates, done, _ = fill(embedded, *segments, Text("\n"), max_steps=4, seed=1)
-    assert done.stats.canvases == 1
-    assert len(candidates[0].texts) == 3
+FAR = "\n" + "\n".join(f"value_{i} = {i}" for i in range(60)) + "\nb ="
 
 
-def test_distant_holes_take_several_canvases(embedded: Engine) -> None:
-    far = "\n".join(f"value_{i} = {i}" for i in range(60))
-    segments = (Text("a ="), Hole(max_tokens=4), Text(f"\n{far}\nb ="), Hole(max_tokens=4), Text("\n"))
+@pytest.mark.parametrize(("between", "canvases"), [("\nb =", 1), (FAR, 2)])
+def test_holes_share_a_canvas_unless_they_are_distant(embedded: Engine, between: str, canvases: int) -> None:
+    segments = (Text("a ="), Hole(max_tokens=4), Text(between), Hole(max_tokens=4), Text("\n"))
     candidates, done, _ = fill(embedded, *segments, max_steps=3, seed=1)
-    assert done.stats.canvases == 2
-    assert len(candidates[0].texts) == 2
+    assert (done.stats.canvases, len(candidates[0].texts)) == (canvases, 2)
 
 
 def test_candidates_differ_and_the_best_comes_first(engine: Engine) -> None:
@@ -99,9 +94,8 @@ def test_drafts_follow_the_canvas_from_step_to_step(embedded: Engine) -> None:
 
 
 def test_at_the_deadline_the_best_whole_answer_is_sent(engine: Engine) -> None:
-    far = "\n".join(f"value_{i} = {i}" for i in range(60))
     hole = Hole(max_tokens=8, text="???")
-    segments = (Text("a ="), hole, Text(f"\n{far}\nb ="), hole, Text("\n"))
+    segments = (Text("a ="), hole, Text(FAR), hole, Text("\n"))
     request = InfillRequest("r", segments, max_steps=48, seed=1)
     *_, candidate, done = [e for e in engine.infill(request, deadline=time.monotonic()) if e is not None]
     assert not candidate.complete
@@ -114,8 +108,8 @@ def test_at_the_deadline_the_best_whole_answer_is_sent(engine: Engine) -> None:
 
 @pytest.mark.parametrize(("hole", "least"), [(Hole(single_line=True), 2), (Hole(kind=HoleKind.BODY), 8)])
 def test_late_request_gets_the_likeliest_length(engine: Engine, hole: Hole, least: int) -> None:
-    segments = (Text("import os\n\n\ndef size(path):\n    "), hole, Text("\n\n\nprint(size('.'))\n"))
-    events = engine.infill(InfillRequest("r", segments, seed=1, drafts=True), deadline=time.monotonic())
+    request = InfillRequest("r", (Text(SOURCE), hole, Text(REST)), seed=1, drafts=True)
+    events = engine.infill(request, deadline=time.monotonic())
     draft = [event for event in events if isinstance(event, Draft)][-1]  # what repeats itself is no candidate
     assert len(draft.pieces[0]) >= least
 
@@ -269,8 +263,7 @@ def test_text_typed_against_the_draft_restarts_from_there(engine: Engine) -> Non
 
 
 def test_amendment_redoes_a_done_canvas_if_it_disagrees(embedded: Engine) -> None:
-    far = "\n".join(f"value_{i} = {i}" for i in range(60))
-    segments = ("a =", Hole(max_tokens=4), f"\n{far}\nb =", Hole(max_tokens=4), "\n")
+    segments = ("a =", Hole(max_tokens=4), FAR, Hole(max_tokens=4), "\n")
     for text, canvases in ((None, 2), (" 12345 +", 4)):
         began = list[int]()
 
@@ -282,29 +275,26 @@ def test_amendment_redoes_a_done_canvas_if_it_disagrees(embedded: Engine) -> Non
         assert answer.done.stats.canvases == canvases
 
 
-def test_late_typing_holds_for_every_candidate(engine: Engine) -> None:
-    steps = set[int]()
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_is_typed_meanwhile_begins_every_candidate(each: Engine, seed: int) -> None:
+    """Into any hole and at any step, with the draft and against it; also after canvases were dropped."""
+    chance, is_one = random.Random(seed), seed % 2 == 0
+    lone = Hole(single_line=True, min_tokens=4, max_tokens=24)
+    several = ("a =", Hole(max_tokens=6), "\nb =", Hole(max_tokens=6), "\nc =", Hole(max_tokens=6), "\n")
 
-    def typing(draft: Draft, _: dict[int, str]) -> dict[int, str]:
-        again = draft.step in steps
-        steps.add(draft.step)
-        return {0: draft.texts[0]} if again else {}
-
-    hole = Hole(min_tokens=8, max_tokens=16)
-    fill_typing(engine, "a =", hole, "\n", typing=typing, candidates=6, max_steps=2, seed=1)
-
-
-def test_amendments_of_several_holes_all_hold(engine: Engine) -> None:
     def typing(draft: Draft, typed: dict[int, str]) -> dict[int, str]:
-        if draft.step == 2 and not typed:
-            return {0: draft.texts[0][:2], 2: " 17"}
-        return {1: draft.texts[1][:3]} if draft.step == 4 else {}
+        if any(typed.values()) and chance.random() < 0.6:
+            return {}
+        hole = chance.randrange(len(draft.texts))
+        return {hole: chance.choice((draft.texts[hole][: chance.randint(1, 9)], f"{typed.get(hole, '')} 17", "x"))}
 
-    hole = Hole(max_tokens=6)
-    segments = ("a =", hole, "\nb =", hole, "\nc =", hole, "\n")
-    _, typed = fill_typing(engine, *segments, typing=typing, max_steps=10, seed=2)
-    assert len(typed) == 3
-    check_nothing_is_open(engine)
+    segments = (SOURCE, lone, REST) if is_one else several
+    more = {"candidates": (1, 6, 3)[seed % 3], "max_steps": 10, "seed": seed}
+    answer, _ = fill_typing(each, *segments, typing=typing, **more)
+    assert len(answer.candidates) <= more["candidates"]
+    assert not (is_one and any("\n" in candidate.texts[0] for candidate in answer.candidates))
+    if isinstance(each.loaded.family, DiffusionGemma):
+        check_nothing_is_open(each)
 
 
 def test_long_amendment_makes_room_for_itself(embedded: Engine) -> None:
@@ -328,17 +318,3 @@ def test_an_amendment_of_a_hole_that_is_not_there_is_refused(each: Engine) -> No
     run = each.infill(InfillRequest("r", (Text("x"), Hole())))
     with pytest.raises(RequestError, match="no hole 1"):
         run.amend(1, "x")
-
-
-def test_what_is_typed_after_canvases_were_dropped_is_kept(embedded: Engine) -> None:
-    traits = embedded.loaded.family.traits
-    assert rank.lengths(traits, ()) > rank.finished(traits)
-
-    def typing(draft: Draft, typed: dict[int, str]) -> dict[int, str]:
-        return {0: draft.texts[0][:3]} if draft.step > 5 and not typed else {}
-
-    for candidates in (1, 6):
-        segments = (SOURCE, Hole(min_tokens=8, max_tokens=48), REST)
-        answer, _ = fill_typing(embedded, *segments, typing=typing, candidates=candidates, max_steps=16, seed=3)
-        assert len(answer.candidates) <= candidates
-    check_nothing_is_open(embedded)

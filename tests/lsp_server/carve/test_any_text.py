@@ -60,17 +60,23 @@ def test_every_span_lies_inside_the_text(language_id: str, data: st.DataObject) 
     found = carve.placeholders(source, "???", start, end)
     assert all(start <= span.start and span.end <= end for span in found)
     assert set(carve.markers(source, "???", start, end)) <= set(found)
-    check_splice(text, found, "x")  # which rejects what overlaps or is out of order
+    carve.splice(text, found, ["x"] * len(found))  # which rejects what overlaps or is out of order
     function = carve.function_around(source, start, end)
     assert function is None or 0 <= function[0] <= start <= end <= max(function[1], end) <= len(text)
+    cursor = carve.at_cursor(source, start)
+    if cursor is not None and text[cursor.start : cursor.end] != carve.DEFAULT_MARKER:
+        typed_to = start - (text.startswith("\r\n", start - 1) and start > 0)
+        assert cursor.start <= typed_to <= cursor.end
+        assert cursor.starts_with.startswith(text[cursor.start : typed_to]), "what is typed stays"
+        assert not {"\r", "\n"} & set(text[cursor.start : cursor.end])
     for span in (
-        carve.at_cursor(source, start),
+        cursor,
         carve.body_around(source, start),
         carve.selection(source, start, end),
         carve.statement_around(source, start, end),
     ):
         if span is not None:
-            check_splice(text, [span], "x")
+            carve.splice(text, [span], ["x"])
             assert span.single_line <= (not {"\r", "\n"} & set(text[span.start : span.end] + span.starts_with))
             fitted = fitting.Fitter(source).fit(span, span.starts_with + "x")
             assert fitted is None or fitted.startswith(span.starts_with)
@@ -87,14 +93,3 @@ def test_deeply_nested_text_raises_nothing(language_id: str, text: str) -> None:
     span = carve.at_cursor(source, middle)
     assert span is None or span.start <= middle <= span.end
     assert carve.selection(source, middle, len(text)) is not None
-
-
-def check_splice(text: str, spans: list[carve.Span], fill: str) -> None:
-    """Every character outside the holes is where it was."""
-    filled = carve.splice(text, spans, [fill] * len(spans))
-    at = 0
-    for span, before in zip(spans, [0, *(span.end for span in spans)], strict=False):
-        kept = text[before : span.start]
-        assert filled[at : at + len(kept)] == kept
-        at += len(kept) + len(fill)
-    assert filled[at:] == text[spans[-1].end if spans else 0 :]

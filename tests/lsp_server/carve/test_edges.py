@@ -29,6 +29,11 @@ def test_without_a_grammar_the_markers_are_the_placeholders() -> None:
     assert carve.placeholders(source) == carve.markers(source) != []
 
 
+def test_missing_grammar_falls_back_to_indentation() -> None:
+    source = Source("def f():\n    ", "python", None, "")
+    assert carve.at_cursor(source, len(source.text)) == carve.Span(13, 13, HoleKind.BODY)
+
+
 def test_without_a_grammar_a_selection_is_still_a_hole() -> None:
     source = Source.parse("", "one two\nthree\n")
     assert carve.selection(source, 3, 8) == carve.Span(4, 7, HoleKind.EXPRESSION, single_line=True)
