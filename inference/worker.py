@@ -15,12 +15,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from inference.models.printable import printable
 from inference.remote import address, served
 from inference.remote.address import AddressError
-from inference.serving import logs, startup
+from inference.serving import startup
 from inference.serving.connection import ClientConnection
-from inference.serving.engine_thread import open_engine
-from inference.serving.faults import bound_heap
+from inference.serving.engine_thread import load_engine, open_engine
+from inference.serving.faults import log, set_up_log
 from inference.serving.jobs import Infiller
-from inference.serving.loading import load_engine
 from inference.serving.place import Place, lead
 from inference.serving.startup import WorkerArguments
 from inference.serving.worker_service import WorkerService
@@ -37,7 +36,7 @@ SWITCH_S = 0.001
 def main(argv: Sequence[str] | None = None) -> int:
     """Serves until the end; returns the exit status. The lock is released when the process ends, after its memory."""
     arguments = startup.parse(argv)
-    bound_heap()
+    startup.bound_heap()
     place = Place(arguments.socket, arguments.transport)
     try:
         if address.is_url(arguments.model):
@@ -45,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not place.take():
             print(f"another worker is running at {printable(arguments.socket)}", file=sys.stderr)
             return EXIT_TAKEN
-        logs.set_up(arguments.log, foreground=arguments.foreground)
+        set_up_log(arguments.log, foreground=arguments.foreground)
         return asyncio.run(serve(arguments, place, _open))
     except (AddressError, OSError) as error:
         print(f"the worker cannot start: {printable(error)}", file=sys.stderr)
@@ -73,7 +72,7 @@ async def serve(arguments: WorkerArguments, place: Place, open_infiller: OpenInf
         await ClientConnection(service, reader, writer).serve()
 
     await place.listen(talk)
-    logs.log.info("listening at %s for %s", arguments.socket, arguments.model)
+    log.info("listening at %s for %s", arguments.socket, arguments.model)
     loading = asyncio.create_task(service.load(open_infiller(arguments, service)))
     watch = asyncio.create_task(place.stay_reachable(talk, service.shut_down))
     await service.until_ended()

@@ -5,7 +5,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from inference.serving.loading import spin_briefly
+from inference.serving.startup import spin_briefly
 
 spin_briefly()  # as in the worker
 

@@ -31,7 +31,7 @@ from inference.engine.next_edit.rewriting import EditRewriting
 from inference.messages import Candidate, Done, Draft, EditKind, Hole, Hunk, InfillRequest, NextEditRequest, Text
 from inference.models import edit_prompts, registry
 from inference.models.family import MiddleFamily, ModelError
-from inference.serving.faults import release_memory
+from inference.serving.startup import release_memory
 
 _TYPED = 2
 _MOST_TOKENS = 32

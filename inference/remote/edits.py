@@ -3,10 +3,8 @@
 import math
 from collections.abc import AsyncGenerator
 
-import msgspec
-
 from inference.engine.errors import FILLS_NOTHING, RequestError
-from inference.messages import Done, Edit, InfillRequest, NextEditRequest, NextEdits, Outcome, Request
+from inference.messages import Done, Edit, InfillRequest, NextEdits, Outcome
 from inference.models import edit_prompts
 from inference.models.edit_prompts import EditPrompt
 from inference.models.family import ModelError
@@ -15,7 +13,7 @@ from inference.remote.address import EDITS
 from inference.remote.http import AnswerError, ServerError
 from inference.remote.partner.interfaces import Choice, Choices
 from inference.remote.served import ServedInfiller
-from inference.serving.jobs import JobEvent, Work
+from inference.serving.jobs import Job, JobEvent
 
 _REFUSED = (400, 422)
 """How a server answers that does not know of probabilities."""
@@ -27,35 +25,28 @@ _LONGEST = 200_000
 
 
 class ServedEditModel(ServedInfiller):
-    role = EDITS
     model_setting = EDITS.url
+    expected = "a server of models"
     _tells_chances = True
 
-    async def look(self) -> None:
+    async def _find_out(self) -> None:
         """Finds out the name of the server's only model, and its kind."""
-        url = self.client.url
-        try:
-            model = await self.listed_model()
-        except (AnswerError, ServerError) as error:
-            raise ModelError(f"{url} does not say which model it serves: {error}") from error
+        model = await self.listed_model()
         found = edit_prompts.kind_of(self._arguments.edits or "auto", model.id)
         if found is None:
-            raise ModelError(f"{url}: {edit_prompts.unknown(served.shown(model.id))}")
+            raise ModelError(f"{self.client.url}: {edit_prompts.unknown(served.shown(model.id))}")
         self.model = model.id
         self.edits = self._kind = found
 
-    def infill(self, request: Request, *, deadline: float | None = None) -> Work:
+    async def infill(self, job: Job) -> AsyncGenerator[JobEvent, None]:
+        request = job.request
         if isinstance(request, InfillRequest):
             raise RequestError(FILLS_NOTHING)
-        return self._rewrite(request, deadline)
-
-    async def _rewrite(self, request: NextEditRequest, deadline: float | None) -> AsyncGenerator[JobEvent, None]:
-        """Raises ServerError."""
         prompt = edit_prompts.prompt_for(self._kind, request)
         edits: tuple[Edit, ...] = ()
         outcome = Outcome.COMPLETE
         try:
-            edits = () if prompt is None else await self._edits(prompt, deadline)
+            edits = () if prompt is None else await self._edits(prompt, job.deadline)
         except TimeoutError:
             outcome = Outcome.DEADLINE
         yield NextEdits(request.id, edits)
@@ -72,7 +63,7 @@ class ServedEditModel(ServedInfiller):
             **({"logprobs": 1} if self._tells_chances else {}),
         }
         try:
-            body = await self.client.post("/v1/completions", msgspec.json.encode(asked), deadline)
+            body = await self.client.ask("/v1/completions", asked, deadline)
         except ServerError as error:
             if error.status not in _REFUSED or not self._tells_chances:
                 raise

@@ -3,7 +3,7 @@
 Cancelling a request closes its connection, which makes servers abort it. A busy (429, 503) or unreachable server is
 asked again after a growing pause, or a longer one that it requests, up to half a minute. All requests share that pause,
 with jitter. Answers are untrusted: JSON of known types, names that a terminal can show, and of limited length. Every
-server with an interface like OpenAI's has `GET /v1/models`, and explains a refusal in `error.message`.
+server with an interface like OpenAI's explains a refusal in `error.message`.
 """
 
 import asyncio
@@ -13,12 +13,11 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from functools import partial
-from typing import Annotated, TypeVar
+from typing import TypeVar
 from uuid import uuid4
 
 import httpx2
 import msgspec
-from msgspec import Meta
 
 from inference.engine.errors import RequestError
 from inference.messages import ErrorCode
@@ -42,35 +41,19 @@ _JITTER_S = 1.0
 
 
 class ServerError(RequestError):
-    """The server is to blame; str() says for what, and what to do. `status` is that of its answer, 0 without one."""
+    """The server is to blame; str() says for what, and what to do. `status` is that of its answer, 0 without one.
 
-    def __init__(self, message: str, status: int = 0) -> None:
+    `pause_s` is None where asking again is useless, and otherwise the pause that the server requests, 0 without one.
+    """
+
+    def __init__(self, message: str, status: int = 0, pause_s: float | None = None) -> None:
         super().__init__(message, ErrorCode.SERVER)
         self.status = status
+        self.pause_s = pause_s
 
 
 class AnswerError(ValueError):
     """An answer makes no sense. str() says why."""
-
-
-class ServedModel(msgspec.Struct, frozen=True):
-    """A model that a server lists. `root` is the folder or hub id that it was started with, on its own machine.
-
-    `max_model_len` limits the tokens of prompt and answer; None: the server does not say.
-    """
-
-    id: Annotated[str, Meta(max_length=500)]
-    root: Annotated[str, Meta(max_length=4096)] | None = None
-    max_model_len: Annotated[int, Meta(ge=1, le=(1 << 31) - 1)] | None = None
-
-    def __post_init__(self) -> None:
-        """Raises ValueError if a name contains terminal control characters."""
-        if not (self.id + (self.root or "")).isprintable():
-            raise ValueError("a name has a control character in it")
-
-
-class _Models(msgspec.Struct, frozen=True):
-    data: list[ServedModel]
 
 
 class _ErrorBody(msgspec.Struct, frozen=True):
@@ -94,20 +77,6 @@ def one_line(said: str) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in said[:3000]).split())[:300]
 
 
-async def models(client: "Client") -> list[ServedModel]:
-    """The models that a server lists. Raises ServerError and AnswerError."""
-    return decoded(await client.get("/v1/models"), _Models).data
-
-
-class BusyError(Exception):
-    """Worth another attempt. `pause_s` is the pause the server requests, None if it does not say."""
-
-    def __init__(self, error: ServerError, pause_s: float | None = None) -> None:
-        super().__init__(str(error))
-        self.error = error
-        self.pause_s = pause_s
-
-
 class _Pause:
     """How long to leave a busy or unreachable server alone, after failures of any request. An answer ends it."""
 
@@ -120,15 +89,17 @@ class _Pause:
         self._until = 0.0
         self._error: ServerError | None = None
 
-    def failed(self, busy: BusyError) -> None:
+    def failed(self, error: ServerError) -> None:
         """Pauses for longer each time, or as long as the server requests. Simultaneous failures count once."""
+        if error.pause_s is None:
+            return
         now = time.monotonic()
         if now >= self._until:
             self._failures += 1
             longest_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(self._failures, 9))
             self._until = now + longest_s * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
-        self._until = max(self._until, now + min(busy.pause_s or 0.0, _LONGEST_PAUSE_S))
-        self._error = busy.error
+        self._until = max(self._until, now + min(error.pause_s, _LONGEST_PAUSE_S))
+        self._error = error
 
     async def over(self, last: float) -> None:
         """Waits until the server may be asked. Raises ServerError if that is after `last`."""
@@ -161,16 +132,20 @@ class Client:
             verify=httpx2.create_ssl_context(trust_env=True),
         )
 
-    async def get(self, path: str) -> bytes:
-        """The body of an answer with status 200. Raises ServerError."""
-        return await self._patiently(partial(self._whole, path, None), None)
+    async def ask(self, path: str, body: object = None, deadline: float | None = None) -> bytes:
+        """The body of an answer with status 200: to a POST of `body` as JSON, or to a GET without one.
 
-    async def post(self, path: str, body: bytes, deadline: float | None = None) -> bytes:
-        """The body of an answer. Raises ServerError, and TimeoutError at `deadline` (`time.monotonic()` seconds)."""
-        async with asyncio.timeout(None if deadline is None else max(0.0, deadline - time.monotonic())):
-            return await self._patiently(partial(self._whole, path, body), deadline)
+        Raises ServerError, and TimeoutError at `deadline` (`time.monotonic()` seconds).
+        """
 
-    async def stream(self, path: str, body: bytes, deadline: float | None = None) -> AsyncGenerator[bytes, None]:
+        async def whole() -> bytes:
+            async with aclosing(await self._opened(path, body)) as response:
+                return b"".join([part async for part in self._parts(response)])
+
+        async with asyncio.timeout_at(deadline):  # the loop's time is `time.monotonic()`
+            return await self._patiently(whole, deadline)
+
+    async def stream(self, path: str, body: object, deadline: float | None = None) -> AsyncGenerator[bytes, None]:
         """The parts of an answer with status 200 as they arrive. `deadline` ends the attempts, not the answer.
 
         Raises ServerError; never repeats a request once its answer has begun. Closing it aborts the request.
@@ -179,9 +154,9 @@ class Client:
             try:
                 async for part in self._parts(response):
                     yield part
-            except BusyError as busy:
-                self._pause.failed(busy)
-                raise busy.error from busy
+            except ServerError as error:
+                self._pause.failed(error)
+                raise
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -197,37 +172,33 @@ class Client:
     async def _patiently(self, attempt_once: Callable[[], Awaitable[_T]], deadline: float | None) -> _T:
         """The result of an attempt, repeated as often as needed. Raises ServerError."""
         last = time.monotonic() + _PATIENCE_S if deadline is None else deadline
-        for attempt in range(_TRIES):
+        for left in reversed(range(_TRIES)):
             await self._pause.over(last)
             try:
                 answer = await attempt_once()
-            except BusyError as busy:
-                self._pause.failed(busy)
-                if attempt == _TRIES - 1:
-                    raise busy.error from busy
+            except ServerError as error:
+                self._pause.failed(error)
+                if error.pause_s is None or not left:
+                    raise
             else:
                 self._pause.ended()
                 return answer
         raise AssertionError("the last attempt raises")
 
-    async def _whole(self, path: str, body: bytes | None) -> bytes:
-        async with aclosing(await self._opened(path, body)) as response:
-            return b"".join([part async for part in self._parts(response)])
-
-    async def _opened(self, path: str, body: bytes | None) -> httpx2.Response:
-        """An answer with status 200, with only its head read. Raises ServerError and BusyError."""
-        method = "GET" if body is None else "POST"
+    async def _opened(self, path: str, body: object) -> httpx2.Response:
+        """An answer with status 200, with only its head read. Raises ServerError."""
+        method, content = ("GET", None) if body is None else ("POST", msgspec.json.encode(body))
         with self._blamed():
-            request = self._http.build_request(method, self.url + path, content=body, headers=_JSON)
+            request = self._http.build_request(method, self.url + path, content=content, headers=_JSON)
             response = await self._http.send(request, stream=True)
         if response.status_code == 200:
             return response
         async with aclosing(response):
-            content = b"".join([part async for part in self._parts(response)])
-        raise self._refusal(response, content)
+            said = b"".join([part async for part in self._parts(response)])
+        raise self._refusal(response, said)
 
     async def _parts(self, response: httpx2.Response) -> AsyncGenerator[bytes, None]:
-        """A body as it arrives. Raises ServerError, also if it is too long, and BusyError."""
+        """A body as it arrives. Raises ServerError, also if it is too long."""
         size = 0
         with self._blamed():
             async for part in response.aiter_bytes():
@@ -238,27 +209,25 @@ class Client:
 
     @contextmanager
     def _blamed(self) -> Iterator[None]:
-        """An HTTP failure as a ServerError, or as a BusyError if another attempt may succeed."""
+        """An HTTP failure as a ServerError."""
         try:
             yield
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             if untrusted := _certificate_problem(error):
                 raise ServerError(f"infill-ls does not connect to {self.url}: {untrusted}") from error
-            raise BusyError(self._error("cannot be reached", error)) from error
+            raise self._error("cannot be reached", error, pause_s=0.0) from error
         except httpx2.ReadTimeout as error:
             raise self._error(f"has not answered for {_SILENCE_S:.0f} s", error) from error
         except (httpx2.NetworkError, httpx2.RemoteProtocolError) as error:
-            raise BusyError(self._error("closed the connection in the middle of its answer", error)) from error
+            raise self._error("closed the connection in the middle of its answer", error, pause_s=0.0) from error
         except httpx2.HTTPError as error:
             raise self._error("does not respond as expected", error) from error
 
-    def _error(self, what: str, error: Exception) -> ServerError:
-        reason = str(error) or type(error).__name__
-        return ServerError(
-            f"the server {self.url} {what} ({reason}); check that it is running, or change `{self.role.url}`"
-        )
+    def _error(self, what: str, error: Exception, *, pause_s: float | None = None) -> ServerError:
+        shown = f"the server {self.url} {what} ({one_line(str(error)) or type(error).__name__})"
+        return ServerError(f"{shown}; check that it is running, or change `{self.role.url}`", pause_s=pause_s)
 
-    def _refusal(self, response: httpx2.Response, content: bytes) -> Exception:
+    def _refusal(self, response: httpx2.Response, content: bytes) -> ServerError:
         """The meaning of a status other than 200."""
         status = response.status_code
         try:
@@ -267,9 +236,9 @@ class Client:
             said = ""
         shown = f"{status} {response.reason_phrase}" + (f": {said}" if said else "")
         if status in _BUSY:
-            error = ServerError(f"the server {self.url} is too busy ({shown}); try again in a moment", status)
-            asked = response.headers.get("retry-after", "")  # seconds, or a date, which hardly any server sends
-            return BusyError(error, float(asked) if asked.isdecimal() else None)
+            wanted = response.headers.get("retry-after", "")  # seconds, or a date, which hardly any server sends
+            pause_s = float(wanted) if wanted.isdecimal() else 0.0
+            return ServerError(f"the server {self.url} is too busy ({shown}); try again in a moment", status, pause_s)
         if status in (401, 403):
             role = self.role
             what = f"refused the token: set {role.token_variable}, or write it into the file {role.token_file}"

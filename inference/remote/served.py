@@ -1,4 +1,4 @@
-"""A model on a server, of either kind: a vLLM that holds pins (`vllm`), or an autoregressive partner (`partner`).
+"""A model on a server, of any kind: a vLLM that holds pins (`vllm`), an autoregressive partner, or an edit model.
 
 The handshake checks that text may go there and which of its models to use; a refusal repeats it. `_KINDS` has a line
 for each kind of server.
@@ -8,19 +8,22 @@ import asyncio
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+from msgspec import Meta
 
 from inference.engine.canvas.plan import text_and_holes
 from inference.engine.errors import CANNOT_JUDGE, RequestError
 from inference.engine.work import Counters
-from inference.messages import Candidate, Done, Draft, EditKind, InfillRequest, Outcome, Request
+from inference.messages import Done, EditKind, InfillRequest, Outcome
 from inference.models.family import ModelError, OnProgress
-from inference.remote import address, http, token
+from inference.remote import address, token
 from inference.remote.address import EDITS, MODEL, PARTNER, ServerRole
-from inference.remote.http import Client, ServedModel, ServerError
-from inference.serving.jobs import Work
+from inference.remote.http import AnswerError, Client, ServerError, decoded
+from inference.serving.jobs import Job, JobEvent
 from inference.serving.startup import WorkerArguments
 
 log = logging.getLogger(__name__)
@@ -29,64 +32,59 @@ AGAIN_AFTER_S = 30.0
 _LONGEST_NAME = 100
 
 
+class ServedModel(msgspec.Struct, frozen=True):
+    """A model that a server lists. `root` is the folder or hub id that it was started with, on its own machine.
+
+    `max_model_len` limits the tokens of prompt and answer; None: the server does not say.
+    """
+
+    id: Annotated[str, Meta(max_length=500)]
+    root: Annotated[str, Meta(max_length=4096)] | None = None
+    max_model_len: Annotated[int, Meta(ge=1, le=(1 << 31) - 1)] | None = None
+
+    def __post_init__(self) -> None:
+        """Raises ValueError if a name contains terminal control characters."""
+        if not (self.id + (self.root or "")).isprintable():
+            raise ValueError("a name has a control character in it")
+
+
+class _Models(msgspec.Struct, frozen=True):
+    data: list[ServedModel]
+
+
 def shown(name: str) -> str:
-    """A server's name for a model, shortened for the user. It is printable (http.py)."""
+    """A server's name for a model, which is printable, shortened for the user."""
     return name[:_LONGEST_NAME]
 
 
-RemoteEvent = Draft | Candidate | Done
+class RemoteWork:
+    """What the work on a job at any server needs."""
 
-
-class RemoteWork(ABC):
-    """The work on a request (`serving.jobs.Work`): drafts if requested, candidates, best first, then Done."""
-
-    def __init__(self, server: "ServedInfiller", request: Request, deadline: float | None) -> None:
-        """`deadline`: seconds of `time.monotonic()`. Raises RequestError."""
-        if not isinstance(request, InfillRequest):
+    def __init__(self, server: "ServedInfiller", job: Job) -> None:
+        """Raises RequestError."""
+        if not isinstance(job.request, InfillRequest):
             raise RequestError(CANNOT_JUDGE)
         self._server = server
-        self.request = request
-        self._deadline = deadline
-        self._parts = text_and_holes(request)
+        self.job = job
+        self.request = job.request
+        self._parts = text_and_holes(job.request)
         self.counters = Counters()
-        self.news = asyncio.Event()
-        """Set when there may be something to report or redo."""
-        self._events = self._work()
-
-    def __aiter__(self) -> AsyncIterator[RemoteEvent]:
-        return self._events
-
-    def amend(self, hole: int, text: str) -> None:
-        if not 0 <= hole < len(self._parts.holes):
-            raise RequestError(f"the request has no hole {hole}")
-        self._pin(hole, text)
-        self.news.set()
-
-    async def aclose(self) -> None:
-        await self._events.aclose()
-
-    @abstractmethod
-    def _work(self) -> AsyncGenerator[RemoteEvent, None]:
-        """All events, Done last."""
-
-    @abstractmethod
-    def _pin(self, hole: int, text: str) -> None:
-        """`text` is now at the start of a hole of the request."""
 
     def _done(self) -> Done:
         outcome = Outcome.DEADLINE if self._late() else Outcome.COMPLETE
         return Done(self.request.id, outcome, self.counters.stats())
 
     def _late(self) -> bool:
-        return self._deadline is not None and time.monotonic() >= self._deadline
+        return self.job.deadline is not None and time.monotonic() >= self.job.deadline
 
 
 class ServedInfiller(ABC):
     """A model on a server (`serving.jobs.Infiller`). After a refusal it may be another one: then it looks again."""
 
-    role: ClassVar[ServerRole] = MODEL
     model_setting: ClassVar[str] = "server.model"
     """Names one of several models."""
+    expected: ClassVar[str]
+    """What a server must be, for the message about one that is something else."""
     handshake_s: ClassVar[float] = 30.0
     """How long a server may take to say what it serves."""
     model = ""
@@ -107,28 +105,38 @@ class ServedInfiller(ABC):
         self._shaken_s = -AGAIN_AFTER_S
 
     @abstractmethod
-    async def look(self) -> None:
-        """Finds out what the server serves now, and stores it. Raises ModelError."""
+    def infill(self, job: Job) -> AsyncGenerator[JobEvent, None]:
+        """The replies to a request. Raises RequestError."""
+
+    @abstractmethod
+    async def _find_out(self) -> None:
+        """Finds out what the server serves, and stores it. Raises ModelError, AnswerError and ServerError."""
+
+    async def look(self, limit_s: float) -> None:
+        """Finds out within `limit_s` what the server serves now. Raises ModelError."""
+        url = self.client.url
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._find_out()
+        except TimeoutError as error:
+            raise ModelError(f"{url} has not answered for {limit_s:g} s; check that it is running") from error
+        except AnswerError as error:
+            raise ModelError(f"{url} is not {self.expected}: {error}") from error
+        except ServerError as error:
+            raise ModelError(str(error)) from error
 
     async def listed_model(self) -> ServedModel:
         """The wanted one of the server's models, or its only one. Raises ModelError, AnswerError and ServerError."""
         url, wanted = self.client.url, self._arguments.server_model
-        listed = await http.models(self.client)
+        listed = decoded(await self.client.ask("/v1/models"), _Models).data
         names = ", ".join(shown(model.id) for model in listed[:10]) or "none"
         found = [model for model in listed if wanted is None or model.id == wanted]
         if len(found) == 1:
             return found[0]
+        setting = f"{self.model_setting} or --server-model"
         if found:
-            raise ModelError(
-                f"{url} has several models ({names}); name one with {self.model_setting} or --server-model"
-            )
-        raise ModelError(
-            f"{url} has no model {wanted or ''}; it has {names}; set {self.model_setting} or --server-model"
-        )
-
-    @abstractmethod
-    def infill(self, request: Request, *, deadline: float | None = None) -> Work:
-        """Starts on a request. `deadline`: `time.monotonic()` seconds. Raises RequestError."""
+            raise ModelError(f"{url} has several models ({names}); name one with {setting}")
+        raise ModelError(f"{url} has no model {wanted or ''}; it has {names}; set {setting}")
 
     def facts(self) -> dict[str, Any]:
         names = ("model", "device", "context_tokens", "partner", "sees_drafts", "edits")
@@ -145,18 +153,17 @@ class ServedInfiller(ABC):
         now_s = time.monotonic()
         if self._shaken_s + AGAIN_AFTER_S <= now_s:
             self._shaken_s = now_s
-            self._handshake = asyncio.create_task(self._look_in_time(), name="handshake")
+            self._handshake = asyncio.create_task(self._look_again(), name="handshake")
 
-    async def _look_in_time(self) -> None:
+    async def _look_again(self) -> None:
         try:
-            async with asyncio.timeout(AGAIN_AFTER_S):
-                await self.look()
-        except (ModelError, TimeoutError) as error:
+            await self.look(AGAIN_AFTER_S)
+        except ModelError as error:
             log.warning("the server that refused a request does not say what it serves: %s", error)
 
 
 _KINDS = {
-    MODEL: ("inference.remote.vllm.infilling", "VllmInfiller"),
+    MODEL: ("inference.remote.vllm", "VllmInfiller"),
     PARTNER: ("inference.remote.partner.filling", "PartnerInfiller"),
     EDITS: ("inference.remote.edits", "ServedEditModel"),
 }
@@ -187,12 +194,9 @@ async def connect(
     client = Client(at, token=token.read(role=role) if arguments.sends_token else "", role=role)
     infiller = kind(client, arguments)
     try:
-        async with asyncio.timeout(limit_s := limit_s or infiller.handshake_s):
-            await infiller.look()
+        await infiller.look(limit_s or kind.handshake_s)
     except BaseException as error:
         await client.close()
-        if isinstance(error, TimeoutError):
-            raise ModelError(f"{at.url} has not answered for {limit_s:g} s; check that it is running") from error
         cause = error.__cause__
         if arguments.sends_token or not isinstance(cause, ServerError) or cause.status not in (401, 403):
             raise

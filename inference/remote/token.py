@@ -56,19 +56,14 @@ def source(environment: Mapping[str, str] = os.environ, role: ServerRole = MODEL
 
 def _content(file: Path) -> str:
     """Raises OSError or ModelError. Follows no link, and never blocks on something that is not a file."""
-    if file.is_symlink():
+    found = file.lstat()
+    if stat.S_ISLNK(found.st_mode):
         raise ModelError(f"{file} is a link, which may lead anywhere; put the token into a regular file of that name")
-    quick = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-    descriptor = os.open(file, quick)
-    try:
-        about = os.fstat(descriptor)
-        if not stat.S_ISREG(about.st_mode):
-            raise ModelError(f"{file} is not a file; replace it by a file with the server's token, or remove it")
-        if trouble := why_shared(file, about, "who then knows the token; replace it by your own file"):
-            raise ModelError(trouble)
-        text = os.read(descriptor, _LONGEST + 3).decode("latin-1").strip()  # without a line break at its end
-    finally:
-        os.close(descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        raise ModelError(f"{file} is not a file; replace it by a file with the server's token, or remove it")
+    if trouble := why_shared(file, found, "who then knows the token; replace it by your own file"):
+        raise ModelError(trouble)
+    text = file.read_text("latin-1").strip()  # without a line break at its end
     if not text:
         raise ModelError(f"{file} is empty; write the server's token into it, or remove it")
     return text

@@ -11,8 +11,8 @@ import msgspec
 
 from inference import messages
 from inference.messages import ClientMessage, Done, ErrorCode, Failed, Request
+from inference.serving.faults import describe, log
 from inference.serving.jobs import Job, JobEvent
-from inference.serving.logs import describe, log
 
 if TYPE_CHECKING:  # it makes the connections
     from inference.serving.worker_service import WorkerService
@@ -49,7 +49,8 @@ class ClientConnection:
             await self._shake_hands()
             try:
                 self._host.joined(self)
-                await self._listen()
+                while True:
+                    self._handle(_decoded(await self._read()))
             finally:
                 self._host.left(self)
         except RefusedError as refusal:
@@ -123,10 +124,6 @@ class ClientConnection:
         if length > limit_bytes:
             raise RefusedError(ErrorCode.BAD_MESSAGE, f"a message of {length} bytes is over the limit of {limit_bytes}")
         return await self._reader.readexactly(length)
-
-    async def _listen(self) -> None:
-        while True:
-            self._handle(_decoded(await self._read()))
 
     def _handle(self, message: ClientMessage) -> None:
         match message:

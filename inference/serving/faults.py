@@ -1,16 +1,23 @@
-"""Translates the engine's errors for the client and the log. Never imports torch itself."""
+"""The worker's log, one file of limited size without any document text; and errors, for the log and the clients."""
 
-import ctypes
-import gc
+import logging
 import sys
-from contextlib import suppress
+import traceback
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
 
 from inference.engine.errors import RequestError
 from inference.messages import ErrorCode, Failed
-from inference.serving.logs import describe, log
+from inference.models.checkpoint_files import first_line
+from inference.models.family import ModelError
+from inference.models.printable import LogFormatter
+from inference.serving.startup import WorkerArguments
 
-_GLIBC_PARAMETERS = {-8: 1, -3: 2 << 20, -1: 8 << 20}
-"""`M_ARENA_MAX`, `M_MMAP_THRESHOLD` and `M_TRIM_THRESHOLD` of glibc's `malloc.h`."""
+MAX_LOG_BYTES = 1024 * 1024
+_FORMAT = "%(asctime)s %(process)d %(levelname)s %(message)s"
+log = logging.getLogger("inference.worker")
+_all = logging.getLogger("inference")
+"""Its other children warn here, such as of a faster pass that a model cannot use."""
 _NO_MEMORY = "The model ran out of memory; fill less at once, or close other programs"
 _NO_MEMORY_WORDS = (
     "out of memory",
@@ -23,6 +30,41 @@ _NO_MEMORY_WORDS = (
     "failed to map segment",
     "bad_alloc",
 )
+
+
+class _PrivateFileHandler(RotatingFileHandler):
+    def _open(self):  # type: ignore[no-untyped-def]  # the base class gives no type that can be named
+        file = Path(self.baseFilename)
+        if file.is_symlink() or file.is_fifo():  # it leads to a file that is not ours, or would block
+            file.unlink()
+        file.touch(mode=0o600)
+        return super()._open()
+
+
+def set_up_log(path: Path, *, foreground: bool) -> None:
+    """Logs to `path` (older lines in `path`.1), once that can be written; in the foreground to stderr as well.
+
+    So do warnings of `inference`: the last line of stderr passes for the reason why a worker ended.
+    """
+    logging.raiseExceptions = False  # continues without a log, for example if the disk is full
+    handlers: list[logging.Handler] = [
+        _PrivateFileHandler(path, maxBytes=MAX_LOG_BYTES, backupCount=1, encoding="utf-8", delay=True)
+    ]
+    if foreground:
+        handlers.append(logging.StreamHandler(sys.stderr))
+    for handler in handlers:
+        handler.setFormatter(LogFormatter(_FORMAT))
+        _all.addHandler(handler)
+    log.setLevel(logging.INFO)
+    _all.setLevel(logging.WARNING)
+    _all.propagate = False
+
+
+def describe(error: BaseException) -> str:
+    """Where an unexpected error arose, and its words if they are torch's or the system's: others may quote text."""
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    words = str(error) if isinstance(error, RuntimeError | OSError) else "(message left out)"
+    return f"{type(error).__name__}: {words}\n{frames}"
 
 
 def failure_of(error: Exception, request_id: str) -> Failed:
@@ -55,34 +97,21 @@ def is_device_lost(error: BaseException) -> bool:
     return isinstance(error, _torch_error("AcceleratorError")) and not is_out_of_memory(error)
 
 
-def release_memory() -> None:
-    """Returns the memory of a failed request."""
-    gc.collect()
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_initialized():
-        torch.cuda.empty_cache()
-    mlx = sys.modules.get("mlx.core")
-    if mlx is not None:
-        mlx.clear_cache()
-    return_memory()
-
-
-def bound_heap() -> None:
-    """Makes glibc return what a pass has freed. Its threads share one heap, and no free block there outlives a pass.
-
-    By default every thread gets a heap of its own, which keeps blocks of up to 32 MB: a worker with a model of half a
-    billion parameters then takes 50 MB more. Call it before any thread starts. See `mallopt(3)`.
-    """
-    with suppress(OSError, AttributeError, TypeError):  # no glibc
-        libc = ctypes.CDLL(None)
-        for parameter, value in _GLIBC_PARAMETERS.items():
-            libc.mallopt(parameter, value)
-
-
-def return_memory() -> None:
-    """Returns freed memory to the system; takes some milliseconds."""
-    with suppress(OSError, AttributeError, TypeError):  # no glibc
-        ctypes.CDLL(None).malloc_trim(0)
+def why_not_loaded(error: BaseException, arguments: WorkerArguments) -> str:
+    """Why there is no model, for the user, who may have set two. ModelError speaks for itself; the log has the rest."""
+    if is_out_of_memory(error):
+        log.error("out of memory: %s", describe(error))
+        why = f"{arguments.model} does not fit in memory; choose a smaller model or another device"
+    elif isinstance(error, ModelError):
+        log.error("%s", error)
+        why = str(error)
+    else:
+        log.error("loading failed: %s", describe(error))
+        reason = f"{type(error).__name__}: {first_line(error)}"
+        if isinstance(error, OSError) and error.strerror:
+            reason = error.strerror
+        why = f"{arguments.model} could not be loaded ({reason}); details are in {arguments.log}"
+    return f"nextEdit.model: {why}" if arguments.edits and not why.startswith("nextEdit.model") else why
 
 
 def _torch_error(name: str) -> tuple[type[BaseException], ...]:

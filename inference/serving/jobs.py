@@ -7,12 +7,11 @@ sockets, clients, threads or HTTP.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
-from inference.engine.errors import RequestError
 from inference.messages import (
     Amend,
     Candidate,
@@ -20,14 +19,14 @@ from inference.messages import (
     Draft,
     ErrorCode,
     Failed,
-    NextEditRequest,
+    Hole,
+    InfillRequest,
     NextEdits,
     Outcome,
     Request,
     Stats,
 )
-from inference.serving.faults import failure_of
-from inference.serving.logs import describe, log
+from inference.serving.faults import describe, failure_of, log
 
 MAX_RUNNING = 4
 """How many requests may run, and as many quick ones: each holds a canvas in memory, or a connection to the server."""
@@ -38,27 +37,17 @@ JobEvent = Draft | Candidate | NextEdits | Done | Failed
 """The replies to a request. `Done` or `Failed` comes once, last."""
 
 
-class Work(Protocol):
-    """The work on one request, for the event loop: replies as they come. Iterating raises RequestError.
-
-    If it fills holes it has `amend(hole, text)`, too, which pins `text`, the whole text now at the start of hole number
-    `hole` (from 0), and raises RequestError.
-    """
-
-    def __aiter__(self) -> AsyncIterator[JobEvent]: ...
-
-    def aclose(self) -> Coroutine[Any, Any, None]:
-        """Ends the work, if need be between two of its steps, and frees what it holds."""
-
-
 class Infiller(Protocol):
     """A loaded model in its thread, or a connected server. Used on the worker's event loop only."""
 
     def facts(self) -> dict[str, Any]:
         """The fields of `Status` that only it knows, at least `model`, `device` and `context_tokens`."""
 
-    def infill(self, request: Request, *, deadline: float | None = None) -> Work:
-        """Starts, without blocking. `deadline`: `time.monotonic()` seconds. Raises RequestError, here or later."""
+    def infill(self, job: "Job") -> AsyncGenerator[JobEvent, None]:
+        """The replies to a request as they come, Done or Failed last. Raises RequestError, here or later.
+
+        Closing it ends the work, if need be between two of its steps, and frees what it holds.
+        """
 
     async def close(self) -> None:
         """Closes its connections."""
@@ -66,20 +55,32 @@ class Infiller(Protocol):
 
 @dataclass(eq=False)
 class Job:
-    """A request and its arrival (`time.monotonic()` seconds). The other fields belong to the queue.
-
-    `emit` receives each reply. `reply` is what the client gets if the task is cancelled; None: that it was cancelled.
-    """
+    """A request and its arrival (`time.monotonic()` seconds). `emit` receives each reply."""
 
     request: Request
     emit: Callable[["Job", JobEvent], None]
     received: float = field(default_factory=time.monotonic)
-    amendments: list[Amend] = field(default_factory=list)
+    typed: dict[int, str] = field(default_factory=dict)
+    """The user's whole text at the start of a hole, by the hole's number, where some was typed since the request."""
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when more is typed. For the infiller, which may also set it when there is something to report or redo."""
     turn: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when there is a model and a place."""
     task: "asyncio.Task[Done | Failed] | None" = None
-    work: Any = None
     reply: Failed | None = None
+    """What the client gets if the task is cancelled; None: that it was cancelled."""
+    _known: dict[int, str] = field(default_factory=dict)
+
+    def type(self, hole: int, text: str) -> None:
+        """`text` is now at the start of a hole."""
+        self.typed[hole] = text
+        self.news.set()
+
+    def newly_typed(self) -> list[tuple[int, str]]:
+        """What was typed since the last call: the number of a hole, and the whole text now at its start."""
+        found = list(self.typed.items() - self._known.items())
+        self._known.update(found)
+        return found
 
     @property
     def deadline(self) -> float | None:
@@ -130,16 +131,12 @@ class Queue:
             job.task.cancel()
 
     def amend(self, job: Job, amendment: Amend) -> None:
-        """Tells `job` what the user typed. Has no effect on a job that has ended."""
-        try:
-            if isinstance(job.request, NextEditRequest):
-                raise RequestError("only a request to fill holes can be amended")
-            if job.work is None:
-                job.amendments.append(amendment)
-            else:
-                job.work.amend(amendment.hole, amendment.text)
-        except Exception as error:
-            job.reply = failure_of(error, job.request.id)
+        """Tells `job` what the user typed; fails it if it has no such hole. Has no effect on a job that has ended."""
+        segments = job.request.segments if isinstance(job.request, InfillRequest) else ()
+        if 0 <= amendment.hole < sum(isinstance(part, Hole) for part in segments):
+            job.type(amendment.hole, amendment.text)
+        else:
+            job.reply = Failed(job.request.id, ErrorCode.BAD_REQUEST, f"the request has no hole {amendment.hole}")
             self.cancel(job)
 
     def fail(self, code: ErrorCode, message: str, *, waiting_only: bool = False) -> None:
@@ -174,20 +171,17 @@ class Queue:
                 await job.turn.wait()
         except TimeoutError:
             return job.ended(Outcome.DEADLINE)
+        assert self._infiller is not None
         try:
-            assert self._infiller is not None
-            work = job.work = self._infiller.infill(job.request, deadline=job.deadline)
+            events = self._infiller.infill(job)
             try:
-                for amendment in job.amendments:
-                    job.work.amend(amendment.hole, amendment.text)
-                async for event in work:
+                async for event in events:
                     if isinstance(event, Done | Failed):
                         return event
                     job.emit(job, event)
                 raise EOFError("a request ended without its last word")
             finally:
-                job.work = None
-                await _closed(work.aclose())
+                await _closed(events.aclose())
         except Exception as error:
             return failure_of(error, job.request.id)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from inference.remote.private import why_not_private
-from inference.serving.logs import log
+from inference.serving.faults import log
 
 OnConnect = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 TAKE_OVER_S = 15.0
@@ -38,7 +38,7 @@ class Place:
         """The secret that clients must know; a Unix socket needs none."""
         self._lock_path = path.with_suffix(".lock")
         self._lock: FileLock | None = None
-        self._lock_descriptor = -1
+        self._locked_file: os.stat_result | None = None
         self._server: asyncio.Server | None = None
         self._socket: os.stat_result | None = None
         """The file that `listen` has made."""
@@ -110,37 +110,40 @@ class Place:
 
     def _listens(self) -> bool:
         """Whether a new client would find us."""
-        try:
-            return self._socket is not None and os.path.samestat(self._socket, self._path.lstat())
-        except OSError:
-            return False
+        return _is_still(self._socket, self._path)
 
     def _is_locked(self) -> bool:
         """Whether the locked file is still the one that another worker would lock."""
-        try:
-            return self._lock is not None and os.path.samestat(os.fstat(self._lock_descriptor), self._lock_path.stat())
-        except OSError:
-            return False
+        return _is_still(self._locked_file, self._lock_path)
 
     def _locked(self) -> bool:
         """Locks the file at the path, made if missing. False if another worker holds it. Raises OSError."""
         while not self._is_locked():
             self._let_go()
-            self._lock_descriptor = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0))
-            self._lock = FileLock(self._lock_path, mode=0o600, thread_local=False)
+            self._lock_path.touch(mode=0o600)
+            file = self._lock_path.stat()
+            lock = FileLock(self._lock_path, mode=0o600, thread_local=False)
             try:
-                self._lock.acquire(blocking=False)
+                lock.acquire(blocking=False)
             except Timeout:
-                self._let_go()
                 return False
+            self._lock = lock
+            self._locked_file = file  # another one of that name, if it was deleted meanwhile
         return True
 
     def _let_go(self) -> None:
         """Closes a file that was deleted, or that another worker has locked."""
         if self._lock is not None:
             self._lock.release(force=True)
-            os.close(self._lock_descriptor)
             self._lock = None
+            self._locked_file = None
+
+
+def _is_still(file: os.stat_result | None, path: Path) -> bool:
+    try:
+        return file is not None and os.path.samestat(file, path.lstat())
+    except OSError:
+        return False
 
 
 def is_taken(path: Path, ours: Path) -> bool:

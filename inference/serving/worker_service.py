@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 import time
+from collections import deque
 from collections.abc import Awaitable
 from contextlib import suppress
 from functools import partial
@@ -12,14 +13,12 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from inference.messages import Done, ErrorCode, Failed, Request, Status, WorkerState
+from inference.messages import Done, ErrorCode, Failed, Outcome, Request, Status, WorkerState
+from inference.remote import address
 from inference.serving.connection import ClientConnection
-from inference.serving.faults import release_memory
-from inference.serving.health import Health
+from inference.serving.faults import log, why_not_loaded
 from inference.serving.jobs import STOPPED, Infiller, Job, JobEvent, Queue
-from inference.serving.loading import why_not_loaded
-from inference.serving.logs import log
-from inference.serving.startup import WorkerArguments
+from inference.serving.startup import WorkerArguments, release_memory
 
 LINGER_S = 2.0
 """How long a worker whose model did not load stays, so that clients learn why."""
@@ -33,6 +32,70 @@ PROGRESS_EVERY_S = 0.1
 """Report progress no more often: a checkpoint has thousands of tensors."""
 MIN_STARTUP_S = 10.0
 """Do not end sooner, however short the idle time is: the server that started this worker needs a moment to connect."""
+
+SILENT_REQUESTS = 3
+"""Report after this many requests in a row got no reply before their deadline."""
+_LATEST = 10
+"""How many automatic requests count for punctuality, and the fewest that say anything."""
+_FEWEST = 4
+_TOO_SLOW = (
+    "{late} of the last {count} suggestions were cut short or came to nothing, because the model needs longer than "
+    "deadlineMs.automatic: raise it, or choose a smaller model"
+)
+
+
+class Health:
+    """Judges by the requests whether a server answers, and whether suggestions come in time."""
+
+    def __init__(self, model: str) -> None:
+        self._url = ""
+        """The server that gets the text, without secrets; empty for a local model."""
+        if address.is_url(model):
+            self._url = address.parse(model).url
+        self._up_since: float | None = None
+        self._problem = ""
+        self._silent = 0
+        self._late: deque[bool] = deque(maxlen=_LATEST)
+
+    def answered(self) -> None:
+        self._problem = ""
+        self._up_since = self._up_since or time.monotonic()
+        self._silent = 0
+
+    def heard(self, request: Request, event: JobEvent) -> bool:
+        """A request got a reply; returns whether the server's state changed: it failed, or is back."""
+        before = self._problem, self._up_since
+        match event:
+            case Failed(code=ErrorCode.SERVER):
+                self._fails(event.message)
+            case Failed() | Done(outcome=Outcome.CANCELLED):
+                pass
+            case Done(outcome=Outcome.DEADLINE) if not event.stats.steps:
+                self._silent += bool(event.stats.canvases)  # those that were sent
+                if self._silent >= SILENT_REQUESTS:
+                    said = f"has not answered the last {SILENT_REQUESTS} requests in time; typing continues without it"
+                    self._fails(f"the server {self._url} {said}; check that it runs, or change `model`")
+            case _:
+                self.answered()
+        if request.quick and isinstance(event, Done) and event.outcome is not Outcome.CANCELLED:
+            self._late.append(event.outcome is Outcome.DEADLINE)
+        return bool(self._url) and before != (self._problem, self._up_since)
+
+    def _fails(self, problem: str) -> None:
+        self._problem = problem
+        self._up_since = None
+
+    def in_status(self, status: Status) -> Status:
+        """The same status with the server's health, and with a note if most suggestions were late."""
+        if self._url:
+            up_s = 0.0 if self._up_since is None else time.monotonic() - self._up_since
+            status = msgspec.structs.replace(status, server=self._url, server_up_s=up_s, server_problem=self._problem)
+        late = sum(self._late)
+        count = len(self._late)
+        if count < _FEWEST or late * 2 < count:
+            return status
+        slow = _TOO_SLOW.format(late=late, count=count)
+        return msgspec.structs.replace(status, note=f"{status.note}; {slow}" if status.note else slow)
 
 
 class WorkerService:
@@ -138,8 +201,11 @@ class WorkerService:
         self.progress(0.0, "starting")
         try:
             infiller = await loading
-        except Exception as error:
-            self.failed(ErrorCode.MODEL, why_not_loaded(error, self._arguments))
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # such as a panic of a library in Rust
+            chosen = msgspec.structs.replace(self._arguments, model=self._state.model)
+            self.failed(ErrorCode.MODEL, why_not_loaded(error, chosen))
             return
         release_memory()  # packed weights and a large tokenizer take hundreds of MB less to keep than to make
         self._health.answered()

@@ -16,8 +16,8 @@ from inference.models import recommend
 from inference.models.catalogue import AUTO, EMBEDDED
 from inference.models.family import ModelError
 from inference.serving import startup
-from inference.serving.faults import is_out_of_memory
-from inference.serving.loading import load_engine, why_not_loaded
+from inference.serving.engine_thread import load_engine
+from inference.serving.faults import is_out_of_memory, why_not_loaded
 from inference.worker import EXIT_REFUSED
 from tests.served.to_gguf import main as to_gguf
 from tests.workers import RawClient, StartWorker, fill, is_idle, long_fill
@@ -124,7 +124,7 @@ def test_freed_memory_goes_back_to_the_system() -> None:
     """Even if small blocks that stay lie between the freed ones."""
     code = (
         "import numpy\n"
-        "from inference.serving.faults import bound_heap\n"
+        "from inference.serving.startup import bound_heap\n"
         "bound_heap()\n"
         "def resident(): return int(open('/proc/self/statm').read().split()[1]) * 4096\n"
         "numpy.ones(3 << 17)\n"
@@ -141,8 +141,8 @@ def test_what_a_model_warns_of_goes_to_the_log_and_not_to_stderr(tmp_path: Path)
     """The last line of stderr is taken for the reason why a worker ended."""
     code = (
         "import logging, pathlib\n"
-        "from inference.serving import logs\n"
-        f"logs.set_up(pathlib.Path({str(tmp_path / 'log')!r}), foreground=False)\n"
+        "from inference.serving.faults import set_up_log\n"
+        f"set_up_log(pathlib.Path({str(tmp_path / 'log')!r}), foreground=False)\n"
         "logging.getLogger('inference.models.diffusion_gemma.recorded').warning('a slower pass runs')\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -7,8 +7,8 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import AsyncGenerator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -18,22 +18,25 @@ from msgspec import Meta
 from inference.engine.canvas import answered
 from inference.engine.middle import question
 from inference.engine.middle.question import Question, Windows
-from inference.messages import MAX_CANDIDATES, Candidate, Draft, Request
+from inference.messages import MAX_CANDIDATES, Candidate, Draft
 from inference.models import fim_tokens
 from inference.models.family import ModelError
-from inference.remote import http, served
-from inference.remote.address import PARTNER
-from inference.remote.http import AnswerError, ServedModel, ServerError
+from inference.remote import served
+from inference.remote.http import AnswerError, Client, ServerError, decoded
 from inference.remote.partner import interfaces
-from inference.remote.partner.answer import Answer
-from inference.remote.partner.interfaces import Interface
-from inference.remote.served import RemoteEvent, RemoteWork, ServedInfiller
+from inference.remote.partner.interfaces import DONE, Events, Interface, Piece, most_characters
+from inference.remote.served import RemoteWork, ServedInfiller, ServedModel
+from inference.serving.jobs import Job, JobEvent
 
 log = logging.getLogger(__name__)
 _SIDE_BY_SIDE = 4
 """How many candidates of one request to write concurrently."""
 _DRAFT_S = 0.05
 """The least time between two drafts."""
+_LONGEST_S = 300.0
+"""How long a text without a deadline may take: a server may stream for ever."""
+_BATCH = 256
+"""Read this many events before yielding to the event loop."""
 _VARIED = 0.8
 """The temperature of all candidates but the first."""
 _REFUSED = (400, 404, 405, 415, 422, 500, 501)
@@ -60,11 +63,86 @@ class Fill:
     sure: tuple[float, ...] = ()
 
 
+class Answer:
+    """The text that a server writes for a question. `receive` it in a task, and look at it meanwhile."""
+
+    def __init__(self, client: Client, interface: Interface, asked: Question, deadline: float | None) -> None:
+        self.question = asked
+        self.end = ""
+        """Why it has ended: "stop", or "length" if it was cut."""
+        self.first_ms = 0.0
+        """The delay of the first text after the request; 0 before."""
+        self._client = client
+        self._interface = interface
+        self._deadline = deadline
+        self._said = ""
+        self._sure: list[tuple[int, tuple[float, ...]]] = []
+
+    async def receive(self, on_text: Callable[[], None]) -> None:
+        """Receives the text; calls `on_text` when there is more. Raises ServerError, TimeoutError at the limit."""
+        events = Events()
+        began = time.monotonic()
+        stream = self._client.stream(self._interface.path, self._interface.body(self.question), self._deadline)
+        async with asyncio.timeout(_LONGEST_S):
+            async with aclosing(stream) as parts:
+                async for part in parts:
+                    with self._client.making_sense():
+                        await self._take(events.feed(part))
+                    if self._said and not self.first_ms:
+                        self.first_ms = (time.monotonic() - began) * 1000
+                    on_text()
+                    if self.end:
+                        break
+        if not self._said and not self._sure:
+            raise ServerError(f"the server {self._client.url} ended its answer without any text; see its log")
+        self.end = self.end or "length"  # a stream without an end event may have broken off
+
+    async def _take(self, events: list[bytes]) -> None:
+        for first in range(0, len(events), _BATCH):
+            pieces = [self._interface.read(event) for event in events[first : first + _BATCH]]
+            self._add([piece for piece in pieces if piece is not None])
+            if self.end:
+                return
+            await asyncio.sleep(0)
+
+    def _add(self, pieces: list[Piece]) -> None:
+        length = len(self._said)
+        for piece in pieces:
+            length += len(piece.text)
+            if piece is not DONE:
+                self._sure.append((length, piece.sure))
+            self.end = self.end or piece.end
+        most = most_characters(self.question)
+        self._said = (self._said + "".join(piece.text for piece in pieces))[: most + 1]
+        if self._interface.find(self._said, self.question, ended=False).is_closed:
+            self.end = "stop"
+        elif len(self._said) > most:
+            self.end = "length"
+
+    @property
+    def tokens(self) -> int:
+        """The number of tokens so far, as far as known."""
+        return sum(max(1, len(sure)) for _, sure in self._sure)
+
+    @property
+    def text(self) -> str:
+        """The fill so far, after its required start; once it has ended, fitted to the file."""
+        found = self._interface.find(self._said, self.question, ended=bool(self.end))
+        return self._interface.fitted(self._said[found.start : found.end], self.question, ended=bool(self.end))
+
+    @property
+    def sure(self) -> tuple[float, ...]:
+        """The probabilities of the fill's tokens, as far as known."""
+        found = self._interface.find(self._said, self.question, ended=bool(self.end))
+        return tuple(value for end, values in self._sure if found.start < end <= found.end for value in values)
+
+
 class Writer:
-    """A candidate in progress. `write` it in a task, and again after `amend` if that made it incomplete."""
+    """A candidate in progress: `start` it, and again if it has ended incomplete."""
 
     def __init__(self, infilling: "PartnerInfilling", number: int) -> None:
         self.fills: list[Fill] = []
+        self.error: Exception | None = None
         self._infilling = infilling
         self._number = number
         self._windows = infilling.partner.windows
@@ -77,22 +155,40 @@ class Writer:
     def is_complete(self) -> bool:
         return len(self.fills) == len(self._infilling.holes)
 
-    async def write(self) -> None:
-        """Fills the remaining holes until the deadline. Raises ServerError; cancelling aborts open requests."""
-        while not self.is_complete and self._infilling.left_s() != 0.0:
-            hole = self._infilling.holes[len(self.fills)]
-            if hole.strength <= 0.0:
-                self.fills.append(Fill(hole.text))
-            else:
-                await self._ask()
+    @property
+    def is_running(self) -> bool:
+        return self._task is not None and not self._task.done()
 
-    def amend(self, number: int, text: str) -> None:
-        """`text` is now at the start of a hole: rewrites whatever disagrees with it."""
-        if number >= len(self.fills):
-            self._restart_unless_agreeing()
-        elif not self.fills[number].text.startswith(text):
-            del self.fills[number:]
-            self._restart()
+    def start(self) -> None:
+        """Writes the remaining holes until the deadline."""
+        self._task = asyncio.create_task(self._write(), name="candidate")
+        self._task.add_done_callback(lambda _: self._infilling.job.news.set())
+
+    async def stop(self) -> None:
+        """Aborts its request."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def heed(self, typed: Sequence[tuple[int, str]]) -> None:
+        """Drops what disagrees with what was `typed` just now, or since the request, and ends, to be started again."""
+        now = len(self.fills)
+        since = [] if self.is_complete else [(now, self._infilling.pinned(now))]
+        changed = [number for number, text in (*typed, *since) if not self._agrees(number, text)]
+        if changed:
+            del self.fills[min(changed) :]
+            self._answer = None
+            if self._task is not None:
+                self._task.cancel()
+
+    def _agrees(self, number: int, typed: str) -> bool:
+        """Whether the text of a hole, as far as it is known, begins with what was typed there."""
+        if number < len(self.fills):
+            return self.fills[number].text.startswith(typed)
+        if number > len(self.fills) or self._answer is None:
+            return True
+        text = self._pinned + self._answer.text
+        return text.startswith(typed) or (not self._answer.end and typed.startswith(text))
 
     def shown(self) -> list[Fill]:
         if self.is_complete or self._answer is None:
@@ -123,56 +219,46 @@ class Writer:
             confidence=_mean(sure),
         )
 
-    async def _ask(self) -> None:
-        """Asks for the next hole's text; for less text than before if the server cannot take so much."""
+    async def _write(self) -> None:
+        self.error = None
+        try:
+            async with self._infilling.places:
+                while not self.is_complete:
+                    hole = self._infilling.holes[len(self.fills)]
+                    if hole.strength <= 0.0:
+                        self.fills.append(Fill(hole.text))
+                    elif not await self._ask():
+                        break
+        except Exception as error:
+            self.error = error
+
+    async def _ask(self) -> bool:
+        """Asks for the next hole's text. False: the deadline has passed. Raises ServerError."""
         infilling = self._infilling
         number = len(self.fills)
         self._pinned = infilling.pinned(number)
         answer = self._answer = infilling.ask(number, self.fills, self._windows, candidate=self._number)
-        task = self._task = asyncio.create_task(answer.receive(self._heard), name="answer")
         try:
-            await asyncio.wait([task], timeout=infilling.left_s())
+            async with asyncio.timeout_at(infilling.job.deadline) as limit:
+                await answer.receive(infilling.job.news.set)
+        except TimeoutError:
+            if limit.expired():
+                return False
+        except ServerError as error:
+            smaller = self._windows.smaller() if _is_too_long(error) else None
+            if smaller is None:
+                raise
+            self._windows = smaller
+            return True
         finally:
-            task.cancel()
-            await asyncio.wait([task])
             infilling.counters.steps += answer.tokens
             infilling.counters.encode_ms = infilling.counters.encode_ms or answer.first_ms
-        if self._answer is not answer or task.cancelled() or not self._is_answered(task):
-            return
         fill = self._whole(answer) if answer.end == "stop" else self._cut(answer)
         if fill.text.startswith(infilling.pinned(number)):  # otherwise more was typed just when the answer ended
             self.fills.append(fill)
             self._answer = None
             infilling.partner.learn(self._windows)
-
-    def _is_answered(self, task: "asyncio.Task[None]") -> bool:
-        """False means to ask with less text. Raises any other error."""
-        error = task.exception()
-        if error is None or isinstance(error, TimeoutError):
-            return True
-        said = str(error).lower()
-        is_too_long = isinstance(error, ServerError) and error.status in (400, 413, 422, 500)
-        if is_too_long and any(words in said for words in _TOO_LONG) and (smaller := self._windows.smaller()):
-            self._windows = smaller
-            return False
-        raise error
-
-    def _heard(self) -> None:
-        self._restart_unless_agreeing()
-        self._infilling.news.set()
-
-    def _restart_unless_agreeing(self) -> None:
-        """Asks again if the text in progress disagrees with what was typed since the request."""
-        typed = self._infilling.pinned(len(self.fills)) if not self.is_complete else ""
-        if self._answer is not None and typed:
-            text = self._pinned + self._answer.text
-            if not text.startswith(typed) and (self._answer.end or not typed.startswith(text)):
-                self._restart()
-
-    def _restart(self) -> None:
-        self._answer = None
-        if self._task is not None:
-            self._task.cancel()
+        return True
 
     def _whole(self, answer: Answer) -> Fill:
         return Fill(self._pinned + answer.text, True, answer.tokens, answer.sure)
@@ -191,28 +277,30 @@ class Writer:
         return Fill(self._pinned + text, is_whole, answer.tokens, answer.sure)
 
 
+def _is_too_long(error: ServerError) -> bool:
+    said = str(error).lower()
+    return error.status in (400, 413, 422, 500) and any(words in said for words in _TOO_LONG)
+
+
 class PartnerInfilling(RemoteWork):
     """The work on one request, with concurrent candidates.
 
     Of its statistics, `canvases` counts questions and `steps` tokens; `encode_ms` is the time to the first text.
     """
 
-    def __init__(self, partner: "PartnerInfiller", request: Request, deadline: float | None) -> None:
-        super().__init__(partner, request, deadline)
-        request = self.request
+    def __init__(self, partner: "PartnerInfiller", job: Job) -> None:
+        super().__init__(partner, job)
         self.holes = self._parts.holes
         self.partner = partner
+        self.places = asyncio.Semaphore(_SIDE_BY_SIDE)
         self._interface = partner.interface
-        self._typed: dict[int, str] = {}
-        self._places = asyncio.Semaphore(_SIDE_BY_SIDE)
-        count = 1 if request.quick else min(max(1, request.candidates), MAX_CANDIDATES)
+        count = 1 if self.request.quick else min(max(1, self.request.candidates), MAX_CANDIDATES)
         self._writers = [Writer(self, number) for number in range(count)]
-        self._running: dict[Writer, asyncio.Task[None]] = {}
         self._drawn_s = 0.0
 
     def pinned(self, number: int) -> str:
         """The required start of a hole's fill."""
-        return self._typed.get(number, self.holes[number].starts_with)
+        return self.job.typed.get(number, self.holes[number].starts_with)
 
     def ask(self, number: int, fills: list[Fill], windows: Windows, *, candidate: int) -> Answer:
         """The answer to a question for a hole after the fills of earlier ones; later ones are empty."""
@@ -240,57 +328,41 @@ class PartnerInfilling(RemoteWork):
             seed=request.seed if request.seed is None else request.seed + candidate,
         )
         self.counters.canvases += 1
-        return Answer(self._server.client, self._interface, asked, self._deadline)
+        return Answer(self._server.client, self._interface, asked, self.job.deadline)
 
-    def left_s(self) -> float | None:
-        return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
-
-    def _pin(self, hole: int, text: str) -> None:
-        self._typed[hole] = text
-        for writer in self._writers:
-            writer.amend(hole, text)
-
-    async def _work(self) -> AsyncGenerator[RemoteEvent, None]:
+    async def events(self) -> AsyncGenerator[JobEvent, None]:
+        """Drafts if requested, then the candidates, best first. Raises ServerError if none could be written."""
         try:
-            for writer in self._writers:
-                self._start(writer)
             while not self._is_over():
-                await self.news.wait()
-                self.news.clear()
+                await self.job.news.wait()
+                self.job.news.clear()
+                typed = self.job.newly_typed()
+                for writer in self._writers:
+                    writer.heed(typed)
                 if self.request.drafts and (draft := self._draft()):
                     yield draft
-            errors = [error for task in self._running.values() if (error := task.exception()) is not None]
-            if errors and len(errors) == len(self._writers):
+            errors = [writer.error for writer in self._writers if writer.error]
+            if len(errors) == len(self._writers):
                 raise errors[0]
             for candidate in self._candidates():
                 yield candidate
             yield self._done()
         finally:
-            for task in self._running.values():
-                task.cancel()
-            if self._running:
-                await asyncio.wait(self._running.values())
-
-    def _start(self, writer: Writer) -> None:
-        async def write() -> None:
-            async with self._places:
-                await writer.write()
-
-        task = self._running[writer] = asyncio.create_task(write(), name="candidate")
-        task.add_done_callback(lambda _: self.news.set())
+            for writer in self._writers:
+                await writer.stop()
 
     def _is_over(self) -> bool:
-        """Whether all candidates are written. One that was, but disagrees with later typing, continues."""
-        for writer, task in self._running.items():
-            if task.done() and not writer.is_complete and not task.exception() and not self._late():
-                self._start(writer)
-        return all(task.done() for task in self._running.values())
+        """Whether all candidates are written; starts those that are not, unless they failed or it is too late."""
+        for writer in self._writers:
+            if not (writer.is_running or writer.is_complete or writer.error or self._late()):
+                writer.start()
+        return not any(writer.is_running for writer in self._writers)
 
     def _candidates(self) -> list[Candidate]:
         """Each text once: the first candidate is the likeliest; last those that are cut or have an empty hole."""
         found: dict[tuple[str, ...], Candidate] = {}
         for writer in self._writers:
-            candidate = None if self._running[writer].exception() else writer.candidate()
+            candidate = None if writer.error else writer.candidate()
             flaws = (answered.has_halves, answered.repeats)
             if candidate and not any(any(map(flaw, candidate.texts, self.holes)) for flaw in flaws):
                 found.setdefault(candidate.texts, candidate)
@@ -322,23 +394,18 @@ def _mean(sure: "list[float] | tuple[float, ...]") -> float:
 class PartnerInfiller(ServedInfiller):
     """An autoregressive model on a server, as the worker knows it."""
 
-    role = PARTNER
     model_setting = "partner.model"
+    expected = "a server of models"
     handshake_s = 120.0
     """It may load its model for the first probe."""
 
-    async def look(self) -> None:
+    async def _find_out(self) -> None:
         """Finds out the server's model, and how to ask it: asks it for one token."""
-        try:
-            model = await self._served()
-            props: _Props | None = None
-            with suppress(AnswerError, ServerError):  # llama.cpp alone describes itself
-                props = http.decoded(await self.client.get("/props"), _Props)
-            interface = await self._first_that_answers(model.id, is_llama=props is not None)
-        except AnswerError as error:
-            raise ModelError(f"{self.client.url} is not a server of models: {error}") from error
-        except ServerError as error:
-            raise ModelError(str(error)) from error
+        model = await self._served()
+        props: _Props | None = None
+        with suppress(AnswerError, ServerError):  # llama.cpp alone describes itself
+            props = decoded(await self.client.ask("/props"), _Props)
+        interface = await self._first_that_answers(model.id, is_llama=props is not None)
         name = served.shown(model.id) or "a model without a name"
         if self.model and (name, interface.kind) != (self.model, self.partner):
             log.info("another server answers at %s: it serves %s", self.client.url, name)
@@ -350,8 +417,8 @@ class PartnerInfiller(ServedInfiller):
         self.sees_drafts = interface.sees_drafts
         self.context_tokens = interface.context_tokens
 
-    def infill(self, request: Request, *, deadline: float | None = None) -> PartnerInfilling:
-        return PartnerInfilling(self, request, deadline)
+    def infill(self, job: Job) -> AsyncGenerator[JobEvent, None]:
+        return PartnerInfilling(self, job).events()
 
     def learn(self, windows: Windows) -> None:
         """The server accepted these after refusing larger ones, so use them from now on."""
@@ -375,7 +442,7 @@ class PartnerInfiller(ServedInfiller):
         if is_llama:
             return ["infill", *_family(model), "suffix", "chat"]
         with suppress(ServerError):  # Ollama puts a prompt into the model's own template: tokens in it do harm there
-            if b"version" in await self.client.get("/api/version"):
+            if b"version" in await self.client.ask("/api/version"):
                 return ["suffix", "chat"]
         return [*_family(model), "suffix", "chat"]
 

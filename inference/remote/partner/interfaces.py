@@ -61,7 +61,7 @@ class Logprobs(msgspec.Struct, frozen=True):
 
     @property
     def values(self) -> Sequence[float | None]:
-        return self.token_logprobs or [token.logprob for token in self.content or ()]
+        return [value for _, value in self.pieces]
 
     @property
     def pieces(self) -> list[tuple[Any, float | None]]:

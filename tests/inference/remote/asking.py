@@ -1,14 +1,16 @@
 """Shared by the tests of the clients of servers: their connections, and their requests and results."""
 
-import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Text
+import msgspec
+
+from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Request, Text
 from inference.remote import served
 from inference.remote.served import ServedInfiller
+from inference.serving.jobs import Job
 from inference.serving.startup import WorkerArguments
 from tests.inference.loaded import TWIN
 from tests.partner_server import KINDS
@@ -55,13 +57,15 @@ def request(*segments: Text | Hole, **fields: object) -> InfillRequest:
     return InfillRequest("r", segments, **(known | fields))  # type: ignore[arg-type]
 
 
+def job(asked: Request, *, within_s: float | None = None) -> Job:
+    limit_ms = None if within_s is None else int(1000 * within_s)
+    return Job(msgspec.structs.replace(asked, deadline_ms=limit_ms), lambda *_: None)
+
+
 async def answered(
     infiller: ServedInfiller, asked: InfillRequest, *, within_s: float | None = None
 ) -> tuple[list[Draft], list[Candidate], Done]:
-    deadline = None if within_s is None else time.monotonic() + within_s
-    work = infiller.infill(asked, deadline=deadline)
-    events = [event async for event in work]
-    await work.aclose()
+    events = [event async for event in infiller.infill(job(asked, within_s=within_s))]
     done = events[-1]
     assert isinstance(done, Done)
     drafts = [event for event in events if isinstance(event, Draft)]

@@ -14,7 +14,7 @@ from inference.remote.edits import ServedEditModel
 from inference.remote.http import ServerError
 from tests.edit_models import EditServer, said
 from tests.http_server import listening
-from tests.inference.remote.asking import served_at
+from tests.inference.remote.asking import job, served_at
 
 TEXT = "def total(items):\n    return sum(item)\n"
 ASKED = NextEditRequest("r", TEXT, (Hunk(0, "def total(item):\n", "def total(items):\n"),), "python", "a.py", len(TEXT))
@@ -27,8 +27,8 @@ async def edit_model(kind: str = "auto", **server: Any) -> AsyncIterator[tuple[E
         yield found, model
 
 
-async def asked(model: ServedEditModel, deadline: float | None = None) -> tuple[NextEdits, Done]:
-    edits, done = [event async for event in model.infill(ASKED, deadline=deadline)]
+async def asked(model: ServedEditModel, within_s: float | None = None) -> tuple[NextEdits, Done]:
+    edits, done = [event async for event in model.infill(job(ASKED, within_s=within_s))]
     assert isinstance(edits, NextEdits) and isinstance(done, Done)
     return edits, done
 
@@ -94,7 +94,7 @@ async def test_an_answer_that_makes_no_sense_is_the_servers_fault(answer: Any) -
 
 async def test_at_the_deadline_there_is_no_edit_and_the_server_stops() -> None:
     async with edit_model() as (server, model):
-        edits, done = await asked(model, asyncio.get_running_loop().time() + 0.2)
+        edits, done = await asked(model, 0.2)
         assert edits.edits == () and done.outcome is Outcome.DEADLINE
         await server.until(lambda it: it.running == 0)
 
@@ -113,4 +113,4 @@ async def test_a_server_without_one_known_model_is_refused(names: tuple[str, ...
 async def test_an_edit_model_fills_no_holes() -> None:
     async with edit_model() as (_, model):
         with pytest.raises(RequestError, match="fills no holes"):
-            model.infill(InfillRequest("r", (Text("a"),)))
+            await anext(model.infill(job(InfillRequest("r", (Text("a"),)))))

@@ -1,7 +1,6 @@
 """A busy or unreachable server is asked again, later and not all at once."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -14,7 +13,7 @@ from inference.remote.http import Client, ServerError
 from tests.canvas_server import Answer, CanvasServer, canvas_server
 
 _CANVAS = {"diffusion_canvas_length": 1, "diffusion_seed_canvas": [1], "diffusion_pinned": []}
-ONE_ROW = json.dumps({"prompt": [1], "max_tokens": 1, "temperature": 1.0, "vllm_xargs": _CANVAS}).encode()
+ONE_ROW = {"prompt": [1], "max_tokens": 1, "temperature": 1.0, "vllm_xargs": _CANVAS}
 
 
 @pytest.fixture
@@ -35,7 +34,7 @@ async def client(server: CanvasServer) -> AsyncIterator[Client]:
 async def test_a_server_that_is_busy_is_asked_again(server: CanvasServer, client: Client, when: str) -> None:
     refusals: list[Answer] = [(503, {"Retry-After": when}, {}), (429, {}, {"error": {"message": "slow down"}})]
     server.instead = lambda _: refusals.pop() if refusals else (200, {}, {})
-    assert await client.post("/v1/completions", ONE_ROW) == b"{}"
+    assert await client.ask("/v1/completions", ONE_ROW) == b"{}"
     assert refusals == []
 
 
@@ -43,7 +42,7 @@ async def test_while_it_asks_for_a_pause_nobody_asks(server: CanvasServer, clien
     server.instead = lambda _: (503, {"Retry-After": "20"}, {"error": {"message": "full"}})
     for _ in range(5):
         with pytest.raises(ServerError, match="too busy.*full") as failed:
-            await client.post("/v1/completions", ONE_ROW)
+            await client.ask("/v1/completions", ONE_ROW)
     assert failed.value.code is ErrorCode.SERVER
     assert len(server.asked) <= 4, "the first request's attempts, and none by the others"
 
@@ -57,15 +56,15 @@ async def test_each_waiter_gets_its_own_error_and_wakes_alone(server: CanvasServ
         return (503, {"Retry-After": "2"}, {}) if busy else (200, {}, {})
 
     server.instead = refuse
-    first = asyncio.create_task(client.post("/v1/completions", ONE_ROW))
+    first = asyncio.create_task(client.ask("/v1/completions", ONE_ROW))
     await server.until(lambda _: bool(came))
     await asyncio.sleep(0.3)
     busy = False
     now = asyncio.get_running_loop().time()
-    impatient = [client.post("/v1/completions", ONE_ROW, now + 1) for _ in range(3)]
+    impatient = [client.ask("/v1/completions", ONE_ROW, now + 1) for _ in range(3)]
     errors = await asyncio.gather(*impatient, return_exceptions=True)
     assert all(isinstance(error, ServerError) and error.status == 503 for error in errors)
     assert len(set(map(id, errors))) == 3
     came.clear()
-    await asyncio.gather(first, *(client.post("/v1/completions", ONE_ROW) for _ in range(12)))
+    await asyncio.gather(first, *(client.ask("/v1/completions", ONE_ROW) for _ in range(12)))
     assert max(came) - min(came) > 0.1

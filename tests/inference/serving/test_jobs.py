@@ -62,7 +62,7 @@ class Asker:
 
 def work(name: str) -> EngineWork:
     request = NextEditRequest(name, "", ()) if name == "n" else InfillRequest(name, (), quick=name == "q")
-    return EngineWork(None, request, None)
+    return EngineWork(Job(request, lambda *_: None))
 
 
 def order_of(works: Sequence[EngineWork], count: int, *, slow: str = "") -> str:
@@ -70,8 +70,8 @@ def order_of(works: Sequence[EngineWork], count: int, *, slow: str = "") -> str:
     order = ""
     for _ in range(count):
         chosen = next_work(works)
-        chosen.charge(3.0 if chosen.request.id == slow else 1.0)
-        order += chosen.request.id
+        chosen.charge(3.0 if chosen.job.request.id == slow else 1.0)
+        order += chosen.job.request.id
     return order
 
 

@@ -14,7 +14,7 @@ from inference.messages import REFINED_STRENGTH, Candidate, Done, ErrorCode, Fai
 from inference.models.family import ModelError
 from inference.remote import address
 from inference.remote.http import Client
-from inference.remote.partner.answer import Answer
+from inference.remote.partner.filling import Answer
 from inference.remote.partner.interfaces import Chat, Events, Interface
 from tests.inference.remote.asking import ANSWER, KIND_OF, answered, one_hole, partner_at
 from tests.partner_server import KINDS, partner_server
@@ -100,7 +100,7 @@ async def test_an_answer_of_tildes_does_not_hold_the_event_loop() -> None:
 class AllAtOnce(Client):
     """A server whose whole answer is there already: only who reads it lets the event loop go on."""
 
-    async def stream(self, path: str, body: bytes, deadline: float | None = None) -> AsyncGenerator[bytes, None]:
+    async def stream(self, path: str, body: object, deadline: float | None = None) -> AsyncGenerator[bytes, None]:
         yield text("x") * 9_000 + text("", finish_reason="stop")
 
 

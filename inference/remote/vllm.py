@@ -1,0 +1,484 @@
+"""Fills holes by asking a vLLM that serves DiffusionGemma with pinned canvases: `POST /v1/completions`.
+
+A request guesses lengths for each of its canvases, has the server denoise one canvas per length side by side, and ranks
+the results. No weights are read here, but the model's tokenizer and settings are. What was seen of vLLM 0.32, by asking
+and in its source:
+
+- A canvas is `max_tokens` = `diffusion_canvas_length` rows behind the prompt, at most as wide as the served one. All
+  of it comes at once, also with `stream`: no drafts. Closing the connection aborts it.
+- The output is the likeliest token of every row, pinned rows too, where it may differ from the pin.
+- The bound on entropy, the stop rule and stability count all rows; pinned ones feed nothing back to self-conditioning.
+  So no canvas is wider than what it has to show, and fills differ from our own engine's.
+- Temperatures follow the server's `max_denoising_steps`, and a higher `diffusion_max_steps` is clamped without a word.
+- The first step's noise is ours; later noise is random tokens, which a checkpoint that knows a mask token alone has
+  never seen. Such a checkpoint is refused.
+- Read-only requests give log-probabilities at temperature 1 over all tokens: the 20 likeliest of each row, or up to 128
+  named ones. That is enough to choose among them here, for vLLM cannot be told which tokens a row may become: it
+  refuses `logit_bias`, and `diffusion_constrained` holds for a whole canvas.
+- It gives no causal likelihood of a fill. So the score is how likely the first tokens behind a hole are given the fill,
+  read on a canvas on which they are open. On 62 tuning lines, 4 lengths each, that chose better (edit similarity 0.368)
+  than the likeliest length (0.308).
+- It refuses a request for a diffusion model that has `seed`, `min_p`, `min_tokens`, `logit_bias`, `bad_words`,
+  `allowed_token_ids`, structured output or a temperature other than 1; `prompt_logprobs` and `echo` with `logprobs` end
+  its engine for everybody. Its defaults come from the served folder, so requests state all that matters.
+- How wide its canvas is, it says when it refuses an impossible one.
+"""
+
+import asyncio
+import logging
+import math
+import random
+import re
+import time
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from inference.engine.canvas import answered, prompt
+from inference.engine.canvas.answered import Canvases, RankedFill, Written
+from inference.engine.canvas.layout import OPEN, Plan, Row, Slots
+from inference.engine.canvas.plan import Planner
+from inference.engine.canvas.vocabulary import Vocabulary
+from inference.engine.search import length
+from inference.engine.search.length import Effort
+from inference.models import catalogue, checkpoint, checkpoint_files, downloads
+from inference.models.family import ModelError
+from inference.models.properties import NoiseKind, Properties
+from inference.remote import address, served
+from inference.remote.http import AnswerError, ServerError, decoded
+from inference.remote.served import RemoteWork, ServedInfiller, ServedModel
+from inference.serving.jobs import Job, JobEvent
+
+log = logging.getLogger(__name__)
+_LENGTHS_QUICK = 2
+_LENGTHS_OF_A_LINE = 8
+_LENGTHS_OF_SEVERAL_LINES = 3
+"""How many lengths to try for one answer. Each is a separate canvas in the server's batch."""
+_SUFFIX_TOKENS = 8
+_LENGTH_WEIGHT = 0.075
+_LEAST = -20.0
+"""The log-probability of tokens the server does not list."""
+_MOST_LOGPROBS = 20
+"""The likeliest tokens of a row that one may request, by vLLM's own default (`--max-logprobs`)."""
+
+_TOKEN = re.compile(r"token_id:(\d{1,9})")
+_CANVAS = re.compile(r"diffusion_seed_canvas must hold exactly (\d+) ids")
+_KNOWS_PINS = re.compile(r"diffusion_(seed_canvas|pinned)")
+_LEAST_CANVAS = 4
+_LINE_STEPS = 8
+_QUICK_STEPS = 4
+"""For a checkpoint without settings, the same as models/diffusion_gemma assumes for a released one."""
+
+
+Count = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
+"""A number of tokens, or the id of one."""
+Share = Annotated[float, Meta(le=1e-3)]
+"""A log-probability; rounding may lift it a little above 0."""
+
+
+class _Logprobs(msgspec.Struct, frozen=True):
+    top_logprobs: list[dict[str, Share] | None]
+
+
+class _Choice(msgspec.Struct, frozen=True):
+    token_ids: list[Count]
+    logprobs: _Logprobs
+    finish_reason: str | None = None
+
+
+class _CachedTokens(msgspec.Struct, frozen=True):
+    cached_tokens: Count | None = None
+
+
+class _Usage(msgspec.Struct, frozen=True):
+    prompt_tokens: Count = 0
+    prompt_tokens_details: _CachedTokens | None = None
+
+
+class _Completion(msgspec.Struct, frozen=True):
+    choices: Annotated[list[_Choice], Meta(min_length=1, max_length=1)]
+    usage: _Usage | None = None
+
+
+class CanvasAnswer(msgspec.Struct, frozen=True):
+    """vLLM's token of each row, a guess even where one is pinned, and log-probabilities of some tokens of each.
+
+    `cached_tokens` of the prompt came from its prefix cache, None if unknown.
+    """
+
+    ids: list[int]
+    log_probabilities: list[dict[int, float]]
+    cached_tokens: int | None = None
+
+
+def canvas_answer(body: bytes, rows: int) -> CanvasAnswer:
+    """The answer for a canvas with this many rows. Raises AnswerError."""
+    answer = decoded(body, _Completion)
+    choice = answer.choices[0]
+    found = [_by_token(row) for row in choice.logprobs.top_logprobs]
+    if len(choice.token_ids) != rows or len(found) != rows:
+        raise AnswerError(f"{len(choice.token_ids)} tokens and {len(found)} rows of probabilities for {rows} rows")
+    details = answer.usage.prompt_tokens_details if answer.usage else None
+    return CanvasAnswer(choice.token_ids, found, details.cached_tokens if details else None)
+
+
+def _by_token(row: dict[str, float] | None) -> dict[int, float]:
+    """Log-probabilities by token id, for the keys that vLLM writes as `token_id:N`."""
+    found: dict[int, float] = {}
+    for name, value in (row or {}).items():
+        match = _TOKEN.fullmatch(name)
+        if match is None:
+            raise AnswerError(f"a token is called {name[:50]!r} and not by its id")
+        found[int(match[1])] = value
+    return found
+
+
+def _asked(
+    model: str, prompt: Sequence[int], rows: int, arguments: Mapping[str, object], **more: object
+) -> dict[str, object]:
+    """A request for one canvas behind a prompt, both as token ids, that lists the likeliest tokens of each row.
+
+    `arguments`, in `vllm_xargs`: the rows are `diffusion_seed_canvas`, and `diffusion_pinned` the numbers of those held
+    to it. `diffusion_max_steps` is silently clamped to the server's. `diffusion_read_only`: it writes no keys and
+    values, and answers at temperature 1. With `logprob_token_ids`, lists these and the likeliest one instead.
+    """
+    stated = {
+        "model": model,
+        "prompt": prompt,
+        "max_tokens": rows,
+        "vllm_xargs": arguments,
+        "logprobs": _MOST_LOGPROBS,
+        "temperature": 1.0,
+        "top_p": 1.0,
+        "top_k": -1,
+        "n": 1,
+        "stream": False,
+        "return_tokens_as_token_ids": True,
+        "return_token_ids": True,
+    }
+    return stated | more
+
+
+@dataclass(frozen=True)
+class Model:
+    """A served model: its tokens and its settings."""
+
+    name: str
+    vocabulary: Vocabulary
+    properties: Properties
+
+    def may_stand(self, token: int, hole: Slots, *, is_start: bool) -> bool:
+        """Whether a token may appear in a row of this hole; `is_start`: in its first open row."""
+        if is_start and hole.allowed is not None:
+            return hole.may_begin(token)
+        is_text = self.properties.first_text_token_id <= token < len(self.vocabulary) and token not in self.special_ids
+        return is_text and not (hole.single_line and token in self.line_break_ids)
+
+    @cached_property
+    def special_ids(self) -> frozenset[int]:
+        return frozenset(self.vocabulary.special_ids)
+
+    @cached_property
+    def line_break_ids(self) -> frozenset[int]:
+        """The tokens that begin with a line break."""
+        return frozenset(self.vocabulary.line_break_ids)
+
+
+class CanvasInfilling(RemoteWork):
+    """The work on one request, canvas after canvas. Canvases come all at once, so there are no drafts."""
+
+    def __init__(self, server: ServedInfiller, model: Model, job: Job) -> None:
+        super().__init__(server, job)
+        self._client = server.client
+        self._model = model
+        self._noise = random.Random(self.request.seed)  # noqa: S311 - noise, not a secret
+        """Seeded, because vLLM takes no seed: so the first step is repeatable."""
+        self._effort = Effort.of(self.request, model.properties)
+        self._plan: Plan
+        """The current canvas."""
+        self._is_first = True
+        """Whether nothing of it was read yet."""
+        self._written: list[Written] = []
+        """It at each length that was read so far."""
+
+    async def events(self) -> AsyncGenerator[JobEvent, None]:
+        """The candidates, best first. Plans in threads, because the text may be long."""
+        planner = await asyncio.to_thread(Planner, self._model.vocabulary, self._model.properties, self.request)
+        for hole, text in self.job.newly_typed():
+            planner.pin_start(hole, text)
+        canvases = Canvases(planner)
+        while not canvases.are_all and not self._late():
+            group, earlier = await asyncio.to_thread(canvases.begin)
+            plan = await asyncio.to_thread(_plan, planner, group, earlier)
+            found = await self._canvas(canvases, plan, earlier)
+            self._pin(canvases)
+            holes = planner.request.holes[group.start : group.stop]
+            found = [each for each in found if answered.agrees(each.texts, holes)]
+            if not found and not canvases.is_amended:  # asking again would bring the same
+                break
+            canvases.add(group, found)
+        holes = planner.request.holes
+        most = self._effort.candidates
+        complete = not self._late()
+        ms = self.counters.ms()
+        for candidate in answered.candidates(self.request.id, canvases.done, holes, most, ms, complete=complete):
+            yield candidate
+        yield self._done()
+
+    async def _canvas(self, canvases: Canvases, plan: Plan, earlier: Sequence[str]) -> list[RankedFill]:
+        """The answers for one canvas behind the `earlier` fills, best first; none if other text was typed meanwhile."""
+        self.counters.canvases += 1
+        self._plan = plan
+        self._is_first = True
+        self._written = []
+        searching = asyncio.create_task(self._search(), name="canvas")
+        searching.add_done_callback(lambda _: self.job.news.set())
+        try:
+            while not searching.done():
+                await self.job.news.wait()
+                self.job.news.clear()
+                self._pin(canvases)
+                is_amended = canvases.has_news and not searching.done()
+                if is_amended and not canvases.go_on(plan.group, earlier, lambda *_: False):
+                    return []
+            return searching.result()
+        finally:
+            searching.cancel()
+            await asyncio.wait([searching])
+
+    def _pin(self, canvases: Canvases) -> None:
+        for hole, text in self.job.newly_typed():
+            canvases.pin(hole, text)
+
+    async def _search(self) -> list[RankedFill]:
+        """Answers, best first: at the deadline those known by then. Raises ServerError if no canvas was read."""
+        try:
+            async with asyncio.timeout_at(self.job.deadline):
+                canvases = [self._denoise(sizes) for sizes in self._lengths()]
+                found = await asyncio.gather(*canvases, return_exceptions=True)
+                errors = [error for error in found if error is not None]
+                if len(errors) == len(found):
+                    raise errors[0]
+                for error in errors:
+                    if not isinstance(error, ServerError | TimeoutError):
+                        raise error
+                return await self._ranked()
+        except TimeoutError:
+            return self._ranked_by(each.log_confidence for each in self._written)
+
+    def _lengths(self) -> list[tuple[int, ...]]:
+        """The lengths to try, one per hole; at least one for each candidate, some more than once."""
+        holes = self._plan.holes
+        is_line = all(hole.single_line for hole in holes)
+        usual = _LENGTHS_OF_A_LINE if is_line else _LENGTHS_OF_SEVERAL_LINES
+        count = max(self._effort.candidates, _LENGTHS_QUICK if self.request.quick else usual)
+        if all(hole.minimum == hole.maximum for hole in holes):
+            found = [tuple(hole.maximum for hole in holes)]
+        else:
+            found = length.guessed(holes, count, usual_first=False)
+        return [found[number % len(found)] for number in range(max(self._effort.candidates, len(found)))]
+
+    async def _denoise(self, sizes: Sequence[int]) -> None:
+        """Has one canvas filled; keeps it unless a row got no token that may stand there."""
+        row = self._plan.compose(sizes).cut(self._model.properties.suffix_tokens)
+        ids = self._begun(row)
+        sure = [1.0] * len(ids)
+        steps = 0
+        if OPEN in ids:
+            steps = self._effort.max_steps or self._model.properties.sampler.max_steps
+            pinned = [number for number, id_ in enumerate(ids) if id_ != OPEN]
+            seed = [self._noise.randrange(len(self._model.vocabulary)) if id_ == OPEN else id_ for id_ in ids]
+            answer = await self._read(seed, pinned, steps=steps)
+            if not self._choose(ids, sure, row, answer):
+                return
+        self._written.append(Written(ids, sure, row.spans, steps))
+
+    def _begun(self, row: Row) -> list[int]:
+        """The initial rows: in reworked text, the noised tokens are open."""
+        ids = list(row.ids)
+        for (_, first, end), hole in zip(row.spans, self._plan.holes, strict=True):
+            for number, id_ in zip(range(first, end), hole.existing, strict=False):
+                if self._noise.random() >= hole.strength:
+                    ids[number] = id_
+        return ids
+
+    def _choose(self, ids: list[int], sure: list[float], row: Row, answer: CanvasAnswer) -> bool:
+        """Writes the likeliest allowed token into each open row, and how sure it is. False: a row has none.
+
+        If none of the named tokens is allowed, a row gets its given start, or the server's own token, and is unsure.
+        """
+        for (_, first, end), hole in zip(row.spans, self._plan.holes, strict=True):
+            for number in (number for number in range(first, end) if ids[number] == OPEN):
+                is_start = number == first
+                likely = sorted(answer.log_probabilities[number].items(), key=lambda each: (-each[1], each[0]))
+                allowed = [each for each in likely if self._model.may_stand(each[0], hole, is_start=is_start)]
+                own = hole.allowed[0] if is_start and hole.allowed else answer.ids[number]
+                token, value = allowed[0] if allowed else (own, -math.inf)
+                ids[number] = token
+                sure[number] = min(1.0, math.exp(value))
+                if not self._model.may_stand(token, hole, is_start=is_start):
+                    return False
+        return True
+
+    async def _ranked(self) -> list[RankedFill]:
+        """All filled canvases, best first. Asks nothing about a single answer."""
+        if len({each.texts(self._model.vocabulary, self._plan.holes) for each in self._written}) < 2:
+            return self._ranked_by(each.log_confidence for each in self._written)
+        asked = (self._suffix_likelihood(each) for each in self._written)
+        found = await asyncio.gather(*asked, return_exceptions=True)
+        behind = [each for each in found if isinstance(each, float)]
+        if len(behind) < len(found):
+            behind = [0.0] * len(found)
+        return self._ranked_by(map(_score, self._written, behind))
+
+    def _ranked_by(self, scores: Iterable[float]) -> list[RankedFill]:
+        return answered.ranked(self._model.vocabulary, self._plan.holes, self._written, list(scores))
+
+    async def _suffix_likelihood(self, written: Written) -> float | None:
+        """The mean log-probability of the first tokens behind; None without any. Raises ServerError, TimeoutError."""
+        end = written.spans[-1][2]
+        rows = range(end, min(end + _SUFFIX_TOKENS, len(written.ids)))
+        if not rows:
+            return None
+        size = len(self._model.vocabulary)
+        seed = [self._noise.randrange(size) if row in rows else id_ for row, id_ in enumerate(written.ids)]
+        wanted = [written.ids[row] for row in rows]
+        pinned = [row for row in range(len(seed)) if row not in rows]
+        answer = await self._read(seed, pinned, tokens=sorted(set(wanted)))
+        known = answer.log_probabilities
+        return sum(max(_LEAST, known[row].get(id_, _LEAST)) for row, id_ in zip(rows, wanted, strict=True)) / len(rows)
+
+    async def _read(
+        self, ids: Sequence[int], pinned: Collection[int], *, steps: int = 1, tokens: Sequence[int] = ()
+    ) -> CanvasAnswer:
+        """The state of a canvas after at most this many steps, and the likelihoods of its rows' tokens then.
+
+        `pinned` are the numbers of the fixed rows. Names the likeliest tokens of each row; with `tokens`, at most
+        128, these instead. Raises ServerError, and TimeoutError at the deadline.
+        """
+        arguments = {
+            "diffusion_seed_canvas": ids,
+            "diffusion_pinned": sorted(pinned),
+            "diffusion_canvas_length": len(ids),
+            "diffusion_max_steps": steps,
+            "diffusion_read_only": True,
+        }
+        named = {"logprobs": 1, "logprob_token_ids": tokens} if tokens else {}
+        began = time.monotonic()
+        body = _asked(self._model.name, self._plan.prefix_ids, len(ids), arguments, **named)
+        said = await self._client.ask("/v1/completions", body, self.job.deadline)
+        with self._client.making_sense():
+            answer = await asyncio.to_thread(canvas_answer, said, len(ids))
+        self.counters.steps += steps
+        if self._is_first:
+            self._is_first = False
+            self.counters.encode_ms += (time.monotonic() - began) * 1000
+            self.counters.prefix_tokens += len(self._plan.prefix_ids)
+            self.counters.reused_tokens += answer.cached_tokens or 0
+        return answer
+
+
+def _score(written: Written, suffix: float) -> float:
+    """How sure the model is of a fill and of what follows, higher is better, with a bonus for longer ones."""
+    return (written.log_confidence + suffix) / 2 + _LENGTH_WEIGHT * math.log(max(1, written.tokens))
+
+
+def _plan(planner: Planner, group: range, earlier: Sequence[str]) -> Plan:
+    """A canvas, with everything computed once for it: the possible starts of a row involve the whole vocabulary."""
+    plan = planner.plan(group, earlier)
+    for hole in plan.holes:
+        hole.may_begin(OPEN)
+    return plan
+
+
+def load(found: ServedModel, canvas_tokens: int, wanted: str | None, url: str) -> Model:
+    """The tokens and settings of a served model, from the folder or hub id `wanted`, or its own. Raises ModelError."""
+    folder = _folder(found, wanted, url)
+    config = checkpoint_files.read_json_if_any(folder / "config.json")  # a tokenizer is enough
+    released = Properties(canvas_tokens=canvas_tokens, prompt="chat", line_steps=_LINE_STEPS, quick_steps=_QUICK_STEPS)
+    properties = checkpoint.stated_properties(folder) or released
+    if properties.corruption == NoiseKind.MASK:
+        raise ModelError(f"{url}: {found.id} knows only a mask token, and vLLM fills canvases with random tokens")
+    properties = _within(properties, found, canvas_tokens, url)
+    vocabulary = Vocabulary(checkpoint.Checkpoint(str(folder), folder, config, properties).tokenizer(), [])
+    vocabulary.prepare()
+    return Model(found.id, vocabulary, properties)
+
+
+def _folder(found: ServedModel, wanted: str | None, url: str) -> Path:
+    """The tokenizer's folder. The server's own path counts only if that is on this machine. Raises ModelError."""
+    if wanted:
+        return checkpoint.folder_of(wanted)
+    try:
+        root = found.root or ""
+        if catalogue.is_hub_id(root):
+            return downloads.require(root)
+        if not (address.parse(url).is_here and Path(root).is_absolute()):
+            raise ModelError(f"{url} does not name a checkpoint of this machine")
+        return checkpoint.folder_of(root)
+    except ModelError as error:
+        raise ModelError(
+            f"{error}. {url} serves {found.id}; its tokenizer has to be here as well: set server.tokenizer or "
+            "--server-tokenizer to a folder with its tokenizer.json (and infill.json, where it has one)"
+        ) from error
+
+
+def _within(properties: Properties, found: ServedModel, canvas_tokens: int, url: str) -> Properties:
+    """The same, with canvases and prefixes that the server accepts. Raises ModelError if it accepts next to nothing."""
+    canvas = min(properties.canvas_tokens, canvas_tokens)
+    context = found.max_model_len or properties.max_prefix_tokens + canvas
+    if canvas < _LEAST_CANVAS or context <= canvas:
+        raise ModelError(
+            f"{url}: {found.id} is served with a canvas of {canvas_tokens} tokens and {context} in all, "
+            "which leaves no room; raise canvas_length in --diffusion-config, or --max-model-len"
+        )
+    prefix = min(properties.max_prefix_tokens, context - canvas)
+    limited = {
+        "canvas_tokens": canvas,
+        "max_prefix_tokens": prefix,
+        "suffix_tokens": min(properties.suffix_tokens, canvas),
+    }
+    return msgspec.structs.replace(properties, **limited)
+
+
+class VllmInfiller(ServedInfiller):
+    """A model that a vLLM serves, as the worker knows it."""
+
+    expected = "a vLLM 0.32 or later with a DiffusionGemma checkpoint (see inference/remote/server.md)"
+    _found: tuple[ServedModel, int] | None = None
+
+    async def _find_out(self) -> None:
+        """Finds out the server's model, and reads this machine's tokenizer for it."""
+        model = await self.listed_model()
+        found = model, await self._canvas_tokens(model.id)
+        if found == self._found:
+            return
+        url = self.client.url
+        self._model = await asyncio.to_thread(load, *found, self._arguments.server_tokenizer, url)
+        self.model = served.shown(self._model.name)
+        if self._found is not None:
+            log.info("another server answers at %s: it serves %s", url, self.model)
+        self._found = found
+        self.context_tokens = prompt.context_tokens(self._model.vocabulary, self._model.properties)
+
+    def infill(self, job: Job) -> AsyncGenerator[JobEvent, None]:
+        return CanvasInfilling(self, self._model, job).events()
+
+    async def _canvas_tokens(self, name: str) -> int:
+        """The width of the served canvas, from the refusal of an impossible one. Raises ModelError and ServerError."""
+        url = self.client.url
+        impossible = {"diffusion_seed_canvas": (), "diffusion_pinned": (-1,)}
+        try:
+            await self.client.ask("/v1/completions", _asked(name, (1,), 1, impossible, logprobs=1))
+        except ServerError as error:
+            if found := _CANVAS.search(str(error)):
+                return int(found[1])
+            if not _KNOWS_PINS.search(str(error)):
+                raise
+            raise ModelError(f"{url} does not say how wide its canvas is ({error})") from error
+        raise ModelError(f"{url} takes no pinned canvas for {name}, so it is not {self.expected}")
