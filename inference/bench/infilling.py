@@ -1,34 +1,36 @@
-"""`infill-ls bench infilling`: how well a checkpoint fills holes with known text.
+"""How well a checkpoint fills holes with known text.
 
 The tasks are in the HumanEval-Infilling format. White space at the ends of a fill does not count; edit similarity is 1
 - Levenshtein distance / the longer length. It prints one JSON object as its last line.
 
-With `--by`, transformers or llama.cpp's server fills instead, greedily, after the model's own prompt cut at the hole.
+With --by, transformers or llama.cpp's server fills instead, greedily, after the model's own prompt cut at the hole.
+With --context, parts of other files stand in the prompt, hole by hole; a run continues from its file of predictions.
 """
 
 import argparse
-import json
 import sys
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import httpx2
+import msgspec
 from rich.console import Console
 from rich.progress import track
 
-from inference.bench import context, infilling_tasks, positive
-from inference.bench.infilling_tasks import Filler, InfillingTask, TaskError, TaskResult, llama_fill, saved
-from inference.engine import Engine, RequestError
+from inference.bench import BenchError, add_model, command, infilling_tasks, loaded, positive, run
+from inference.bench.context import ARMS, ContextTask, Prompts, compared
+from inference.bench.infilling_tasks import InfillingTask, TaskResult, figures, kind_of, llama_fill
+from inference.engine import Engine
 from inference.messages import Candidate, Done, Hole, HoleKind, InfillRequest, Text
-from inference.models import registry
-from inference.models.family import ModelError
 from inference.models.fim_tokens import TABLE
 
 _LINE_TOKENS = 64
 _LINES_TOKENS = 128
 _TIMEOUT_S = 600
+Filler = Callable[[InfillingTask], TaskResult]
+"""Fills one task's hole."""
 
 
 def by_engine(engine: Engine, *, seed: int = 0) -> Filler:
@@ -58,30 +60,24 @@ def by_transformers(file: Path, dtype: str | None) -> Filler:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    kind = getattr(torch, dtype or "float32")
-    model: Any = AutoModelForCausalLM.from_pretrained(str(file.parent), gguf_file=file.name, dtype=kind)
+    where = {"pretrained_model_name_or_path": str(file.parent), "gguf_file": file.name}
+    model: Any = AutoModelForCausalLM.from_pretrained(**where, dtype=getattr(torch, dtype or "float32"))
     model.eval()
-    tokenizer: Any = AutoTokenizer.from_pretrained(str(file.parent), gguf_file=file.name)
+    tokenizer: Any = AutoTokenizer.from_pretrained(**where)
     known = TABLE["qwen2.5-coder"]
     prefix, suffix, middle = tokenizer.convert_tokens_to_ids([known.prefix, known.suffix, known.middle])
     ends = tokenizer.convert_tokens_to_ids(list(known.controls))
+    greedy = {"do_sample": False, "repetition_penalty": 1.0}  # the published generation_config has 1.1
 
     def fill(task: InfillingTask) -> TaskResult:
         began = time.perf_counter()
         before, after = (tokenizer.encode(text) for text in (task.before, task.after))
         ids = torch.tensor([[prefix, *before, suffix, *after, middle]])
+        stop = {"stop_strings": ["\n"], "tokenizer": tokenizer} if task.single_line else {}
+        most = {"max_new_tokens": _most_tokens(task), "eos_token_id": ends, "pad_token_id": ends[0]}
         with torch.inference_mode():
-            written = model.generate(
-                ids,
-                attention_mask=torch.ones_like(ids),
-                max_new_tokens=_most_tokens(task),
-                do_sample=False,
-                repetition_penalty=1.0,  # the published generation_config has 1.1
-                eos_token_id=ends,
-                pad_token_id=ends[0],
-                **({"stop_strings": ["\n"], "tokenizer": tokenizer} if task.single_line else {}),
-            )
-        return _shown(task, str(tokenizer.decode(written[0, ids.shape[1] :], skip_special_tokens=True)), began)
+            written = model.generate(ids, attention_mask=torch.ones_like(ids), **greedy, **most, **stop)
+        return _result(task, str(tokenizer.decode(written[0, ids.shape[1] :], skip_special_tokens=True)), began)
 
     return fill
 
@@ -91,12 +87,12 @@ def by_llama_server(url: str) -> Filler:
 
     def fill(task: InfillingTask) -> TaskResult:
         began = time.perf_counter()
-        return _shown(task, str(llama_fill(url.rstrip("/"), task, _most_tokens(task), _TIMEOUT_S)["content"]), began)
+        return _result(task, str(llama_fill(url.rstrip("/"), task, _most_tokens(task), _TIMEOUT_S)["content"]), began)
 
     return fill
 
 
-def _shown(task: InfillingTask, text: str, began: float) -> TaskResult:
+def _result(task: InfillingTask, text: str, began: float) -> TaskResult:
     """A fill of one line ends at its first line break."""
     return TaskResult.of(task, text.partition("\n")[0] if task.single_line else text, began)
 
@@ -105,66 +101,92 @@ def _most_tokens(task: InfillingTask) -> int:
     return _LINE_TOKENS if task.single_line else _LINES_TOKENS
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    args = argument_parser().parse_args(argv)
-    try:
-        if args.context:
-            engine = _engine(args)
-            context.measure(args, engine, by_engine(engine))
-        else:
-            print(json.dumps(_measured(args)))
-    except (TaskError, ModelError, RequestError, OSError, ValueError, httpx2.HTTPError) as error:
-        print(f"infill-ls: {error}", file=sys.stderr)
-        return 2
-    return 0
+def measure(args: argparse.Namespace) -> dict[str, Any]:
+    """The figures of all tasks and of each kind, with --context of each arm. Raises BenchError and ModelError."""
+    results = list(_with_context(args) if args.context else _plain(args))
+    kinds: dict[str, list[TaskResult]] = {}
+    for result in results:
+        kinds.setdefault(kind_of(result.task_id), []).append(result)
+    if args.context:
+        found = {kind: compared(some) for kind, some in kinds.items()}
+        return {"model": args.model, "half": args.half, "kinds": found}
+    by_kind = {kind: figures(some) for kind, some in kinds.items()}
+    overall = figures(results)
+    for kind, known in (by_kind | {"all": overall}).items():
+        print(f"{kind}: {', '.join(f'{name} {value:g}' for name, value in known.items())}")
+    return {"data": args.data.name, "model": args.model, "by": args.by, **overall, "kinds": by_kind}
 
 
-def _measured(args: argparse.Namespace) -> dict[str, Any]:
-    """The figures of one filler; also prints those of each kind in words."""
+def _plain(args: argparse.Namespace) -> Iterator[TaskResult]:
     tasks = infilling_tasks.sample(infilling_tasks.read(args.data, args.limit), args.sample, args.seed)
-    fill = _filler(args)
-    shown = track(tasks, "tasks", console=Console(stderr=True), transient=True)
-    summary = infilling_tasks.summary(saved(map(fill, shown), args.predictions))
-    for kind, figures in (summary["kinds"] | {"all": summary}).items():
-        print(
-            f"{kind}: {figures['tasks']} tasks, exact {figures['exact']:.1%}, edit similarity "
-            f"{figures['edit_similarity']:.3f}, {figures['mean_steps']:.1f} steps, "
-            f"{figures['p50_passes']:.0f} passes (median), "
-            f"{figures['mean_ms']:.0f} ms (median {figures['p50_ms']:.0f})"
-        )
-    return {"data": args.data.name, "model": args.model, "by": args.by} | summary
-
-
-def _filler(args: argparse.Namespace) -> Filler:
-    """Who fills. Raises ModelError, or OSError or ValueError if transformers cannot load the model."""
     if args.by == "transformers":
-        return by_transformers(Path(args.model), args.dtype)
-    if args.by:
-        return by_llama_server(args.by)
-    return by_engine(_engine(args), seed=args.seed)
+        fill = by_transformers(Path(args.model), args.dtype)
+    else:
+        fill = by_llama_server(args.by) if args.by else by_engine(loaded(args), seed=args.seed)
+    if args.predictions:
+        args.predictions.write_bytes(b"")
+    for task in track(tasks, "tasks", console=Console(stderr=True), transient=True):
+        yield _saved(fill(task), args.predictions)
 
 
-def _engine(args: argparse.Namespace) -> Engine:
-    engine = Engine(registry.load(args.model, device=args.device, dtype=args.dtype))
-    engine.warm_up()  # otherwise the first task's time would include one-time setup
-    return engine
+def _with_context(args: argparse.Namespace) -> Iterator[TaskResult]:
+    """Each task with each arm, but for those that a run before this one wrote."""
+    known = _known(args.predictions, args.model)
+    count = Counter[str]()
+    engine = loaded(args)
+    prompts = Prompts(engine)
+    fill = by_engine(engine)
+    for task in infilling_tasks.read_as(ContextTask, args.data):
+        if task.half != args.half or count[task.kind] == args.limit:
+            continue
+        count[task.kind] += 1
+        for arm in args.context:
+            result = known.get((arm, task.task_id))
+            if result is None:
+                prompts.show(task, arm)
+                filled = fill(task)
+                more = {"arm": arm, "model": args.model, "prompt_tokens": prompts.tokens}
+                result = _saved(msgspec.structs.replace(filled, **more), args.predictions)
+            yield result
+
+
+def _known(file: Path | None, model: str) -> dict[tuple[str, str], TaskResult]:
+    """The fills in a file of predictions, by arm and task. Raises BenchError."""
+    try:
+        lines = file.read_bytes().splitlines() if file else []
+        found = [msgspec.json.decode(line, type=TaskResult) for line in lines]
+    except FileNotFoundError:
+        return {}
+    except msgspec.DecodeError as error:
+        raise BenchError(f"{file} holds no fills of this benchmark: {error}; name another file") from error
+    return {(each.arm, each.task_id): each for each in found if each.model == model}
+
+
+def _saved(result: TaskResult, file: Path | None) -> TaskResult:
+    if file:
+        with file.open("ab") as output:
+            output.write(msgspec.json.encode(result) + b"\n")
+    return result
 
 
 def argument_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="infill-ls bench infilling", description=__doc__)
+    parser = command("infilling", __doc__)
     parser.add_argument("--data", type=Path, required=True, metavar="FILE.jsonl[.gz]", help="the tasks")
     parser.add_argument(
         "--limit", type=positive, metavar="N", help="measure only the first N tasks (with --context: of each kind)"
     )
     parser.add_argument("--sample", type=positive, metavar="N", help="measure only N tasks, chosen by the seed")
-    parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER", help="the model (default: embedded)")
-    parser.add_argument("--device", metavar="NAME", help="where to compute (default: the best device found)")
-    parser.add_argument("--dtype", metavar="NAME", help="what to compute in (default: the best found)")
+    add_model(parser)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the sample and the sampler (default: 0)")
-    context.add_arguments(parser)
+    parser.add_argument("--context", action="append", choices=ARMS, help="show parts of other files; repeat to compare")
+    parser.add_argument("--half", choices=("tuning", "report"), default="report", help="with --context: which packages")
     parser.add_argument("--by", metavar="transformers|URL", help="who fills instead; a URL: llama.cpp's server")
     parser.add_argument("--predictions", type=Path, metavar="FILE", help="write every fill, one JSON object a line")
     return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return run(argument_parser(), measure, argv)
 
 
 if __name__ == "__main__":

@@ -8,19 +8,17 @@ import gzip
 import random
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx2
 import msgspec
 
+from inference.bench import BenchError
+
 _LINE_BREAKS = "\r\n"
-
-
-class TaskError(Exception):
-    """A file of tasks is unreadable or incomplete. The message is fit for the user."""
+_Task = TypeVar("_Task", bound=msgspec.Struct)
 
 
 class InfillingTask(msgspec.Struct, frozen=True):
@@ -66,11 +64,8 @@ def kind_of(task_id: str) -> str:
     return task_id.partition("/")[0]
 
 
-_Task = TypeVar("_Task", bound=msgspec.Struct)
-
-
 def read(file: Path, limit: int | None = None) -> list[InfillingTask]:
-    """The first `limit` tasks of a file, or all. Raises TaskError if it is unreadable or empty."""
+    """The first `limit` tasks of a file, or all. Raises BenchError if it is unreadable or empty."""
     return read_as(InfillingTask, file, limit)
 
 
@@ -80,16 +75,16 @@ def read_as(kind: type[_Task], file: Path, limit: int | None = None) -> list[_Ta
     try:
         data = file.read_bytes()
         lines = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).split(b"\n")
-    except (OSError, EOFError, gzip.BadGzipFile) as error:
-        raise TaskError(f"{file} cannot be read: {error}") from error
+    except (OSError, EOFError) as error:
+        raise BenchError(f"{file} cannot be read: {error}") from error
     for number, line in enumerate(lines, 1):
         if line.strip() and len(found) != limit:
             try:
                 found.append(msgspec.json.decode(line, type=kind))
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise TaskError(f"{file}, line {number}: not a task: {error}") from error
+                raise BenchError(f"{file}, line {number}: not a task: {error}") from error
     if not found:
-        raise TaskError(f"{file} has no task in it")
+        raise BenchError(f"{file} has no task in it")
     return found
 
 
@@ -121,7 +116,8 @@ def llama_fill(
 class TaskResult(msgspec.Struct, frozen=True):
     """The fill of one task and its scores.
 
-    `steps` counts the denoising steps of the fill, `passes` all of the decoder's. `tokens` counts the hole's rows.
+    `steps` counts the denoising steps of the fill, `passes` all of the decoder's. `tokens` counts the hole's rows. If
+    parts of other files were shown, `arm` says which, and `prompt_tokens` counts the whole prompt.
     """
 
     task_id: str
@@ -132,18 +128,16 @@ class TaskResult(msgspec.Struct, frozen=True):
     steps: int = 0
     passes: int = 0
     tokens: int = 0
-
-    @property
-    def kind(self) -> str:
-        return kind_of(self.task_id)
+    arm: str = ""
+    model: str = ""
+    prompt_tokens: int = 0
 
     @classmethod
-    def of(cls, task: InfillingTask, text: str, began: float, **counted: int) -> "TaskResult":
+    def of(cls, task: InfillingTask, text: str, began: float, **counted: Any) -> "TaskResult":
         """The result of a task with this fill, begun at `began` of `time.perf_counter`."""
-        solution = task.solution
         ms = round((time.perf_counter() - began) * 1000, 2)
-        similarity = round(edit_similarity(text, solution), 4)
-        return cls(task.task_id, text, exact(text, solution), similarity, ms=ms, **counted)
+        similarity = round(edit_similarity(text, task.solution), 4)
+        return cls(task.task_id, text, exact(text, task.solution), similarity, ms=ms, **counted)
 
 
 def exact(fill: str, solution: str) -> bool:
@@ -170,32 +164,8 @@ def _distance(one: str, other: str) -> int:
     return row[-1]
 
 
-Filler = Callable[[InfillingTask], TaskResult]
-"""Fills one task's hole."""
-_Result = TypeVar("_Result", bound=TaskResult)
-
-
-def saved(results: Iterator[_Result], file: Path | None) -> list[_Result]:
-    """The results, each written to the file as soon as it is there. Raises OSError."""
-    found: list[_Result] = []
-    with file.open("wb", buffering=0) if file else nullcontext() as output:
-        for result in results:
-            found.append(result)
-            if output is not None:
-                output.write(msgspec.json.encode(result) + b"\n")
-    return found
-
-
-def summary(results: Sequence[TaskResult]) -> dict[str, Any]:
-    """The figures of a run: all tasks together, and each kind separately. Shares are 0 to 1, times in milliseconds."""
-    kinds: dict[str, list[TaskResult]] = {}
-    for result in results:
-        kinds.setdefault(result.kind, []).append(result)
-    return figures(results) | {"kinds": {kind: figures(some) for kind, some in kinds.items()}}
-
-
-def figures(results: Sequence[TaskResult]) -> dict[str, Any]:
-    """Means over `results`; `p50_ms` is a median. Raises statistics.StatisticsError if there are none."""
+def figures(results: Sequence[TaskResult]) -> dict[str, float]:
+    """Means over `results`, shares 0 to 1; `p50` are medians. Raises statistics.StatisticsError if there are none."""
     found = {
         "tasks": len(results),
         "exact": statistics.fmean(result.exact for result in results),

@@ -1,4 +1,4 @@
-"""`infill-ls bench latency`: our engine against other ways to run the same weights, in one run.
+"""Our engine against other ways to run the same weights, in one run.
 
 All sections measure one network, a checkpoint's or one of random weights, on random tokens, which take as long as code;
 no stopping rule applies. It prints one JSON object as its last line. The figures are medians; compare ratios, not
@@ -6,10 +6,8 @@ machines.
 """
 
 import argparse
-import json
 import statistics
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
@@ -17,6 +15,7 @@ from typing import Any, cast
 
 import torch
 
+from inference.bench import add_model, command, run, times_ms
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.layout import OPEN, Row
 from inference.engine.search.denoise import Denoising, Noise
@@ -104,21 +103,16 @@ def random_network(shape: str, device: str | None, dtype: str | None) -> Network
     return recorded.RecordedNetwork(model.eval(), recorded.CudaGraphs())
 
 
-def main(argv: Sequence[str] | None = None, lengths: Sequence[int] = _PREFIXES) -> int:
-    """Measures with prefixes of these numbers of tokens, and prints; returns the exit status."""
-    args = argument_parser().parse_args(argv)
-    try:
-        if args.random:
-            network = random_network(args.random, args.device, args.dtype)
-        else:
-            family = DiffusionGemma.load(registry.find(args.model), args.device, args.dtype, lambda *_: None)
-            network = cast("Network", family.network)
-    except ModelError as error:
-        print(f"infill-ls: {error}", file=sys.stderr)
-        return 2
+def measure(args: argparse.Namespace, lengths: Sequence[int] = _PREFIXES) -> dict[str, Any]:
+    """Measures with prefixes of these numbers of tokens. Raises ModelError."""
+    if args.random:
+        network = random_network(args.random, args.device, args.dtype)
+    else:
+        family = DiffusionGemma.load(registry.find(args.model), args.device, args.dtype, lambda *_: None)
+        network = cast("Network", family.network)
     bench = LatencyBench(network)
     lengths = sorted({min(length, network.max_positions // 2) for length in lengths})
-    result = {
+    return {
         "model": f"random-{args.random}" if args.random else args.model,
         "device": torch.cuda.get_device_name(bench.device) if bench.on_cuda else bench.device.type,
         "dtype": args.dtype or str(network.dtype).removeprefix("torch."),
@@ -128,8 +122,6 @@ def main(argv: Sequence[str] | None = None, lengths: Sequence[int] = _PREFIXES) 
         "prefixes": [bench.prefix(length) for length in lengths],
         "floor": bench.floor(lengths[0]),
     }
-    print(json.dumps(result))
-    return 0
 
 
 class LatencyBench:
@@ -235,14 +227,7 @@ class LatencyBench:
         while self.network.prepare():
             pass
         work()
-        times = []
-        for _ in range(repeats):
-            self._wait()
-            began = time.perf_counter()
-            work()
-            self._wait()
-            times.append((time.perf_counter() - began) * 1000)
-        return statistics.median(times)
+        return statistics.median(times_ms(work, repeats, self._wait))
 
     def _wait(self) -> None:
         if self.on_cuda:
@@ -252,12 +237,14 @@ class LatencyBench:
 
 
 def argument_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="infill-ls bench latency", description=__doc__)
-    parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER", help="the model (default: embedded)")
+    parser = command("latency", __doc__)
+    add_model(parser)
     parser.add_argument("--random", choices=sorted(RANDOM_SHAPES), help="random weights of a shape")
-    parser.add_argument("--device", metavar="NAME", help="where to compute (default: the best device found)")
-    parser.add_argument("--dtype", metavar="NAME", help="what to compute in (default: the best found)")
     return parser
+
+
+def main(argv: Sequence[str] | None = None, lengths: Sequence[int] = _PREFIXES) -> int:
+    return run(argument_parser(), partial(measure, lengths=lengths), argv)
 
 
 if __name__ == "__main__":

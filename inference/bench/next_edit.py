@@ -20,9 +20,9 @@ from typing import Any
 
 import msgspec
 
-from inference.bench import positive
-from inference.bench.infilling_tasks import TaskError, read_as
-from inference.bench.server_editor import PATIENCE_S, ScriptedEditor, UnexpectedAnswer
+from inference.bench import BenchError, positive
+from inference.bench.infilling_tasks import read_as
+from inference.bench.server_editor import PATIENCE_S, ScriptedEditor
 from inference.models.catalogue import EMBEDDED
 from inference.models.family import common_ends
 
@@ -131,7 +131,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if args.model:
                 editor.wait_until_ready(5 * PATIENCE_S)
             results = [_told(number, play(editor, case, number)) for number, case in enumerate(cases, 1)]
-    except (UnexpectedAnswer, TaskError, OSError, ValueError) as error:
+    except (BenchError, OSError, ValueError) as error:
         print(f"infill-ls: {error}", file=sys.stderr)
         return 1
     print(json.dumps({"model": args.model, "edit_model": args.edit_model, **figures(results)}))

@@ -1,220 +1,152 @@
-"""`infill-ls bench passes`: how fast a fill-in-the-middle model reads and writes here, alone or beside llama.cpp.
+"""How fast a fill-in-the-middle model reads and writes here, alone or beside llama.cpp.
 
-Fills lines twice, first cold, then as the next keystroke finds it. It starts each llama.cpp that `--peer` names with
-the same file, and asks all in turns, line by line, with the servers that `--url` names, such as `infill-ls serve
---http`. Its last line of output is one JSON object; compare ratios, not machines.
-
-With `--edits KIND` it asks for the lines around each hole instead, as of an edit model: with the lines as they are as
-the draft, and without; llama.cpp writes as many tokens behind the same prompt.
+Fills lines twice, first cold, then as the next keystroke finds it. It starts each llama.cpp that --peer names with the
+same file, and asks all in turns, line by line, with the servers that --url names, such as `infill-ls serve --http`. Its
+last line of output is one JSON object; compare ratios, not machines.
 """
 
 import argparse
-import json
 import sys
 import time
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast, get_args
+from typing import Any, cast
 
-import httpx2
 import psutil
 import torch
 
-from inference.bench import infilling_tasks, positive
-from inference.bench.infilling_tasks import InfillingTask, TaskError
-from inference.bench.llama_server import LlamaServer
+from inference.bench import BenchError, add_model, command, infilling_tasks, loaded, positive, run, times_ms
+from inference.bench.infilling_tasks import InfillingTask
+from inference.bench.server_process import llama_server
 from inference.engine import Engine
-from inference.engine.next_edit.rewriting import EditRewriting
-from inference.messages import Candidate, Done, Draft, EditKind, Hole, Hunk, InfillRequest, NextEditRequest, Text
-from inference.models import edit_prompts, registry
-from inference.models.family import MiddleFamily, ModelError
+from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Text
+from inference.models.family import MiddleFamily
 from inference.serving.startup import release_memory
 
 _TYPED = 2
 _MOST_TOKENS = 32
 _ROWS = (1, 2, 4, 8, 16, 64, 256)
+_REPEATS = 5
 _BANDWIDTH_BYTES = 1 << 29
 _TIMEOUT_S = 120
-_REWRITES = ("region_tokens", "drafted_passes", "plain_passes", "drafted_output_s", "plain_output_s")
-"""Of all rewrites: the tokens written, and the passes and seconds that writing took."""
+_SHORTEST_PROMPT = 1000
 
 
-Times = dict[str, float]
-"""Seconds of whole requests, and, of cold ones, the tokens and milliseconds of reading and of writing."""
+@dataclass(frozen=True)
+class Filled:
+    """What one line took: the tokens and milliseconds of reading the prompt and of writing."""
+
+    seconds: float
+    read_tokens: int
+    read_ms: float
+    written_tokens: int
+    written_ms: float
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Measures and prints; returns the exit status."""
-    args = argument_parser().parse_args(argv)
+def measure(args: argparse.Namespace) -> dict[str, Any]:
+    """Fills lines here and at the servers. Raises BenchError and ModelError."""
     began = time.perf_counter()
-    try:
-        tasks = [task for task in infilling_tasks.read(args.tasks) if task.single_line and len(task.prompt) > 1000]
-        engine = Engine(registry.load(args.model, device=args.device, dtype=args.dtype), edits=args.edits)
-        if not engine.loaded.traits.fills_middle or not tasks:
-            raise ModelError(f"{args.model} does not fill the middle, or {args.tasks} has no long prompt before a line")
-        engine.warm_up()
-        release_memory()
-        found = {"load_s": time.perf_counter() - began, "memory_mb": psutil.Process().memory_info().rss >> 20}
-        step = max(1, len(tasks) // args.limit)
-        with ExitStack() as stack:
-            folder = Path(stack.enter_context(TemporaryDirectory()))
-            peers = []
-            for number, program in enumerate(args.peer):
-                peers.append(LlamaServer([program], args.model, folder / f"{number}.log", torch.get_num_threads()))
-                stack.callback(peers[-1].stop)
-            print(json.dumps(found | measured(engine, tasks[::step][: args.limit], peers, args.url)))
-    except (ModelError, TaskError, httpx2.HTTPError, KeyError, RuntimeError, TimeoutError) as error:
-        print(f"infill-ls: {error}", file=sys.stderr)
-        return 2
-    return 0
-
-
-def argument_parser() -> argparse.ArgumentParser:
-    """The arguments of the benchmark."""
-    parser = argparse.ArgumentParser(prog="infill-ls bench passes")
-    parser.add_argument("tasks", type=Path, metavar="FILE", help="tasks in the HumanEval-Infilling format")
-    parser.add_argument("--model", required=True, metavar="FILE_OR_FOLDER", help="the model")
-    parser.add_argument("--device", metavar="NAME", help="where to compute (default: the best device found)")
-    parser.add_argument("--dtype", metavar="NAME", help="what to compute in (default: the best found)")
-    parser.add_argument("--edits", choices=get_args(EditKind)[1:], help="ask it for rewrites, by this prompt")
-    parser.add_argument("--limit", type=positive, default=8, metavar="N", help="how many lines")
-    parser.add_argument(
-        "--peer", action="append", default=[], metavar="PROGRAM", help="a llama-server to compare with; repeat for more"
-    )
-    parser.add_argument("--url", action="append", default=[], help="a running server with llama.cpp's /infill")
-    return parser
-
-
-def measured(
-    engine: Engine, tasks: Sequence[InfillingTask], peers: Sequence[LlamaServer], urls: Sequence[str]
-) -> dict[str, Any]:
-    """Fills the lines; returns the cost here and on the servers, of which `peers` may still be starting."""
-    loads_s = [peer.wait() for peer in peers]
-    ours = defaultdict[str, float](float)
-    theirs = {url: defaultdict[str, float](float) for url in (*(peer.url for peer in peers), *urls)}
-    for task in tasks:
-        if engine.edits:
-            prompt, tokens = _rewritten(engine, engine.edits, task, ours)
-            for url, times in theirs.items():
-                _written_behind(url, prompt, tokens, times)
-            continue
-        _of_engine(engine, task, ours)
-        for url, times in theirs.items():
-            _of_server(url, task, times)
+    tasks = [task for task in infilling_tasks.read(args.tasks) if task.single_line]
+    tasks = [task for task in tasks if len(task.prompt) > _SHORTEST_PROMPT]
+    engine = loaded(args)
+    if not engine.loaded.traits.fills_middle or not tasks:
+        raise BenchError(f"{args.model} does not fill the middle, or {args.tasks} has no long prompt before a line")
+    release_memory()
+    load = {"load_s": time.perf_counter() - began, "memory_mb": _memory_mb()}
+    tasks = tasks[:: max(1, len(tasks) // args.limit)][: args.limit]
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(TemporaryDirectory()))
+        peers = [llama_server([one], args.model, folder / f"{n}.log", _threads()) for n, one in enumerate(args.peer)]
+        for peer in peers:
+            stack.callback(peer.stop)
+        loads_s = [peer.wait() for peer in peers]
+        fillers = {url: partial(_by_server, url) for url in (*(peer.url for peer in peers), *args.url)}
+        filled = _filled(tasks, {"": partial(_by_engine, engine), **fillers})
+        about: dict[str, dict[str, Any]] = {
+            peer.url: {"system_info": peer.system_info, "load_s": load_s, "memory_mb": peer.memory_mb}
+            for peer, load_s in zip(peers, loads_s, strict=True)
+        }
+    ours = _figures(filled.pop(""))
     family = cast("MiddleFamily", engine.loaded.family)
     on_gpu = family.device.type == "cuda"
     machine = torch.cuda.get_device_name() if on_gpu else torch.backends.cpu.get_cpu_capability()
-    found: dict[str, Any] = {
-        "system_info": f"n_threads = {torch.get_num_threads()} | torch {torch.__version__}: {machine} | {engine.dtype}",
+    theirs = [about.get(url, {"url": url}) | _beside(ours, _figures(times)) for url, times in filled.items()]
+    return load | {
+        "system_info": f"n_threads = {_threads()} | torch {torch.__version__}: {machine} | {engine.dtype}",
         "lines": len(tasks),
-        "ours": _shown(ours) | {"memory_mb": psutil.Process().memory_info().rss >> 20},
+        "ours": ours | {"memory_mb": _memory_mb()},
         "device_memory_mb": torch.cuda.max_memory_allocated() >> 20 if on_gpu else 0,
         "pass_ms_by_rows": _passes(family, tasks[0]),
-        "reads_gb_s": _bandwidth_bytes_s(family.device) / 1e9,
-        "peers": [],
+        "reads_gb_s": _bandwidth_gb_s(family.device),
+        "peers": theirs,
     }
-    about: dict[str, dict[str, Any]] = {
-        peer.url: {"system_info": peer.system_info, "load_s": load_s, "memory_mb": peer.memory_mb}
-        for peer, load_s in zip(peers, loads_s, strict=True)
-    }
-    for url, times in theirs.items():
-        both = [what for what in ("cold", "next_key") if times[f"{what}_s"]]
-        ratios = {f"{what}_ratio": ours[f"{what}_s"] / times[f"{what}_s"] for what in both}
-        found["peers"].append(about.get(url, {"url": url}) | _shown(times) | ratios)
+
+
+Filler = Callable[[InfillingTask, int], Filled]
+"""Fills a line once so many characters of it are typed."""
+
+
+def _filled(tasks: Sequence[InfillingTask], fillers: dict[str, Filler]) -> dict[str, dict[int, list[Filled]]]:
+    """What each filler took, by the number of characters typed."""
+    found: dict[str, dict[int, list[Filled]]] = {name: {0: [], _TYPED: []} for name in fillers}
+    for task in tasks:
+        for name, fill in fillers.items():
+            for typed, times in found[name].items():
+                times.append(fill(task, typed))
     return found
 
 
-def _bandwidth_bytes_s(device: torch.device) -> float:
-    """How fast a pass reads memory: the best of five sums of half a gigabyte."""
-    held = torch.zeros(_BANDWIDTH_BYTES // 8, dtype=torch.long, device=device)
-    times = []
-    for _ in range(5):
-        began = time.perf_counter()
-        held.sum().item()  # waits for the device
-        times.append(time.perf_counter() - began)
-    return _BANDWIDTH_BYTES / min(times)
+def _figures(times: dict[int, list[Filled]]) -> dict[str, float]:
+    """The seconds, and the tokens a second of cold lines."""
+    cold = times[0]
+    read_ms = sum(one.read_ms for one in cold)
+    written_ms = sum(one.written_ms for one in cold)
+    return {
+        "cold_s": sum(one.seconds for one in cold),
+        "next_key_s": sum(one.seconds for one in times[_TYPED]),
+        "prompt_tokens_s": 1000 * sum(one.read_tokens for one in cold) / max(1e-9, read_ms),
+        "output_tokens_s": 1000 * sum(one.written_tokens for one in cold) / max(1e-9, written_ms),
+    }
 
 
-def _add(times: Times, seconds: float, read: tuple[int, float], written: tuple[int, float], typed: int) -> None:
-    """One request, after this many typed characters."""
-    times["next_key_s" if typed else "cold_s"] += seconds
-    if not typed:
-        for name, (tokens, ms) in (("prompt", read), ("output", written)):
-            times[name] += tokens
-            times[f"{name}_ms"] += ms
+def _beside(ours: dict[str, float], theirs: dict[str, float]) -> dict[str, float]:
+    return theirs | {f"{what}_ratio": ours[f"{what}_s"] / theirs[f"{what}_s"] for what in ("cold", "next_key")}
 
 
-def _shown(times: Times) -> dict[str, float]:
-    """The seconds, and tokens a second."""
-    speeds = {f"{name}_tokens_s": 1000 * times[name] / max(1e-9, times[f"{name}_ms"]) for name in ("prompt", "output")}
-    return {name: times[name] for name in ("cold_s", "next_key_s", *_REWRITES) if times[name]} | speeds
-
-
-def _of_engine(engine: Engine, task: InfillingTask, times: Times) -> None:
+def _by_engine(engine: Engine, task: InfillingTask, typed: int) -> Filled:
     """As in llama.cpp's timings, the pass that reads the prompt's end yields the first token."""
-    for typed in (0, _TYPED):
-        before = task.before + task.solution[:typed]
-        parts = (Text(before), Hole(single_line=True, max_tokens=_MOST_TOKENS), Text(task.after))
-        began = time.perf_counter()
-        written = 0
-        read_s = 0.0
-        for event in engine.infill(InfillRequest("passes", parts, seed=1, drafts=True)):
-            if isinstance(event, Draft):
-                read_s = read_s or time.perf_counter() - began
-            elif isinstance(event, Candidate):
-                written = written or event.tokens
-            elif isinstance(event, Done):
-                seconds, stats = time.perf_counter() - began, event.stats
-                read = stats.prefix_tokens - stats.reused_tokens
-                _add(times, seconds, (read, 1000 * read_s), (written, 1000 * (seconds - read_s)), typed)
-
-
-def _rewritten(engine: Engine, kind: EditKind, task: InfillingTask, times: Times) -> tuple[str, int]:
-    """The lines around the hole, rewritten with their draft and without; the prompt, and how many tokens were written.
-    The user has just written what was in the hole.
-    """
-    vocabulary = engine.loaded.vocabulary
-    text, cursor = task.before + task.solution + task.after, len(task.before + task.solution)
-    line, start = text.count("\n", 0, cursor), text.rfind("\n", 0, cursor) + 1
-    new = text[start : text.find("\n", cursor) + 1]
-    change = Hunk(line, text[start : len(task.before)] + text[cursor : start + len(new)], new)
-    request = NextEditRequest("passes", text, (change,), path="main.py", cursor=cursor)
-    for most, name in ((None, "drafted"), (0, "plain")):
-        began = time.perf_counter()
-        work = EditRewriting(engine.loaded, kind, request, None, most)
-        done = next(event for event in work if isinstance(event, Done))
-        seconds, tokens, stats = time.perf_counter() - began, len(vocabulary.encode(work.written)), done.stats
-        times[f"{name}_passes"] += work.passes
-        times["region_tokens"] += tokens if most is None else 0
-        if most is None:
-            read = stats.prefix_tokens - stats.reused_tokens
-            _add(times, seconds, (read, stats.encode_ms), (tokens, 1000 * seconds - stats.encode_ms), 0)
-            times["drafted_output_s"] += seconds - stats.encode_ms / 1000
-        else:
-            times["plain_output_s"] += seconds - stats.encode_ms / 1000
-    prompt = edit_prompts.prompt_for(kind, request)
-    return prompt.text if prompt else "", tokens
-
-
-def _written_behind(server: str, prompt: str, tokens: int, times: Times) -> None:
+    parts = (
+        Text(task.before + task.solution[:typed]),
+        Hole(single_line=True, max_tokens=_MOST_TOKENS),
+        Text(task.after),
+    )
     began = time.perf_counter()
-    asked = {"prompt": prompt, "n_predict": tokens, "temperature": 0, "ignore_eos": True, "cache_prompt": False}
-    answer = httpx2.post(f"{server}/completion", json=asked, timeout=_TIMEOUT_S, trust_env=False).raise_for_status()
-    found = answer.json()["timings"]
-    read, written = ((found[f"{part}_n"], found[f"{part}_ms"]) for part in ("prompt", "predicted"))
-    _add(times, time.perf_counter() - began, read, written, 0)
+    written = 0
+    read_s = 0.0
+    for event in engine.infill(InfillRequest("passes", parts, seed=1, drafts=True)):
+        if isinstance(event, Draft):
+            read_s = read_s or time.perf_counter() - began
+        elif isinstance(event, Candidate):
+            written = written or event.tokens
+        elif isinstance(event, Done):
+            stats = event.stats
+    seconds = time.perf_counter() - began
+    read = stats.prefix_tokens - stats.reused_tokens
+    return Filled(seconds, read, 1000 * read_s, written, 1000 * (seconds - read_s))
 
 
-def _of_server(server: str, task: InfillingTask, times: Times) -> None:
-    for typed in (0, _TYPED):
-        began = time.perf_counter()
-        answer = infilling_tasks.llama_fill(server, task, _MOST_TOKENS, _TIMEOUT_S, typed=typed, cache_prompt=True)
-        found = answer["timings"]
-        read, written = ((found[f"{part}_n"], found[f"{part}_ms"]) for part in ("prompt", "predicted"))
-        _add(times, time.perf_counter() - began, read, written, typed)
+def _by_server(server: str, task: InfillingTask, typed: int) -> Filled:
+    began = time.perf_counter()
+    answer = infilling_tasks.llama_fill(server, task, _MOST_TOKENS, _TIMEOUT_S, typed=typed, cache_prompt=True)
+    seconds = time.perf_counter() - began
+    found = answer.get("timings")
+    if found is None:
+        raise BenchError(f"{server} tells no timings, as llama.cpp does")
+    return Filled(seconds, found["prompt_n"], found["prompt_ms"], found["predicted_n"], found["predicted_ms"])
 
 
 def _passes(family: MiddleFamily, task: InfillingTask) -> dict[int, float]:
@@ -225,17 +157,44 @@ def _passes(family: MiddleFamily, task: InfillingTask) -> dict[int, float]:
         pass
     writing = context.continuation(max(_ROWS) + 1)
     writing.feed(torch.empty(1, 0, dtype=torch.long))
-    found = {}
-    for rows in _ROWS:
-        taken = []
-        for _ in range(5):
-            began = time.perf_counter()
-            writing.feed_rows(torch.tensor([ids[:rows]]))[0, -1, 0].item()  # waits for the device
-            taken.append(1000 * (time.perf_counter() - began))
-            writing.trim(rows)
-        found[rows] = min(taken)
+
+    def one_pass(rows: int) -> None:
+        writing.feed_rows(torch.tensor([ids[:rows]]))[0, -1, 0].item()  # waits for the device
+        writing.trim(rows)
+
+    found = {rows: min(times_ms(partial(one_pass, rows), _REPEATS)) for rows in _ROWS}
     context.close()
     return found
+
+
+def _bandwidth_gb_s(device: torch.device) -> float:
+    """How fast a pass reads memory: the best of some sums of half a gigabyte."""
+    held = torch.zeros(_BANDWIDTH_BYTES // 8, dtype=torch.long, device=device)
+    return _BANDWIDTH_BYTES / 1e6 / min(times_ms(lambda: held.sum().item(), _REPEATS))
+
+
+def _memory_mb() -> int:
+    return int(psutil.Process().memory_info().rss) >> 20
+
+
+def _threads() -> int:
+    return torch.get_num_threads()
+
+
+def argument_parser() -> argparse.ArgumentParser:
+    parser = command("passes", __doc__)
+    parser.add_argument("tasks", type=Path, metavar="FILE", help="tasks in the HumanEval-Infilling format")
+    add_model(parser)
+    parser.add_argument("--limit", type=positive, default=8, metavar="N", help="how many lines")
+    parser.add_argument(
+        "--peer", action="append", default=[], metavar="PROGRAM", help="a llama-server to compare with; repeat for more"
+    )
+    parser.add_argument("--url", action="append", default=[], help="a running server with llama.cpp's /infill")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return run(argument_parser(), measure, argv)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`infill-ls bench server`: the cost of a keystroke in the server itself, in a file of 5,000 lines.
+"""The cost of a keystroke in the server itself, in a file of 5,000 lines.
 
 A real server process over stdio asks a worker that answers immediately with meaningless text. It measures a no-op
 request (the floor), a keystroke that agrees with the suggestion shown, and one for which the server asks the worker. It
@@ -6,18 +6,16 @@ prints one JSON object as its last line. Times are in milliseconds; compare rati
 """
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from inference.bench import percentiles, positive
-from inference.bench.server_editor import SERVER, ScriptedEditor, UnexpectedAnswer, server_environment
+from inference.bench import BenchError, command, percentiles, positive, run, times_ms
+from inference.bench.server_editor import SERVER, ScriptedEditor, server_environment
 
 _OPTIONS = {"debounceMs": 0, "deadlineMs": {"automatic": 60_000, "invoked": 60_000}}
 _FUNCTION = '''
@@ -36,20 +34,9 @@ _TYPED_BEFORE = "    chosen = "
 _LONGEST_LINE = 60
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    args = argument_parser().parse_args(argv)
-    try:
-        result = measure(args.lines, args.keystrokes)
-    except (UnexpectedAnswer, OSError) as error:
-        print(f"infill-ls: {error}", file=sys.stderr)
-        return 1
-    print(json.dumps(result))
-    return 0
-
-
-def measure(lines: int, keystrokes: int) -> dict[str, Any]:
-    """Measures all sections in one run of one server. Raises UnexpectedAnswer."""
-    text = "".join(_FUNCTION.format(number) for number in range(max(lines // _HEIGHT, 2)))
+def measure(args: argparse.Namespace) -> dict[str, Any]:
+    """Measures all sections in one run of one server. Raises BenchError."""
+    text = "".join(_FUNCTION.format(number) for number in range(max(args.lines // _HEIGHT, 2)))
     with (
         tempfile.TemporaryDirectory(prefix="ils-") as folder,
         _echo_worker(Path(folder)),
@@ -57,16 +44,16 @@ def measure(lines: int, keystrokes: int) -> dict[str, Any]:
     ):
         editor.open(text)
         if (model := editor.wait_until_ready()["model"]) != "echo":
-            raise UnexpectedAnswer(f"the worker that answers is not the echo worker: {model}")
-        typist = Typist(editor, lines // 2)
+            raise BenchError(f"the worker that answers is not the echo worker: {model}")
+        typist = Typist(editor, args.lines // 2)
         sections = {"no_op": editor.no_op, "remembered": typist.agree, "asked": typist.disagree}
         for work in sections.values():  # warm up one-time setup
-            _timed(typist, work, keystrokes // 4 + 1)
-        times = {name: _timed(typist, work, keystrokes) for name, work in sections.items()}
+            _timed(typist, work, args.keystrokes // 4 + 1)
+        times = {name: _timed(typist, work, args.keystrokes) for name, work in sections.items()}
     for name in ("remembered", "asked"):
         own = {f"own_{cut}": round(ms - times["no_op"][cut], 3) for cut, ms in times[name].items()}
         times[name] |= own
-    return {"lines": len(text.splitlines()), "keystrokes": keystrokes, "sections": times}
+    return {"lines": len(text.splitlines()), "keystrokes": args.keystrokes, "sections": times}
 
 
 class Typist:
@@ -83,13 +70,13 @@ class Typist:
         wanted = self._shown[1:]
         self._key(self._shown[0])
         if self._shown != wanted:
-            raise UnexpectedAnswer(f"of a suggestion {wanted!r} should have been left, and was {self._shown!r}")
+            raise BenchError(f"of a suggestion {wanted!r} should have been left, and was {self._shown!r}")
 
     def disagree(self) -> None:
         """Types a character that no suggestion continues with: the server must ask the worker."""
         self._key("z")
         if not self._shown:
-            raise UnexpectedAnswer("the server had nothing to show")
+            raise BenchError("the server had nothing to show")
 
     def go_on(self) -> None:
         """Gets to a place with a suggestion: if need be in the next function, away from rejected ones."""
@@ -101,7 +88,7 @@ class Typist:
         self._column = len(_TYPED_BEFORE) - 1
         self._key(" ")
         if not self._shown:
-            raise UnexpectedAnswer("the server had nothing to show")
+            raise BenchError("the server had nothing to show")
 
     def _key(self, character: str) -> None:
         self._editor.type(self._line, self._column, character)
@@ -111,12 +98,10 @@ class Typist:
 
 def _timed(typist: Typist, work: Callable[[], None], count: int) -> dict[str, float]:
     """Percentiles of the times of one key, in ms."""
-    times = []
+    times: list[float] = []
     for _ in range(count):
         typist.go_on()
-        began = time.perf_counter()
-        work()
-        times.append((time.perf_counter() - began) * 1000)
+        times += times_ms(work, 1)
     return percentiles(times)
 
 
@@ -135,12 +120,16 @@ def _echo_worker(runtime: Path) -> Iterator[None]:
 
 
 def argument_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="infill-ls bench server", description=__doc__)
+    parser = command("server", __doc__)
     parser.add_argument(
         "--lines", type=positive, default=5_000, help="length of the Python file (default: %(default)s)"
     )
     parser.add_argument("--keystrokes", type=positive, default=500, help="in each section (default: %(default)s)")
     return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return run(argument_parser(), measure, argv)
 
 
 if __name__ == "__main__":

@@ -12,13 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from inference.bench import BenchError
+
 URI = "file:///project/big.py"
 SERVER = (sys.executable, "-P", "-m", "lsp_server.cli")
 PATIENCE_S = 60.0
-
-
-class UnexpectedAnswer(Exception):
-    """The server failed to behave as expected; str() says how."""
 
 
 def server_environment(runtime: Path) -> dict[str, str]:
@@ -118,12 +116,12 @@ class ScriptedEditor:
         self._ask("no/such/method", None)
 
     def wait_until_ready(self, patience_s: float = PATIENCE_S) -> dict[str, Any]:
-        """The state of the worker once it has its model. Raises UnexpectedAnswer if it does not get it in time."""
+        """The state of the worker once it has its model. Raises BenchError if it does not get it in time."""
         status: dict[str, Any]
         give_up = time.monotonic() + patience_s
         while (status := self.ask("infill/status", None))["state"] not in ("ready", "busy"):
             if status["state"] == "failed" or time.monotonic() > give_up:
-                raise UnexpectedAnswer(f"the worker is {status['state']}: {status.get('detail', '')}")
+                raise BenchError(f"the worker is {status['state']}: {status.get('detail', '')}")
             time.sleep(0.05)
         return status
 
@@ -131,10 +129,10 @@ class ScriptedEditor:
         self._send({"method": method, "params": params})
 
     def ask(self, method: str, params: Any) -> Any:
-        """The result of a request. Raises UnexpectedAnswer."""
+        """The result of a request. Raises BenchError."""
         reply = self._ask(method, params)
         if "result" not in reply:
-            raise UnexpectedAnswer(f"{method}: {reply.get('error')}")
+            raise BenchError(f"{method}: {reply.get('error')}")
         return reply["result"]
 
     def _ask(self, method: str, params: Any) -> dict[str, Any]:
@@ -151,11 +149,11 @@ class ScriptedEditor:
         self._process.stdin.flush()
 
     def _received(self) -> dict[str, Any]:
-        """The next message. Raises UnexpectedAnswer if the server has ended."""
+        """The next message. Raises BenchError if the server has ended."""
         assert self._process.stdout is not None
         header = self._process.stdout.readline()
         if not header:
-            raise UnexpectedAnswer("the server has ended")
+            raise BenchError("the server has ended")
         self._process.stdout.readline()
         message: dict[str, Any] = json.loads(self._process.stdout.read(int(header.partition(b":")[2])))
         return message

@@ -7,7 +7,7 @@ It serves the GGUF file that `INFILL_TEST_GGUF` names, else Qwen2.5-Coder 0.5B, 
 import os
 from pathlib import Path
 
-from inference.bench.llama_server import LlamaServer
+from inference.bench.server_process import ServerProcess, llama_server
 from inference.models import downloads
 from inference.models.catalogue import FIRST
 
@@ -39,9 +39,9 @@ MODEL = os.environ.get("INFILL_TEST_GGUF") or _pulled()
 NAME = "small"
 
 
-def serve(scratch: Path) -> LlamaServer:
+def serve(scratch: Path) -> ServerProcess:
     """With `MODEL`, which must be here."""
-    return LlamaServer([str(PYTHON), "-c", _WHEEL], str(MODEL), scratch / "llama.log", threads=1)
+    return llama_server([str(PYTHON), "-c", _WHEEL], str(MODEL), scratch / "llama.log", threads=1)
 
 
 if __name__ == "__main__":

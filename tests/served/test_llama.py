@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from inference.bench import infilling_tasks
-from inference.bench.llama_server import LlamaServer
+from inference.bench.server_process import ServerProcess
 from inference.messages import Candidate, Outcome
 from tests.e2e.conftest import PATIENT
 from tests.e2e.raw_client import RawClient
 from tests.e2e.user import User
-from tests.inference.remote.asking import one_hole, partner_at
+from tests.inference.remote.asking import job, one_hole, partner_at
 from tests.not_tested import not_tested
 from tests.served.commands import check_fills_alone, with_partner
 from tests.served.llama import MODEL, NAME, PYTHON, VARIABLE, serve
@@ -24,7 +24,7 @@ LINES = 25
 
 
 @pytest.fixture(scope="module")
-def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LlamaServer]:
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     if not PYTHON.exists():
         not_tested(f"llama.cpp's server is not tested: {VARIABLE} names no environment (see tests/served/llama.py)")
     if MODEL is None:
@@ -38,28 +38,28 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LlamaServer]:
 
 
 @pytest.mark.parametrize("kind", ["auto", "infill"])
-async def test_it_is_asked_by_infill(llama: LlamaServer, kind: str) -> None:
+async def test_it_is_asked_by_infill(llama: ServerProcess, kind: str) -> None:
     async with partner_at(llama.url, kind) as infiller:
         assert infiller.partner == "infill"
-        events = [event async for event in infiller.infill(one_hole(max_tokens=12))]
+        events = [event async for event in infiller.infill(job(one_hole(max_tokens=12)))]
     assert events[-1].outcome is Outcome.COMPLETE
     (candidate,) = (event for event in events if isinstance(event, Candidate))
     assert candidate.texts[0].strip()
     assert "\n" not in candidate.texts[0]
 
 
-async def test_doctor_says_that_it_has_infill(llama: LlamaServer, runtime_folder: Path, tmp_path: Path) -> None:
+async def test_doctor_says_that_it_has_infill(llama: ServerProcess, runtime_folder: Path, tmp_path: Path) -> None:
     done = await with_partner(runtime_folder, llama.url, NAME, "doctor", "--json", str(tmp_path))
     checks = {each["name"]: each for each in json.loads(done.stdout)["checks"]}
     assert checks["partner"]["verdict"] == "ok", done.stdout
     assert "asked as infill" in checks["partner"]["found"]
 
 
-async def test_a_file_is_filled_by_it_alone(llama: LlamaServer, runtime_folder: Path, tmp_path: Path) -> None:
+async def test_a_file_is_filled_by_it_alone(llama: ServerProcess, runtime_folder: Path, tmp_path: Path) -> None:
     await check_fills_alone(tmp_path, runtime_folder, llama.url, NAME)
 
 
-async def test_together_no_worse_than_the_better_of_two(llama: LlamaServer, runtime_folder: Path) -> None:
+async def test_together_no_worse_than_the_better_of_two(llama: ServerProcess, runtime_folder: Path) -> None:
     """Hidden lines: the embedded model's drafts, the partner alone, and the drafts refined by the partner."""
     tasks = [each for each in infilling_tasks.read(HELD_OUT) if each.kind == "line"]
     tasks = [each for each in tasks if (each.prompt + each.suffix).isascii()][:LINES]

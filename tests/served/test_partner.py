@@ -16,7 +16,7 @@ from inference.messages import Candidate, Done, InfillRequest, Outcome
 from inference.models.family import ModelError
 from tests.e2e.raw_client import RawClient
 from tests.e2e.user import User
-from tests.inference.remote.asking import AFTER, BEFORE, one_hole, partner_at
+from tests.inference.remote.asking import AFTER, BEFORE, job, one_hole, partner_at
 from tests.served.commands import check_fills_alone, with_partner
 from tests.served.vllm import FIM, FIM_NAME, OTHER_NAME, Vllm
 
@@ -28,9 +28,7 @@ TOKENS = 8
 
 async def filled(url: str, kind: str, name: str, asked: InfillRequest) -> tuple[list[Candidate], Done, str]:
     async with partner_at(url, kind, server_model=name) as infiller:
-        steps = infiller.infill(asked)
-        events = [event async for event in steps]
-        await steps.aclose()
+        events = [event async for event in infiller.infill(job(asked))]
         done = events[-1]
         assert isinstance(done, Done)
         return [event for event in events if isinstance(event, Candidate)], done, infiller.partner

@@ -15,7 +15,7 @@ from inference.remote.served import ServedInfiller
 from tests.e2e.raw_client import RawClient
 from tests.e2e.user import User
 from tests.inference.loaded import TWIN
-from tests.inference.remote.asking import answered, infiller_at, one_hole, request
+from tests.inference.remote.asking import answered, infiller_at, job, one_hole, request
 from tests.served import commands
 from tests.served.vllm import Vllm
 from tests.workers import infill_ls
@@ -57,7 +57,7 @@ async def test_three_holes_of_a_file(vllm: Vllm, runtime_folder: Path, tmp_path:
 
 
 async def test_a_request_that_is_cancelled_leaves_nothing_running(vllm: Vllm, infiller: ServedInfiller) -> None:
-    steps = infiller.infill(one_hole())
+    steps = infiller.infill(job(one_hole()))
     waiting = asyncio.create_task(anext(aiter(steps)))
     await vllm.until("num_requests_running", 1)
     waiting.cancel()

@@ -3,14 +3,11 @@
 import asyncio
 import os
 import re
-import signal
-import socket
-import subprocess
-import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from urllib.request import urlopen
+
+from inference.bench.server_process import ServerProcess
 
 ENVIRONMENT = Path(os.environ.get("INFILL_TEST_VLLM", Path(__file__).parents[2] / ".venv-vllm"))
 START_S = 300.0
@@ -39,46 +36,10 @@ DIFFUSION = (
 """What the twin is served with."""
 
 
-class Served:
-    """A server in a process of its own; `stop` it."""
-
-    def __init__(self, words: Sequence[str], log: Path, path: str, **environment: str) -> None:
-        """It answers at `path` once it is up. `words`: its command, to which `--port` is added."""
-        port = free_port()
-        self.url, self._log, self._path = f"http://127.0.0.1:{port}", log, path
-        with log.open("w") as output:
-            self._process = subprocess.Popen(
-                [*words, "--port", str(port)],
-                stdout=output,
-                stderr=output,
-                env=os.environ | environment,
-                start_new_session=True,
-            )
-
-    def wait(self) -> None:
-        """Until it answers. Raises TimeoutError, or RuntimeError where it has ended."""
-        for _ in range(int(START_S)):
-            if self._process.poll() is not None:
-                raise RuntimeError(f"it ended with {self._process.returncode}; its last words: {self._last_words()}")
-            with suppress(OSError), urlopen(self.url + self._path, timeout=5) as answer:
-                if answer.status == 200:
-                    return
-            time.sleep(1)
-        raise TimeoutError(f"it did not start in {START_S:.0f} s: {self._last_words()}")
-
-    def stop(self) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-
-    def _last_words(self) -> str:
-        return self._log.read_text(errors="replace")[-2000:]
-
-
-class Vllm(Served):
+class Vllm(ServerProcess):
     def __init__(self, checkpoint: Path, log: Path, flags: Sequence[str] = DIFFUSION) -> None:
         words = [str(ENVIRONMENT / "bin" / "vllm"), "serve", str(checkpoint), *_FLAGS, *flags]
-        super().__init__(words, log, "/health", **_LIKE_A_CPU)
+        super().__init__(words, log, start_s=START_S, **_LIKE_A_CPU)
 
     def metric(self, name: str, **labels: str) -> float:
         """The sum of a metric over what has these labels."""
@@ -100,9 +61,3 @@ class Vllm(Served):
         async with asyncio.timeout(120):
             while await asyncio.to_thread(self.metric, "num_requests_running"):
                 await asyncio.sleep(0.1)
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])

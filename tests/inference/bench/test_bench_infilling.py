@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.bench import infilling, infilling_tasks
-from inference.bench.infilling_tasks import InfillingTask, TaskError
+from inference.bench import BenchError, infilling, infilling_tasks
+from inference.bench.infilling_tasks import InfillingTask
 from tests.inference.models import random_masked
 
 HELD_OUT = Path(__file__).parents[2] / "data" / "held_out.jsonl.gz"
@@ -51,9 +51,9 @@ def test_a_broken_file_is_named_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "tasks.jsonl"
     file.write_text('{"task_id": "a", "prompt": "", "suffix": "", "canonical_solution": "x"}\n{"task_id": 1}\n')
     assert infilling_tasks.read(file, limit=1)[0].task_id == "a"
-    with pytest.raises(TaskError, match="line 2"):
+    with pytest.raises(BenchError, match="line 2"):
         infilling_tasks.read(file)
-    with pytest.raises(TaskError, match="cannot be read"):
+    with pytest.raises(BenchError, match="cannot be read"):
         infilling_tasks.read(tmp_path / "none.jsonl")
 
 

@@ -1,6 +1,5 @@
 """A served edit model: one request for a rewrite, and an answer that may be anything."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any

@@ -1,0 +1,97 @@
+"""HTTP servers started for a comparison, such as llama.cpp's own on the CPU.
+
+A wheel may hold code for fewer instruction sets than the processor has, so compile a `llama-server` on the machine:
+
+    pip download --no-deps --no-binary :all: llama-cpp-python   # unpack it; it holds llama.cpp in vendor/llama.cpp
+    cmake -S vendor/llama.cpp -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DLLAMA_OPENSSL=OFF
+    ninja -C build llama-server
+"""
+
+import os
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import httpx2
+import psutil
+
+from inference.bench import BenchError
+
+_CONTEXT_TOKENS = "4096"
+_SAYS_INFO = "4"
+"""The level of llama.cpp's log from which it names the instruction sets."""
+
+
+class ServerProcess:
+    """A running server; `stop` it."""
+
+    def __init__(
+        self, words: Sequence[str], log: Path, *, path: str = "/health", start_s: float = 120, **environment: str
+    ) -> None:
+        """`words`: its command, to which `--port` is added. `log`: where it writes. It is up when `path` answers."""
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        self._log = log
+        self._path = path
+        self._start_s = start_s
+        self._began = time.perf_counter()
+        with log.open("w") as output:
+            command = [*words, "--port", str(port)]
+            self._process = subprocess.Popen(command, stdout=output, stderr=output, env=os.environ | environment)
+
+    def wait(self) -> float:
+        """Until it answers; the seconds since its start. Raises TimeoutError, or BenchError where it has ended."""
+        while time.perf_counter() < self._began + self._start_s:
+            if self._process.poll() is not None:
+                raise BenchError(f"{self._name} ended with {self._process.returncode}: {self._last_words()}")
+            with suppress(httpx2.HTTPError):
+                if httpx2.get(f"{self.url}{self._path}", timeout=5, trust_env=False).is_success:
+                    return time.perf_counter() - self._began
+            time.sleep(0.1)
+        raise TimeoutError(f"{self._name} did not start in {self._start_s:.0f} s: {self._last_words()}")
+
+    @property
+    def system_info(self) -> str:
+        """llama.cpp's line about the instruction sets it uses; empty if it wrote none."""
+        found = re.search(r"system_info:.*", self._said())
+        return found[0] if found else ""
+
+    @property
+    def memory_mb(self) -> int:
+        """Its resident memory, which includes mapped weights."""
+        return int(psutil.Process(self._process.pid).memory_info().rss) >> 20
+
+    def stop(self) -> None:
+        """Kills it and the processes that it has started."""
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(self._process.pid)
+            for one in [*process.children(recursive=True), process]:
+                with suppress(psutil.NoSuchProcess):
+                    one.kill()
+        self._process.wait()
+
+    @property
+    def _name(self) -> str:
+        return str(self._process.args[0])  # type: ignore[index]  # a list
+
+    def _said(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    def _last_words(self) -> str:
+        return self._said()[-2000:]
+
+
+def llama_server(program: Sequence[str], model: str, log: Path, threads: int) -> ServerProcess:
+    """`program`: a llama-server, or a command with its flags. `model`: a GGUF file."""
+    words = [*program, "-m", model, "-t", str(threads), "-tb", str(threads)]
+    return ServerProcess([*words, "-np", "1", "-c", _CONTEXT_TOKENS, "-lv", _SAYS_INFO], log)
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
