@@ -42,21 +42,13 @@ _LEVELS = ("debug", "info", "warning", "error")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--stdio", action="store_true", help="talk over standard input and output (the default)")
-    how.add_argument(
-        "--tcp",
-        type=transports.parse_address,
-        metavar="[HOST:]PORT",
-        help="listen for clients over TCP; port 0 picks a free port",
-    )
-    how.add_argument(
-        "--ws", type=transports.parse_address, metavar="[HOST:]PORT", help="listen for clients over WebSocket"
-    )
-    how.add_argument(
-        "--http",
-        type=transports.parse_address,
-        metavar="[HOST:]PORT",
-        help="no language server, but llama.cpp's /infill and OpenAI's /v1/completions for other plugins",
-    )
+    plugins = "no language server, but llama.cpp's /infill and OpenAI's /v1/completions for other plugins"
+    for flag, what in (
+        ("--tcp", "listen for clients over TCP; port 0 picks a free port"),
+        ("--ws", "listen for clients over WebSocket"),
+        ("--http", plugins),
+    ):
+        how.add_argument(flag, type=transports.parse_address, metavar="[HOST:]PORT", help=what)
     parser.add_argument(
         "--allow-remote",
         action="store_true",

@@ -2,7 +2,6 @@
 
 import os
 import re
-from contextlib import suppress
 from functools import lru_cache
 from os.path import normpath
 from pathlib import Path, PurePath, PurePosixPath
@@ -24,10 +23,7 @@ def local_path(uri: str) -> Path | None:
 @lru_cache(_MOST_KNOWN)
 def path_as_given(uri: str) -> Path | None:
     """The same path keeping `..`, which after a link leads elsewhere than its name suggests."""
-    try:
-        parts = urlsplit(uri)
-    except ValueError:
-        return None
+    parts = _split(uri)
     if parts.scheme != "file" or parts.netloc not in ("", "localhost") or "\0" in unquote(_whole(parts)):
         return None
     path = Path(url2pathname(_path_in(parts)))
@@ -41,11 +37,7 @@ def place_of(uri: str) -> PurePath:
 
 def path_of(uri: str) -> str:
     """The path in a document's URI, with slashes; for `untitled:Untitled-1` its name, for a Windows path all of it."""
-    try:
-        path = _path_in(urlsplit(uri))
-    except ValueError:  # such as an address whose bracket is not closed
-        path = uri
-    return unquote(path).replace("\\", "/")
+    return unquote(_path_in(_split(uri))).replace("\\", "/")
 
 
 @lru_cache(_MOST_KNOWN)
@@ -53,14 +45,19 @@ def possible_paths(uri: str) -> tuple[str, ...]:
     """Every path that a URI may mean: with `?` and `#` as parts of its name, with its escapes kept, and for any URI but
     a `file:`, such as one that shows two versions of a file, the values in its query.
     """
-    found = [path_of(uri)]
-    with suppress(ValueError):
-        parts = urlsplit(uri)
-        found.append(unquote(_whole(parts)))
-        if parts.scheme != "file":
-            found += _values(unquote(f"{parts.query}#{parts.fragment}"))
+    parts = _split(uri)
+    found = [path_of(uri), unquote(_whole(parts))]
+    if parts.scheme != "file":
+        found += _values(unquote(f"{parts.query}#{parts.fragment}"))
     found += [again for path in found for again in (unquote(path), unquote(unquote(path)))]
     return tuple(dict.fromkeys(path.replace("\\", "/") for path in found))
+
+
+def _split(uri: str) -> SplitResult:
+    try:
+        return urlsplit(uri)
+    except ValueError:  # such as an address whose bracket is not closed
+        return SplitResult("", "", uri, "", "")
 
 
 def _values(query: str) -> list[str]:
