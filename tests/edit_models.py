@@ -12,6 +12,7 @@ from tests.http_server import HttpRequest, HttpServer, response
 
 _FOLDER = Path(__file__).parent / "data" / "edit_models"
 RECORDED: list[dict[str, Any]] = [json.loads(line) for line in (_FOLDER / "recorded.jsonl").read_text().splitlines()]
+_MARKS = re.compile(r"<\|editable_region_start\|>\n|<\|user_cursor\|>|<\|user_cursor_is_here\|>|<\|cursor\|>")
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,7 @@ def rewrite(model: str, scenario: Scenario) -> str:
     """What a model once made of a scenario's file: its answer rewrote all of it."""
     one = next(one for one in RECORDED if (one["model"], one["scenario"]) == (model, scenario.name))
     written = one["prompt"].rpartition("<|file_sep|>updated/")[2] if "sweep" in model else ""
-    text: str = written.partition("\n")[2] + one["text"].removeprefix("<|editable_region_start|>\n")
-    return text.rstrip("\n")
+    return (written.partition("\n")[2] + _MARKS.sub("", one["text"])).rstrip("\n")
 
 
 def said(text: str, reason: str = "stop") -> dict[str, Any]:
