@@ -76,7 +76,7 @@ LAYERS ?= 30
 dry-run-26b: $(VENV)/.ready
 	$(BIN)/python -m tests.full_shape.dry_run --layers $(LAYERS)
 
-# Two layers of that width: 4 bits against bfloat16, and the peak of loading. Ten minutes, 8 GB, and 5 GB of disk.
+# Two layers of that width: 4 bits against bfloat16. Ten minutes, 8 GB, and 5 GB of disk.
 two-layers-26b: $(VENV)/.ready
 	$(BIN)/python -m tests.full_shape.two_layers
 

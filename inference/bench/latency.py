@@ -27,6 +27,7 @@ from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.prefix_cache import PrefixCache
 from inference.models.family import ModelError
 from inference.models.properties import SamplerSettings
+from inference.models.shards import Weights
 
 _PREFIXES = (1024, 8192)
 _FLOOR_CANVAS = 256
@@ -58,7 +59,7 @@ RELEASED_TEXT_CONFIG: dict[str, Any] = {
 RANDOM_SHAPES = {"26b": RELEASED_TEXT_CONFIG}
 
 
-class RandomWeights:
+class RandomWeights(Weights):
     """Random weights by name, made on the device itself, in place of the `Shards` of a checkpoint."""
 
     def __init__(self, model: Any, device: torch.device, dtype: torch.dtype) -> None:
@@ -76,10 +77,10 @@ class RandomWeights:
         made = torch.empty(*shape, device=device, dtype=dtype)
         return made.normal_(0, ROUTER_SPREAD if "router.proj" in name else SPREAD, generator=self._generator)
 
-    def pieces(self, name: str, shape: Sequence[int]) -> Iterator[torch.Tensor]:
-        """Each (1, ...) slice of an expert's tensor."""
-        for _ in range(shape[0]):
-            yield self.tensor(name, (1, *shape[1:]), self._device, self._dtype)
+    def rows(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, torch.Tensor]]:
+        """The rows of an expert's tensor, expert by expert, each with the number of its first row."""
+        for number in range(shape[0]):
+            yield number * shape[1], self.tensor(name, shape[1:], self._device, self._dtype)
 
 
 def random_network(shape: str, device: str | None, dtype: str | None) -> Network:
@@ -89,14 +90,14 @@ def random_network(shape: str, device: str | None, dtype: str | None) -> Network
     place = devices.choose_device(device)
     if shape == "26b" and place.type != "cuda":
         raise ModelError("--random 26b needs a CUDA device with 64 GB, or with 24 GB in 4 bits")
-    precision = devices.precisions(dtype, place)[0]
+    chosen = devices.candidates(place, dtype)[0]
     config = DiffusionGemmaConfig(
         text_config=DiffusionGemmaTextConfig(**RANDOM_SHAPES[shape]), vision_config=NO_VISION, canvas_length=256
     )
     model = weights.without_weights(config)
-    values = RandomWeights(model, place, precision.dtype)
-    packs = precision.name == devices.FOUR_BIT
-    weights.by_layers(model, values, place, precision.dtype, lambda *_: None, packs=packs)
+    values = RandomWeights(model, place, devices.DTYPES[chosen])
+    packs = chosen == devices.FOUR_BIT
+    weights.by_layers(model, values, place, devices.DTYPES[chosen], lambda *_: None, packs=packs)
     if place.type != "cuda":
         return Network(model.eval())
     # not `fastest`: through thirty layers of random weights rounding grows beyond what real ones show

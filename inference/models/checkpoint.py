@@ -17,7 +17,7 @@ from inference.models import catalogue, checkpoint_files, downloads
 from inference.models.catalogue import EMBEDDED
 from inference.models.checkpoint_files import MAX_SIZE
 from inference.models.family import ModelError
-from inference.models.gguf import header, stated
+from inference.models.gguf import header
 from inference.models.gguf.header import GgufFile
 from inference.models.gguf.tokenizer import tokenizer_in
 from inference.models.properties import Properties
@@ -50,7 +50,7 @@ class Checkpoint:
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shape of each weight, by the hub's name for it. Reads headers alone. Raises ModelError."""
-        tensors = stated.stored_tensors(self.gguf) if self.gguf else checkpoint_files.stored_tensors(self.folder)
+        tensors = self.gguf.stored_tensors() if self.gguf else checkpoint_files.stored_tensors(self.folder)
         return {name: tensor.shape for name, tensor in tensors.items()}
 
     def tokenizer(self) -> Tokenizer:
@@ -119,8 +119,10 @@ def find(model: str, families: Mapping[str, DefaultProperties]) -> Checkpoint:
     there, cannot fill holes, or has no weights in a safe format.
     """
     folder = folder_of(model)
-    if file := _gguf_in(folder):
-        return _in_gguf(model, file, families)
+    if file := _gguf_in(folder):  # the files beside it are ignored: the folder may belong to another program
+        gguf = header.read(file)
+        config = gguf.config()
+        return Checkpoint(model, file.parent, config, families[config["model_type"]](file, config), gguf)
     config = _read_config(folder / "config.json", model)
     kind = str(config.get("model_type"))
     if kind not in families:
@@ -151,13 +153,6 @@ def _gguf_in(place: Path) -> Path | None:
     if len(files) > 1:
         raise ModelError(f"{place} holds {len(files)} *{header.SUFFIX} files; give one of them, such as {files[0]}")
     return files[0] if files else None
-
-
-def _in_gguf(model: str, file: Path, families: Mapping[str, DefaultProperties]) -> Checkpoint:
-    """The checkpoint in a GGUF file. Ignores the files beside it: the folder may belong to another program."""
-    found = header.read(file)
-    config = stated.config(found)
-    return Checkpoint(model, file.parent, config, families[config["model_type"]](file, config), found)
 
 
 def folder_of(model: str) -> Path:

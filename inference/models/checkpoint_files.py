@@ -31,6 +31,12 @@ Vocabulary = Annotated[int, Meta(ge=8, le=1 << 22)]
 """Limits for the sizes in config.json: several times any published model's."""
 
 
+class _Index(msgspec.Struct):
+    """The name of the file of each tensor."""
+
+    weight_map: Annotated[dict[str, str], Meta(min_length=1)]
+
+
 class StoredTensor(NamedTuple):
     """A tensor as the header of its file describes it; `dtype` in the words of safetensors, such as BF16."""
 
@@ -77,22 +83,28 @@ def read_json(file: Path, limit_bytes: int = JSON_LIMIT_BYTES) -> dict[str, Any]
     return value
 
 
-def read_json_if_any(file: Path, limit_bytes: int = JSON_LIMIT_BYTES) -> dict[str, Any]:
-    """The same; empty if there is no such file."""
+def read_as(file: Path, kind: type[_Kind], limit_bytes: int = JSON_LIMIT_BYTES) -> _Kind:
+    """The JSON object in a file as a struct; a missing file counts as an empty object. Raises ModelError."""
     try:
-        return read_json(file, limit_bytes)
+        return converted(file, read_json(file, limit_bytes), kind)
     except FileNotFoundError:
-        return {}
+        return converted(file, {}, kind)
 
 
 def converted(file: Path, content: Mapping[str, Any], kind: type[_Kind]) -> _Kind:
     """The content of a file as a struct. Raises ModelError if a value makes no sense: "FILE: a.b: Expected `int`"."""
     try:
-        return msgspec.convert(content, kind)
+        return msgspec.convert(content, kind, str_keys=True)
     except msgspec.ValidationError as error:
         words, _, place = str(error).partition(" - at `$")
         key = place.rstrip("`").lstrip(".")
         raise ModelError(f"{file}: {key}: {words}" if key else f"{file}: {words}") from error
+
+
+def require(holds: bool, otherwise: str) -> None:
+    """For the checks of a struct that `converted` makes. Raises ValueError."""
+    if not holds:
+        raise ValueError(otherwise)
 
 
 def first_line(error: BaseException) -> str:
@@ -127,11 +139,8 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
     if not files[0].exists():
         if not (folder / INDEX).exists():
             raise ModelError(f"{folder}: neither model.safetensors nor {INDEX} is there; download the checkpoint again")
-        names = read_json(folder / INDEX, INDEX_LIMIT_BYTES).get("weight_map")
-        if not isinstance(names, Mapping) or not names:
-            raise ModelError(f"{folder / INDEX}: weight_map: expected an object with a file name for each tensor")
         files = []
-        for name in dict.fromkeys(map(str, names.values())):
+        for name in dict.fromkeys(read_as(folder / INDEX, _Index, INDEX_LIMIT_BYTES).weight_map.values()):
             if Path(name).name != name or "\\" in name or "\0" in name or not name.endswith(".safetensors"):
                 raise ModelError(
                     f"{folder / INDEX}: weight_map: {name[:200]!r} is not a *.safetensors file of this folder"

@@ -4,7 +4,6 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
@@ -23,22 +22,14 @@ _HEADROOM = 1.15
 """Weights need this much more memory than their size, for the activations of the smallest request."""
 
 
-@dataclass(frozen=True)
-class Precision:
-    """A storage format for weights. `dtype` is the format of the computation; in 4 bits, also of unpacked experts."""
-
-    name: str
-    dtype: torch.dtype
-
-
-PRECISIONS = {
-    "float32": Precision("float32", torch.float32),
-    "bfloat16": Precision("bfloat16", torch.bfloat16),
-    "float16": Precision("float16", torch.float16),
-    EIGHT_BIT: Precision(EIGHT_BIT, torch.bfloat16),
-    FOUR_BIT: Precision(FOUR_BIT, torch.bfloat16),
+DTYPES = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+    EIGHT_BIT: torch.bfloat16,
+    FOUR_BIT: torch.bfloat16,
 }
-"""By the name that a user gives as `dtype`."""
+"""The format of the computation, by the name that a user gives as `dtype`; in 4 bits, also of unpacked experts."""
 
 _BY_ITSELF = {"cpu": ("float32", "bfloat16", FOUR_BIT), "cuda": ("bfloat16", FOUR_BIT)}
 """The dtypes to try on each device if none is named; the first that fits wins."""
@@ -62,17 +53,18 @@ def choose_device(wanted: str | None) -> torch.device:
     return device
 
 
-def precisions(wanted: str | None, device: torch.device) -> list[Precision]:
-    """Only the requested precision, or all that this device allows, best first. Raises ModelError."""
+def candidates(device: torch.device, wanted: str | None) -> list[str]:
+    """Only the requested dtype, or all that this device allows, best first. Raises ModelError."""
+    usual = _BY_ITSELF.get(device.type, ("bfloat16",))
     if wanted is None:
-        return [PRECISIONS[name] for name in _BY_ITSELF.get(device.type, ("bfloat16",))]
-    if wanted not in PRECISIONS:
-        raise ModelError(f"dtype '{wanted}' is unknown; choose one of {', '.join(PRECISIONS)}")
-    if wanted == FOUR_BIT and FOUR_BIT not in _BY_ITSELF.get(device.type, ()):
+        return [*usual]
+    if wanted not in DTYPES:
+        raise ModelError(f"dtype '{wanted}' is unknown; choose one of {', '.join(DTYPES)}")
+    if wanted == FOUR_BIT and FOUR_BIT not in usual:
         raise ModelError(f"dtype '{wanted}' does not run on {device.type}; choose bfloat16, or device cuda or cpu")
     if wanted == FOUR_BIT and not has_four_bit():
         raise ModelError(f"dtype '{wanted}' needs the package bitsandbytes, which is missing; run: {INSTALL_FOUR_BIT}")
-    return [PRECISIONS[wanted]]
+    return [wanted]
 
 
 def fast_bfloat16() -> bool:
@@ -138,19 +130,15 @@ def needed_bytes(weight_bytes: float) -> int:
 
 
 def fitting(
-    name: str,
-    device: torch.device,
-    free: int,
-    candidates: Sequence[Precision],
-    weight_bytes: Callable[[Precision], float],
-) -> Precision:
-    """The first candidate that fits into `free` bytes and has the package it needs. Raises ModelError if none does."""
-    needs = {each.name: needed_bytes(weight_bytes(each)) for each in candidates}
-    small = [each for each in candidates if needs[each.name] <= free]
-    able = [each for each in small if each.name != FOUR_BIT or has_four_bit()]
+    name: str, device: torch.device, free: int, dtypes: Sequence[str], weight_bytes: Callable[[str], float]
+) -> str:
+    """The first dtype that fits into `free` bytes and has the package it needs. Raises ModelError if none does."""
+    needs = {dtype: needed_bytes(weight_bytes(dtype)) for dtype in dtypes}
+    small = [dtype for dtype, needed in needs.items() if needed <= free]
+    able = [dtype for dtype in small if dtype != FOUR_BIT or has_four_bit()]
     if able:
         return able[0]
-    needed = " or ".join(f"{count / 1e9:.1f} GB in {each}" for each, count in needs.items())
+    needed = " or ".join(f"{count / 1e9:.1f} GB in {dtype}" for dtype, count in needs.items())
     advice = "use a smaller dtype, another device, or the embedded model"
     if small:
         advice = f"{FOUR_BIT} would fit, but needs the package bitsandbytes: {INSTALL_FOUR_BIT}"

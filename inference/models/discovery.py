@@ -11,12 +11,12 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+
+import msgspec
 
 from inference.messages import EditKind
-from inference.models import checkpoint_files, edit_prompts, fim_tokens, kept
+from inference.models import checkpoint_files, edit_prompts, fim_tokens
 from inference.models.family import ModelError
 from inference.models.gguf import header
 from inference.models.printable import printable
@@ -28,6 +28,17 @@ _MANIFEST_LIMIT_BYTES = 1 << 18
 _OLLAMA_MODEL = "application/vnd.ollama.image.model"
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 _SPLIT = re.compile(r"-\d{5}-of-\d{5}\.gguf$", re.IGNORECASE)
+
+
+class _Layer(msgspec.Struct, rename={"media_type": "mediaType"}):
+    media_type: str = ""
+    digest: str = ""
+
+
+class _Manifest(msgspec.Struct):
+    """Ollama's: the files of a model."""
+
+    layers: list[_Layer] = []
 
 
 @dataclass(frozen=True)
@@ -55,34 +66,19 @@ class FoundModel:
         return None if self.problem else edit_prompts.kind_of("auto", self.name)
 
 
-class _Header(NamedTuple):
-    """What the header of a file said when the file had this size and time."""
-
-    bytes_: int
-    time_ns: int
-    problem: str
-
-
 def found(on_file: Callable[[int, int], None] = lambda *_: None) -> list[FoundModel]:
     """The models on this machine, each file once, largest first. `on_file` hears how many files of how many are done.
 
-    Reads a header again only if its file has changed: 200 of them take seconds.
+    Reads the header of each, in 0.03 s.
     """
     files = list(_distinct())
-    kept_as = f"headers-{version('infill-ls')}"  # another release may read more in a header
-    earlier = kept.read(kept_as, _Header)
-    headers = dict[str, _Header]()
     models = []
     for done, (program, name, path) in enumerate(files):
         on_file(done, len(files))
         place = path.absolute()
         with suppress(OSError):  # deleted meanwhile
-            said = _header(place, earlier.get(str(place)))
-            if str(place).isprintable() and os.access(place, os.R_OK):  # permission changes neither size nor time
-                headers[str(place)] = said
-            models.append(FoundModel(program, printable(name), printable(place), said.bytes_, problem=said.problem))
-    if headers != earlier:
-        kept.save(kept_as, headers)
+            size = place.stat().st_size
+            models.append(FoundModel(program, printable(name), printable(place), size, problem=_problem_of(place)))
     return sorted(models, key=lambda one: (not one.fills, -one.bytes_))
 
 
@@ -106,22 +102,12 @@ def _distinct() -> Iterator[tuple[str, str, Path]]:
             return
 
 
-def _header(path: Path, earlier: _Header | None) -> _Header:
-    """A file's header: the earlier one if the file is the same. Raises OSError."""
-    about = path.stat()
-    if earlier and earlier[:2] == (about.st_size, about.st_mtime_ns):
-        return earlier
-    return _Header(about.st_size, about.st_mtime_ns, _problem_of(path))
-
-
 def _problem_of(path: Path) -> str:
     """Why a file is unusable here, by its header; "" if it is usable."""
-    from inference.models.gguf import stated  # it imports tokenizers
-
     if not str(path).isprintable():
         return "its path has control characters; rename it"
     try:
-        stated.config(header.read(path))
+        header.read(path).config()
     except ModelError as error:
         return printable(str(error).removeprefix(f"{path}").strip(": "))
     return ""
@@ -169,15 +155,11 @@ def _of_ollama(folder: Path) -> Iterator[tuple[str, str, Path]]:
 
 def _blob(manifest: Path) -> str:
     try:
-        layers = checkpoint_files.read_json(manifest, _MANIFEST_LIMIT_BYTES).get("layers")
-    except (ModelError, FileNotFoundError):
+        layers = checkpoint_files.read_as(manifest, _Manifest, _MANIFEST_LIMIT_BYTES).layers
+    except ModelError:
         return ""
-    for layer in layers if isinstance(layers, list) else ():
-        known: dict[str, Any] = layer if isinstance(layer, dict) else {}
-        digest = _DIGEST.fullmatch(str(known.get("digest")))
-        if known.get("mediaType") == _OLLAMA_MODEL and digest:
-            return digest[1]
-    return ""
+    digests = (_DIGEST.fullmatch(layer.digest) for layer in layers if layer.media_type == _OLLAMA_MODEL)
+    return next((digest[1] for digest in digests if digest), "")
 
 
 def _walked(folder: Path) -> Iterator[Path]:

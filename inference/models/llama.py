@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
-from inference.models.checkpoint_files import Heads, Layers, Vocabulary
+from inference.models.checkpoint_files import Heads, Layers, Vocabulary, require
 from inference.models.family import ModelError
 from inference.models.properties import NotNegative
 
@@ -25,6 +25,7 @@ ROPE_FACTORS = "rope_freqs.weight"
 """What a GGUF file divides the frequencies by: Llama 3's scaling, computed when the file was made."""
 _UNBIASED = ("llama", "qwen3")
 _NORMED = ("qwen3",)
+_PART_OF_HEAD = "positions turn only a part of each head, which is not supported"
 
 
 class _Rope(msgspec.Struct):
@@ -39,13 +40,21 @@ class _Rope(msgspec.Struct):
     original_max_position_embeddings: Annotated[int, Meta(ge=1, le=1 << 24)] = 8192
     partial_rotary_factor: float = 1.0
 
+    def __post_init__(self) -> None:
+        """Raises ValueError."""
+        known = self.kind in ("default", "linear", "llama3")
+        require(known, f"{self.kind[:40]!r} is not supported; only plain, 'linear' and 'llama3' are")
+        rises = self.kind != "llama3" or self.low_freq_factor < self.high_freq_factor
+        require(rises, "low_freq_factor must be less than high_freq_factor")
+        require(self.partial_rotary_factor == 1.0, _PART_OF_HEAD)
+
     @property
     def kind(self) -> str:
         return self.rope_type or self.type or "default"
 
 
 class LlamaConfig(msgspec.Struct, frozen=True):
-    """The part of config.json that describes the network."""
+    """The part of config.json that describes the network. `rotary_size` is stated by GGUF files."""
 
     vocab_size: Vocabulary
     hidden_size: Size
@@ -61,11 +70,27 @@ class LlamaConfig(msgspec.Struct, frozen=True):
     attention_bias: bool = False
     mlp_bias: bool = False
     head_dim: Heads | None = None
+    rotary_size: int | None = None
     rope_theta: Theta | None = None
     partial_rotary_factor: float = 1.0
     rope_parameters: _Rope | None = None
     rope_scaling: _Rope | None = None
     max_position_embeddings: Annotated[int, Meta(ge=1, le=1 << 24)] = 4096
+
+    def __post_init__(self) -> None:
+        """Raises ValueError if the values do not fit each other, or describe a network of another shape."""
+        heads = self.num_attention_heads
+        divides = heads % self.key_heads == 0
+        require(divides, f"num_key_value_heads: {self.key_heads} does not divide num_attention_heads, {heads}")
+        divides = bool(self.head_dim) or self.hidden_size % heads == 0
+        require(divides, f"hidden_size: {heads} heads do not divide {self.hidden_size}")
+        require(self.head_size % 2 == 0, f"head_dim: {self.head_size} is odd; positions turn pairs of numbers")
+        require(self.hidden_act == "silu", f"hidden_act: {self.hidden_act[:40]!r} is not supported, only 'silu' is")
+        require(not self.use_sliding_window, "use_sliding_window: windows are not supported")
+        biased = (self.attention_bias and not self.has_bias) or self.mlp_bias
+        require(not biased, f"attention_bias, mlp_bias: a {self.model_type[:40]!r} with biases is not supported")
+        whole = self.partial_rotary_factor == 1.0 and self.rotary_size in (None, self.head_size)
+        require(whole, _PART_OF_HEAD)
 
     @property
     def head_size(self) -> int:
@@ -115,43 +140,7 @@ def _stretched(frequency: float, rope: _Rope) -> float:
 
 def llama_config(checkpoint: Checkpoint) -> LlamaConfig:
     """The network that a checkpoint describes. Raises ModelError if it makes no sense or is of another shape."""
-    file = checkpoint.source
-    found = checkpoint_files.converted(file, checkpoint.config, LlamaConfig)
-    if found.num_attention_heads % found.key_heads:
-        raise ModelError(
-            f"{file}: num_key_value_heads: {found.key_heads} does not divide num_attention_heads, "
-            f"{found.num_attention_heads}"
-        )
-    if found.head_dim is None and found.hidden_size % found.num_attention_heads:
-        raise ModelError(f"{file}: hidden_size: {found.num_attention_heads} heads do not divide {found.hidden_size}")
-    if found.head_size % 2:
-        raise ModelError(f"{file}: head_dim: {found.head_size} is odd; positions are turned into pairs of numbers")
-    if found.hidden_act != "silu":
-        raise ModelError(f"{file}: hidden_act: {found.hidden_act[:40]!r} is not supported, only 'silu' is")
-    if found.use_sliding_window:
-        raise ModelError(
-            f"{file}: use_sliding_window: windows are not supported; every row must see every row before it"
-        )
-    if (found.attention_bias and not found.has_bias) or found.mlp_bias:
-        raise ModelError(f"{file}: attention_bias, mlp_bias: a '{found.model_type}' with biases is not supported")
-    _check_rope(checkpoint, found)
-    return found
-
-
-def _check_rope(checkpoint: Checkpoint, found: LlamaConfig) -> None:
-    """Raises ModelError."""
-    file = checkpoint.source
-    rope = found.rope
-    if rope.kind not in ("default", "linear", "llama3"):
-        raise ModelError(
-            f"{file}: rope_scaling: {rope.kind[:40]!r} is not supported; only plain, 'linear' and 'llama3' are"
-        )
-    if rope.kind == "llama3" and rope.low_freq_factor >= rope.high_freq_factor:
-        raise ModelError(f"{file}: rope_scaling: low_freq_factor must be less than high_freq_factor")
-    shares = [each.partial_rotary_factor for each in (found.rope_scaling, found.rope_parameters) if each]
-    turned = checkpoint.config.get("rotary_size", found.head_size)  # which a GGUF file states
-    if turned != found.head_size or any(share != 1.0 for share in (found.partial_rotary_factor, *shares)):
-        raise ModelError(f"{file}: positions turn only a part of each head, which is not supported")
+    return checkpoint_files.converted(checkpoint.source, checkpoint.config, LlamaConfig)
 
 
 def weight_shapes(config: LlamaConfig) -> dict[str, tuple[int, ...]]:
@@ -184,12 +173,14 @@ def weight_shapes(config: LlamaConfig) -> dict[str, tuple[int, ...]]:
     return shapes | {ROPE_FACTORS: (config.head_size // 2,)}
 
 
-def check_weights(found: Checkpoint, wanted: dict[str, tuple[int, ...]], stored: dict[str, tuple[int, ...]]) -> None:
-    """Raises ModelError unless the files hold the weights that their description needs."""
-    tied = bool(found.config.get("tie_word_embeddings"))
+def checked(found: Checkpoint) -> LlamaConfig:
+    """The network that a checkpoint describes. Raises ModelError unless its files hold the weights of that."""
+    config = llama_config(found)
+    wanted = weight_shapes(config)
+    stored = found.shapes()
     for name, shape in wanted.items():
         if name not in stored:
-            if (tied and name == "lm_head.weight") or name == ROPE_FACTORS:
+            if (config.tie_word_embeddings and name == "lm_head.weight") or name == ROPE_FACTORS:
                 continue
             raise ModelError(f"{found.name}: the weight {name} is missing; download the checkpoint again")
         if stored[name] != shape:
@@ -202,3 +193,4 @@ def check_weights(found: Checkpoint, wanted: dict[str, tuple[int, ...]], stored:
             f"{found.name}: {len(unknown)} of its weights (such as {min(unknown)[:100]}) are no part of a "
             f"'{found.model_type}' model of this shape; {found.source.name} does not describe it"
         )
+    return config

@@ -3,13 +3,10 @@
 Nothing else decides that.
 """
 
-import platform
-import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from importlib.util import find_spec
 from typing import NamedTuple
 
 import psutil
@@ -20,7 +17,6 @@ from inference.models.catalogue import EMBEDDED, Published
 from inference.models.family import ModelError
 from inference.models.fim import formats
 from inference.models.mlx import machine as mlx_machine
-from inference.models.mlx.installed import DEVICE as MLX
 
 _PROCESSOR_PARAMETERS = 2e9
 """A step of a larger model takes seconds on a processor, and a fill takes several steps."""
@@ -57,7 +53,7 @@ class Machine:
     device: str
     free_bytes: int
     total_bytes: int
-    dtypes: Mapping[str, tuple[str, ...]]
+    dtypes: Mapping[str, Sequence[str]]
     four_bit: bool
     apple: bool = False
     mlx: bool = False
@@ -83,12 +79,14 @@ class Fit:
 
 def this_machine(device: str | None) -> Machine:
     """The machine of this process, with the requested device or the best. Raises ModelError."""
-    if device == MLX:
+    if device == mlx_machine.DEVICE:
         mlx_machine.look()
-    place = devices.choose_device(None if device == MLX else device)  # same choice as torch's, or Apple's GPU
+    place = devices.choose_device(
+        None if device == mlx_machine.DEVICE else device
+    )  # same choice as torch's, or Apple's GPU
     total = torch.cuda.mem_get_info(place)[1] if place.type == "cuda" else psutil.virtual_memory().total
     able = {
-        "diffusion_gemma": devices.precisions(None, place),
+        "diffusion_gemma": devices.candidates(place, None),
         "masked": formats.for_many_rows(place, None),
         "fim": formats.candidates(place, None),
     }
@@ -96,10 +94,10 @@ def this_machine(device: str | None) -> Machine:
         str(place),
         devices.free_bytes(place),
         total,
-        {family: tuple(each.name for each in precisions) for family, precisions in able.items()},
+        able,
         devices.has_four_bit(),
-        sys.platform == "darwin" and platform.machine() == "arm64",
-        find_spec("mlx_vlm") is not None,
+        mlx_machine.is_apple_silicon(),
+        mlx_machine.is_installed(),
         partial(formats.predicted, reads_bytes_per_s=devices.reads_bytes_per_s()) if place.type == "cpu" else None,
     )
 

@@ -10,7 +10,7 @@ from inference.models.catalogue import EMBEDDED
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import Family, ModelError, OnProgress
 from inference.models.masked import token_files
-from inference.models.mlx.installed import DEVICE as MLX
+from inference.models.mlx.machine import DEVICE as MLX
 from inference.models.properties import NoiseKind, Properties
 
 

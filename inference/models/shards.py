@@ -1,9 +1,8 @@
 """Reads the tensors of a checkpoint one at a time, so that they are never all in memory together."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
@@ -13,7 +12,6 @@ from torch import Tensor
 from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import ModelError
-from inference.models.gguf import stated
 from inference.models.gguf.header import GgufFile, GgufTensor
 
 _BLOCK_WEIGHTS: Final = 1 << 22
@@ -24,8 +22,38 @@ time, and left 110 MB more to the allocator when half a billion weights were pac
 """
 
 
-class Shards:
-    """The tensors of safetensors files, by the hub's names. Each access opens and closes a file: none stays mapped."""
+class Weights:
+    """The tensors of a checkpoint, by the hub's names. Nothing stays mapped."""
+
+    name: str
+    shapes: Mapping[str, tuple[int, ...]]
+
+    def rows(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
+        """The rows of a tensor, some megabytes at a time: the number of the first, and (n, columns) on the CPU.
+
+        Valid until the next one. Of a tensor with more dimensions all but the last count the rows. Raises ModelError if
+        it is missing, of another shape or unreadable.
+        """
+        raise NotImplementedError
+
+    def tensor(self, name: str, shape: Sequence[int], device: torch.device, dtype: torch.dtype) -> Tensor:
+        """A copy of a tensor in this dtype. Raises ModelError as `rows`."""
+        made = torch.empty(tuple(shape), device=device, dtype=dtype)
+        rows = made.view(-1, made.shape[-1])
+        for first, block in self.rows(name, shape):
+            rows[first : first + len(block)] = block
+        return made
+
+    def require(self, name: str, shape: Sequence[int]) -> None:
+        """Raises ModelError if the tensor is missing or of another shape."""
+        found = self.shapes.get(name)
+        if found != tuple(shape):
+            what = "missing" if found is None else f"of shape {list(found)}, not {list(shape)}"
+            raise ModelError(f"{self.name}: the weight {name} is {what}; download the checkpoint again")
+
+
+class Shards(Weights):
+    """The tensors of safetensors files. Each access opens and closes a file."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         """Reads only the headers. Raises ModelError if one cannot be read."""
@@ -33,57 +61,30 @@ class Shards:
         self._stored = checkpoint_files.stored_tensors(checkpoint.folder)
         self.shapes = {name: tensor.shape for name, tensor in self._stored.items()}
 
-    def tensor(self, name: str, shape: Sequence[int], device: torch.device, dtype: torch.dtype) -> Tensor:
-        """A copy of a tensor in this dtype. Raises ModelError if it is missing, of another shape or unreadable."""
-        with self._opened(name, shape) as opened:
-            return opened.get_tensor(name).to(device, dtype, copy=True)  # type: ignore[no-any-return]
-
     def rows(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
-        """The rows of a tensor, some megabytes at a time: the number of the first, and (n, columns) on the CPU.
-
-        Valid until the next one. Raises ModelError.
-        """
-        step = max(1, _BLOCK_WEIGHTS // prod(shape[1:]))
-        for first in range(0, shape[0], step):
-            with self._opened(name, shape) as opened:
-                yield first, opened.get_slice(name)[first : first + step].view(-1, shape[-1])
-
-    def pieces(self, name: str, shape: Sequence[int]) -> Iterator[Tensor]:
-        """Each (1, ...) slice along the first dimension, valid until the next one. Raises ModelError."""
-        for number in range(shape[0]):
-            with self._opened(name, shape) as opened:
-                yield opened.get_slice(name)[number : number + 1]
-
-    @contextmanager
-    def _opened(self, name: str, shape: Sequence[int]) -> Iterator[Any]:
-        _require(self, name, shape)
+        self.require(name, shape)
         file = self._stored[name].file
+        step = max(1, _BLOCK_WEIGHTS // prod(shape[1:]))
         try:
-            with safe_open(file, "pt") as opened:
-                yield opened
+            for first in range(0, shape[0], step):
+                with safe_open(file, "pt") as opened:
+                    block = opened.get_slice(name)[first : first + step]
+                    yield first * prod(shape[1:-1]), block.view(-1, shape[-1])
         except (SafetensorError, OSError) as error:
             raise ModelError(f"{self.name}: {file} cannot be loaded: {error}") from error
 
 
-class GgufWeights:
-    """The tensors in a GGUF file, by the hub's names, each dequantised on access. Nothing stays mapped."""
+class GgufWeights(Weights):
+    """The tensors in a GGUF file, each dequantised to float32 on access."""
 
     def __init__(self, name: str, file: GgufFile) -> None:
         self.name = name
         self._file = file
-        self._stored = stated.stored_tensors(file)
+        self._stored = file.stored_tensors()
         self.shapes = {name: tensor.shape for name, tensor in self._stored.items()}
 
-    def tensor(self, name: str, shape: Sequence[int], device: torch.device, dtype: torch.dtype) -> Tensor:
-        made = torch.empty(tuple(shape), device=device, dtype=dtype)
-        rows = made.view(-1, made.shape[-1])
-        for first, block in self.rows(name, shape):
-            rows[first : first + len(block)] = block
-        return made
-
     def rows(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, Tensor]]:
-        """As `Shards.rows`, in float32."""
-        _require(self, name, shape)
+        self.require(name, shape)
         tensor = self._stored[name]
         row_bytes = _row_bytes(tensor)
         rows = prod(tensor.shape[:-1])
@@ -95,17 +96,6 @@ class GgufWeights:
     def in_file(self, name: str) -> "StoredRows":
         """A matrix to look up rows in, which stays in the file."""
         return StoredRows(self._file, self._stored[name])
-
-
-Weights = Shards | GgufWeights
-
-
-def _require(weights: Weights, name: str, shape: Sequence[int]) -> None:
-    """Raises ModelError if the tensor is missing or of another shape."""
-    found = weights.shapes.get(name)
-    if found != tuple(shape):
-        what = "missing" if found is None else f"of shape {list(found)}, not {list(shape)}"
-        raise ModelError(f"{weights.name}: the weight {name} is {what}; download the checkpoint again")
 
 
 class StoredRows:

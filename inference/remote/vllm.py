@@ -34,7 +34,7 @@ from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Seque
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -399,7 +399,7 @@ def _plan(planner: Planner, group: range, earlier: Sequence[str]) -> Plan:
 def load(found: ServedModel, canvas_tokens: int, wanted: str | None, url: str) -> Model:
     """The tokens and settings of a served model, from the folder or hub id `wanted`, or its own. Raises ModelError."""
     folder = _folder(found, wanted, url)
-    config = checkpoint_files.read_json_if_any(folder / "config.json")  # a tokenizer is enough
+    config = checkpoint_files.read_as(folder / "config.json", dict[str, Any])  # a tokenizer is enough
     released = Properties(canvas_tokens=canvas_tokens, prompt="chat", line_steps=_LINE_STEPS, quick_steps=_QUICK_STEPS)
     properties = checkpoint.stated_properties(folder) or released
     if properties.corruption == NoiseKind.MASK:

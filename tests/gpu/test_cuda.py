@@ -96,7 +96,7 @@ def test_recorded_shapes_share_their_memory() -> None:
 
     def reserved_by(batch: int) -> int:
         before = torch.cuda.memory_reserved()
-        network.decode(torch.zeros((batch, 256), dtype=torch.long, device="cuda"), None, prefix.view(batch))
+        network.decode(torch.zeros((batch, 256), dtype=torch.long, device="cuda"), None, prefix.view())
         while network.prepare():
             pass
         torch.cuda.synchronize()

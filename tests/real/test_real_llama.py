@@ -16,7 +16,6 @@ from tokenizers import pre_tokenizers
 from inference.engine import Engine
 from inference.models import registry
 from inference.models.checkpoint import Checkpoint
-from inference.models.devices import PRECISIONS
 from inference.models.family import ModelError
 from inference.models.fim.matrices import has_dynamic
 from inference.models.fim.network import Network
@@ -44,7 +43,7 @@ def found(pulled: None, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
 
 
 def network(found: Checkpoint, dtype: str) -> Network:
-    reader = WeightReader(found, torch.device("cpu"), PRECISIONS[dtype], dynamic=has_dynamic())
+    reader = WeightReader(found, torch.device("cpu"), dtype, dynamic=has_dynamic())
     return reader.network(lambda _share, _what: None)
 
 
@@ -73,7 +72,7 @@ def test_logits_are_those_of_transformers(found: Checkpoint) -> None:
         with torch.inference_mode():
             wanted = stock(ids).logits[0]
             one, other = (
-                each.logits(each.forward(ids, each.empty_rows(TOKENS), ids.shape[1]))[0] for each in (exact, rough)
+                each.logits(each.forward(ids, each.empty(TOKENS), ids.shape[1]))[0] for each in (exact, rough)
             )
         torch.testing.assert_close(one, wanted, atol=2e-3, rtol=1e-3)
         likely = wanted.log_softmax(-1)

@@ -10,7 +10,7 @@ from inference.models import devices
 from inference.models.checkpoint import Checkpoint
 from inference.models.diffusion_gemma import recorded, weights
 from inference.models.diffusion_gemma.passes import Passes
-from inference.models.diffusion_gemma.prefix_cache import EncodedPrefix, PrefixCache, ScoringCache
+from inference.models.diffusion_gemma.prefix_cache import EncodedPrefix, PrefixCache
 from inference.models.family import Family, OnProgress, Traits
 from inference.models.properties import Properties
 
@@ -29,7 +29,7 @@ _FREE_ROWS = 512
 def cache_budget(network: Passes, properties: Properties, free_bytes: int, *, on_cpu: bool) -> int:
     """How much of the memory free beside the loaded model unread encoded prefixes may take, in bytes."""
     limit = _CACHE_LIMIT_CPU_BYTES if on_cpu else _CACHE_LIMIT_BYTES
-    rows = (layer.keys for layer in network.empty_layers(1))
+    rows = (layer.keys for layer in network.empty_layers())
     token_bytes = sum(int(2 * keys.shape[1] * keys.shape[3] * keys.itemsize) for keys in rows)
     return min(int(free_bytes * _CACHE_SHARE), limit, _CACHED_PREFIXES * token_bytes * properties.max_prefix_tokens)
 
@@ -40,7 +40,7 @@ class DiffusionGemma(Family):
     def __init__(
         self, found: Checkpoint, tokenizer: Tokenizer, network: Passes, dtype: str, cache_bytes: int, runs_on: str = ""
     ) -> None:
-        """`cache_bytes`: the limit for unread encoded prefixes. `dtype`: a precision's name."""
+        """`cache_bytes`: the limit for unread encoded prefixes. `dtype`: its name."""
         self.name = found.name
         self.properties = found.properties
         self.tokenizer = tokenizer
@@ -61,12 +61,12 @@ class DiffusionGemma(Family):
         tokenizer = found.tokenizer()
         place = devices.choose_device(device)
         progress(0.1, "checking memory")
-        precision = weights.choose_precision(found, place, dtype, devices.free_bytes(place))
-        model = weights.read(found, place, precision, progress)
+        chosen = weights.choose_dtype(found, place, dtype, devices.free_bytes(place))
+        model = weights.read(found, place, chosen, progress)
         progress(0.9, "preparing")
         network = recorded.fastest(model)
         cache_bytes = cache_budget(network, found.properties, devices.free_bytes(place), on_cpu=place.type == "cpu")
-        return cls(found, tokenizer, network, precision.name, cache_bytes)
+        return cls(found, tokenizer, network, chosen, cache_bytes)
 
     def prepare(self) -> bool:
         return self.network.prepare()
@@ -85,7 +85,7 @@ class EncodedContext:
         self.reused_tokens = prefix.reused
 
     def encode(self) -> Iterator[int]:
-        return self._prefix.encode(self._ids)
+        return self._prefix.encode()
 
     @torch.inference_mode()
     def predict(
@@ -96,7 +96,7 @@ class EncodedContext:
         if feedback is not None:
             embedded = self._network.token_embeddings(ids)
             signal = embedded.flatten(0, 1).index_put((rows,), feedback).view_as(embedded)
-        hidden = self._network.decode(ids, signal, self._prefix.view(ids.shape[0]), valid)
+        hidden = self._network.decode(ids, signal, self._prefix.view(), valid)
         return self._network.logits(hidden.flatten(0, 1)[rows])
 
     @torch.inference_mode()
@@ -111,9 +111,7 @@ class EncodedContext:
         fed = [[*last, *ids] for ids in continuations]
         longest = max(len(ids) for ids in fed)
         batch = torch.tensor([[*ids, *([0] * (longest - len(ids)))] for ids in fed], device=self._network.device)
-        before = self._prefix.view(1, max(0, self._prefix.length - 1))
-        cache = ScoringCache(before, self._network.rows)
-        hidden = self._network.encode(batch, cache)
+        hidden = self._network.encode(batch, self._prefix.view(max(0, self._prefix.length - 1)))
         found = []
         for number, ids in enumerate(fed):
             following = torch.tensor(ids[1:], device=hidden.device, dtype=torch.long)[:, None]

@@ -1,5 +1,6 @@
 """Checks what the files of a DiffusionGemma checkpoint state, before the model library builds anything from it."""
 
+import math
 import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -9,7 +10,7 @@ from msgspec import Meta
 
 from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
-from inference.models.checkpoint_files import Heads, Layers, StoredTensor, Vocabulary
+from inference.models.checkpoint_files import Heads, Layers, Vocabulary, require
 from inference.models.family import ModelError
 from inference.models.properties import CanvasTokens, NotNegative, Properties, SamplerSettings, Steps
 
@@ -37,14 +38,14 @@ _TOTAL_ENTROPY, _STILL_STEPS = 0.1, 2
 """Of 80 tuning tasks of one line, true length, 8 steps fill as well as 48: 15 % exact and 0.390, 11 % and 0.392. 4
 steps are slightly worse: 13 % and 0.388.
 """
-_KINDS = ("sliding_attention", "full_attention")
 
 
-class _Stack(msgspec.Struct, kw_only=True):
-    """The sizes of a stack of layers. None: the model library's own."""
+class _Text(msgspec.Struct, kw_only=True):
+    """The text part of config.json. None: the model library's own value."""
 
-    num_hidden_layers: Layers | None = None
-    hidden_size: Size | None = None
+    num_hidden_layers: Layers
+    hidden_size: Size
+    vocab_size: Vocabulary
     intermediate_size: Size | None = None
     num_attention_heads: Heads | None = None
     num_key_value_heads: Heads | None = None
@@ -53,28 +54,44 @@ class _Stack(msgspec.Struct, kw_only=True):
     global_head_dim: HeadSize | None = None
     max_position_embeddings: Window | None = None
     rms_norm_eps: NotNegative | None = None
-
-
-class _Text(_Stack, kw_only=True):
-    num_hidden_layers: Layers
-    hidden_size: Size
-    vocab_size: Vocabulary
     num_experts: Heads | None = None
     top_k_experts: Heads | None = None
     moe_intermediate_size: Size | None = None
     sliding_window: Window | None = None
-    layer_types: list[str] | None = None
+    layer_types: list[Literal["sliding_attention", "full_attention"]] | None = None
     pad_token_id: TokenIds = None
     bos_token_id: TokenIds = None
     eos_token_id: TokenIds = None
 
+    def __post_init__(self) -> None:
+        """Raises ValueError if the values do not fit each other."""
+        queries = self.num_attention_heads or 0
+        for key in ("num_key_value_heads", "num_global_key_value_heads"):
+            keys = getattr(self, key) or 1
+            require(queries % keys == 0, f"{key}: {keys} does not divide num_attention_heads, {queries}")
+        experts = self.num_experts or math.inf
+        require((self.top_k_experts or 0) <= experts, f"top_k_experts: {self.top_k_experts} of {experts} experts")
+        kinds = self.num_hidden_layers if self.layer_types is None else len(self.layer_types)
+        require(kinds == self.num_hidden_layers, f"layer_types: {kinds} kinds for {self.num_hidden_layers} layers")
+
+
+class Packing(msgspec.Struct, frozen=True):
+    """`quantization` in config.json: how MLX's tools have packed the weights. Single matrices may be listed, too.
+
+    `X.weight` has 32 / bits numbers a word, with `X.scales` and, in MLX's own mode, `X.biases` for column groups.
+    """
+
+    group_size: Literal[16, 32, 64, 128]
+    bits: Annotated[int, Meta(ge=2, le=8)]
+    mode: Literal["affine", "mxfp4", "nvfp4", "mxfp8"] = "affine"
+
 
 class _Config(msgspec.Struct):
     text_config: _Text
-    vision_config: _Stack | None = None
     canvas_length: CanvasTokens | None = None
     dtype: str | None = None
     torch_dtype: str | None = None
+    quantization: Packing | None = None
 
 
 class _Sampler(msgspec.Struct):
@@ -96,17 +113,16 @@ def default_properties(folder: Path, config: dict[str, Any]) -> Properties:
     It is sampled as its files say, in steps chosen with tests/data/twin. Raises ModelError.
     """
     stated = _generation(folder)
-    fallback = SamplerSettings()
-    sampler = SamplerSettings(
-        max_steps=stated.max_denoising_steps or fallback.max_steps,
-        entropy_bound=(stated.sampler_config and stated.sampler_config.entropy_bound) or fallback.entropy_bound,
-        t_max=stated.t_max or fallback.t_max,
-        t_min=stated.t_min or fallback.t_min,
-        stability=fallback.stability if stated.stability_threshold is None else stated.stability_threshold,
-        confidence=stated.confidence_threshold or fallback.confidence,
-        total_entropy=_TOTAL_ENTROPY,
-        still_steps=_STILL_STEPS,
-    )
+    values: dict[str, Any] = {
+        "max_steps": stated.max_denoising_steps,
+        "entropy_bound": stated.sampler_config and stated.sampler_config.entropy_bound,
+        "t_max": stated.t_max,
+        "t_min": stated.t_min,
+        "stability": stated.stability_threshold,
+        "confidence": stated.confidence_threshold,
+    }
+    known = {name: value for name, value in values.items() if value is not None}
+    sampler = SamplerSettings(**known, total_entropy=_TOTAL_ENTROPY, still_steps=_STILL_STEPS)
     return Properties(
         canvas_tokens=_config(folder, config).canvas_length or 256,
         prompt="chat",
@@ -119,77 +135,37 @@ def default_properties(folder: Path, config: dict[str, Any]) -> Properties:
 def check(found: Checkpoint) -> None:
     """Raises ModelError if config.json, generation_config.json, token ids and weights do not fit each other."""
     _generation(found.folder)  # the model library reads it in any case
-    packing_of(found)
-    file = found.folder / "config.json"
     text = _config(found.folder, found.config).text_config
-    queries = text.num_attention_heads
-    for key in ("num_key_value_heads", "num_global_key_value_heads"):
-        keys = getattr(text, key)
-        if queries and keys and queries % keys:
-            raise ModelError(f"{file}: text_config.{key}: {keys} does not divide num_attention_heads, {queries}")
-    if text.top_k_experts and text.num_experts and text.top_k_experts > text.num_experts:
-        raise ModelError(f"{file}: text_config.top_k_experts: {text.top_k_experts} of {text.num_experts} experts")
-    if text.layer_types is not None and len(text.layer_types) != text.num_hidden_layers:
-        count = len(text.layer_types)
-        raise ModelError(f"{file}: text_config.layer_types: {count} kinds for {text.num_hidden_layers} layers")
-    if text.layer_types is not None and (unknown := set(text.layer_types) - set(_KINDS)):
-        raise ModelError(f"{file}: text_config.layer_types: {min(unknown)[:40]!r} is not one of {', '.join(_KINDS)}")
-    _check_weights(file, text, checkpoint_files.stored_tensors(found.folder))
+    _check_weights(found.source, text, found.shapes())
 
 
 def _generation(folder: Path) -> _Generation:
-    file = folder / "generation_config.json"
-    return checkpoint_files.converted(file, checkpoint_files.read_json_if_any(file), _Generation)
+    return checkpoint_files.read_as(folder / "generation_config.json", _Generation)
 
 
 def _config(folder: Path, config: dict[str, Any]) -> _Config:
     return checkpoint_files.converted(folder / "config.json", config, _Config)
 
 
-def _check_weights(file: Path, text: _Text, tensors: dict[str, StoredTensor]) -> None:
+def _check_weights(file: Path, text: _Text, shapes: dict[str, tuple[int, ...]]) -> None:
     """Raises ModelError if the weights have another number of layers, vocabulary or width."""
-    names = [name for name in tensors if "vision" not in name]
-    numbers = [int(found[1]) for name in names if (found := _LAYER.search(name))]
-    if numbers and max(numbers) + 1 != text.num_hidden_layers:
-        stored = max(numbers) + 1
+    names = [name for name in shapes if "vision" not in name]
+    stored = 1 + max((int(found[1]) for name in names if (found := _LAYER.search(name))), default=-1)
+    if stored not in (0, text.num_hidden_layers):
         raise ModelError(f"{file}: text_config.num_hidden_layers: {text.num_hidden_layers}, the weights have {stored}")
     for name in names:
         wanted = (text.vocab_size, text.hidden_size)
-        packed = scales_of(name) in tensors  # in words, so that its columns tell nothing
-        if name.endswith("embed_tokens.weight") and tensors[name].shape != wanted and not packed:
+        packed = scales_of(name) in shapes  # in words, so that its columns tell nothing
+        if name.endswith("embed_tokens.weight") and shapes[name] != wanted and not packed:
             raise ModelError(
-                f"{file}: text_config.vocab_size, hidden_size: {wanted}, but {name} is of shape {tensors[name].shape}; "
+                f"{file}: text_config.vocab_size, hidden_size: {wanted}, but {name} is of shape {shapes[name]}; "
                 "its weights are missing or of another shape; download the checkpoint again"
             )
 
 
-class Packing(msgspec.Struct, frozen=True):
-    """`quantization` in config.json: how MLX's tools have packed the weights. Single matrices may be listed, too.
-
-    `X.weight` has 32 / bits numbers a word, with `X.scales` and, in MLX's own mode, `X.biases` for column groups.
-    """
-
-    group_size: Literal[16, 32, 64, 128]
-    bits: Annotated[int, Meta(ge=2, le=8)]
-    mode: Literal["affine", "mxfp4", "nvfp4", "mxfp8"] = "affine"
-
-
-class _Packed(msgspec.Struct):
-    quantization: Packing | None = None
-
-
 def packing_of(found: Checkpoint) -> Packing | None:
     """The usual packing of a checkpoint's matrices; None if MLX has not packed it. Raises ModelError."""
-    return checkpoint_files.converted(found.folder / "config.json", found.config, _Packed).quantization
-
-
-def refuse_packed(found: Checkpoint) -> None:
-    """Raises ModelError if MLX has packed the weights: nothing else reads them."""
-    if packing_of(found) is not None:
-        raise ModelError(
-            f"{found.name}: MLX has packed its weights, and only MLX reads them; on a Mac with Apple silicon "
-            "install infill-ls[mlx] and leave out the device; elsewhere choose a checkpoint that is not packed"
-        )
+    return _config(found.folder, found.config).quantization
 
 
 def scales_of(weight: str) -> str:

@@ -14,11 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from inference.models.diffusion_gemma.passes import ArrayRows, EncoderCache, LayerView, Passes, PrefixView, first_row
-
-MaskOf = Callable[[str], Tensor | None]
-"""Maps a kind of layer to its mask, (B, 1, rows of queries, visible rows), 1 row if all see the same; None: sees all.
-"""
+from inference.models.diffusion_gemma.passes import ArrayRows, EncoderCache, LayerView, Masks, Passes, PrefixView
 
 Seen = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """Maps a layer's new keys and values (B, G, W, D) to everything its rows may attend to."""
@@ -52,20 +48,19 @@ class Network(Passes):
         new = ids.shape[1]
         hidden = self._encoder.embed_tokens(ids)
         positions = torch.arange(past, past + new, device=self.device)[None]
-        masks = {kind: self.causal_mask(past, new, kind) for kind in set(self.layer_types)}
-        return self._run(self._encoder, hidden, positions, masks.__getitem__, cache)
+        return self._run(self._encoder, hidden, positions, self.causal_masks(past, new), cache)
 
     @torch.inference_mode()
     def decode(self, canvas: Tensor, soft: Tensor | None, prefix: PrefixView, valid: Tensor | None = None) -> Tensor:
         positions = torch.arange(prefix.length, prefix.length + canvas.shape[1], device=self.device)[None]
-        return self.decode_rows(canvas, soft, positions, self.canvas_mask(valid, prefix.length), prefix)
+        return self.decode_rows(canvas, soft, positions, self.canvas_masks(valid, prefix.length), prefix)
 
     def decode_rows(
-        self, canvas: Tensor, soft: Tensor | None, positions: Tensor, mask_of: MaskOf, prefix: PrefixView
+        self, canvas: Tensor, soft: Tensor | None, positions: Tensor, masks: Masks, prefix: PrefixView
     ) -> Tensor:
-        """The layers of the denoising pass; `mask_of` gives a layer kind its mask (B, 1, 1, rows it sees) or None."""
+        """The layers of the denoising pass; `masks` (B, 1, 1, rows it sees)."""
         hidden = self._conditioned(self._decoder.embed_tokens(canvas), soft)
-        return self._run(self._decoder, hidden, positions, mask_of, prefix)
+        return self._run(self._decoder, hidden, positions, masks, prefix)
 
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
@@ -83,12 +78,12 @@ class Network(Passes):
     def token_embeddings(self, ids: Tensor) -> Tensor:
         return self._decoder.embed_tokens(ids)  # type: ignore[no-any-return]
 
-    def empty_layers(self, batch: int) -> list[LayerView]:
+    def empty_layers(self) -> list[LayerView]:
         views = []
         for layer in self._encoder.layers:
             attention = layer.self_attn
             heads = attention.k_proj.out_features // attention.head_dim
-            rows = torch.empty((batch, heads, 0, attention.head_dim), dtype=self.dtype, device=self.device)
+            rows = torch.empty((1, heads, 0, attention.head_dim), dtype=self.dtype, device=self.device)
             views.append(LayerView(rows, rows))
         return views
 
@@ -101,33 +96,13 @@ class Network(Passes):
             embedded = embedded + signal.down_proj(gated)
         return rms_norm(signal.post_norm, embedded)
 
-    def _run(self, stack: Any, hidden: Tensor, positions: Tensor, mask_of: MaskOf, cache: Any) -> Tensor:
-        """The layers of the encoder, which write into `cache`, or of the decoder, which read it; and the last norm."""
+    def _run(self, stack: Any, hidden: Tensor, positions: Tensor, masks: Masks, cache: EncoderCache) -> Tensor:
+        """The layers of the encoder or of the decoder behind the rows of `cache`, and the last norm."""
         rotary = {kind: stack.rotary_emb(hidden, positions, kind) for kind in set(self.layer_types)}
         for number, (layer, kind) in enumerate(zip(stack.layers, self.layer_types, strict=True)):
-            seen = _behind(cache, number) if stack is self._decoder else partial(cache.update, layer_index=number)
-            hidden = _layer(layer, hidden, rotary[kind], mask_of(kind), seen)
+            seen = partial(cache.update, layer_index=number)
+            hidden = _layer(layer, hidden, rotary[kind], masks[kind], seen)
         return rms_norm(stack.norm, hidden)
-
-    def causal_mask(self, past: int, new: int, kind: str) -> Tensor:
-        """(1, 1, n, rows the layer sees): a token sees itself and everything before it, within the layer's window."""
-        first = first_row(kind, past, self.window)
-        query = torch.arange(past, past + new, device=self.device)[:, None]
-        key = torch.arange(first, past + new, device=self.device)[None]
-        allowed = key <= query
-        if kind == "sliding_attention":
-            allowed &= key > query - self.window
-        return allowed[None, None]
-
-    def canvas_mask(self, valid: Tensor | None, past: int) -> MaskOf:
-        """Masks (B, 1, 1, rows the layer sees), or None if every row of the canvas is valid."""
-        if valid is None:
-            return lambda _kind: None
-        masks = {}
-        for kind in set(self.layer_types):
-            seen = functional.pad(valid, (past - first_row(kind, past, self.window), 0), value=True)
-            masks[kind] = seen[:, None, None]
-        return masks.__getitem__
 
 
 def rms_norm(norm: Any, rows: Tensor) -> Tensor:
@@ -141,12 +116,6 @@ def rotated(heads: Tensor, rotary: Rotary) -> Tensor:
     cosine, sine = (part[:, :, None] for part in rotary)
     first, second = heads.chunk(2, -1)
     return heads * cosine + torch.cat([-second, first], -1) * sine
-
-
-def _behind(prefix: PrefixView, number: int) -> Seen:
-    """The decoder reads the prefix without changing it."""
-    past = prefix.layers[number]
-    return lambda keys, values: (torch.cat([past.keys, keys], 2), torch.cat([past.values, values], 2))
 
 
 def _layer(layer: Any, hidden: Tensor, rotary: Rotary, mask: Tensor | None, seen: Seen) -> Tensor:

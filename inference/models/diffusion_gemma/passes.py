@@ -6,15 +6,21 @@ differences. Shapes: B canvases, W canvas rows, N rows of all canvases, n new pr
 size.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
+_SLIDING = "sliding_attention"
 Array = Any
 """A torch tensor, or an array of another library (models/mlx)."""
+
+
+Masks = Mapping[str, Tensor | None]
+"""By kind of layer, (B or 1, 1, rows of queries, visible rows), 1 row if all see the same; None: sees all."""
 
 
 class ArrayRows:
@@ -25,7 +31,7 @@ class ArrayRows:
         return like.new_empty((*like.shape[:2], count, like.shape[3]))
 
     def repeated(self, rows: Array, batch: int) -> Array:
-        """One batch's rows (1, ...) for each of `batch`, (B, ...), without a copy if possible."""
+        """The rows (1, ...) of one sequence for each of `batch`, (B, ...), without a copy if possible."""
         return rows.expand(batch, -1, -1, -1)
 
     def joined(self, first: Array, second: Array) -> Array:
@@ -34,16 +40,18 @@ class ArrayRows:
 
 
 class EncoderCache(Protocol):
-    """Stores the encoder's new keys and values: appends them and returns the rows the layer may attend to."""
+    """The encoded rows before new ones; it may store these."""
 
-    length: int
+    @property
+    def length(self) -> int: ...
 
-    def update(self, keys: Array, values: Array, layer_index: int) -> tuple[Array, Array]: ...
+    def update(self, keys: Array, values: Array, layer_index: int) -> tuple[Array, Array]:
+        """All keys and values that one layer's new rows (B, heads, n, head size) may attend to, in order."""
 
 
 @dataclass(frozen=True)
 class LayerView:
-    """The rows of one layer as transformers' decoder layers read them: (B, heads, rows, head size)."""
+    """The rows of one layer as transformers' decoder layers read them: (1, heads, rows, head size)."""
 
     keys: Array
     values: Array
@@ -51,12 +59,23 @@ class LayerView:
 
 @dataclass(frozen=True)
 class PrefixView:
-    """An encoded prefix of `length` tokens as the decoder reads it; sliding layers hold only their window."""
+    """An encoded prefix of `length` tokens: an `EncoderCache` that stores nothing.
+
+    Sliding layers hold only their window. All canvases, or continuations, stand behind the same prefix.
+    """
 
     layers: Sequence[LayerView]
     length: int
+    rows: ArrayRows
     is_compileable: bool = False
     """Read by transformers' decoder layers: this is no static cache."""
+
+    def update(self, keys: Array, values: Array, layer_index: int) -> tuple[Array, Array]:
+        layer = self.layers[layer_index]
+        return self._behind(layer.keys, keys), self._behind(layer.values, values)
+
+    def _behind(self, prefix: Array, new: Array) -> Array:
+        return self.rows.joined(self.rows.repeated(prefix, new.shape[0]), new)
 
 
 class Passes(Protocol):
@@ -82,6 +101,26 @@ class Passes(Protocol):
         """See `Family`."""
         return False
 
+    def causal_masks(self, past: int, new: int) -> dict[str, Tensor]:
+        """(1, 1, n, rows the layer sees): a token sees itself and everything before it, within the layer's window."""
+        query = torch.arange(past, past + new, device=self.device)[:, None]
+        masks = {}
+        for kind in set(self.layer_types):
+            key = torch.arange(first_row(kind, past, self.window), past + new, device=self.device)[None]
+            allowed = key <= query
+            masks[kind] = (allowed & (key > query - self.window) if kind == _SLIDING else allowed)[None, None]
+        return masks
+
+    def canvas_masks(self, valid: Tensor | None, past: int) -> Masks:
+        """(B, 1, 1, rows the layer sees), or None if every row of the canvas is valid."""
+        if valid is None:
+            return dict.fromkeys(self.layer_types)
+        masks = {}
+        for kind in set(self.layer_types):
+            seen = functional.pad(valid, (past - first_row(kind, past, self.window), 0), value=True)
+            masks[kind] = seen[:, None, None]
+        return masks
+
     def logits(self, hidden: Tensor) -> Tensor:
         """(..., d) -> (..., V) in float32, soft-capped as the model was trained."""
 
@@ -91,10 +130,10 @@ class Passes(Protocol):
     def token_embeddings(self, ids: Tensor) -> Tensor:
         """The self-conditioning signal of rows whose token is certain: (...) ids -> (..., d)."""
 
-    def empty_layers(self, batch: int) -> list[LayerView]:
-        """The empty prefix of a canvas: no rows in any layer."""
+    def empty_layers(self) -> list[LayerView]:
+        """An empty prefix: no rows in any layer."""
 
 
 def first_row(kind: str, past: int, window: int) -> int:
     """The first of `past` encoded rows that the next token may attend to in layers of this kind."""
-    return max(0, past - window + 1) if kind == "sliding_attention" else 0
+    return max(0, past - window + 1) if kind == _SLIDING else 0

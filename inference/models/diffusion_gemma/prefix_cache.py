@@ -36,27 +36,31 @@ class _Entry:
 
 
 class EncodedPrefix:
-    """A readable cache entry, extendable until sealed: an `EncoderCache`. `reused` of its tokens were there before."""
+    """A readable cache entry, which grows until it holds its tokens: an `EncoderCache`. `reused` were there before."""
 
-    def __init__(self, cache: "PrefixCache", entry: _Entry, length: int) -> None:
-        self.length = length
-        self.reused = length
-        self.sealed = False
+    def __init__(self, cache: "PrefixCache", entry: _Entry, ids: Sequence[int], reused: int) -> None:
+        self.length = reused
+        self.reused = reused
         self._cache = cache
         self._entry = entry
-        self._views: dict[tuple[int, int], PrefixView] = {}
+        self._ids = ids
+        self._views: dict[int, PrefixView] = {}
 
-    def encode(self, ids: Sequence[int]) -> Iterator[int]:
-        """Encodes the rest of `ids`, at most 512 tokens at each `next`, which returns how many are left."""
-        while self.length < len(ids):
-            chunk = ids[self.length : self.length + _CHUNK_TOKENS]
+    @property
+    def is_whole(self) -> bool:
+        """Whether it adds no more tokens, so that others may build on the same rows."""
+        return self.length >= len(self._ids)
+
+    def encode(self) -> Iterator[int]:
+        """Encodes the rest of its tokens, at most 512 at each `next`, which returns how many are left."""
+        while not self.is_whole:
+            chunk = self._ids[self.length : self.length + _CHUNK_TOKENS]
             self._cache.network.encode(torch.tensor([list(chunk)], device=self._cache.network.device), self)
             self.commit(chunk)
-            yield len(ids) - self.length
-        self.seal()
+            yield len(self._ids) - self.length
 
     def update(self, keys: Array, values: Array, layer_index: int) -> tuple[Array, Array]:
-        """Appends one layer's rows (1, heads, n, head size); returns the rows the layer may attend to, in order."""
+        """See `EncoderCache`. Stores the rows, of one sequence."""
         rows, layers = self._cache.network.rows, self._entry.layers
         pairs = ((layers[layer_index].keys, keys), (layers[layer_index].values, values))
         layers[layer_index] = LayerView(*(_append(rows, buffer, new, self.length) for buffer, new in pairs))
@@ -68,29 +72,22 @@ class EncodedPrefix:
         self.length += len(ids)
         self._views.clear()
 
-    def view(self, batch: int = 1, length: int | None = None) -> PrefixView:
-        """The first `length` tokens (None: all) for the decoder, the same rows for each of `batch` canvases.
+    def view(self, length: int | None = None) -> PrefixView:
+        """The first `length` tokens (None: all) for the decoder.
 
         Valid until the prefix is released. Returns the same view until tokens are added, so that a network can reuse
         what it derives from it.
         """
         end = self.length if length is None else length
-        if (batch, end) not in self._views:
-            layers = self._cache.network.empty_layers(batch)
-            if end:
-                layers = [LayerView(*self._rows(index, end, end, batch)) for index in range(len(layers))]
-            self._views[batch, end] = PrefixView(layers, end)
-        return self._views[batch, end]
+        if end not in self._views:
+            layers = [LayerView(*self._rows(index, end, end)) for index in range(len(self._entry.layers))]
+            self._views[end] = PrefixView(layers, end, self._cache.network.rows)
+        return self._views[end]
 
-    def _rows(self, layer_index: int, past: int, end: int, batch: int = 1) -> tuple[Array, Array]:
+    def _rows(self, layer_index: int, past: int, end: int) -> tuple[Array, Array]:
         layer, network = self._entry.layers[layer_index], self._cache.network
         first = first_row(network.layer_types[layer_index], past, network.window)
-        rows = network.rows
-        return rows.repeated(layer.keys[:, :, first:end], batch), rows.repeated(layer.values[:, :, first:end], batch)
-
-    def seal(self) -> None:
-        """Adds no more tokens, so that others may build on the same rows."""
-        self.sealed = True
+        return layer.keys[:, :, first:end], layer.values[:, :, first:end]
 
     def release(self) -> None:
         """Returns the rows. Views of this prefix must not be used afterwards."""
@@ -125,7 +122,7 @@ class PrefixCache:
         else:
             entry = self._copy(best, common)
         self._entries.append(entry)
-        prefix = EncodedPrefix(self, entry, common)
+        prefix = EncodedPrefix(self, entry, ids, common)
         entry.readers.append(prefix)
         return prefix
 
@@ -138,23 +135,15 @@ class PrefixCache:
     def size_bytes(self) -> int:
         return sum(entry.size_bytes() for entry in self._entries)
 
-    def check_integrity(self) -> None:
-        """Raises AssertionError if the bookkeeping and the buffers disagree (for tests)."""
-        for entry in self._entries:
-            for layer in entry.layers:
-                assert min(layer.keys.shape[2], layer.values.shape[2]) >= len(entry.ids)
-            for prefix in entry.readers:
-                assert prefix.length <= len(entry.ids)
-
     def _may_take(self, entry: _Entry, common: int) -> bool:
         """Whether to use the entry itself: nobody uses rows past `common`, and it is the same document."""
-        if any(not prefix.sealed or prefix.length > common for prefix in entry.readers):
+        if any(not prefix.is_whole or prefix.length > common for prefix in entry.readers):
             return False
         return common >= _KEEP_OTHERS_FRACTION * len(entry.ids)
 
     def _copy(self, source: _Entry | None, common: int) -> _Entry:
         """The first `common` tokens of an entry, in memory of their own."""
-        layers = self.network.empty_layers(1)
+        layers = self.network.empty_layers()
         if source is None or not common:
             return _Entry(layers)
         join = self.network.rows.joined
@@ -164,23 +153,6 @@ class PrefixCache:
             for new, old in pairs
         ]
         return _Entry(copied, source.ids[:common])
-
-
-class ScoringCache:
-    """An `EncoderCache` for complete continuations of a prefix, read side by side: it stores nothing."""
-
-    def __init__(self, prefix: PrefixView, rows: ArrayRows) -> None:
-        self.length = prefix.length
-        self._prefix = prefix
-        self._rows = rows
-
-    def update(self, keys: Array, values: Array, layer_index: int) -> tuple[Array, Array]:
-        """One layer's new rows (B, heads, n, head size), behind the prefix's rows for each continuation."""
-        layer = self._prefix.layers[layer_index]
-        return self._joined(layer.keys, keys), self._joined(layer.values, values)
-
-    def _joined(self, prefix: Array, own: Array) -> Array:
-        return self._rows.joined(self._rows.repeated(prefix, own.shape[0]), own)
 
 
 def _append(rows: ArrayRows, buffer: Array, new: Array, at: int) -> Array:

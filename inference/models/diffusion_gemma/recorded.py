@@ -134,7 +134,7 @@ class _PrefixRows:
         self._loaded: weakref.ref[PrefixView] | None = None
         self.layers: list[LayerView] = []
         self.sizes: list[int] = []
-        for kind, layer in zip(network.layer_types, network.empty_layers(1), strict=True):
+        for kind, layer in zip(network.layer_types, network.empty_layers(), strict=True):
             rows = size - first_row(kind, size, network.window)
             shape = (1, layer.keys.shape[1], rows, layer.keys.shape[3])
             self.layers.append(LayerView(layer.keys.new_zeros(shape), layer.keys.new_zeros(shape)))
@@ -146,8 +146,8 @@ class _PrefixRows:
             return
         for ours, theirs in zip(self.layers, prefix.layers, strict=True):
             count = theirs.keys.shape[2]
-            ours.keys[:, :, :count] = theirs.keys[:1]
-            ours.values[:, :, :count] = theirs.values[:1]
+            ours.keys[:, :, :count] = theirs.keys
+            ours.values[:, :, :count] = theirs.values
         self._loaded = weakref.ref(prefix)
 
 
@@ -170,8 +170,7 @@ class _Program:
             kind: torch.zeros((batch, 1, 1, size + width), dtype=torch.bool, device=device)
             for kind, size in sizes.items()
         }
-        layers = [LayerView(v.keys.expand(batch, -1, -1, -1), v.values.expand(batch, -1, -1, -1)) for v in rows.layers]
-        self._prefix = PrefixView(layers, shape[2])
+        self._prefix = PrefixView(rows.layers, shape[2], network.rows)
 
     def load(self, canvas: Tensor, soft: Tensor | None, length: int, valid: Tensor | None) -> None:
         """Copies a step's input in; masks the padding of the shape."""
@@ -195,8 +194,7 @@ class _Program:
         self.replay = recorder.record(self._pass)
 
     def _pass(self) -> Tensor:
-        masks = self._masks.__getitem__
-        return self._network.decode_rows(self._canvas, self._soft, self._positions, masks, self._prefix)
+        return self._network.decode_rows(self._canvas, self._soft, self._positions, self._masks, self._prefix)
 
 
 def _doubled(rows: int) -> int:

@@ -13,9 +13,10 @@ from torch import Tensor, nn
 
 from inference.models import checkpoint_files, devices
 from inference.models.checkpoint import Checkpoint
-from inference.models.devices import FOUR_BIT, Precision, quantiser
+from inference.models.devices import DTYPES, FOUR_BIT, quantiser
+from inference.models.diffusion_gemma.config import NO_VISION
 from inference.models.family import ModelError, OnProgress
-from inference.models.shards import Shards
+from inference.models.shards import Shards, Weights
 
 _BLOCK = 64
 _SCALE_BLOCK = 256
@@ -30,28 +31,28 @@ _LOADED_AT = 0.2
 _LAYERS_DONE_AT = 0.85
 
 
-def choose_precision(checkpoint: Checkpoint, device: torch.device, wanted: str | None, free_bytes: int) -> Precision:
-    """The requested precision, or the best that fits into this much free memory. Raises ModelError if none does."""
+def choose_dtype(checkpoint: Checkpoint, device: torch.device, wanted: str | None, free_bytes: int) -> str:
+    """The requested dtype, or the best that fits into this much free memory. Raises ModelError if none does."""
     if wanted == devices.EIGHT_BIT:
         raise ModelError(f"{checkpoint.name}: dtype '8bit' is not for this kind of model; choose 4bit or bfloat16")
-    candidates = devices.precisions(wanted, device)
+    candidates = devices.candidates(device, wanted)
     return devices.fitting(checkpoint.name, device, free_bytes, candidates, lambda one: weight_bytes(checkpoint, one))
 
 
-def weight_bytes(checkpoint: Checkpoint, precision: Precision) -> float:
+def weight_bytes(checkpoint: Checkpoint, dtype: str) -> float:
     """The memory of the weights, in 4 bits including one unpacked layer. Raises ModelError if a file is unreadable."""
     used = {name: shape for name, shape in checkpoint.shapes().items() if not any(part in name for part in _UNUSED)}
     sizes = {name: prod(shape) for name, shape in used.items()}
-    if precision.name != FOUR_BIT:
-        return float(sum(sizes.values()) * precision.dtype.itemsize)
+    if dtype != FOUR_BIT:
+        return float(sum(sizes.values()) * DTYPES[dtype].itemsize)
     experts = {name: size for name, size in sizes.items() if name.endswith(_EXPERTS) and ".experts." in name}
     packed = sum(experts.values()) * _BYTES_PER_EXPERT_WEIGHT
     unpacked = sum(max((experts[name] for name in experts if name.endswith(one)), default=0) for one in _EXPERTS)
     return packed + _OTHER_BYTES_PER_WEIGHT * (unpacked + sum(sizes.values()) - sum(experts.values()))
 
 
-def read(checkpoint: Checkpoint, device: torch.device, precision: Precision, progress: OnProgress) -> Any:
-    """The `DiffusionGemmaForBlockDiffusion` of a checkpoint, on its device and in a precision that fits there.
+def read(checkpoint: Checkpoint, device: torch.device, dtype: str, progress: OnProgress) -> Any:
+    """The `DiffusionGemmaForBlockDiffusion` of a checkpoint, on its device and in a dtype that fits there.
 
     Raises ModelError if its weights differ from the checkpoint's description.
     """
@@ -59,23 +60,23 @@ def read(checkpoint: Checkpoint, device: torch.device, precision: Precision, pro
     from transformers import DiffusionGemmaConfig
 
     try:
-        config: Any = DiffusionGemmaConfig.from_pretrained(checkpoint.folder, local_files_only=True)
+        config: Any = DiffusionGemmaConfig.from_pretrained(
+            checkpoint.folder, local_files_only=True, vision_config=NO_VISION
+        )
         model = without_weights(config)
     except Exception as error:  # a broken config.json raises anything, and must not end the worker
         reason = checkpoint_files.first_line(error)
         raise ModelError(f"{checkpoint.source} describes no model that can be built: {reason}") from error
     if not model.config.tie_word_embeddings:
         raise ModelError(f"{checkpoint.name}: its encoder and decoder share no weights, which is not supported")
-    packs = precision.name == FOUR_BIT
-    return by_layers(model, Shards(checkpoint), device, precision.dtype, progress, packs=packs).eval()
+    packs = dtype == FOUR_BIT
+    return by_layers(model, Shards(checkpoint), device, DTYPES[dtype], progress, packs=packs).eval()
 
 
 def by_layers(
-    model: Any, shards: Any, device: torch.device, dtype: torch.dtype, progress: OnProgress, *, packs: bool
+    model: Any, shards: Weights, device: torch.device, dtype: torch.dtype, progress: OnProgress, *, packs: bool
 ) -> Any:
-    """Gives a model of `without_weights` its weights. `shards`: `Shards`, or what has their shapes, tensors and pieces;
-    `packs`: the experts in 4 bits.
-    """
+    """Gives a model of `without_weights` its weights; `packs`: the experts in 4 bits."""
     encoder = model.model.encoder.language_model
     decoder = model.model.decoder
     count = len(decoder.layers)
@@ -118,7 +119,9 @@ def _share(encoder_layer: Any, layer: Any) -> None:
         setattr(encoder_layer.self_attn, name, part)
 
 
-def _load(module: nn.Module, prefix: str, shards: Any, device: torch.device, dtype: torch.dtype, packs: bool) -> None:
+def _load(
+    module: nn.Module, prefix: str, shards: Weights, device: torch.device, dtype: torch.dtype, packs: bool
+) -> None:
     """Gives every weight below a module of the decoder its memory and its values."""
     for path, owner in list(module.named_modules()):
         below = f"{prefix}{path}." if path else prefix
@@ -127,7 +130,8 @@ def _load(module: nn.Module, prefix: str, shards: Any, device: torch.device, dty
             if full not in shards.shapes:  # the encoder's is the same one, and a file may name either
                 full = _ENCODER + below + name
             if packs and name in _EXPERTS:  # read one by one; they are unpacked when the layer is run
-                pieces = (piece.to(device, dtype) for piece in shards.pieces(full, parameter.shape))
+                blocks = (block.view(-1, *parameter.shape[1:]) for _, block in shards.rows(full, parameter.shape))
+                pieces = (expert.to(device, dtype) for block in blocks for expert in block)
                 packed, state = quantised(pieces, parameter.shape, device, dtype)
                 setattr(owner, name, nn.Parameter(packed, requires_grad=False))
                 replace = quantiser().nn.parametrize.replace_parameter_4bit_prequantized
@@ -153,11 +157,12 @@ def quantised(
     functional = quantiser().functional
     packed = torch.empty((prod(shape) // 2, 1), dtype=torch.uint8, device=device)
     scales = torch.empty(prod(shape) // _BLOCK, dtype=torch.float32, device=device)
-    size = prod(shape[1:])
-    for number, piece in enumerate(pieces):
+    done = 0
+    for piece in pieces:
         part, state = functional.quantize_4bit(piece, quant_type="nf4", blocksize=_BLOCK)
-        packed[number * size // 2 : (number + 1) * size // 2] = part
-        scales[number * size // _BLOCK : (number + 1) * size // _BLOCK] = state.absmax
+        packed[done // 2 : (done + piece.numel()) // 2] = part
+        scales[done // _BLOCK : (done + piece.numel()) // _BLOCK] = state.absmax
+        done += piece.numel()
     offset = scales.mean()
     short, nested = functional.quantize_blockwise(scales - offset, blocksize=_SCALE_BLOCK)
     whole = functional.QuantState(

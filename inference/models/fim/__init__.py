@@ -6,9 +6,9 @@ Holds what registry.py needs from the family; torch is imported when a model is 
 from pathlib import Path
 from typing import Any
 
+from inference.models import llama
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import Family, ModelError, OnProgress
-from inference.models.llama import check_weights, llama_config, weight_shapes
 from inference.models.properties import Properties
 
 MAX_PREFIX_TOKENS, SUFFIX_TOKENS = 1024, 256
@@ -26,12 +26,11 @@ def default_properties(_place: Path, _config: dict[str, Any]) -> Properties:
 
 def check(found: Checkpoint) -> None:
     """Raises ModelError if config or headers of the weights make no sense, or do not fit. Reads no weights."""
-    if (context := llama_config(found).max_position_embeddings) < _LEAST_CONTEXT:
+    if (context := llama.checked(found).max_position_embeddings) < _LEAST_CONTEXT:
         raise ModelError(
             f"{found.name}: its context of {context} tokens is too short to fill holes, which takes {_LEAST_CONTEXT}; "
             "give another model"
         )
-    check_weights(found, weight_shapes(llama_config(found)), found.shapes())
 
 
 def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterable, Sequence
 from contextlib import closing
+from functools import lru_cache
 
 from tokenizers import Tokenizer
 
@@ -23,6 +24,7 @@ _END_OF_TURN = "<|im_end|>"
 _SYSTEM = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
 """The system message that the model's own template uses by default."""
 _KEPT_TEXTS = 16
+"""Keep the tokens of so many: prefix and suffix stay the same while a line is typed."""
 _AHEAD_TOKENS = 32
 """How many tokens to read ahead in one pass: a request that comes meanwhile waits for that long."""
 _NEW_SHARE = 0.2
@@ -47,7 +49,7 @@ class FillInMiddle(MiddleFamily):
         self.network = network
         self.device = network.device
         self.dtype = dtype
-        self.prompts = Prompts(network.empty_rows(0))
+        self.prompts = Prompts(network.empty(0))
         tokenizer.encode_special_tokens = True
         special = {token.content: id_ for id_, token in tokenizer.get_added_tokens_decoder().items()}
         tokens = fim_tokens.of_vocabulary(special, found.name)
@@ -62,7 +64,7 @@ class FillInMiddle(MiddleFamily):
         self._chats = _TURN in special and special.get(_END_OF_TURN) in stated
         self.begin_ids = tuple(token_files.begin_ids(found, tokenizer))
         self.suffix_first = self._tokens.is_suffix_first
-        self._encoded: dict[str, list[int]] = {}
+        self._text_ids = lru_cache(_KEPT_TEXTS)(lambda text: tokenizer.encode(text, add_special_tokens=False).ids)
         self._ahead: list[int] = []
         self.token_ms = self.prompt_token_ms = 0.0
         self.traits = Traits(
@@ -128,14 +130,6 @@ class FillInMiddle(MiddleFamily):
         for is_control, text in parts:
             found += [self._special[text]] if is_control else self._text_ids(text)
         return found
-
-    def _text_ids(self, text: str) -> list[int]:
-        """The tokens of a text, cached: prefix and suffix stay the same while a line is typed."""
-        if text not in self._encoded:
-            if len(self._encoded) >= _KEPT_TEXTS:
-                del self._encoded[next(iter(self._encoded))]
-            self._encoded[text] = self.tokenizer.encode(text, add_special_tokens=False).ids
-        return self._encoded[text]
 
     def _passed(self, rows: int, seconds: float) -> None:
         """Records the duration of a pass."""

@@ -3,13 +3,12 @@
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from inference.models.family import MiddleContext, common_start
-from inference.models.fim.network import SPARE_TOKENS, Network, PrefixRows
+from inference.models.fim.network import SPARE_TOKENS, Network, Prompt
 
 PIECE_TOKENS = 128
 """Read in one pass, some tenths of a second on a laptop: a cancelled request runs on for that long."""
@@ -24,32 +23,14 @@ OnPass = Callable[[int, float], None]
 """Receives the number of rows of a pass and its seconds."""
 
 
-@dataclass(eq=False)
-class Prompt:
-    """The rows of one sequence, and their tokens. One context at a time reads and extends it.
-
-    What was read ahead, for prompts to come, they copy: each would cut it where it ends itself.
-    """
-
-    rows: PrefixRows
-    ids: list[int]
-    is_open: bool = True
-    is_ahead: bool = False
-
-    def cut(self, length: int) -> None:
-        """Forgets all tokens but the first `length`."""
-        self.rows.length = length
-        del self.ids[length:]
-
-
 class Prompts:
     """The latest prompts with what was written behind them: at most eight, and 32 MB beside what is being read.
 
     One more has been read ahead.
     """
 
-    def __init__(self, empty: PrefixRows) -> None:
-        """`empty`: rows of the network's shape, without room."""
+    def __init__(self, empty: Prompt) -> None:
+        """`empty`: one of the network's shape."""
         self._empty = empty
         self._kept: list[Prompt] = []
         """The least recently used first."""
@@ -71,15 +52,15 @@ class Prompts:
         best = max(self._kept, key=lambda each: (common_start(each.ids, ids), each.is_ahead == ahead), default=None)
         shared = 0 if best is None else common_start(best.ids, ids)
         if best is None or best.is_open or best.is_ahead != ahead or shared < _SAME_TEXT * len(best.ids):
-            source = self._empty if best is None else best.rows
-            best = Prompt(source.copied(shared, len(ids) + SPARE_TOKENS), list(ids[:shared]), is_ahead=ahead)
+            best = (best or self._empty).copied(shared, len(ids) + SPARE_TOKENS)
+            best.is_ahead = ahead
             if ahead:
                 self._kept = [each for each in self._kept if not each.is_ahead]
         else:
             self._kept.remove(best)
             best.is_open = True
-            best.cut(shared)
-            best.rows.reserve(len(ids))
+            del best.ids[shared:]
+            best.reserve(len(ids))
         self._kept.append(best)
         return best
 
@@ -92,7 +73,7 @@ class Prompts:
 
     def size_bytes(self) -> int:
         """The memory of all of them."""
-        return sum(each.rows.content.nbytes for each in self._kept)
+        return sum(each.content.nbytes for each in self._kept)
 
 
 class PromptContext(MiddleContext):
@@ -110,7 +91,7 @@ class PromptContext(MiddleContext):
         self.reused_tokens = len(self._prompt.ids)
         unread = len(self._ids) - 1 - self.reused_tokens
         self._last_piece = 0 if ahead else min(unread, (unread - 1) % PIECE_TOKENS + 1)
-        self._writer: PromptContinuation | None = None
+        self._is_continued = False
 
     def encode(self) -> Iterator[int]:
         """See `Context`. Leaves the last piece and the last token to the first request."""
@@ -120,8 +101,7 @@ class PromptContext(MiddleContext):
         prompt = self._open
         while (done := len(prompt.ids)) < end:
             piece = self._ids[done : min(end, done + PIECE_TOKENS)]
-            _pass(self._network, torch.tensor([piece], device=self._network.device), prompt.rows, 0, self._on_pass)
-            prompt.ids += piece
+            _pass(self._network, torch.tensor([piece], device=self._network.device), prompt, 0, self._on_pass)
             yield end - len(prompt.ids)
 
     def _read_all(self) -> int:
@@ -140,8 +120,8 @@ class PromptContext(MiddleContext):
         fed = torch.tensor([[*self._ids[before:], *ids]], device=self._network.device)
         if fed.shape[1] < 2:
             return torch.empty(0, device=self._network.device)
-        rows = self._open.rows.copied(before, before + fed.shape[1])
-        hidden = self._network.forward(fed[:, :-1], rows, fed.shape[1] - 1)[0]
+        copy = self._open.copied(before, before + fed.shape[1])
+        hidden = self._network.forward(fed[:, :-1], copy, fed.shape[1] - 1)[0]
         found = []
         for first in range(0, len(hidden), _SCORED_TOKENS):
             chances = self._network.logits(hidden[first : first + _SCORED_TOKENS]).log_softmax(-1)
@@ -151,13 +131,11 @@ class PromptContext(MiddleContext):
     def continuation(self, room_tokens: int) -> "PromptContinuation":
         """See `Context`. Later contexts know the output of the first one; a second one works on a copy."""
         prompt, length = self._open, len(self._ids) + room_tokens
-        if self._writer is None:
-            prompt.rows.reserve(length)
-            pending = self._ids[len(prompt.ids) :]
-            self._writer = PromptContinuation(self._network, prompt.rows, pending, self._on_pass, prompt)
-            return self._writer
-        before = self._read_all()
-        return PromptContinuation(self._network, prompt.rows.copied(before, length), self._ids[before:], self._on_pass)
+        if self._is_continued:
+            prompt = prompt.copied(self._read_all(), length)
+        self._is_continued = True
+        prompt.reserve(length)
+        return PromptContinuation(self._network, prompt, self._ids[len(prompt.ids) :], self._on_pass)
 
     def close(self) -> None:
         if self._prompt is not None:
@@ -171,15 +149,12 @@ class PromptContext(MiddleContext):
 
 
 class PromptContinuation:
-    """A `Continuation`. `prompt` learns what it feeds; None: it is not recorded."""
+    """A `Continuation` of a prompt, which learns what it feeds."""
 
-    def __init__(
-        self, network: Network, rows: PrefixRows, last: list[int], on_pass: OnPass, prompt: Prompt | None = None
-    ) -> None:
+    def __init__(self, network: Network, prompt: Prompt, last: list[int], on_pass: OnPass) -> None:
         self._network = network
-        self._rows = rows
-        self._on_pass = on_pass
         self._prompt = prompt
+        self._on_pass = on_pass
         self._pending = torch.tensor([last], dtype=torch.long, device=network.device)
 
     @torch.inference_mode()
@@ -191,31 +166,26 @@ class PromptContinuation:
         """See `Continuation`.
 
         In float32 a row is the same, but for rounding in the last bits, whether it is fed alone or among others. In 8
-        bits its products are the same, bit for bit: with `Dynamic` among any number, otherwise among up to `Speed.few`
-        rows. Attention still rounds differently there. Where that is coarse, as in bfloat16, two nearly equally likely
+        bits its products are the same, bit for bit: with `Dynamic` among any number, otherwise among up to `FEW_ROWS`.
+        Attention still rounds differently there. Where that is coarse, as in bfloat16, two nearly equally likely
         tokens may change places.
         """
         return self._fed(ids, ids.shape[1] + (self._pending.shape[1] > 0))
 
     def trim(self, count: int) -> None:
-        self._rows.length -= count
-        if self._prompt is not None:
-            self._prompt.cut(self._rows.length)
+        del self._prompt.ids[len(self._prompt.ids) - count :]
 
     def _fed(self, ids: Tensor, wanted: int) -> Tensor:
         fed = torch.cat([self._pending, ids.to(self._pending.device)], 1)
         self._pending = self._pending[:, :0]
-        self._rows.reserve(self._rows.length + fed.shape[1])
-        logits = _pass(self._network, fed, self._rows, wanted, self._on_pass)
-        if self._prompt is not None:
-            self._prompt.ids += fed[0].tolist()
-        return logits
+        self._prompt.reserve(len(self._prompt.ids) + fed.shape[1])
+        return _pass(self._network, fed, self._prompt, wanted, self._on_pass)
 
 
-def _pass(network: Network, ids: Tensor, rows: PrefixRows, wanted: int, on_pass: OnPass) -> Tensor:
-    """Appends tokens (B, n); the logits (B, wanted, V) after the last of them."""
+def _pass(network: Network, ids: Tensor, prompt: Prompt, wanted: int, on_pass: OnPass) -> Tensor:
+    """Appends tokens (1, n); the logits (1, wanted, V) after the last of them."""
     began = time.perf_counter()
-    hidden = network.forward(ids, rows, wanted)
+    hidden = network.forward(ids, prompt, wanted)
     logits = network.logits(hidden) if wanted else hidden
     on_pass(ids.shape[1], time.perf_counter() - began)
     return logits

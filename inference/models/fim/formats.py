@@ -6,9 +6,9 @@ time of one thread: other programs may run beside it.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from math import prod
 
@@ -16,18 +16,10 @@ import msgspec
 import torch
 
 from inference.models import devices, edit_prompts, kept
-from inference.models.devices import EIGHT_BIT, PRECISIONS, Precision
+from inference.models.devices import DTYPES, EIGHT_BIT
 from inference.models.family import ModelError
 from inference.models.fim import matrices
-from inference.models.fim.matrices import (
-    Dynamic,
-    Matrix,
-    Packed,
-    Plain,
-    Unpacking,
-    WeightOnly,
-    packed_rows,
-)
+from inference.models.fim.matrices import Dynamic, Matrix, Packed, Plain, WeightOnly, packed_rows
 
 _ON_CPU = (EIGHT_BIT, "bfloat16", "float32")
 _ELSEWHERE = ("bfloat16", "float16", "float32")
@@ -35,8 +27,6 @@ _PROMPT_ROWS, _LINE_PASSES = 256, 12
 """A line costs about this many new prompt rows, and this many passes of few rows."""
 _REST = 1.3
 """A pass takes this many times as long as its products."""
-_FEW = (4, 8, 12, 16)
-"""The least of them always takes the way of a single row: a pass that checks guesses must round as one without them."""
 _SHAPE, _COPIES = (3072, 1024), 4
 """Of the measured matrices, which together are larger than most caches."""
 _WORTH_MEMORY = 0.75
@@ -44,44 +34,38 @@ _WORTH_MEMORY = 0.75
 
 
 class Speed(msgspec.Struct, frozen=True):
-    """The measurement: the formats, fastest first; the format that 8 bits unpack to, and above how many rows.
+    """The measurement: the formats, fastest first.
 
-    Of the fastest format: a thread's nanoseconds for each weight, in a product of one row, and of many rows for each.
+    Of the fastest: a thread's nanoseconds for each weight, in a product of one row, and of many rows for each.
     """
 
     formats: tuple[str, ...]
-    unpacked: str
-    few: int
     one_row_ns: float
     prompt_row_ns: float
 
 
-def candidates(device: torch.device, wanted: str | None) -> list[Precision]:
-    """Only the requested format, or those to try, best first. Raises ModelError. 8 bits unpack to their `dtype`."""
+def candidates(device: torch.device, wanted: str | None) -> list[str]:
+    """Only the requested format, or those to try, best first. Raises ModelError."""
     on_cpu = device.type == "cpu"
     known = _ON_CPU if on_cpu else (*_ELSEWHERE, EIGHT_BIT) if device.type == "cuda" else _ELSEWHERE
     if wanted is not None and wanted not in known:
         raise ModelError(
             f"dtype '{wanted}' does not run a model of this kind on {device.type}; choose one of {', '.join(known)}"
         )
-    if not on_cpu:
-        return [PRECISIONS[wanted or known[0]]]
-    if matrices.has_dynamic():
-        return [PRECISIONS[wanted or EIGHT_BIT]]
-    found = speed()
-    chosen = [PRECISIONS[name] for name in ((wanted,) if wanted else found.formats)]
-    unpacked = PRECISIONS[found.unpacked].dtype
-    return [replace(each, dtype=unpacked) if each.name == EIGHT_BIT else each for each in chosen]
+    if wanted or not on_cpu or matrices.has_dynamic():
+        return [wanted or known[0]]
+    return [*speed().formats]
 
 
-def for_many_rows(device: torch.device, wanted: str | None) -> list[Precision]:
+def for_many_rows(device: torch.device, wanted: str | None) -> list[str]:
     """The same for models whose passes have hundreds of rows. Raises ModelError.
 
     Without matrix units for bfloat16 a CPU is fastest in float32, then in 8 bits.
     """
-    on_cpu = ("bfloat16", "float32", EIGHT_BIT) if devices.fast_bfloat16() else ("float32", EIGHT_BIT, "bfloat16")
-    names = {"cpu": on_cpu, "cuda": ("bfloat16", EIGHT_BIT)}.get(device.type, ("bfloat16",))
-    return [each for name in ([wanted] if wanted else names) for each in candidates(device, name)]
+    if wanted:
+        return candidates(device, wanted)
+    on_cpu = ["bfloat16", "float32", EIGHT_BIT] if devices.fast_bfloat16() else ["float32", EIGHT_BIT, "bfloat16"]
+    return {"cpu": on_cpu, "cuda": ["bfloat16", EIGHT_BIT]}.get(device.type, ["bfloat16"])
 
 
 @dataclass(frozen=True)
@@ -96,7 +80,7 @@ class Times:
 def predicted(weights: float, of_layers: float, reads_bytes_per_s: float) -> Times:
     """For a model of which a pass reads so many weights here, and a prompt those of the layers."""
     found, threads = speed(), torch.get_num_threads()
-    size = 1 if found.formats[0] == EIGHT_BIT else PRECISIONS[found.formats[0]].dtype.itemsize
+    size = 1 if found.formats[0] == EIGHT_BIT else DTYPES[found.formats[0]].itemsize
     pass_s = max(weights * found.one_row_ns / 1e9 / threads, weights * size / reads_bytes_per_s)
     row_s = of_layers * found.prompt_row_ns / 1e9 / threads
     line_s = _LINE_PASSES * pass_s
@@ -122,8 +106,8 @@ def speed() -> Speed:
 
 def _makes_sense(found: Speed) -> bool:
     """Whether a kept measurement can be one."""
-    known = EIGHT_BIT in found.formats and {*found.formats} <= {*_ON_CPU} and found.unpacked in PRECISIONS
-    return known and found.few >= _FEW[0] and 0 < found.prompt_row_ns <= found.one_row_ns < 1
+    known = EIGHT_BIT in found.formats and {*found.formats} <= {*_ON_CPU}
+    return known and 0 < found.prompt_row_ns <= found.one_row_ns < 1
 
 
 @contextmanager
@@ -142,35 +126,20 @@ def measured(*, dynamic: bool) -> Speed:
     torch.manual_seed(0)
     plain = [torch.randn(_SHAPE) for _ in range(_COPIES)]
     packed = [Packed(*packed_rows(each)) for each in plain]
-    if dynamic:
-        fast: list[Matrix] = [Dynamic(each) for each in packed]
-        return _told((EIGHT_BIT,), "float32", _FEW[0], _seconds(fast, 1), _seconds(fast, _PROMPT_ROWS))
-
-    def eight_bit(dtype: torch.dtype, few: int) -> list[Matrix]:
-        unpacking = Unpacking(dtype, few)
-        return [WeightOnly(each, unpacking) for each in packed]
-
-    kernel = eight_bit(torch.float32, _PROMPT_ROWS)
-    many = {"bfloat16": eight_bit(torch.bfloat16, 0), "float32": eight_bit(torch.float32, 0)}
-    prompt = {name: _seconds(each, _PROMPT_ROWS) for name, each in many.items()}
-    unpacked = min(prompt, key=lambda name: prompt[name])
-    times = {EIGHT_BIT: (_seconds(kernel, 1), prompt[unpacked])}
-    for dtype in (torch.bfloat16, torch.float32):
-        kept: list[Matrix] = [Plain(each.to(dtype)) for each in plain]
-        times[str(dtype).removeprefix("torch.")] = _seconds(kept, 1), _seconds(kept, _PROMPT_ROWS)
-    costs = {name: _LINE_PASSES * one + all_rows for name, (one, all_rows) in times.items()}
+    kinds: dict[str, Sequence[Matrix]] = {EIGHT_BIT: [Dynamic(each) for each in packed]} if dynamic else {}
+    if not dynamic:
+        place = matrices.unpacking_place(torch.device("cpu"))
+        kinds = {EIGHT_BIT: [WeightOnly(each, place) for each in packed]}
+        kinds |= {name: [Plain(each.to(DTYPES[name])) for each in plain] for name in ("bfloat16", "float32")}
+    times = {name: (_seconds(each, 1), _seconds(each, _PROMPT_ROWS)) for name, each in kinds.items()}
+    costs = {name: _LINE_PASSES * one_s + prompt_s for name, (one_s, prompt_s) in times.items()}
     costs[EIGHT_BIT] *= _WORTH_MEMORY
     formats = tuple(sorted(costs, key=lambda name: costs[name]))
-    few = [rows for rows in _FEW if _seconds(kernel, rows) < _seconds(many[unpacked], rows)]
-    return _told(formats, unpacked, max(few, default=_FEW[0]), *times[formats[0]])
+    one_ns, prompt_ns = (seconds * 1e9 / prod(_SHAPE) for seconds in times[formats[0]])
+    return Speed(formats, one_ns, prompt_ns / _PROMPT_ROWS)
 
 
-def _told(formats: tuple[str, ...], unpacked: str, few: int, one_s: float, prompt_s: float) -> Speed:
-    ns = 1e9 / prod(_SHAPE)
-    return Speed(formats, unpacked, few, ns * one_s, ns * prompt_s / _PROMPT_ROWS)
-
-
-def _seconds(measured: list[Matrix], rows: int) -> float:
+def _seconds(measured: Sequence[Matrix], rows: int) -> float:
     """The thread's time for a product with each of the matrices; if that takes long, with the first alone."""
     given = torch.randn(rows, measured[0].shape[1])
     used = measured if rows < _PROMPT_ROWS else measured[:1]

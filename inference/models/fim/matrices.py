@@ -1,12 +1,13 @@
 """A weight matrix, and how rows are multiplied by it. Shapes: M rows, (O, I) the matrix, M x I -> M x O."""
 
 import warnings
-from collections.abc import Iterator
 from functools import cache
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from inference.models import devices
 
 _STRONGEST = 127.0
 
@@ -111,36 +112,30 @@ _NEAR_WEIGHTS, _FAR_WEIGHTS = 1 << 21, 1 << 26
 """Unpack this many weights at a time: 4 MB, still in a processor's cache when used. With all of a matrix at a time, 256
 rows took 4 % less time, 64 rows 9 % more. On a GPU each piece costs a call.
 """
+FEW_ROWS = 8
+"""Up to this many rows a processor's kernel for packed weights is faster, which reads them once for every four rows."""
 
 
-class Unpacking:
-    """Multiplies all packed matrices of a model by many rows: unpacks them piece by piece, in one shared place.
-
-    `few`: up to this many rows the kernel for packed weights is faster, which reads them once for every four rows.
-    """
-
-    def __init__(self, dtype: torch.dtype, few: int, device: str = "cpu") -> None:
-        self.few = few
-        self.place = torch.empty(_NEAR_WEIGHTS if device == "cpu" else _FAR_WEIGHTS, dtype=dtype, device=device)
-
-    def pieces(self, weight: Tensor) -> Iterator[tuple[int, Tensor]]:
-        """An int8 (O, I) in pieces, each with the number of its first channel."""
-        step = max(1, len(self.place) // weight.shape[1])
-        for first in range(0, len(weight), step):
-            piece = weight[first : first + step]
-            yield first, self.place[: piece.numel()].view(piece.shape).copy_(piece)
+def unpacking_place(device: torch.device) -> Tensor:
+    """The memory in which all packed matrices of a model are unpacked, in the format of the device's fast products."""
+    if device.type != "cpu":
+        return torch.empty(_FAR_WEIGHTS, dtype=torch.bfloat16, device=device)
+    return torch.empty(_NEAR_WEIGHTS, dtype=torch.bfloat16 if devices.fast_bfloat16() else torch.float32)
 
 
 class WeightOnly:
     """Packed weights multiplied on other processors; activations keep their precision.
 
-    A row's products are the same alone or among up to `few` rows: the kernel adds in the same order.
+    Many rows are multiplied by weights that are unpacked piece by piece. On a CPU a row's products are the same alone
+    or among up to `FEW_ROWS`: the kernel for these adds in the same order.
     """
 
-    def __init__(self, packed: Packed, unpacking: Unpacking) -> None:
+    def __init__(self, packed: Packed, place: Tensor) -> None:
+        """`place`: see `unpacking_place`."""
         self.packed = packed
-        self._unpacking = unpacking
         self.shape = packed.shape
+        self._place = place
+        self._few = FEW_ROWS if place.device.type == "cpu" else 0
 
     def __call__(self, rows: Tensor, plus: Tensor | None = None) -> Tensor:
         """(M, I) float32 -> (M, O), with `plus` added."""
@@ -149,12 +144,15 @@ class WeightOnly:
 
     def _product(self, rows: Tensor) -> Tensor:
         weight, scales = self.packed.weight, self.packed.scales
-        if len(rows) <= self._unpacking.few:
+        if len(rows) <= self._few:
             return torch._weight_int8pack_mm(rows.bfloat16(), weight, scales)
-        made = rows.new_empty(len(rows), self.shape[0], dtype=self._unpacking.place.dtype)
+        made = rows.new_empty(len(rows), self.shape[0], dtype=self._place.dtype)
         rows = rows.to(made.dtype)
-        for first, piece in self._unpacking.pieces(weight):
-            made[:, first : first + len(piece)] = functional.linear(rows, piece)
+        step = max(1, len(self._place) // self.shape[1])
+        for first in range(0, self.shape[0], step):
+            piece = weight[first : first + step]
+            unpacked = self._place[: piece.numel()].view(piece.shape).copy_(piece)
+            made[:, first : first + step] = functional.linear(rows, unpacked)
         return made.mul_(scales)
 
     def rows(self, numbers: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ the width, V the vocabulary.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -40,41 +40,41 @@ class FastLayer:
     down: Matrix
 
 
-class PrefixRows:
-    """Keys and values of L layers (L, 2, B, G, capacity, D), of which the first `length` tokens count."""
+@dataclass(eq=False)
+class Prompt:
+    """Tokens, and room for their keys and values in L layers, (L, 2, 1, G, capacity, D).
 
-    def __init__(self, content: Tensor) -> None:
-        self.content = content
-        self.length = 0
+    One context at a time reads and extends it. What was read ahead, for prompts to come, they copy: each would cut it
+    where it ends itself.
+    """
 
-    @property
-    def capacity(self) -> int:
-        """How many tokens there is room for."""
-        return self.content.shape[-2]
+    content: Tensor
+    ids: list[int] = field(default_factory=list)
+    is_open: bool = True
+    is_ahead: bool = False
 
     def append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Appends (B, n, G, D) to the rows of a layer; returns all of both, (B, G, T, D). `length` does not change."""
-        end = self.length + keys.shape[1]
+        """Writes (1, n, G, D) behind the rows of a layer; returns all of both, (1, G, T, D). `ids` does not change."""
+        begin = len(self.ids)
+        end = begin + keys.shape[1]
         both = self.content[layer]
-        both[0, :, :, self.length : end] = keys.transpose(1, 2)
-        both[1, :, :, self.length : end] = values.transpose(1, 2)
+        both[0, :, :, begin:end] = keys.transpose(1, 2)
+        both[1, :, :, begin:end] = values.transpose(1, 2)
         return both[0, :, :, :end], both[1, :, :, :end]
 
     def reserve(self, capacity: int) -> None:
         """Makes room for this many tokens."""
-        if capacity > self.capacity:
-            grown = self.content.new_empty((*self.content.shape[:-2], capacity + SPARE_TOKENS, self.content.shape[-1]))
-            grown[..., : self.length, :] = self.content[..., : self.length, :]
-            self.content = grown
+        if capacity > self.content.shape[-2]:
+            self.content = self._grown(len(self.ids), capacity + SPARE_TOKENS)
 
-    def copied(self, length: int, capacity: int) -> "PrefixRows":
+    def copied(self, length: int, capacity: int) -> "Prompt":
         """The first `length` tokens, with room for this many."""
-        shape = list(self.content.shape)
-        shape[-2] = capacity
-        made = PrefixRows(self.content.new_empty(shape))
-        made.content[..., :length, :] = self.content[..., :length, :]
-        made.length = length
-        return made
+        return Prompt(self._grown(length, capacity), self.ids[:length])
+
+    def _grown(self, length: int, capacity: int) -> Tensor:
+        grown = self.content.new_empty((*self.content.shape[:-2], capacity, self.content.shape[-1]))
+        grown[..., :length, :] = self.content[..., :length, :]
+        return grown
 
 
 class Network:
@@ -101,20 +101,22 @@ class Network:
         self._attention_dtype = torch.float32 if self.on_cpu or self._is_exact else torch.bfloat16
         self._frequencies = frequencies
 
-    def empty_rows(self, capacity: int) -> PrefixRows:
-        """Room for this many tokens of one sequence; on a CPU in 16 bits, as in llama.cpp, unless exact."""
+    def empty(self, capacity: int) -> Prompt:
+        """No tokens, and room for this many; on a CPU in 16 bits, as in llama.cpp, unless exact."""
         config = self.config
         shape = (config.num_hidden_layers, 2, 1, config.key_heads, capacity, config.head_size)
         dtype = torch.float16 if self.on_cpu and not self._is_exact else self._attention_dtype
-        return PrefixRows(torch.empty(shape, device=self.device, dtype=dtype))
+        return Prompt(torch.empty(shape, device=self.device, dtype=dtype))
 
     @torch.inference_mode()
-    def forward(self, ids: Tensor, rows: PrefixRows, wanted: int) -> Tensor:
-        """Appends tokens (B, n) to `rows`; the hidden states (B, wanted, d) of the last of them, float32."""
-        start, end = rows.length, rows.length + ids.shape[1]
+    def forward(self, ids: Tensor, prompt: Prompt, wanted: int) -> Tensor:
+        """Appends tokens (1, n) to a prompt; the hidden states (1, wanted, d) of the last of them, float32."""
+        new = ids[0].tolist()
+        start = len(prompt.ids)
+        end = start + len(new)
         positions = torch.arange(start, end, device=self.device)
-        hidden = self.hidden(ids, positions, rows.append, self._mask(start, end), wanted)
-        rows.length = end
+        hidden = self.hidden(ids, positions, prompt.append, self._mask(start, end), wanted)
+        prompt.ids += new
         return hidden
 
     @torch.inference_mode()

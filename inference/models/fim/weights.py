@@ -8,9 +8,9 @@ from torch import Tensor
 
 from inference.models import devices
 from inference.models.checkpoint import Checkpoint
-from inference.models.devices import EIGHT_BIT, Precision
+from inference.models.devices import DTYPES, EIGHT_BIT
 from inference.models.family import ModelError, OnProgress
-from inference.models.fim import formats, matrices
+from inference.models.fim import matrices
 from inference.models.fim.matrices import Dynamic, Matrix, Packed, Plain, WeightOnly, packed_rows
 from inference.models.fim.network import Embedding, FastLayer, Network, paired
 from inference.models.llama import ROPE_FACTORS, llama_config, weight_shapes
@@ -29,38 +29,34 @@ _Rows = Iterator[tuple[str, int, Tensor]]
 
 
 def read(
-    found: Checkpoint, device: torch.device, candidates: Sequence[Precision], progress: OnProgress
+    found: Checkpoint, device: torch.device, candidates: Sequence[str], progress: OnProgress
 ) -> tuple[Network, str]:
     """A checkpoint's network in the first of some formats that fits, and its name. Raises ModelError."""
     progress(0.05, "checking memory")
     weights = sum(prod(shape) for shape in found.shapes().values())
 
-    def weight_bytes(one: Precision) -> float:
-        return float(weights * (1 if one.name == EIGHT_BIT else one.dtype.itemsize))
+    def weight_bytes(dtype: str) -> float:
+        return float(weights * (1 if dtype == EIGHT_BIT else DTYPES[dtype].itemsize))
 
-    free = devices.free_bytes(device)
-    precision = devices.fitting(found.name, device, free, candidates, weight_bytes)
+    dtype = devices.fitting(found.name, device, devices.free_bytes(device), candidates, weight_bytes)
     is_dynamic = device.type == "cpu" and matrices.has_dynamic()
-    return WeightReader(found, device, precision, dynamic=is_dynamic).network(progress), precision.name
+    return WeightReader(found, device, dtype, dynamic=is_dynamic).network(progress), dtype
 
 
 class WeightReader:
     """Builds a network from a checkpoint."""
 
-    def __init__(self, found: Checkpoint, device: torch.device, precision: Precision, *, dynamic: bool) -> None:
+    def __init__(self, found: Checkpoint, device: torch.device, dtype: str, *, dynamic: bool) -> None:
         """`dynamic`: whether 8 bits are multiplied by `Dynamic`. Raises ModelError."""
         self._config = llama_config(found)
         self._weights = opened(found)
         self._shapes = weight_shapes(self._config)
         self._device = device
-        self._precision = precision
+        self._dtype = DTYPES[dtype]
         self._is_paired = found.gguf is not None and found.model_type == "llama"
         """Whether the file has the rows of queries and keys in the order that `paired` makes."""
-        self._is_packed = precision.name == EIGHT_BIT
-        self._unpacking = None
-        if self._is_packed and not dynamic:
-            few = formats.speed().few if device.type == "cpu" else 0
-            self._unpacking = matrices.Unpacking(precision.dtype, few, str(device))
+        self._is_packed = dtype == EIGHT_BIT
+        self._place = matrices.unpacking_place(device) if self._is_packed and not dynamic else None
 
     def network(self, progress: OnProgress) -> Network:
         """The network, on its device. Raises ModelError if the weights differ from the checkpoint's description."""
@@ -83,7 +79,7 @@ class WeightReader:
     def _embedding(self, head: Plain | Packed) -> Embedding:
         """`Dynamic` hides the rows of the head, so those of a GGUF file stay there. Others take memory twice."""
         is_tied = self._is_tied()
-        if isinstance(head, Packed) and self._unpacking is None and isinstance(self._weights, GgufWeights):
+        if isinstance(head, Packed) and self._place is None and isinstance(self._weights, GgufWeights):
             return self._weights.in_file(_HEAD if is_tied and _HEAD in self._weights.shapes else _EMBEDDING)
         return head if is_tied else self._stored(_EMBEDDING)
 
@@ -141,13 +137,13 @@ class WeightReader:
         """
         if isinstance(weight, Plain):
             return weight
-        if self._unpacking is None:
+        if self._place is None:
             return Dynamic(weight, fine=fine, groups=groups, consume=not keep)
-        return WeightOnly(weight, self._unpacking)
+        return WeightOnly(weight, self._place)
 
     def _made(self, shape: tuple[int, int], blocks: _Rows) -> Plain | Packed:
         if not self._is_packed:
-            plain = torch.empty(shape, dtype=self._precision.dtype, device=self._device)
+            plain = torch.empty(shape, dtype=self._dtype, device=self._device)
             for name, first, block in blocks:
                 self._require_finite(name, block)
                 plain[first : first + len(block)] = block

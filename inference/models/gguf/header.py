@@ -1,17 +1,18 @@
-"""Reads a GGUF file as untrusted input: its header, which has metadata and the place of each tensor, and its contents.
+"""Reads a GGUF file as untrusted input: its header, which describes the model and each tensor, and its contents.
 
 The format is ggml's, version 2 or 3: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. Arrays, such as a
-vocabulary of 150,000 tokens, are skipped here and read on request. Knows no architecture.
+vocabulary of 150,000 tokens, are skipped here and read on request. Names are those of the hub.
 """
 
 import os
+import re
 import struct
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import FileIO
 from math import isfinite, prod
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from inference.models import checkpoint_files
 from inference.models.family import ModelError
@@ -52,6 +53,49 @@ SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "
 Scalar = str | int | float | bool
 
 
+ARCHITECTURES = ("qwen2", "qwen3", "llama")
+"""The architectures whose weights are known here. `qwen2` also covers Qwen2.5 and Qwen2.5-Coder."""
+
+_PLAIN = {
+    "token_embd.weight": "model.embed_tokens.weight",
+    "output_norm.weight": "model.norm.weight",
+    "output.weight": "lm_head.weight",
+}
+_PARTS = {
+    "attn_norm": "input_layernorm",
+    "ffn_norm": "post_attention_layernorm",
+    "attn_q": "self_attn.q_proj",
+    "attn_k": "self_attn.k_proj",
+    "attn_v": "self_attn.v_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
+    "attn_output": "self_attn.o_proj",
+    "ffn_gate": "mlp.gate_proj",
+    "ffn_up": "mlp.up_proj",
+    "ffn_down": "mlp.down_proj",
+}
+"""The hub's names in a layer, by ggml's. In a file of the architecture `llama` the rows of queries and keys have
+another order than on the hub: the numbers that a position turns together are neighbours.
+"""
+_OF_LAYER = re.compile(r"blk\.(0|[1-9]\d{0,4})\.(\w+)\.(weight|bias)")
+
+_KEYS = {
+    "hidden_size": "embedding_length",
+    "intermediate_size": "feed_forward_length",
+    "num_hidden_layers": "block_count",
+    "num_attention_heads": "attention.head_count",
+    "max_position_embeddings": "context_length",
+    "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+}
+_OPTIONAL = {
+    "num_key_value_heads": "attention.head_count_kv",
+    "rope_theta": "rope.freq_base",
+    "head_dim": "attention.key_length",
+    "rotary_size": "rope.dimension_count",
+}
+_TOKENS = {"bos_token_id": "bos", "eos_token_id": "eos", "pad_token_id": "padding", "mask_token_id": "mask"}
+
+
 @dataclass(frozen=True)
 class GgufTensor:
     """A tensor: its `shape`, in torch's order, and its bytes `[begin, end)` of the file."""
@@ -80,6 +124,45 @@ class GgufFile:
     metadata: dict[str, Scalar]
     arrays: dict[str, StoredArray]
     tensors: dict[str, GgufTensor]
+
+    def config(self) -> dict[str, Any]:
+        """The equivalent of config.json. The family checks the ranges. Raises ModelError if something is missing."""
+        kind = str(self.metadata.get(ARCHITECTURE, ""))
+        if kind not in ARCHITECTURES:
+            known = " or ".join(ARCHITECTURES)
+            raise ModelError(f"{self.path}: a GGUF file of architecture {kind[:40]!r} cannot fill holes; {known} can")
+        if int(self._number("split.count", 1)) > 1:
+            raise ModelError(
+                f"{self.path} is one of several parts of a model; download it as a single file, or merge them"
+            )
+        if "token_embd.weight" not in self.tensors:
+            raise ModelError(f"{self.path}: the weight token_embd.weight is missing; {AGAIN}")
+        found: dict[str, Any] = {"model_type": kind, "hidden_act": "silu"}
+        found |= {name: self._number(f"{kind}.{key}") for name, key in _KEYS.items()}
+        optional = {name: f"{kind}.{key}" for name, key in _OPTIONAL.items()}
+        optional |= {name: f"tokenizer.ggml.{key}_token_id" for name, key in _TOKENS.items()}
+        found |= {name: self.metadata[key] for name, key in optional.items() if key in self.metadata}
+        found["vocab_size"] = self.tensors["token_embd.weight"].shape[0]
+        found["tie_word_embeddings"] = "output.weight" not in self.tensors
+        scaling = self.metadata.get(f"{kind}.rope.scaling.type", "none")
+        if scaling != "none":
+            factor = self._number(f"{kind}.rope.scaling.factor", 1.0)
+            found["rope_scaling"] = {"rope_type": scaling, "factor": factor}
+        return found
+
+    def stored_tensors(self) -> dict[str, GgufTensor]:
+        """The tensors by the hub's names; an unknown one keeps its own. Raises ModelError if two have the same."""
+        named: dict[str, str] = {}
+        for name in self.tensors:
+            if (other := named.setdefault(_hub_name(name), name)) != name:
+                raise ModelError(f"{self.path}: {other} and {name} are the same weight; {AGAIN}")
+        return {hub_name: self.tensors[name] for hub_name, name in named.items()}
+
+    def _number(self, key: str, default: float | None = None) -> float:
+        value = self.metadata.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ModelError(f"{self.path}: {key} is {'missing' if value is None else 'no number'}; {AGAIN}")
+        return value
 
     def strings(self, key: str) -> list[str]:
         """An array of strings; empty if there is none. Raises ModelError."""
@@ -135,6 +218,13 @@ class GgufFile:
         if len(content) < count:
             raise ModelError(f"{self.path} has become shorter since it was opened; load it again")
         return content
+
+
+def _hub_name(name: str) -> str:
+    found = _OF_LAYER.fullmatch(name)
+    if found and found[2] in _PARTS:
+        return f"model.layers.{found[1]}.{_PARTS[found[2]]}.{found[3]}"
+    return _PLAIN.get(name, name)
 
 
 SUFFIX = ".gguf"
@@ -227,8 +317,8 @@ class _Reader:
             raise self._wrong(f"{key} is a list of items of type {type_}, which no model needs")
         return StoredArray(type_, count, begin, self._at)
 
-    def _tensors(self, count: int) -> Iterator[tuple[str, tuple[int, ...], TensorType, int]]:
-        """Name, shape, type and offset of each. ggml's first dimension is torch's last."""
+    def _tensors(self, count: int) -> Iterator[tuple[str, GgufTensor]]:
+        """Each with its place counted from the header's end. ggml's first dimension is torch's last."""
         for _ in range(count):
             name, dimensions = self._name(), self._number("I")
             if not 1 <= dimensions <= MAX_DIMENSIONS:
@@ -241,32 +331,28 @@ class _Reader:
                     f"{self._path}: {name} is quantised in a way (type {number}) that this release cannot read; "
                     f"download a file of another quantisation, such as Q4_K_M (it reads {known})"
                 )
-            if prod(sizes) > MAX_SIZE or 0 in sizes or sizes[0] % TYPES[number].weights:
-                raise self._wrong(f"{name} cannot be of the sizes {list(sizes)} in {TYPES[number].name}")
-            yield name, sizes[::-1], TYPES[number], offset
+            type_ = TYPES[number]
+            if prod(sizes) > MAX_SIZE or 0 in sizes or sizes[0] % type_.weights:
+                raise self._wrong(f"{name} cannot be of the sizes {list(sizes)} in {type_.name}")
+            yield name, GgufTensor(sizes[::-1], type_, offset, offset + prod(sizes) // type_.weights * type_.bytes_)
 
-    def _placed(
-        self, stated: list[tuple[str, tuple[int, ...], TensorType, int]], metadata: dict[str, Scalar]
-    ) -> dict[str, GgufTensor]:
+    def _placed(self, stated: list[tuple[str, GgufTensor]], metadata: dict[str, Scalar]) -> dict[str, GgufTensor]:
         """The tensors by name, each at its own place in the file."""
         alignment = metadata.get("general.alignment", 32)
         if not isinstance(alignment, int) or not 8 <= alignment <= 1 << 16 or alignment & (alignment - 1):
             raise self._wrong(f"general.alignment is {str(alignment)[:40]}, not a power of two")
-        first = -(-self._at // alignment) * alignment
+        first = ends = -(-self._at // alignment) * alignment
         placed: dict[str, GgufTensor] = {}
-        for name, shape, type_, offset in stated:
-            begin = first + offset
-            end = begin + prod(shape) // type_.weights * type_.bytes_
+        for name, tensor in sorted(stated, key=lambda item: item[1].begin):
+            here = replace(tensor, begin=first + tensor.begin, end=first + tensor.end)
             if name in placed:
                 raise self._wrong(f"the tensor {name} occurs twice")
-            if offset % alignment or end > self._size:
-                raise self._wrong(f"{name} is not at bytes {begin} to {end} of {self._size}")
-            placed[name] = GgufTensor(shape, type_, begin, end)
-        ends = 0
-        for name, tensor in sorted(placed.items(), key=lambda item: item[1].begin):
-            if tensor.begin < ends:
+            if tensor.begin % alignment or here.end > self._size:
+                raise self._wrong(f"{name} is not at bytes {here.begin} to {here.end} of {self._size}")
+            if here.begin < ends:
                 raise self._wrong(f"the bytes of {name} are those of another tensor as well")
-            ends = tensor.end
+            ends = here.end
+            placed[name] = here
         return placed
 
     def _name(self) -> str:

@@ -6,9 +6,9 @@ Holds what registry.py needs from the family; torch is imported when a model is 
 from pathlib import Path
 from typing import Any
 
+from inference.models import llama
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import Family, ModelError, OnProgress
-from inference.models.llama import check_weights, llama_config, weight_shapes
 from inference.models.masked import token_files
 from inference.models.properties import NoiseKind, Properties, SamplerSettings
 
@@ -52,10 +52,9 @@ def default_properties(folder: Path, config: dict[str, Any]) -> Properties:
 
 def check(found: Checkpoint) -> None:
     """Raises ModelError if config.json and the headers of the weights do not fit each other."""
-    config = llama_config(found)
+    llama.checked(found)
     if found.properties.corruption != NoiseKind.MASK:
         raise ModelError(f"{found.folder / 'infill.json'}: corruption: a masked-diffusion checkpoint needs 'mask'")
-    check_weights(found, weight_shapes(config), found.shapes())
 
 
 def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:

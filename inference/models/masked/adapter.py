@@ -210,7 +210,7 @@ class CachedContext(Context):
         table = torch.tensor(taken, device=ids.device)
         first = len(whole) - len(own)
         table[first:][asked[shown, : len(own)]] = -1
-        rows = KeptRows(self._network.empty_rows(len(whole)).content)
+        rows = KeptRows(self._network.empty(len(whole)).content)
         if earlier is not None:
             moved = torch.where(table < 0, 0, torch.arange(len(whole), device=ids.device) - table)
             rows = earlier.rows.picked(self._network, table.clamp(min=0)[None], moved[None])

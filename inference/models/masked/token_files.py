@@ -4,27 +4,45 @@ Dream's checkpoints have no tokenizer.json, because their own code makes their t
 merges.txt and the added tokens in tokenizer_config.json. This module does the same.
 """
 
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import msgspec
 from tokenizers import AddedToken, Tokenizer
 
 from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
-from inference.models.checkpoint_files import read_json_if_any
 from inference.models.family import ModelError
 from inference.models.gguf.tokenizer import byte_level, without_first_space
+from inference.models.properties import TokenId
 
 _MASKS = ("<M>", "<|mask|>", "<mask>", "[MASK]")
 _EXPAND = "<|expand|>"
-_ID = re.compile(r"[0-9]{1,9}")
 
 
-@dataclass(frozen=True)
-class NamedTokens:
+class _AddedToken(msgspec.Struct):
+    content: str
+    id: TokenId | None = None
+
+
+class _TokenizerFile(msgspec.Struct):
+    """Of tokenizer.json what is outside the vocabulary."""
+
+    added_tokens: list[_AddedToken] = []
+
+
+class _Settings(msgspec.Struct):
+    """tokenizer_config.json."""
+
+    added_tokens_decoder: dict[TokenId, _AddedToken] = {}
+    add_bos_token: bool | None = None
+    mask_token: str | _AddedToken | None = None
+    bos_token: str | _AddedToken | None = None
+    eos_token: str | _AddedToken | None = None
+
+
+class NamedTokens(NamedTuple):
     """Ids of special tokens; None if a checkpoint has no such token."""
 
     mask: int | None
@@ -35,20 +53,18 @@ class NamedTokens:
 
 def named_tokens(folder: Path, config: Mapping[str, Any]) -> NamedTokens:
     """The contents of the tokenizer's files and config.json. Raises ModelError if one cannot be read."""
-    stated = read_json_if_any(folder / "tokenizer_config.json")
-    added = dict(_added(folder))
+    stated = _settings(folder)
+    added = _added(folder)
 
-    def named(key: str) -> int | None:
-        value = stated.get(key)
-        name = value.get("content") if isinstance(value, dict) else value
-        return added.get(name) if isinstance(name, str) else None
+    def named(token: str | _AddedToken | None) -> int | None:
+        return added.get(token.content if isinstance(token, _AddedToken) else token or "")
 
-    masks = [config.get("mask_token_id"), named("mask_token"), *(added.get(name) for name in _MASKS)]
+    masks = (stated.mask_token, *_MASKS)
     return NamedTokens(
-        mask=next((id_ for id_ in masks if _is_id(id_)), None),
+        mask=next((id_ for id_ in (config.get("mask_token_id"), *map(named, masks)) if isinstance(id_, int)), None),
         expand=added.get(_EXPAND),
-        bos=named("bos_token"),
-        eos=named("eos_token"),
+        bos=named(stated.bos_token),
+        eos=named(stated.eos_token),
     )
 
 
@@ -65,13 +81,13 @@ def tokenizer(found: Checkpoint) -> Tokenizer:
 
 def begin_ids(found: Checkpoint, tokenizer: Tokenizer) -> list[int]:
     """The tokens that a prompt begins with. Raises ModelError if a file that states them cannot be read."""
-    stated = {} if found.gguf else read_json_if_any(found.folder / "tokenizer_config.json")
-    if stated.get("add_bos_token") is False:
+    stated = _Settings() if found.gguf else _settings(found.folder)
+    if stated.add_bos_token is False:
         return []
     text = tokenizer.encode("a", add_special_tokens=False).ids
     whole = tokenizer.encode("a").ids
     begun = whole[: next((at for at in range(len(whole)) if whole[at : at + len(text)] == text), 0)]
-    begin = named_tokens(found.folder, found.config).bos if stated.get("add_bos_token") else None
+    begin = named_tokens(found.folder, found.config).bos if stated.add_bos_token else None
     return begun or ([] if begin is None else [begin])
 
 
@@ -85,7 +101,7 @@ def _from_words(folder: Path) -> Tokenizer:
         raise
     except Exception as error:  # the library raises bare Exception for every problem of a file
         raise ModelError(f"{folder}: vocab.json and merges.txt make no tokenizer: {error}") from error
-    for name, id_ in sorted(_added(folder), key=lambda item: item[1]):
+    for name, id_ in sorted(_added(folder).items(), key=lambda item: item[1]):
         if made.token_to_id(name) is None:
             made.add_special_tokens([AddedToken(name, special=True, normalized=False)])
         if made.token_to_id(name) != id_:
@@ -93,17 +109,13 @@ def _from_words(folder: Path) -> Tokenizer:
     return made
 
 
-def _added(folder: Path) -> Iterator[tuple[str, int]]:
+def _settings(folder: Path) -> _Settings:
+    return checkpoint_files.read_as(folder / "tokenizer_config.json", _Settings)
+
+
+def _added(folder: Path) -> dict[str, int]:
     """The tokens outside the vocabulary, with their ids, wherever a checkpoint states them."""
-    tokens = read_json_if_any(folder / "tokenizer.json", checkpoint_files.TOKENIZER_LIMIT_BYTES).get("added_tokens")
-    for token in tokens if isinstance(tokens, list) else ():
-        if isinstance(token, dict) and isinstance(token.get("content"), str) and _is_id(token.get("id")):
-            yield token["content"], token["id"]
-    tokens = read_json_if_any(folder / "tokenizer_config.json").get("added_tokens_decoder")
-    for id_, token in tokens.items() if isinstance(tokens, dict) else ():
-        if isinstance(token, dict) and isinstance(token.get("content"), str) and _ID.fullmatch(id_):
-            yield token["content"], int(id_)
-
-
-def _is_id(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    file = folder / "tokenizer.json"
+    tokens = checkpoint_files.read_as(file, _TokenizerFile, checkpoint_files.TOKENIZER_LIMIT_BYTES).added_tokens
+    found = {token.content: token.id for token in tokens if token.id is not None}
+    return found | {token.content: id_ for id_, token in _settings(folder).added_tokens_decoder.items()}

@@ -8,24 +8,22 @@ from inference.models.checkpoint import Checkpoint
 from inference.models.diffusion_gemma import check, default_properties
 from inference.models.diffusion_gemma.config import packing_of
 from inference.models.family import Family, ModelError, OnProgress
-from inference.models.mlx import installed
+from inference.models.mlx.machine import DEVICE, INSTALL, is_apple_silicon, is_installed, look
 
 __all__ = ["check", "default_properties", "is_preferred", "load"]
 
 
 def is_preferred(found: Checkpoint) -> bool:
     """Whether it runs here by default, if no device is named: on a Mac, or if MLX has packed the weights."""
-    return installed.is_default() or (packing_of(found) is not None and installed.is_installed())
+    return is_installed() and (is_apple_silicon() or packing_of(found) is not None)
 
 
 def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:
     """The loaded model. Raises ModelError if MLX is missing, or the weights differ from their description."""
-    from inference.models.mlx import machine
-
-    here = machine.look()
+    here = look()
     progress(0.05, "loading MLX")
     try:
         from inference.models.mlx import weights
     except ImportError as error:
-        raise ModelError(f"device '{installed.DEVICE}' cannot be used here: {error}; {installed.INSTALL}") from error
+        raise ModelError(f"device '{DEVICE}' cannot be used here: {error}; {INSTALL}") from error
     return weights.load(found, here, dtype, progress)

@@ -1,25 +1,30 @@
 """Whether MLX is installed here, its device, and the memory of a checkpoint's weights there, from their headers alone.
 
-Imports MLX only to ask it.
+Imports MLX only to ask it, and no other large library.
 """
 
+import platform
 import re
+import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
 from math import prod
 
 import psutil
 
-from inference.models import checkpoint_files
+from inference.models import checkpoint_files, extras
 from inference.models.checkpoint import Checkpoint
-from inference.models.devices import PRECISIONS
 from inference.models.diffusion_gemma.config import packing_of
 from inference.models.family import ModelError
-from inference.models.mlx.installed import DEVICE, INSTALL, is_installed
 
+DEVICE = "mlx"
+"""The name by which a user asks for it."""
+INSTALL = f"install them: {extras.shown(extras.install('mlx'))}"
 _WORKING_SET = 0.75
 """Which part of the memory a GPU may use, if MLX does not say."""
 _DTYPES = {True: ("bfloat16", "float32", "float16"), False: ("float32",)}
 """The dtypes, with and without a GPU, the usual one first. MLX multiplies the experts of a CPU only in float32."""
+_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 _UNUSED = ("vision", "lm_head")
 _BITS_OF = re.compile(r"\d+")
 """How many bits a number has, in the name of its dtype: U32, BF16, F8_E4M3."""
@@ -47,6 +52,14 @@ class MlxDevice:
         )
 
 
+def is_installed() -> bool:
+    return all(find_spec(package) is not None for package in ("mlx", "mlx_vlm"))
+
+
+def is_apple_silicon() -> bool:
+    return sys.platform == "darwin" and platform.machine() == "arm64"
+
+
 def look() -> MlxDevice:
     """MLX's device here. Raises ModelError if it is unusable."""
     if not is_installed():
@@ -68,4 +81,4 @@ def weight_bytes(found: Checkpoint, dtype: str) -> float:
     used = [tensor for name, tensor in tensors if not any(part in name for part in _UNUSED)]
     if packing_of(found) is not None:
         return sum(prod(tensor.shape) * int(_BITS_OF.findall(tensor.dtype)[0]) / 8 for tensor in used)
-    return float(sum(prod(tensor.shape) for tensor in used) * PRECISIONS[dtype].dtype.itemsize)
+    return float(sum(prod(tensor.shape) for tensor in used) * _BYTES[dtype])

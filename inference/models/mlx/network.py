@@ -14,9 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from inference.models.diffusion_gemma.passes import ArrayRows, EncoderCache, LayerView, Passes, PrefixView, first_row
-
-_SLIDING = "sliding_attention"
+from inference.models.diffusion_gemma.passes import ArrayRows, EncoderCache, LayerView, Passes, PrefixView
 
 
 class MlxNetwork(Passes):
@@ -39,16 +37,18 @@ class MlxNetwork(Passes):
 
     def encode(self, ids: Tensor, cache: EncoderCache) -> Tensor:
         """See `Passes`. The keys and values are computed when this returns."""
-        layers = [_EncodedLayer(self, cache, index) for index in range(len(self.layer_types))]
+        masks = {kind: array_of(mask[0, 0]) for kind, mask in self.causal_masks(cache.length, ids.shape[1]).items()}
+        layers = [_EncodedLayer(cache, index, masks[kind]) for index, kind in enumerate(self.layer_types)]
         hidden, _ = self._encoder(array_of(ids), cache=layers)
         return tensor_of(hidden)
 
     def decode(self, canvas: Tensor, soft: Tensor | None, prefix: PrefixView, valid: Tensor | None = None) -> Tensor:
+        masks = self.canvas_masks(valid, prefix.length)
         hidden = self._decoder(
             array_of(canvas),
-            cache=[_DecodedLayer(layer, prefix.length) for layer in prefix.layers],
+            cache=[_DecodedLayer(prefix, layer, len(canvas)) for layer in prefix.layers],
             self_conditioning_embeddings=None if soft is None else array_of(soft),
-            decoder_attention_mask=self._canvas_masks(valid, prefix.length),
+            decoder_attention_mask={kind: mask if mask is None else array_of(mask) for kind, mask in masks.items()},
         )
         return tensor_of(hidden)
 
@@ -77,36 +77,18 @@ class MlxNetwork(Passes):
     def token_embeddings(self, ids: Tensor) -> Tensor:
         return tensor_of(self._embedding(array_of(ids)) * self._decoder.embed_scale)
 
-    def empty_layers(self, batch: int) -> list[LayerView]:
-        empty = (mx.zeros((batch, layer.n_kv_heads, 0, layer.head_dim), self.dtype) for layer in self._layers)
+    def empty_layers(self) -> list[LayerView]:
+        empty = (mx.zeros((1, layer.n_kv_heads, 0, layer.head_dim), self.dtype) for layer in self._layers)
         return [LayerView(rows, rows) for rows in empty]
-
-    def causal_mask(self, layer_index: int, past: int, new: int) -> mx.array:
-        """(n, K): a token sees itself and everything before it, limited to the window on sliding layers."""
-        kind = self.layer_types[layer_index]
-        query = mx.arange(past, past + new)[:, None]
-        key = mx.arange(first_row(kind, past, self.window), past + new)[None]
-        allowed = key <= query
-        return allowed & (key > query - self.window) if kind == _SLIDING else allowed
-
-    def _canvas_masks(self, valid: Tensor | None, past: int) -> dict[str, mx.array | None]:
-        """By kind of layer (B, 1, 1, K), or None if every row of the canvas is valid and everything is visible."""
-        if valid is None:
-            return dict.fromkeys(self.layer_types)
-        canvas, masks = array_of(valid)[:, None, None], {}
-        for kind in set(self.layer_types):
-            before = mx.ones((*canvas.shape[:3], past - first_row(kind, past, self.window)), mx.bool_)
-            masks[kind] = mx.concatenate([before, canvas], axis=-1)
-        return masks
 
 
 class _EncodedLayer:
     """One layer of an `EncoderCache`, as mlx-vlm's encoder uses a cache."""
 
-    def __init__(self, network: MlxNetwork, cache: EncoderCache, index: int) -> None:
-        self._network = network
+    def __init__(self, cache: EncoderCache, index: int, mask: mx.array) -> None:
         self._cache = cache
         self._index = index
+        self._mask = mask
         self.offset = cache.length
         self.keys = ()
         """Not None: `offset` tokens were read before."""
@@ -115,17 +97,17 @@ class _EncodedLayer:
         """Appends the new rows to the cache; returns all that the layer sees."""
         return self._cache.update(keys, values, self._index)
 
-    def make_mask(self, count: int, **_how: object) -> mx.array:
-        return self._network.causal_mask(self._index, self.offset, count)
+    def make_mask(self, _count: int, **_how: object) -> mx.array:
+        return self._mask
 
 
 class _DecodedLayer:
     """One layer of a prefix, as mlx-vlm's decoder reads a cache."""
 
-    def __init__(self, layer: LayerView, length: int) -> None:
-        self.offset = length
+    def __init__(self, prefix: PrefixView, layer: LayerView, batch: int) -> None:
+        self.offset = prefix.length
         self.keys = layer.keys
-        self.decoder_state = layer.keys, layer.values
+        self.decoder_state = prefix.rows.repeated(layer.keys, batch), prefix.rows.repeated(layer.values, batch)
 
 
 def tensor_of(array: mx.array) -> Tensor:

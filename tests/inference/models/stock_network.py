@@ -1,11 +1,13 @@
 """The passes by transformers' own layers, which ours must equal."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from inference.models.diffusion_gemma.network import MaskOf, Network
+from inference.models.diffusion_gemma.network import Network
+from inference.models.diffusion_gemma.passes import LayerView, Masks
 
 
 class StockNetwork(Network):
@@ -14,14 +16,18 @@ class StockNetwork(Network):
         signal = torch.zeros_like(embedded) if soft is None else soft
         return self._decoder.self_conditioning(embedded, signal)  # type: ignore[no-any-return]
 
-    def _run(self, stack: Any, hidden: Tensor, positions: Tensor, mask_of: MaskOf, cache: Any) -> Tensor:
+    def _run(self, stack: Any, hidden: Tensor, positions: Tensor, masks: Masks, cache: Any) -> Tensor:
         """The layers of the encoder, which write into `cache`, or of the decoder, which read it; and the last norm."""
+        if stack is self._decoder:
+            sizes = (len(hidden), -1, -1, -1)
+            layers = [LayerView(one.keys.expand(sizes), one.values.expand(sizes)) for one in cache.layers]
+            cache = replace(cache, layers=layers)
         rotary = {kind: stack.rotary_emb(hidden, positions, kind) for kind in set(self.layer_types)}
         for layer, kind in zip(stack.layers, self.layer_types, strict=True):
             hidden = layer(
                 hidden,
                 position_embeddings=rotary[kind],
-                attention_mask=mask_of(kind),
+                attention_mask=masks[kind],
                 position_ids=positions,
                 past_key_values=cache,
             )

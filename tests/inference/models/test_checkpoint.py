@@ -116,16 +116,23 @@ HOSTILE: list[tuple[Callable[[Path], object], str]] = [
     (lambda f: text(f, num_hidden_layers=10**6), "config.json: text_config.num_hidden_layers: .*<= 512"),
     (lambda f: text(f, num_hidden_layers=400, layer_types=None), "num_hidden_layers: 400, the weights have 4"),
     (lambda f: text(f, num_hidden_layers="4"), "config.json: text_config.num_hidden_layers: Expected `int`"),
-    (lambda f: text(f, layer_types=["full_attention"]), "config.json: text_config.layer_types: 1 kinds for 4"),
+    (lambda f: text(f, layer_types=["full_attention"]), "config.json: text_config: layer_types: 1 kinds for 4"),
     (lambda f: text(f, hidden_size=10**9), "config.json: text_config.hidden_size: .*<= 1048576"),
     (lambda f: text(f, hidden_size=10**6), "config.json: text_config.vocab_size, hidden_size"),
-    (lambda f: rewrite(f, vision_config={"num_hidden_layers": 10**6}), "vision_config.num_hidden_layers"),
-    (lambda f: text(f, num_attention_heads=3), "config.json: text_config.num_key_value_heads: 2 does not divide"),
-    (lambda f: text(f, top_k_experts=9), "config.json: text_config.top_k_experts: 9 of 4 experts"),
+    (lambda f: text(f, num_attention_heads=3), "config.json: text_config: num_key_value_heads: 2 does not divide"),
+    (lambda f: text(f, top_k_experts=9), "config.json: text_config: top_k_experts: 9 of 4 experts"),
     (lambda f: text(f, pad_token_id=10**9), "config.json: text_config.pad_token_id: 1000000000 is not a token"),
     (lambda f: text(f, eos_token_id=[1, -1]), "config.json: text_config.eos_token_id: -1 is not a token"),
     (lambda f: rewrite(f, text_config=None), "config.json: text_config: Expected `object`"),
     (lambda f: rewrite(f, canvas_length=10**9), "config.json: canvas_length: .*<= 4096"),
+    *(
+        (lambda f, packing=packing: rewrite(f, quantization=packing), f"config.json: quantization.{key}: ")  # type: ignore[misc]
+        for key, packing in (
+            ("bits", {"group_size": 64, "bits": 99}),
+            ("group_size", {"group_size": "many", "bits": 4}),
+            ("mode", {"group_size": 64, "bits": 4, "mode": "other"}),
+        )
+    ),
     (lambda f: rewrite(f, dtype=["float32"]), "config.json: dtype: Expected `str"),
     (written("adapter_config.json", {"base_model_name_or_path": "/elsewhere"}), "adapter_config.json"),
     (written("generation_config.json", {"max_denoising_steps": 10**9}), "generation_config.json: max_denoising_steps"),

@@ -22,7 +22,7 @@ from inference.engine.canvas.vocabulary import Vocabulary
 from inference.models import checkpoint, registry, shards
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import ModelError
-from inference.models.gguf import header, stated
+from inference.models.gguf import header
 from inference.models.gguf.header import TYPES
 from inference.models.gguf.tokenizer import tokenizer_in
 from inference.models.masked import token_files
@@ -245,7 +245,7 @@ def test_one_weight_under_two_names_is_refused(file: Path) -> None:
     found = header.read(file)
     twice = replace(found, tensors={**found.tensors, "model.norm.weight": found.tensors["output_norm.weight"]})
     with pytest.raises(ModelError, match=r"output_norm.weight and model.norm.weight are the same weight"):
-        stated.stored_tensors(twice)
+        twice.stored_tensors()
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import torch
 
 from inference.engine import Engine
 from inference.messages import Hole
-from inference.models import devices, registry
+from inference.models import registry
 from inference.models.family import Family, ModelError
 from inference.models.fim import formats
 from inference.models.properties import NoiseKind
@@ -102,18 +102,11 @@ def config(**changes: object) -> Callable[[Path], None]:
 BROKEN = {
     "no mask token": (lambda folder: random_masked.save_open_dcoder(folder, mask="<x>"), "writes from left to right"),
     "mask beyond the vocabulary": (config(mask_token_id=5000), "mask_token_id: 5000 is not a token"),
-    "another width": (config(hidden_size=128), r"describes model.embed_tokens.weight as \[272, 128\]"),
-    "more layers": (config(num_hidden_layers=4), "the weight model.layers.3.* is missing"),
     "fewer layers": (config(num_hidden_layers=2), "are no part of a 'qwen2' model"),
     "no width": (config(hidden_size=None), "hidden_size"),
     "layers without end": (config(num_hidden_layers=10**9), "num_hidden_layers"),
-    "heads that do not fit": (config(num_key_value_heads=3), "does not divide"),
     "another activation": (config(hidden_act="relu"), "only 'silu' is"),
     "windows": (config(use_sliding_window=True), "windows are not supported"),
-    "stretched positions": (config(rope_scaling={"type": "yarn", "factor": 4}), "'yarn' is not supported"),
-    "pickles": (lambda folder: (folder / "model.safetensors").rename(folder / "model.bin"), "no .*safetensors"),
-    "cut off": (lambda folder: (folder / "model.safetensors").open("r+b").truncate(900), "is damaged"),
-    "no tokenizer": (lambda folder: (folder / "tokenizer.json").unlink(), "tokenizer.json is missing"),
 }
 
 
@@ -161,11 +154,11 @@ def test_a_processor_without_matrix_units_computes_in_float32() -> None:
     """Then in 8 bits: in bfloat16 it is slower than in either, but for a few rows of a large model."""
     able = torch.cpu.get_capabilities()
     cpu = torch.device("cpu")
-    found = tuple(one.name for one in formats.for_many_rows(cpu, None))
+    found = formats.for_many_rows(cpu, None)
     if able.get("amx_bf16") or able.get("bf16"):
-        assert found == ("bfloat16", "float32", "8bit")
+        assert found == ["bfloat16", "float32", "8bit"]
     else:
-        assert found == ("float32", "8bit", "bfloat16")
-    assert formats.for_many_rows(cpu, "bfloat16") == [devices.PRECISIONS["bfloat16"]]
+        assert found == ["float32", "8bit", "bfloat16"]
+    assert formats.for_many_rows(cpu, "bfloat16") == ["bfloat16"]
     with pytest.raises(ModelError, match="dtype '4bit' does not run a model of this kind on cpu; choose one of 8bit"):
         formats.for_many_rows(cpu, "4bit")

@@ -42,7 +42,7 @@ def check(
     network: Network, shapes: RecordedNetwork, prefix: int, batch: int, width: int, *, padded: bool = False
 ) -> None:
     """One step without and one with a self-conditioning signal, each before and after the shape is recorded."""
-    view = encoded(network, prefix).view(batch)
+    view = encoded(network, prefix).view()
     canvas = torch.randint(0, VOCABULARY_SIZE, (batch, width))
     valid = torch.arange(width)[None].expand(batch, -1) < torch.arange(width, width - batch, -1)[:, None]
     given = valid if padded else None

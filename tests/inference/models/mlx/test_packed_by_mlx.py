@@ -1,7 +1,5 @@
 """Checkpoints packed by MLX, as published for Macs: they load unchanged, and fill."""
 
-import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -51,21 +49,3 @@ def test_another_dtype_than_its_own_is_refused(packed_folder: Path) -> None:
 def test_torch_does_not_try_to_read_it(packed_folder: Path) -> None:
     with pytest.raises(ModelError, match=r"MLX has packed its weights.*infill-ls\[mlx\]"):
         registry.load(str(packed_folder), device="cpu")
-
-
-@pytest.mark.parametrize(
-    ("changes", "complaint"),
-    [
-        ({"bits": 99}, r"config\.json: quantization\.bits: "),
-        ({"group_size": "many"}, r"config\.json: quantization\.group_size: "),
-        ({"mode": "other"}, r"config\.json: quantization\.mode: "),
-    ],
-)
-def test_a_packing_that_makes_no_sense_is_named(
-    packed_folder: Path, tmp_path: Path, changes: dict[str, object], complaint: str
-) -> None:
-    folder = shutil.copytree(packed_folder, tmp_path / "copy")
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"quantization": config["quantization"] | changes}))
-    with pytest.raises(ModelError, match=complaint):
-        registry.load(str(folder), device="mlx")
