@@ -146,7 +146,8 @@ def _is_empty(view: View, body: FunctionBody) -> bool:
     text, end = view.text, body.end
     is_kept = not is_one_line(text, body.start, end) or text[end : end + 1] in CLOSERS.values()
     holder = view.parent(body.function)
-    may_be = {body.function.type, holder.type if holder else ""} & view.table.may_be_empty
+    table = view.table
+    may_be = {body.function.type, holder.type if holder else ""} & (table.closures | table.may_be_empty)
     return body.closed and is_kept and not may_be and is_blank(text[body.start : end])
 
 

@@ -125,8 +125,8 @@ class LanguageTable:
 
     # functions, and placeholders for their missing code
     functions: frozenset[str] = frozenset()  # functions, methods and whatever else has a body
-    may_be_empty: frozenset[str] = frozenset()  # those whose body may be empty on purpose, and nodes that hold them
-    closures: frozenset[str] = frozenset()  # those that are part of an expression
+    closures: frozenset[str] = frozenset()  # those that are part of an expression, and may be empty
+    may_be_empty: frozenset[str] = frozenset()  # others whose body may be empty on purpose, and nodes that hold them
     body_arrows: frozenset[str] = frozenset()  # tokens that start a body which is an expression, and belong to its node
     classes: frozenset[str] = frozenset()
     wrappers: frozenset[str] = frozenset()  # nodes around a function that belong to it, such as its decorators

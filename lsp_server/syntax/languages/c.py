@@ -66,7 +66,6 @@ CPP = replace(
     strings=C.strings | kinds("raw_string_literal"),
     header_words=f"{C.header_words} class namespace try catch",
     functions=C.functions | kinds("lambda_expression"),
-    may_be_empty=kinds("lambda_expression"),
     closures=kinds("lambda_expression"),
     fillers=rf"{C.fillers}|throw std::\w+\(\s*\"{TODO}.{{0,400}}\)",
     body_fillers=rf"{C.body_fillers}|throw std::\w+\(\s*\".{{0,400}}{UNWRITTEN}.{{0,400}}\)",

@@ -40,7 +40,6 @@ GO = with_braces(
     indent="\t",
     binding=_BINDING,
     functions=kinds("function_declaration method_declaration func_literal"),
-    may_be_empty=kinds("func_literal"),
     closures=kinds("func_literal"),
     fillers=rf"panic\(\s*[\"`]{TODO}.{{0,400}}\)",
     body_fillers=rf"panic\(\s*[\"`].{{0,400}}{UNWRITTEN}.{{0,400}}\)",

@@ -86,7 +86,7 @@ JAVASCRIPT = with_braces(
         "function_declaration generator_function_declaration method_definition function_expression",
         "generator_function arrow_function",
     ),
-    may_be_empty=kinds("function_expression generator_function arrow_function object"),
+    may_be_empty=kinds("object"),
     closures=kinds("function_expression generator_function arrow_function"),
     classes=kinds("class_declaration class"),
     fillers=rf"throw new \w*Error\(\s*[\"'`]{TODO}.{{0,400}}\)",

@@ -22,7 +22,6 @@ PHP = with_braces(
     ),
     brace_below=True,
     functions=kinds("function_definition method_declaration anonymous_function arrow_function"),
-    may_be_empty=kinds("anonymous_function"),
     closures=kinds("anonymous_function arrow_function"),
     classes=kinds("class_declaration interface_declaration trait_declaration enum_declaration"),
     fillers=rf"{_THROW}{TODO}.{{0,400}}\)",

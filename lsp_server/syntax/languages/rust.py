@@ -49,7 +49,6 @@ RUST = with_braces(
     blocks=kinds("source_file block declaration_list match_block field_declaration_list enum_variant_list"),
     header_words="fn impl trait mod struct enum union if else match loop while for unsafe async extern",
     functions=kinds("function_item closure_expression"),
-    may_be_empty=kinds("closure_expression"),
     closures=kinds("closure_expression"),
     classes=kinds("impl_item trait_item"),
     fillers=r"todo!\s*[(\[{].{0,400}?[)\]}]|unimplemented!\(\s*\)",

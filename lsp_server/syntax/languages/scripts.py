@@ -13,7 +13,6 @@ RUBY = LanguageTable(
     word_characters="@$",
     argument_lists=kinds("argument_list method_parameters"),
     operand_ends=kinds(", ; : => |"),
-    openers=frozenset(),
     blocks=kinds("program body_statement then else do block_body begin ensure block"),
     opening=(
         r"^\s*(?:def|class|module|if|elsif|else|unless|while|until|for|case|when|begin|rescue|ensure)\b"
@@ -52,7 +51,6 @@ LUA = LanguageTable(
     by_indentation=True,
     indent="  ",
     functions=kinds("function_declaration function_definition"),
-    may_be_empty=kinds("function_definition"),
     closures=kinds("function_definition"),
     empty=r"\)[ \t]*\n\s*end\b",
     fillers=rf"error\(\s*[\"']{TODO}.{{0,400}}\)",
