@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from lsp_server.handlers.lifecycle import leave
 from lsp_server.handlers.status import model_offer
 from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.server import InfillServer
@@ -32,8 +31,8 @@ async def asked(
     try:
         return await model_offer(session, None)
     finally:
-        await session.worker.client.shut_down()
-        await leave(session)
+        await session.worker.shut_down()
+        await session.close()
 
 
 async def test_a_model_that_is_set_anywhere_is_known(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,10 +33,11 @@ class Kept:
     """A conversation that keeps what it receives, calls `answer` with each message, and knows when it was left."""
 
     exit_status = 0
+    has_ended = False
 
     def __init__(self, write: Write, answer: Callable[[Write], None] = lambda _: None) -> None:
         self.write = write
-        self.ended, self.left = asyncio.Event(), asyncio.Event()
+        self.left = asyncio.Event()
         self.received: list[bytes] = []
         self._answer = answer
 
@@ -58,10 +59,10 @@ class ServerUnderTest:
         self.output.bodies.clear()
 
     def add(self, method: str, handler: Callable[[Any], Any]) -> None:
-        self.server.protocol.handlers[method] = handler
+        self.server.handlers[method] = handler
 
     def say(self, body: bytes) -> None:
-        self.server.protocol.receive(body)
+        self.server.receive(body)
 
     def send(self, **message: Any) -> None:
         self.say(json.dumps({"jsonrpc": "2.0", **message}).encode())
