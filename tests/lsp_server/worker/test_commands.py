@@ -56,10 +56,11 @@ def private(tmp_path: Path) -> Path:
 def test_status_tells_of_the_worker_that_runs(resident: WorkerPaths) -> None:
     shown, found = infill_ls("status"), infill_ls("status", "--json")
     assert (shown.returncode, found.returncode) == (0, 0)
-    assert shown.stdout.startswith("ready: embedded on cpu")
     assert "\x1b" not in shown.stdout, "no colour where nobody sees it"
     socket = str(resident.socket)
     (running,) = [running for running in json.loads(found.stdout)["workers"] if running["socket"] == socket]
+    (line,) = [line for line in shown.stdout.splitlines() if f"process {running['pid']}," in line]
+    assert line.startswith("ready: embedded on cpu")
     assert running["model"] == "embedded"
     assert running["memory_bytes"] > 0
 
