@@ -1,4 +1,4 @@
-"""Proposes changes like one that was made: its replacements in similar lines, and its added lines. Knows no model."""
+"""Proposes changes like one that was made: its replacements in similar lines. Knows no model."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,7 +14,6 @@ _MOST_TOKENS = 300
 """For a change that is carried over as a whole."""
 _ALIKE = 0.5
 """The share of tokens that similar lines have in common."""
-_SAME_LINE_LIKENESS = 0.7
 _REACH_LINES = 300
 """How far from a change to look for similar places: searching takes time, and nobody waits for it."""
 _COMMENT = re.compile(r"(?<![\w:\"'])(?:#|//)\s[^\n]*|(?<=\n)\s*\*\s[^\n]*|^\s*\*\s[^\n]*")
@@ -43,13 +42,13 @@ class Proposal:
 
 
 def proposals(lines: Sequence[str], hunk: Hunk) -> Iterator[Proposal]:
-    """Possible changes near a change, like it. None after a change of a comment or of a number."""
+    """Possible changes near a change, like it. None after new lines, or after a change of a comment or of a number."""
     first = max(0, hunk.line - _REACH_LINES)
     near = lines[first : hunk.line + _REACH_LINES]
     moved = Hunk(hunk.line - first, hunk.old, hunk.new)
-    if _code(hunk.old) == _code(hunk.new) or _is_calculation(hunk) or hunk.old.isspace():
+    if _code(hunk.old) == _code(hunk.new) or _is_calculation(hunk) or not hunk.old.strip():
         return
-    for one in _replaced(near, moved) if hunk.old else _added(near, moved):
+    for one in _replaced(near, moved):
         if _code(one.text) != _code(one.now):
             yield replace(one, line=one.line + first, end=one.end + first)
 
@@ -75,18 +74,6 @@ def _is_calculation(hunk: Hunk) -> bool:
         if not is_bound and not (is_operand and all(map(_CALCULATION.fullmatch, differing))):
             return False
     return bool(changed)
-
-
-def _added(lines: Sequence[str], hunk: Hunk) -> Iterator[Proposal]:
-    """The same lines after each line like the one before them, and before each like the one after them."""
-    behind = hunk.line + hunk.new.count("\n")
-    above = lines[hunk.line - 1] if 0 < hunk.line <= len(lines) else ""
-    below = lines[behind] if behind < len(lines) else ""
-    for number, line in enumerate(lines):
-        if line.strip() and line.strip() == above.strip():
-            yield Proposal(number, number + 1, line, line + _shifted(hunk.new, above, line), _SAME_LINE_LIKENESS)
-        if line.strip() and line.strip() == below.strip():
-            yield Proposal(number, number + 1, line, _shifted(hunk.new, below, line) + line, _SAME_LINE_LIKENESS)
 
 
 def _replaced(lines: Sequence[str], hunk: Hunk) -> Iterator[Proposal]:

@@ -44,10 +44,6 @@ def test_a_change_of_several_lines_moves_with_its_indentation() -> None:
     assert "        msg = 1\n        raise E(msg)\n" in proposed(same, 1, new)
 
 
-def test_added_lines_are_added_between_the_same_lines() -> None:
-    assert "run()\nstop()\n" in proposed("a = 1\nrun()\nb = 2\nrun()\n", 2, "stop()\n", count=0)
-
-
 @pytest.mark.parametrize("new", ["a = 1  # two\n", "# one more\na = 1\n", "a = 1\n"])
 def test_nothing_follows_from_comments(new: str) -> None:
     assert proposed("a = 1\nb = 1\na = 1\n", 0, new) == []
