@@ -3,19 +3,24 @@
 Fills lines twice, first cold, then as the next keystroke finds it. It starts each llama.cpp that --peer names with the
 same file, and asks all in turns, line by line, with the servers that --url names, such as `infill-ls serve --http`. Its
 last line of output is one JSON object; compare ratios, not machines.
+
+With --edits KIND it asks for the lines around each hole instead, as of an edit model: with the lines as they are as the
+draft, and without. The servers write as many tokens behind the same prompt.
 """
 
 import argparse
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import Any, cast, get_args
 
+import httpx2
 import psutil
 import torch
 
@@ -23,7 +28,9 @@ from inference.bench import BenchError, add_model, command, infilling_tasks, loa
 from inference.bench.infilling_tasks import InfillingTask
 from inference.bench.server_process import llama_server
 from inference.engine import Engine
-from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Text
+from inference.engine.next_edit.rewriting import EditRewriting
+from inference.messages import Candidate, Done, Draft, EditKind, Hole, Hunk, InfillRequest, NextEditRequest, Text
+from inference.models import edit_prompts
 from inference.models.family import MiddleFamily
 from inference.serving.startup import release_memory
 
@@ -64,7 +71,10 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         for peer in peers:
             stack.callback(peer.stop)
         loads_s = [peer.wait() for peer in peers]
-        fillers = {url: partial(_by_server, url) for url in (*(peer.url for peer in peers), *args.url)}
+        urls = (*(peer.url for peer in peers), *args.url)
+        if args.edits:
+            return load | {"regions": len(tasks), **_rewrites(engine, args.edits, tasks, urls)}
+        fillers = {url: partial(_by_server, url) for url in urls}
         filled = _filled(tasks, {"": partial(_by_engine, engine), **fillers})
         about: dict[str, dict[str, Any]] = {
             peer.url: {"system_info": peer.system_info, "load_s": load_s, "memory_mb": peer.memory_mb}
@@ -103,13 +113,19 @@ def _filled(tasks: Sequence[InfillingTask], fillers: dict[str, Filler]) -> dict[
 def _figures(times: dict[int, list[Filled]]) -> dict[str, float]:
     """The seconds, and the tokens a second of cold lines."""
     cold = times[0]
-    read_ms = sum(one.read_ms for one in cold)
-    written_ms = sum(one.written_ms for one in cold)
     return {
         "cold_s": sum(one.seconds for one in cold),
         "next_key_s": sum(one.seconds for one in times[_TYPED]),
-        "prompt_tokens_s": 1000 * sum(one.read_tokens for one in cold) / max(1e-9, read_ms),
-        "output_tokens_s": 1000 * sum(one.written_tokens for one in cold) / max(1e-9, written_ms),
+        **_speeds(cold),
+    }
+
+
+def _speeds(times: Sequence[Filled]) -> dict[str, float]:
+    read_ms = sum(one.read_ms for one in times)
+    written_ms = sum(one.written_ms for one in times)
+    return {
+        "prompt_tokens_s": 1000 * sum(one.read_tokens for one in times) / max(1e-9, read_ms),
+        "output_tokens_s": 1000 * sum(one.written_tokens for one in times) / max(1e-9, written_ms),
     }
 
 
@@ -149,6 +165,57 @@ def _by_server(server: str, task: InfillingTask, typed: int) -> Filled:
     return Filled(seconds, found["prompt_n"], found["prompt_ms"], found["predicted_n"], found["predicted_ms"])
 
 
+def _rewrites(
+    engine: Engine, kind: EditKind, tasks: Iterable[InfillingTask], urls: Sequence[str]
+) -> dict[str, dict[str, float]]:
+    """Each line's surroundings rewritten here, `drafted` and `plain`, and by the servers: seconds, tokens, passes."""
+    found = defaultdict[str, list[Filled]](list)
+    passes = Counter[str]()
+    for task in tasks:
+        request = _edit_request(task)
+        for name, most in (("drafted", None), ("plain", 0)):
+            began = time.perf_counter()
+            work = EditRewriting(engine.loaded, kind, request, None, most)
+            stats = next(event.stats for event in work if isinstance(event, Done))
+            seconds = time.perf_counter() - began
+            read, tokens = stats.prefix_tokens - stats.reused_tokens, len(engine.loaded.vocabulary.encode(work.written))
+            found[name].append(Filled(seconds, read, stats.encode_ms, tokens, 1000 * seconds - stats.encode_ms))
+            passes[name] += work.passes
+        prompt = edit_prompts.prompt_for(kind, request)
+        for url in urls:
+            found[url].append(_continued(url, prompt.text if prompt else "", tokens))
+    return {
+        name: {
+            "seconds": sum(one.seconds for one in times),
+            "output_tokens": sum(one.written_tokens for one in times),
+            "passes": passes[name],
+            **_speeds(times),
+        }
+        for name, times in found.items()
+    }
+
+
+def _edit_request(task: InfillingTask) -> NextEditRequest:
+    """As after the user has written what was in the hole."""
+    text = task.before + task.solution + task.after
+    cursor = len(task.before + task.solution)
+    start = text.rfind("\n", 0, cursor) + 1
+    new = text[start : text.find("\n", cursor) + 1]
+    old = text[start : len(task.before)] + text[cursor : start + len(new)]
+    change = Hunk(text.count("\n", 0, cursor), old, new)
+    return NextEditRequest("passes", text, (change,), path="main.py", cursor=cursor)
+
+
+def _continued(server: str, prompt: str, tokens: int) -> Filled:
+    """So many tokens behind a prompt, by llama.cpp."""
+    asked = {"prompt": prompt, "n_predict": tokens, "temperature": 0, "ignore_eos": True, "cache_prompt": False}
+    began = time.perf_counter()
+    answer = httpx2.post(f"{server}/completion", json=asked, timeout=_TIMEOUT_S, trust_env=False).raise_for_status()
+    seconds = time.perf_counter() - began
+    found = answer.json()["timings"]
+    return Filled(seconds, found["prompt_n"], found["prompt_ms"], found["predicted_n"], found["predicted_ms"])
+
+
 def _passes(family: MiddleFamily, task: InfillingTask) -> dict[int, float]:
     """Milliseconds of a pass by its rows, including their logits: the fastest of some."""
     ids = family.tokenizer.encode(task.before[-3000:], add_special_tokens=False).ids
@@ -185,6 +252,7 @@ def argument_parser() -> argparse.ArgumentParser:
     parser = command("passes", __doc__)
     parser.add_argument("tasks", type=Path, metavar="FILE", help="tasks in the HumanEval-Infilling format")
     add_model(parser)
+    parser.add_argument("--edits", choices=get_args(EditKind)[1:], help="ask it for rewrites, by this prompt")
     parser.add_argument("--limit", type=positive, default=8, metavar="N", help="how many lines")
     parser.add_argument(
         "--peer", action="append", default=[], metavar="PROGRAM", help="a llama-server to compare with; repeat for more"
