@@ -1,11 +1,17 @@
-"""Only a text of a reasonable length gets a tree. Offsets convert both ways between characters and bytes."""
+"""Which texts get a tree: none too long or harmful; that of a long file stays intact while a line of it is typed."""
+
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lsp_server import carve
 from lsp_server.syntax import parsing
-from lsp_server.syntax.parsing import ByteOffsets, Source, well_formed
+from lsp_server.syntax.languages import table_of
+from lsp_server.syntax.parsing import ByteOffsets, Source, missing_before, parse, well_formed
+from tests.lsp_server.long_files import TEMPLATES, TYPED, LongFile, long_file, typing
 from tests.lsp_server.texts import texts
 
 
@@ -36,3 +42,108 @@ def test_every_offset_comes_back_from_its_byte(text: str, repeat: int) -> None:
 def test_the_end_of_a_text_is_found_at_the_edge_of_a_chunk(length: int) -> None:
     offsets = ByteOffsets("é" * length)
     assert offsets.to_offset(offsets.to_byte(length)) == length
+
+
+LIMIT_S = 120
+CHILD = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (1500 << 20, 1500 << 20))
+from lsp_server.documents.document import Document, Edit
+from lsp_server.documents.positions import Encoding
+language, around, piece, count = sys.argv[1], *map(str.encode, sys.argv[2:4]), int(sys.argv[4])
+around, piece = (part.decode("unicode_escape") for part in (around, piece))
+bad = piece * count
+for text in (bad, around * 500 + bad, bad + "\\n" + around * 500):
+    Document("file:///a", language, 1, text).snapshot()
+edited = Document("file:///a", language, 1, around * 500)
+assert edited.snapshot().tree is not None
+edited.apply([Edit((100, 0), (100, 0), bad)], 2, Encoding.UTF16)
+edited.snapshot()
+edited.apply([Edit((100, 0), (100 + bad.count("\\n"), 0 if "\\n" in bad else len(bad)), "")], 3, Encoding.UTF16)
+assert edited.snapshot().tree is not None
+print("survived")
+"""
+
+
+@pytest.mark.parametrize(
+    ("language", "around", "pieces"),
+    [
+        ("yaml", "a: 1\\n", ["- ", "? ", ": ", "-\\t", "- ? : "]),
+        ("typescript", "let a = 1;\\n", ["x = ???\\n", "a<", "A<B, "]),
+        ("typescriptreact", "let a = 1;\\n", ["x = ???\\n", "A<B, "]),
+        ("rust", "fn f() {}\\n", ["%w(", "%w(\\n"]),
+        ("java", "class A {}\\n", ["%w(", "a => ", "(a) => ", "a<"]),
+        ("c", "int a;\\n", ["%w(", "a => "]),
+        ("cpp", "int a;\\n", ["%w("]),
+        ("csharp", "class A {}\\n", ["%w(", "<a ", "a<", "<a\\n"]),
+    ],
+)
+def test_the_process_survives(language: str, around: str, pieces: list[str]) -> None:
+    for piece in pieces:
+        words = [sys.executable, "-c", CHILD, language, around, piece, "8000"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        assert done.stdout == "survived\n", (piece, done.returncode, done.stderr[-300:])
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("java", "class A { Map<String, List<B<C>>> a = f(g(h(1))); }\n"),
+        ("csharp", "class A { Func<int, List<B>> a = x => x < 1 || x < 2; }\n"),
+        ("c", "int f(int a) { return g((a) + (1)) < 2 && a < 3; } /* => */\n"),
+        ("typescript", "const f = (a: A<B, C>) => a ?? b ? c < d : e;\n"),
+        ("rust", "fn f(a: A<B>) -> C { match a { (b, (c)) => g(h(b)) } }\n"),
+        ("yaml", "a:\n  - b: [c, {d: e}]\n  - ? f\n    : g\n"),
+    ],
+)
+def test_ordinary_code_gets_its_tree_however_long_it_is(language: str, text: str) -> None:
+    assert parse(language, text * 400) is not None
+
+
+BY_LANGUAGE = pytest.mark.parametrize("language_id", TEMPLATES)
+
+
+def moved(span: carve.Span | None, by: int) -> carve.Span | None:
+    return span and carve.Span(span.start + by, span.end + by, span.kind, span.starts_with, span.single_line)
+
+
+STRING = ' + f("a (b", [c.d - 1])'  # not in Rust, where an open string goes on below
+
+
+@pytest.mark.parametrize(
+    ("language_id", "typed"), [*((name, TYPED) for name in TEMPLATES), ("python", STRING), ("typescript", STRING)]
+)
+def test_the_holes_of_a_long_file_are_those_of_a_short_one(language_id: str, typed: str) -> None:
+    long, short = long_file(language_id), long_file(language_id, lines=1)
+    for (snapshot, offset), (other, at) in zip(typing(long, typed), typing(short, typed), strict=True):
+        assert carve.at_cursor(snapshot, offset) == moved(carve.at_cursor(other, at), offset - at)
+
+
+@BY_LANGUAGE
+def test_missing_syntax_has_no_width(language_id: str) -> None:
+    (snapshot, offset) = list(typing(long_file(language_id), TYPED[: TYPED.index("second")]))[-1]
+    assert not snapshot.tree.root_node.has_error
+    assert snapshot.tree.root_node.end_byte == len(snapshot.text)
+    last, begin = snapshot.text.rindex("total"), snapshot.text.rindex("\n\n") + 2
+    assert carve.function_around(snapshot, last, last) == (begin, len(snapshot.text.rstrip()))
+
+
+def test_a_call_of_several_lines_is_left_as_it_is() -> None:
+    file = long_file("python")
+    text = file.text[: file.offset] + " + f(\n        a,\n        b,\n    )" + file.text[file.offset :]
+    *_, (snapshot, _) = typing(LongFile("python", text, text.index("f(\n") + 2), "c, ")
+    fresh = parse("python", snapshot.text)
+    assert str(snapshot.tree.root_node) == str(fresh.root_node)
+
+
+@pytest.mark.parametrize(
+    ("line", "missing"),
+    [
+        *(("f(a, [b‸", "])"), ("f(a, [b‸)", "]"), ("f(‸)", ""), ("x = ‸", "x"), ("x = f(a +‸", "x)"), ("x = 1‸", "")),
+        *(('f("a(b‸', '")'), ("f(['a‸)", "']"), ('f("a")‸', ""), ("# isn't‸", "")),
+        *(('f("(", ‸', "x)"), ("if a {‸", "}"), ("f() # (‸", ""), ("x.‸", "x"), ("‸", ""), ("a\nb(‸\nc)", ")")),
+    ],
+)
+def test_what_is_missing_is_what_would_end_the_expression(line: str, missing: str) -> None:
+    before, _, after = line.partition("‸")
+    assert missing_before(before + after, len(before), table_of("python")) == missing
