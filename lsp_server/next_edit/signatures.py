@@ -1,7 +1,7 @@
-"""Finds what no longer fits after a change of a function's parameters: the arguments of its calls, if certain."""
+"""Finds what no longer fits after a change of a function's head: arguments of its calls, and `await`, if certain."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -14,7 +14,15 @@ from lsp_server.syntax.view import View
 
 _MANY = re.compile(r"splat|rest|variadic|spread|separator|self_parameter|^[*/]$")
 """Kinds of parameters and arguments that represent several, or none."""
+_ASYNC = re.compile(r"\basync\b")
+_YIELD = re.compile(r"\byield\b")
 _HALF_TYPED = re.compile(r",\s*[,)]|\(\s*,")
+_NEVER_ASYNC = frozenset({"__init__", "__enter__", "__exit__", "constructor"})
+_SPECIAL = re.compile(r"(?:\w+ )*(?:get|set) |function ?\*|\*")
+"""Accessors and generators."""
+_FUNCTION_WORDS = frozenset({"def", "fn", "function"})
+_COLLECTED = frozenset({"list_comprehension", "set_comprehension", "generator_expression"})
+_CHAINED = re.compile(r"\s*\.\s*(?:then|catch|finally)\b")
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,7 @@ def after_signatures(compared: Compared) -> Iterator[NextEdit]:
     """The calls that no longer fit the functions with changed heads."""
     for function in changed_functions(compared):
         yield from _after_parameters(compared, function)
+        yield from _after_async(compared, function)
 
 
 def changed_functions(compared: Compared) -> Iterator[_Function]:
@@ -51,7 +60,7 @@ def changed_functions(compared: Compared) -> Iterator[_Function]:
         seen.add(new.id)
         name = _name_of(compared.new, new)
         before = _name_of(compared.old, old)
-        if name is None or before is None or name.text != before.text:
+        if name is None or before is None or name.text != before.text or _is_decorated(compared.new, new):
             continue
         yield _Function(old, new, name)
 
@@ -73,6 +82,15 @@ def _name_of(names: Names, function: Node) -> Name | None:
     if named is None and function.parent is not None:
         named = function.parent.child_by_field_name("name")
     return None if named is None else names.at(names.view.start(named))
+
+
+def _is_decorated(names: Names, function: Node) -> bool:
+    """Whether a decorator may have replaced it."""
+    around = names.view.parent(function)
+    if around is None or around.type not in names.view.table.wrappers:
+        return False
+    before = names.view.text[names.view.start(around) : names.view.start(function)]
+    return not re.fullmatch(r"\s*@(?:staticmethod|classmethod)\s*", before)
 
 
 def _parameters(names: Names, function: Node) -> list[Name] | None:
@@ -103,7 +121,6 @@ def _after_parameters(compared: Compared, function: _Function) -> Iterator[NextE
     is_reordered = [name for name in old if name in new] != [name for name in new if name in old]
     if len(gone) + len(added) + is_reordered != 1 or len(set(new)) < len(new):
         return
-    view = compared.new.view
     for call in _calls(compared, function.name):
         by_name = [_keyword_of(compared.new, each) for each in call.arguments]
         positional = next((at for at, keyword in enumerate(by_name) if keyword), len(by_name))
@@ -111,8 +128,7 @@ def _after_parameters(compared: Compared, function: _Function) -> Iterator[NextE
         is_certain = len(given) == len(by_name) and all(by_name[positional:])
         if not is_certain or any(_MANY.search(each.type) for each in call.arguments):  # how many they are is not known
             continue
-        codes = [*map(view.code, call.arguments)]
-        gaps = [view.text[view.end(left) : view.start(right)] for left, right in pairwise(call.arguments)]
+        codes, gaps = _codes_and_gaps(compared.new.view, call)
         if gone and gone[0] in given:
             at = given.index(gone[0])
             del codes[at], gaps[max(at - 1, 0) : max(at, 1)]
@@ -127,7 +143,13 @@ def _after_parameters(compared: Compared, function: _Function) -> Iterator[NextE
         else:
             continue
         text = "".join(code + gap for code, gap in zip(codes, [*gaps, ""], strict=False))
-        yield from _with_arguments(view, call, text, f"{call.name.text} {why}")
+        yield from _with_arguments(compared.new.view, call, text, f"{call.name.text} {why}")
+
+
+def _codes_and_gaps(view: View, call: _Call) -> tuple[list[str], list[str]]:
+    """The arguments of a call, and what is between them."""
+    between = [view.text[view.end(left) : view.start(right)] for left, right in pairwise(call.arguments)]
+    return [*map(view.code, call.arguments)], between
 
 
 def _with_arguments(view: View, call: _Call, text: str, why: str) -> Iterator[NextEdit]:
@@ -163,15 +185,17 @@ def _keyword_of(names: Names, argument: Node) -> str:
     return name.text if name is not None and name.role is Role.KEYWORD and name.above[0] == argument else ""
 
 
-def _calls(compared: Compared, name: Name) -> Iterator[_Call]:
-    """The calls that certainly mean this function and have not changed."""
+def _calls(compared: Compared, name: Name, *, also_new: bool = False) -> Iterator[_Call]:
+    """The calls that certainly mean this function; without `also_new` only those that have not changed."""
     names = compared.new
     word = name.owner if name.text == "__init__" else name.text
     if not is_alone(names, name):
         return
     for each in names.all(word):
         call = _call_of(names, each)
-        if call is None or compared.texts.is_new(names.view.start(call.node), names.view.end(call.node)):
+        if call is None:
+            continue
+        if not also_new and compared.texts.is_new(names.view.start(call.node), names.view.end(call.node)):
             continue
         called = f"{each.receiver}.{word}" if each.role is Role.FIELD else word
         if calls(names, each, called, name):
@@ -189,3 +213,107 @@ def _call_of(names: Names, name: Name) -> _Call | None:
         comments = names.view.table.comments
         return _Call(name, node, tuple(each for each in listed.named_children if each.type not in comments))
     return None
+
+
+def _after_async(compared: Compared, function: _Function) -> Iterator[NextEdit]:
+    was = _is_async(compared.old, function.old)
+    now = _is_async(compared.new, function.node)
+    code = compared.new.view.code(function.node)
+    if was == now or not compared.new.rules.awaits or _YIELD.search(code):
+        return
+    if now:
+        heads = _parameters(compared.old, function.old), _parameters(compared.new, function.node)
+        old, new = (None if head is None else [name.text for name in head] for head in heads)
+        yield from _made_async(compared, function.name, set() if old == new else None)
+        return
+    for call in _calls(compared, function.name):
+        edit = _not_awaited(compared.new, call)
+        if edit is not None:
+            yield edit
+
+
+def _made_async(compared: Compared, name: Name, callers: set[int] | None) -> Iterator[NextEdit]:
+    """The calls of a function that is async now get an `await`, and their functions become async, all the way up.
+
+    `callers` are the ids of those functions so far; None: only functions that are async already get an `await`.
+    """
+    names = compared.new
+    for call in _calls(compared, name, also_new=True):
+        above = names.view.ancestors(call.node)[1:]
+        caller = next(
+            (node for node in above if node.type in names.view.table.functions or "lambda" in node.type), None
+        )
+        is_awaited = above[0].type == names.rules.awaits
+        edit = None if caller is None or is_awaited else _awaited(names, call, above[: above.index(caller)])
+        is_new = compared.texts.is_new(names.view.start(call.node), names.view.end(call.node))
+        if caller is None or (edit is None and not is_awaited) or (is_new and not is_awaited):
+            continue
+        if not _is_async(names, caller) and caller.id not in (callers or ()):
+            named = _name_of(names, caller)
+            head = [] if callers is None or named is None else list(_async_head(names, caller, named))
+            if not head or callers is None or named is None:
+                continue
+            callers.add(caller.id)
+            yield from head
+            yield from _made_async(compared, named, callers)
+        if edit is not None:
+            yield edit
+
+
+def _async_head(names: Names, function: Node, name: Name) -> Iterator[NextEdit]:
+    """The edits that make a function async; none if that would change what it is."""
+    view, around = names.view, names.rules.async_result
+    code = view.code(function)
+    if around is None or name.text in _NEVER_ASYNC or _SPECIAL.match(code) or _YIELD.search(code):
+        return
+    if _is_decorated(names, function) or (names.rules.await_after and name.text == "main"):
+        return
+    why = f"{name.text} awaits now"
+    word = next((node for node in function.children if node.type in _FUNCTION_WORDS), None)
+    is_method = function.child_by_field_name("name") is not None
+    at = view.start(word) if word is not None else name.start if is_method else view.start(function)
+    yield NextEdit(at, at, "async ", why)
+    result = function.child_by_field_name("return_type")
+    if around and result is not None:
+        end = view.end(result)
+        start = view.start(result) + len(view.code(result)) - len(view.code(result).lstrip(": "))
+        if not view.text.startswith(around, start):
+            yield NextEdit(start, end, f"{around}<{view.text[start:end]}>", why)
+
+
+def _is_async(names: Names, function: Node) -> bool:
+    listed = function.child_by_field_name("parameters")
+    end = names.view.end(function) if listed is None else names.view.start(listed)
+    return bool(_ASYNC.search(names.view.text, names.view.start(function), end))
+
+
+def _awaited(names: Names, call: _Call, inside: Sequence[Node]) -> NextEdit | None:
+    """The call with an `await`, if nothing else awaits it. `inside` are the nodes around it in its function."""
+    view, rules = names.view, names.rules
+    if (
+        not inside or inside[0].type in _COLLECTED or view.code(inside[0]).startswith("void ")
+    ):  # somebody awaits it later
+        return None
+    handed = filter(None, (names.called([node]) for node in inside))
+    if any(re.search(rules.waiters, called) for called in handed) or _CHAINED.match(view.text, view.end(call.node)):
+        return None
+    why = f"{call.name.text} is async now"
+    start = view.start(call.node)
+    end = view.end(call.node)
+    if rules.await_after:
+        return NextEdit(end, end, rules.await_after, why)
+    if view.text[end : end + 1] in (".", "[", "("):  # its result is used further
+        return NextEdit(start, end, f"({rules.await_before}{view.text[start:end]})", why)
+    return NextEdit(start, start, rules.await_before, why)
+
+
+def _not_awaited(names: Names, call: _Call) -> NextEdit | None:
+    """The call without its `await`."""
+    view, rules = names.view, names.rules
+    around = view.parent(call.node)
+    if around is None or around.type != rules.awaits:
+        return None
+    why = f"{call.name.text} is no longer async"
+    if rules.await_after:
+        return NextEdit(view.end(call.node), view.end(around), "", why)
+    return NextEdit(view.start(around), view.start(call.node), "", why)

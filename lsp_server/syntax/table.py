@@ -76,6 +76,11 @@ class BindingRules:
     shorthand: tuple[tuple[str, str], ...] = ()  # kinds or places where one name means two, and the joiner
     quoted: bool = False  # a string may hold a name, as in `__all__`
     calls: tuple[tuple[str, str, str], ...] = ()  # kinds of calls, and the fields with callee and arguments
+    awaits: str = ""  # the kind of an awaited expression
+    await_before: str = "await "
+    await_after: str = ""
+    async_result: str | None = None  # the type around an async function's result; None: callers become none by a word
+    waiters: str = ""  # regex: functions that take a call that is not awaited
     builtins: frozenset[str] = frozenset()  # names that no file needs to define; empty if not all are known
     members_in_scope: bool = False  # a method sees the members of its class as plain names
     shares_folder: bool = False  # files of one folder see each other's names

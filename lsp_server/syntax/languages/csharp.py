@@ -37,6 +37,8 @@ _BINDING = BindingRules(
         ("invocation_expression", "function", "arguments"),
         ("object_creation_expression", "type", "arguments"),
     ),
+    awaits="await_expression",
+    waiters=r"\b(?:WhenAll|WhenAny|Run|WaitAll)$",
     members_in_scope=True,
     shares_folder=True,
 )

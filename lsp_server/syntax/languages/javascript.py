@@ -69,6 +69,9 @@ _BINDING = BindingRules(
     assigned=kinds("assignment_expression.left"),
     shorthand=(("shorthand_property_identifier", ": "), ("export_specifier.name", " as ")),
     calls=(("call_expression", "function", "arguments"), ("new_expression", "constructor", "arguments")),
+    awaits="await_expression",
+    async_result="Promise",
+    waiters=r"\b(?:all|race|any|allSettled|resolve|waitUntil|expect)$",
 )
 
 JAVASCRIPT = with_braces(

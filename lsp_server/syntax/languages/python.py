@@ -35,6 +35,9 @@ _BINDING = BindingRules(
     calls=(("call", "function", "arguments"),),
     quoted=True,
     builtins=frozenset({*dir(builtins), "__file__", "__path__"}),
+    awaits="await",
+    async_result="",
+    waiters=r"\b(?:\w*gather|create_task|ensure_future|\w*run\w*|wait\w*|shield|as_completed|\w*submit|start_soon|spawn)$",
 )
 
 PYTHON = LanguageTable(

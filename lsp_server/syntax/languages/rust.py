@@ -32,6 +32,11 @@ _BINDING = BindingRules(
     keywords=kinds("field_initializer.field"),
     unparsed=kinds("token_tree"),
     calls=(("call_expression", "function", "arguments"), ("struct_expression", "name", "body")),
+    awaits="await_expression",
+    async_result="",
+    await_before="",
+    await_after=".await",
+    waiters=r"\b(?:spawn\w*|block_on|timeout|join_all|select)$",
 )
 
 RUST = with_braces(
