@@ -108,13 +108,13 @@ def order(
     if source.tree is None or len(candidates) < 2:  # parsing takes time, and one candidate leaves no choice
         return list(range(len(candidates)))
     allowed = _allowed_errors(source, spans, patience)
-    breaks = [_is_more(errors_with(source, spans, fills, patience), allowed) for fills in candidates]
+    breaks = [(errors_with(source, spans, fills, patience) or 0) > allowed for fills in candidates]
     return sorted(range(len(candidates)), key=breaks.__getitem__)
 
 
 def breaks_parse(source: Source, spans: Sequence[Span], fills: Sequence[str], patience: Patience | None = None) -> bool:
     """Whether `fills` add errors to the tree; False if unknown. Raises as `splice`."""
-    return _is_more(errors_with(source, spans, fills, patience), _allowed_errors(source, spans, patience))
+    return (errors_with(source, spans, fills, patience) or 0) > _allowed_errors(source, spans, patience)
 
 
 def errors_with(
@@ -143,10 +143,6 @@ def errors_of(tree: Tree | Node) -> int:
         if not goto_next(cursor):
             break
     return found
-
-
-def _is_more(errors: int | None, allowed: int) -> bool:
-    return errors is not None and errors > allowed
 
 
 def _allowed_errors(source: Source, spans: Sequence[Span], patience: Patience | None) -> int:

@@ -57,5 +57,5 @@ def test_a_single_fill_can_be_asked_whether_it_breaks_the_parse() -> None:
 
 
 def test_a_candidate_with_too_few_fills_is_an_error() -> None:
-    with pytest.raises(ValueError, match="1 fills for 2 holes"):
+    with pytest.raises(ValueError, match="argument 2 is shorter than argument 1"):
         order("x = ???\ny = ???\n", ("1",), ("2",))
