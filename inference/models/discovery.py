@@ -11,12 +11,14 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from inference.messages import EditKind
-from inference.models import checkpoint_files, edit_prompts, fim_tokens
+from inference.models import checkpoint_files, edit_prompts, fim_tokens, kept
 from inference.models.family import ModelError
 from inference.models.gguf import header
 from inference.models.printable import printable
@@ -66,19 +68,34 @@ class FoundModel:
         return None if self.problem else edit_prompts.kind_of("auto", self.name)
 
 
+class _Header(NamedTuple):
+    """What the header of a file said when the file had this size and time."""
+
+    bytes_: int
+    time_ns: int
+    problem: str
+
+
 def found(on_file: Callable[[int, int], None] = lambda *_: None) -> list[FoundModel]:
     """The models on this machine, each file once, largest first. `on_file` hears how many files of how many are done.
 
-    Reads the header of each, in 0.03 s.
+    Reads a header again only if its file has changed: 200 of them take seven seconds.
     """
     files = list(_distinct())
+    kept_as = f"headers-{version('infill-ls')}"  # another release may read more in a header
+    earlier = kept.read(kept_as, _Header)
+    headers = dict[str, _Header]()
     models = []
     for done, (program, name, path) in enumerate(files):
         on_file(done, len(files))
         place = path.absolute()
         with suppress(OSError):  # deleted meanwhile
-            size = place.stat().st_size
-            models.append(FoundModel(program, printable(name), printable(place), size, problem=_problem_of(place)))
+            said = _header(place, earlier.get(str(place)))
+            if str(place).isprintable() and os.access(place, os.R_OK):  # permission changes neither size nor time
+                headers[str(place)] = said
+            models.append(FoundModel(program, printable(name), printable(place), said.bytes_, problem=said.problem))
+    if headers != earlier:
+        kept.save(kept_as, headers)
     return sorted(models, key=lambda one: (not one.fills, -one.bytes_))
 
 
@@ -100,6 +117,14 @@ def _distinct() -> Iterator[tuple[str, str, Path]]:
             yield program, name, path
         if len(seen) == _MOST_FILES:
             return
+
+
+def _header(path: Path, earlier: _Header | None) -> _Header:
+    """A file's header: the earlier one if the file is the same. Raises OSError."""
+    about = path.stat()
+    if earlier and earlier[:2] == (about.st_size, about.st_mtime_ns):
+        return earlier
+    return _Header(about.st_size, about.st_mtime_ns, _problem_of(path))
 
 
 def _problem_of(path: Path) -> str:
