@@ -190,7 +190,7 @@ def test_the_server_loads_no_torch(built: grimp.ImportGraph) -> None:
 
 def test_the_worker_loads_no_lsp(built: grimp.ImportGraph) -> None:
     names = modules(built, "inference", "inference.bench", "inference.models.mlx.")
-    assert not loaded_by(names) & {"lsprotocol", "lsp_server", "tree_sitter"}
+    assert not loaded_by(names) & {"lsprotocol", "pygls", "lsp_server", "tree_sitter"}
 
 
 def test_messages_need_only_msgspec(built: grimp.ImportGraph) -> None:

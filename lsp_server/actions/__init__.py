@@ -2,10 +2,9 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from inference.messages import REFINED_STRENGTH, Candidate, Snippet
@@ -59,24 +58,24 @@ class ActionKind(StrEnum):
     REFINE = "refine"
 
 
-class _About(NamedTuple):
-    """What to say if there is no hole, what it does, and how much of the text it noises by default, 0 to 1."""
+DEFAULT_STRENGTH = {ActionKind.REWORK: 0.6, ActionKind.REPAIR: 0.6, ActionKind.REFINE: REFINED_STRENGTH}
+"""The default noise of the text; every other kind noises all of it."""
+_ACTIVITIES = {
+    ActionKind.WRITE_BODY: "writing the body",
+    ActionKind.REWORK: "reworking the selection",
+    ActionKind.REPAIR: "repairing the statement",
+    ActionKind.REFINE: "asking the partner",
+}
 
-    no_holes: str
-    activity: str = ""
-    strength: float = 1.0
 
-
-_ABOUT = {
-    ActionKind.FILL_HOLE: _About("there is no hole here"),
-    ActionKind.FILL_FUNCTION: _About("there is no hole in the function here"),
-    ActionKind.FILL_FILE: _About("the file has no hole"),
-    ActionKind.WRITE_BODY: _About("there is no function here", "writing the body"),
-    ActionKind.REWORK: _About("select the code to rework", "reworking the selection", 0.6),
-    ActionKind.REPAIR: _About("there is no statement here", "repairing the statement", 0.6),
-    ActionKind.REFINE: _About(
-        "there is nothing to refine here: select some code", "asking the partner", REFINED_STRENGTH
-    ),
+_NO_HOLES = {
+    ActionKind.FILL_HOLE: "there is no hole here",
+    ActionKind.FILL_FUNCTION: "there is no hole in the function here",
+    ActionKind.FILL_FILE: "the file has no hole",
+    ActionKind.WRITE_BODY: "there is no function here",
+    ActionKind.REWORK: "select the code to rework",
+    ActionKind.REFINE: "there is nothing to refine here: select some code",
+    ActionKind.REPAIR: "there is no statement here",
 }
 
 
@@ -99,14 +98,15 @@ class Action:
 
     @property
     def strength(self) -> float:
-        """How much of the text in the holes to noise, 0 to 1. A kind that noises all of it does so always."""
-        usual = _ABOUT[self.kind].strength
-        return usual if self.requested is None or usual == 1 else self.requested
+        """How much of the text in the holes to noise, 0 to 1."""
+        if self.kind not in DEFAULT_STRENGTH:
+            return 1.0
+        return DEFAULT_STRENGTH[self.kind] if self.requested is None else self.requested
 
     @property
     def activity(self) -> str:
         filling = "filling the hole" if len(self.holes) == 1 else f"filling {len(self.holes)} holes"
-        return _ABOUT[self.kind].activity or filling
+        return _ACTIVITIES.get(self.kind, filling)
 
     async def filled(
         self,
@@ -146,43 +146,43 @@ class Action:
             if result.late or budget.left_ms <= 0:
                 break
         if best is None:
-            raise NotDone(result.why_empty)
+            raise NotDone(result.why_empty(budget))
         return best
 
     async def _breaks_parse(self, snapshot: Snapshot, texts: tuple[str, ...]) -> bool:
         return await asyncio.to_thread(fitting.breaks_parse, snapshot, self.holes, texts)
 
 
-def fills(
-    source: Source, marker: str, start: int, end: int, *, automatic: bool = False, partner: str = ""
-) -> list[Action]:
-    """The actions for [start, end], several of which may mean the same holes. `automatic`: for a mere cursor.
-
-    `partner`: the title of the action that asks the partner; empty if there is none.
-    """
-    touched = touching(in_file(source, marker), start, end)
+def fills(source: Source, marker: str, start: int, end: int, *, automatic: bool = False) -> list[Action]:
+    """The actions for [start, end], several of which may mean the same holes. `automatic`: for a mere cursor."""
+    every = in_file(source, marker)
+    touched = touching(every, start, end)
     inside = in_function(source, marker, start, end)
     here, where = ("this hole", "here") if start == end else ("the hole in the selection", "in the selection")
     actions = []
-    for kind, holes, one, place in (
-        (ActionKind.FILL_HOLE, touched, here, where),
-        (ActionKind.FILL_FUNCTION, inside, "the hole of this function", "of this function"),
-        (ActionKind.FILL_FILE, in_file(source, marker), "the hole of this file", "of this file"),
-    ):
-        title = f"Fill {one}" if len(holes) == 1 else f"Fill the {len(holes)} holes {place} together"
-        actions += [Action(kind, start, end, tuple(holes), title=title)] if holes else []
-    body = carve.body_around(source, start) if carve.function_around(source, start, end) else None
-    # where holes are inside, the body itself needs filling, and markers in it may hide its extent
-    if body is not None and not inside and not (automatic and start > body.start):
-        title = "Rewrite this body" if source.text[body.start : body.end].strip() else "Write this body"
-        actions.append(Action(ActionKind.WRITE_BODY, start, end, (body,), title=title))
+    if touched:
+        actions.append(_fill(ActionKind.FILL_HOLE, touched, (start, end), here, where))
+    if inside:
+        place = "of this function"
+        actions.append(_fill(ActionKind.FILL_FUNCTION, inside, (start, end), f"the hole {place}", place))
+    if every:
+        actions.append(_fill(ActionKind.FILL_FILE, every, (start, end), "the hole of this file", "of this file"))
+    if not inside:  # otherwise the body itself needs filling, and markers in it may hide its extent
+        actions += _of_body(source, start, end, automatic=automatic)
     span = None if touched else carve.selection(source, start, end)
+    if span is not None and span.end - span.start <= LONGEST_REWORK_CHARACTERS:
+        for variant, strength in STRENGTHS.items():
+            title = f"Rework the selection: {variant}"
+            actions.append(Action(ActionKind.REWORK, start, end, (span,), strength, title=title, variant=variant))
+    return actions
+
+
+def refinements(source: Source, marker: str, start: int, end: int, title: str) -> list[Action]:
+    """The action that asks the partner about the selection, under this title."""
+    span = None if touching(in_file(source, marker), start, end) else carve.selection(source, start, end)
     if span is None or span.end - span.start > LONGEST_REWORK_CHARACTERS:
-        return actions
-    for variant, strength in STRENGTHS.items():
-        title = f"Rework the selection: {variant}"
-        actions.append(Action(ActionKind.REWORK, start, end, (span,), strength, title=title, variant=variant))
-    return [*actions, Action(ActionKind.REFINE, start, end, (span,), title=partner)] if partner else actions
+        return []
+    return [Action(ActionKind.REFINE, start, end, (span,), title=title)]
 
 
 def repairs(source: Source, marker: str, diagnostics: Sequence[tuple[int, int, str]]) -> list[Action]:
@@ -238,7 +238,7 @@ def holes_of(kind: ActionKind, source: Source, marker: str, start: int, end: int
             found = [carve.statement_around(source, start, end)]
     holes = tuple(span for span in found if span is not None)
     if not holes:
-        raise NotDone(_ABOUT[kind].no_holes)
+        raise NotDone(_NO_HOLES[kind])
     return holes
 
 
@@ -259,3 +259,17 @@ def in_function(source: Source, marker: str, start: int, end: int) -> list[Span]
 
 def touching(spans: Sequence[Span], start: int, end: int) -> list[Span]:
     return [span for span in spans if span.start <= end and span.end >= start]
+
+
+def _fill(kind: ActionKind, holes: Sequence[Span], selected: tuple[int, int], one: str, where: str) -> Action:
+    title = f"Fill {one}" if len(holes) == 1 else f"Fill the {len(holes)} holes {where} together"
+    return Action(kind, *selected, tuple(holes), title=title)
+
+
+def _of_body(source: Source, start: int, end: int, *, automatic: bool) -> Iterator[Action]:
+    body = carve.body_around(source, start) if carve.function_around(source, start, end) else None
+    if body is None or (automatic and start > body.start):
+        return
+    exists = bool(source.text[body.start : body.end].strip())
+    title = "Rewrite this body" if exists else "Write this body"
+    yield Action(ActionKind.WRITE_BODY, start, end, (body,), title=title)

@@ -182,7 +182,7 @@ async def _fill(file: NamedFile, spans: tuple[carve.Span, ...], args: argparse.N
             )
             status = client.last_status
     if not result.candidates:
-        raise NothingFound(result.why_empty)
+        raise NothingFound(result.why_empty(budget))
     candidates = [
         {"texts": each.texts, "score": each.score, "steps": each.steps, "tokens": each.tokens}
         for each in result.candidates[: budget.candidates]

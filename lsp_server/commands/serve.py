@@ -9,7 +9,6 @@ import socket
 import sys
 import threading
 from contextlib import suppress
-from functools import partial
 from importlib.util import find_spec
 
 from inference.models.family import ModelError
@@ -18,7 +17,8 @@ from inference.remote import token
 from inference.remote.address import ENDPOINT
 from lsp_server.commands.arguments import add_model_arguments, add_trust_argument, given_settings, settings_of
 from lsp_server.lsp import transports
-from lsp_server.lsp.transports import ListenAddress, StartConversation
+from lsp_server.lsp.dispatch import InfillProtocol
+from lsp_server.lsp.transports import ListenAddress, StartConversation, Write
 from lsp_server.server import InfillServer
 from lsp_server.settings.launch import worker_options
 from lsp_server.worker import WorkerClient
@@ -72,8 +72,11 @@ def run(args: argparse.Namespace) -> int:
     """Serves until the client of stdio leaves, or until SIGTERM. Returns the exit status: 2 if it cannot listen."""
     _log_to_stderr(args.log_level)
     flags = given_settings(args)
-    start = partial(InfillServer, flags)
     wanted: ListenAddress | None = args.tcp or args.ws or args.http
+
+    def start(write: Write) -> InfillProtocol:
+        return InfillServer(flags, write).protocol
+
     if wanted is None:
         if sys.stdin is not None and sys.stdin.isatty():  # continue: an editor may use a pty
             print(_ON_A_TERMINAL, file=sys.stderr, flush=True)
@@ -159,5 +162,5 @@ def _log_to_stderr(level: str) -> None:
     ours.addHandler(handler)
     ours.setLevel(level.upper())
     ours.propagate = False
-    for library in ("websockets", "uvicorn"):
+    for library in ("pygls", "websockets", "uvicorn"):
         logging.getLogger(library).setLevel(logging.CRITICAL + 1)

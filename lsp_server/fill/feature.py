@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from lsp_server.carve import Span
 from lsp_server.documents.change import Change
@@ -99,8 +99,15 @@ class Feature:
             await each.ended()
 
 
+_F = TypeVar("_F", bound=Feature)
+
+
 class Broadcast(Feature):
     """All features of a session: each hears of every event, in the order in which they were added."""
 
     def __init__(self) -> None:
         self.parts: list[Feature] = []
+
+    def every(self, kind: type[_F]) -> list[_F]:
+        """The features of a class and its subclasses, in order."""
+        return [each for each in self.parts if isinstance(each, kind)]

@@ -132,6 +132,15 @@ def errors_with(
     return None if filled is None else errors_of(filled)
 
 
+def least_broken(source: Source, span: Span, *fills: str, patience: Patience | None = None) -> str:
+    """The fill that leaves the fewest errors; the first one on a tie or if unknown."""
+    if len(set(fills)) == 1:
+        return fills[0]
+    errors = [errors_with(source, [span], [fill], patience) for fill in fills]
+    known = [each for each in errors if each is not None]
+    return fills[known.index(min(known))] if len(known) == len(fills) else fills[0]
+
+
 def errors_of(tree: Tree | Node) -> int:
     """The number of error or missing nodes in a tree, or below a node. Visits only branches that contain one."""
     found, cursor = 0, tree.walk()
@@ -217,6 +226,23 @@ class Around:
         """The indentation of the line on which the fill itself begins."""
         typed = self.starts_with.rpartition("\n")[2]
         return indentation(typed if "\n" in self.starts_with else self.before + typed, 0)
+
+
+def look_around(source: Source, span: Span, view: View | None) -> Around:
+    text, table = source.text, table_of(source.language_id)
+    end = line_end(text, span.end)
+    below = plain_line_ends(text[end : end + _AFTER_CHARACTERS]).split("\n")[1:]
+    return Around(
+        span=span,
+        table=table,
+        starts_with=plain_line_ends(span.starts_with),
+        above=previous_line(text, span.start) or "",
+        before=text[max(line_start(text, span.start), span.start - _LINE_CHARACTERS) : span.start],
+        after=text[span.end : min(end, span.end + _LINE_CHARACTERS)],
+        below=tuple(filter(None, (line.rstrip() for line in below))),
+        brackets=tuple(open_brackets(view, span.start) if view else open_in_text(text, span.start, span.end, table)),
+        literal=string_or_comment_at(view, span.start) if view else None,
+    )
 
 
 _LeastBroken = Callable[..., str]
@@ -340,7 +366,7 @@ class Fitter:
         self._marker = marker
         self._view = View.of(source)
         self.drops = Counter[Drop]()
-        self._known: Around | None = None
+        self._known: tuple[Span, Around] | None = None
 
     def fit(self, span: Span, fill: str) -> str | None:
         """The text to insert for `span`, starting with `span.starts_with`; None if nothing is worth showing.
@@ -370,6 +396,9 @@ class Fitter:
             return Drop.REPEATS_BELOW
         if _is_empty(around, fill := trim_end(around, cut_repeated_line_end(around, fill, self._least_broken))):
             return Drop.REPEATS_BEHIND
+        return self._ready(around, fill)
+
+    def _ready(self, around: Around, fill: str) -> str | Drop:
         text, span = self._source.text, around.span
         if fill == plain_line_ends(text[span.start : span.end]):
             return Drop.UNCHANGED
@@ -380,26 +409,9 @@ class Fitter:
         return close_on_new_line(around, fill).replace("\n", eol_at(text, span.start))
 
     def _look_around(self, span: Span) -> Around:
-        if self._known is not None and self._known.span == span:
-            return self._known
-        text, view = self._source.text, self._view
-        table = table_of(self._source.language_id)
-        end = line_end(text, span.end)
-        below = plain_line_ends(text[end : end + _AFTER_CHARACTERS]).split("\n")[1:]
-        self._known = Around(
-            span=span,
-            table=table,
-            starts_with=plain_line_ends(span.starts_with),
-            above=previous_line(text, span.start) or "",
-            before=text[max(line_start(text, span.start), span.start - _LINE_CHARACTERS) : span.start],
-            after=text[span.end : min(end, span.end + _LINE_CHARACTERS)],
-            below=tuple(filter(None, (line.rstrip() for line in below))),
-            brackets=tuple(
-                open_brackets(view, span.start) if view else open_in_text(text, span.start, span.end, table)
-            ),
-            literal=string_or_comment_at(view, span.start) if view else None,
-        )
-        return self._known
+        if self._known is None or self._known[0] != span:
+            self._known = span, look_around(self._source, span, self._view)
+        return self._known[1]
 
     def _inside(self, around: Around, fill: str) -> str:
         """`fill` up to the point where it would end something opened before it: a block, brackets, a string."""
@@ -418,12 +430,7 @@ class Fitter:
         return fill if at < 0 or literal.unfinished else self._least_broken(around, fill[:at], fill)
 
     def _least_broken(self, around: Around, *fills: str) -> str:
-        """The fill that leaves the fewest errors; the first one on a tie or if unknown."""
-        if len(set(fills)) == 1:
-            return fills[0]
-        errors = [errors_with(self._source, [around.span], [fill], self._patience) for fill in fills]
-        known = [each for each in errors if each is not None]
-        return fills[known.index(min(known))] if len(known) == len(fills) else fills[0]
+        return least_broken(self._source, around.span, *fills, patience=self._patience)
 
 
 def _is_empty(around: Around, fill: str) -> bool:

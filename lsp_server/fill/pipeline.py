@@ -3,17 +3,18 @@
 import asyncio
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from msgspec.structs import replace
 
-from inference.messages import Candidate, Hole, InfillRequest, Outcome, Snippet
+from inference.messages import Candidate, Hole, InfillRequest, Outcome, Snippet, Text
 from lsp_server import carve
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import path_of
-from lsp_server.fill.fitting import Patience, count_unfilled, current_texts, fitted, in_words
+from lsp_server.fill import fitting
+from lsp_server.fill.fitting import count_unfilled, current_texts, fitted
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.parsing import well_formed
 from lsp_server.worker import Deadline, OnDraft, WorkerClient
@@ -96,13 +97,25 @@ FROM_SCRATCH = FillOptions()
 class FillResult:
     """The candidates, best first, with a text for every span.
 
-    `late`: more time might give more. `stopped`: for another request. `why_empty`: why there is none, for the user.
+    `late`: more time might give more. `stopped`: for another request. `unchanged`: the model returned the current text.
+    `cut`: no whole answer came, and only that counts. `drops` counts the rejected texts.
     """
 
-    candidates: Sequence[Candidate] = ()
-    late: bool = False
+    candidates: Sequence[Candidate]
+    late: bool
     stopped: bool = False
-    why_empty: str = NOTHING_FITS
+    unchanged: bool = False
+    cut: bool = False
+    drops: Mapping[fitting.Drop, int] = field(default_factory=dict)
+
+    def why_empty(self, budget: Budget) -> str:
+        if self.cut:
+            return CUT_OFF
+        if self.late:
+            return TOO_LATE.format(budget.deadline_ms)
+        if self.unchanged:
+            return NOTHING_TO_CHANGE
+        return NOTHING_FITS + (WHAT_IT_WROTE.format(fitting.in_words(self.drops)) if self.drops else "")
 
 
 async def fill(
@@ -123,20 +136,14 @@ async def fill(
     adds none. It sees the file's name but not its path.
     """
     segments = carve.segments(snapshot.text, spans, snapshot.before, snapshot.after, marker=marker)
-    drafts = iter(options.drafts or ())
-    wanted = (
-        replace(part, strength=options.strength, text=well_formed(next(drafts, part.text)))
-        if isinstance(part, Hole)
-        else part
-        for part in segments
-    )
     request = InfillRequest(
         id=request_id,
-        segments=tuple(wanted),
+        segments=_as_wanted(segments, options),
         language=snapshot.language_id,
         path=path_of(snapshot.uri).rpartition("/")[2],
         context=tuple(replace(snippet, text=carve.unmarked(snippet.text, marker)) for snippet in context),
         candidates=budget.candidates,
+        deadline_ms=budget.deadline_ms,
         max_steps=budget.max_steps,
         quick=budget.quick,
         background=budget.background,
@@ -144,14 +151,17 @@ async def fill(
         seed=options.seed,
         drafts=on_draft is not None,
     )
-
-    ask = partial(_answered, worker, snapshot, spans, budget, options=options, on_draft=on_draft, marker=marker)
-    result = await ask(request)
-    is_final = result.candidates or result.late or result.stopped or options.strength < 1
-    if is_final or not budget.retries or budget.candidates >= _MORE_CANDIDATES or budget.left_ms <= 0:
+    asking = partial(
+        _answered, worker, snapshot, spans, budget, on_draft=on_draft, only_whole=options.only_whole, marker=marker
+    )
+    result = await asking(request)
+    is_useless = not (result.candidates or result.late or result.stopped) and options.strength >= 1
+    if not (is_useless and budget.retries and budget.candidates < _MORE_CANDIDATES and budget.left_ms > 0):
         return result
-    again = await ask(replace(request, candidates=_MORE_CANDIDATES))
-    return again if again.candidates else result
+    again = await asking(replace(request, candidates=_MORE_CANDIDATES))
+    drops = again.drops or result.drops
+    unchanged = again.unchanged or result.unchanged
+    return dataclasses.replace(again, late=again.late and not drops, unchanged=unchanged, drops=drops)
 
 
 async def _answered(
@@ -161,38 +171,48 @@ async def _answered(
     budget: Budget,
     request: InfillRequest,
     *,
-    options: FillOptions,
     on_draft: OnDraft | None,
+    only_whole: bool,
     marker: str,
 ) -> FillResult:
     left_ms = max(budget.left_ms, 1)
     to_fit_ms = min(left_ms * _FIT_SHARE, len(spans) * request.candidates * _FIT_HOLE_MS)
     late_ms = min(left_ms * _LATE_SHARE, LATE_S * 1000) if budget.quick else 0.0
     request = replace(request, deadline_ms=max(int(left_ms - to_fit_ms - late_ms), 1))
-    too_late = TOO_LATE.format(budget.deadline_ms)
     try:  # a quick request has no deadline here: the next one cancels it
         answer = await worker.ask(request, on_draft, None if budget.quick else budget.deadline)
     except TimeoutError:
-        return FillResult(late=True, why_empty=too_late)
-    given = [candidate for candidate in answer.candidates if candidate.complete or not options.only_whole]
-    patience = Patience(max(budget.left_ms, _LEAST_FIT_MS) / 1000)
+        return FillResult([], late=True)
+    given = [candidate for candidate in answer.candidates if candidate.complete or not only_whole]
+    patience = fitting.Patience(max(budget.left_ms, _LEAST_FIT_MS) / 1000)
     try:  # in a thread, so that typing does not wait for it
         candidates, drops = await asyncio.to_thread(fitted, snapshot, spans, given, patience, marker)
     finally:
         patience.stop()
     current = current_texts(snapshot, spans)
     is_late = answer.done.outcome is Outcome.DEADLINE
-    why = NOTHING_FITS + (WHAT_IT_WROTE.format(in_words(drops)) if drops else "")
-    if any(candidate.texts == current for candidate in given):
-        why = NOTHING_TO_CHANGE
-    if is_late:
-        why = too_late
-    if options.only_whole and not given and (not is_late or answer.candidates):
-        why = CUT_OFF
-    return FillResult(candidates, is_late, answer.done.outcome is Outcome.CANCELLED, why)
+    return FillResult(
+        candidates,
+        late=is_late,
+        stopped=answer.done.outcome is Outcome.CANCELLED,
+        unchanged=any(candidate.texts == current for candidate in given),
+        cut=only_whole and not given and (not is_late or bool(answer.candidates)),
+        drops=drops,
+    )
 
 
 def left_as_they_are(texts: Sequence[str], current: Sequence[str]) -> str | None:
     """Tells the user how many holes an answer leaves unfilled; None if it fills them all."""
     left = count_unfilled(texts, current)
     return LEFT.format(left, len(current)) if left else None
+
+
+def _as_wanted(segments: tuple[Text | Hole, ...], options: FillOptions) -> tuple[Text | Hole, ...]:
+    drafts = iter(options.drafts or ())
+    found = (
+        replace(part, strength=options.strength, text=well_formed(next(drafts, part.text)))
+        if isinstance(part, Hole)
+        else part
+        for part in segments
+    )
+    return tuple(found)

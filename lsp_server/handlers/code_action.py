@@ -22,6 +22,7 @@ from lsp_server.actions import (
     distinct,
     fills,
     holes_of,
+    refinements,
     repairs,
 )
 from lsp_server.carve import Span
@@ -124,9 +125,10 @@ async def _texts(
 ) -> tuple[tuple[str, ...], float]:
     """The texts for the holes, and how long the model took, in ms. Raises NotDone, WorkerFailure."""
     is_refined = action.kind is ActionKind.REFINE
-    worker = session.partner_connection if is_refined else session.worker
-    if worker is None:
+    connection = session.partner_connection if is_refined else session.worker
+    if connection is None:
         raise NotDone(NO_PARTNER)
+    worker = connection.client
     await worker.load(budget.deadline)
     context = await session.context_for(snapshot, action.holes[0].start, worker.last_status)
     if context is None:
@@ -187,10 +189,10 @@ async def code_action(session: Session, params: types.CodeActionParams, document
 def _download(session: Session, context: types.CodeActionContext) -> list[CodeAction]:
     """A button that downloads a real model, for clients without one of their own."""
     unasked = context.trigger_kind == types.CodeActionTriggerKind.Automatic or not _wanted(context.only, DOWNLOAD_KIND)
-    if unasked or session.features.plugin or not session.worker.better:
+    if unasked or session.features.plugin or not session.worker.client.better:
         return []
     worker = session.worker
-    command = Command(worker.download, PULL_COMMAND, arguments=[{"model": worker.better}])
+    command = Command(worker.download, PULL_COMMAND, arguments=[{"model": worker.client.better}])
     return [CodeAction(worker.download, kind=DOWNLOAD_KIND, command=command)]
 
 
@@ -228,10 +230,8 @@ def _available(
         for diagnostic in params.context.diagnostics
     ]
     automatic = params.context.trigger_kind == types.CodeActionTriggerKind.Automatic
-    found = [
-        *repairs(snapshot, marker, diagnostics),
-        *fills(snapshot, marker, start, end, automatic=automatic, partner=partner),
-    ]
+    found = [*repairs(snapshot, marker, diagnostics), *fills(snapshot, marker, start, end, automatic=automatic)]
+    found += refinements(snapshot, marker, start, end, partner) if partner else []
     return distinct([action for action in found if _wanted(params.context.only, lsp_kind(action))])
 
 

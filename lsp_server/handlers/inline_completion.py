@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import Budget
-from lsp_server.inline import Cursor, Found, InlineRequest, InlineService, OnDraft
+from lsp_server.inline import Cursor, Found, InlineRequest, InlineService, ListService, OnDraft
 from lsp_server.lsp.capabilities import ClientFeatures, offset_of, offsets_of
 from lsp_server.lsp.completion_items import ghost_text, list_item
 from lsp_server.lsp.dispatch import RawDocument
@@ -79,7 +79,6 @@ def completion(session: Session, params: types.CompletionParams, document: Docum
         settings.marker,
         floor=0.0 if asked else settings.confidence_floor,
         pause_s=0.0 if asked else settings.debounce_ms / 1000,
-        in_list=True,
     )
     version = document.version
 
@@ -88,11 +87,12 @@ def completion(session: Session, params: types.CompletionParams, document: Docum
         if document.version != version:  # the items would replace another range
             return CompletionList(is_incomplete=True, items=[])
         numbered = enumerate(found)
-        items = [list_item(document, offset, number, each, session.features) for number, each in numbered]
+        items = [list_item(document, offset, number, each, session.features.encoding) for number, each in numbered]
         return CompletionList(is_incomplete=True, items=[item for item in items if item is not None])
 
     request.reply = listed
-    return session.feature(InlineService).ask(document.uri, request)
+    service = session.feature(ListService if session.features.inline_completion else InlineService)
+    return service.ask(document.uri, request)
 
 
 def options_at_start(session: Session) -> types.CompletionOptions | None:
@@ -100,7 +100,7 @@ def options_at_start(session: Session) -> types.CompletionOptions | None:
     if not _is_wanted(session.features, session.settings):
         return None
     item = types.ServerCompletionItemOptions(label_details_support=True)
-    return types.CompletionOptions(list(TRIGGER_CHARACTERS), completion_item=item)
+    return types.CompletionOptions(list(TRIGGER_CHARACTERS), resolve_provider=True, completion_item=item)
 
 
 def _is_wanted(features: ClientFeatures, settings: Settings) -> bool:
@@ -127,10 +127,12 @@ def did_accept(session: Session, params: DidAcceptParams) -> None:
 
 def accept(session: Session, uri: str, suggestion_id: str, units: int | None = None) -> None:
     session.feature(NextEditService).accept(uri, suggestion_id)
-    session.feature(InlineService).accept(uri, suggestion_id, units)
+    for service in session.broadcast.every(InlineService):
+        service.accept(uri, suggestion_id, units)
 
 
 def did_reject(session: Session, params: DidRejectParams) -> None:
     """The user rejected an inline completion; it does not come back automatically."""
-    session.feature(InlineService).reject(params.text_document.uri, params.id)
+    for service in session.broadcast.every(InlineService):
+        service.reject(params.text_document.uri, params.id)
     session.feature(NextEditService).dismiss(params.text_document.uri, params.id)

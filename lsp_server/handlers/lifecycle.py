@@ -1,5 +1,7 @@
 """A client states its capabilities, begins to listen, changes its settings and workspace folders, and leaves."""
 
+import asyncio
+import logging
 from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
@@ -9,6 +11,7 @@ from lsprotocol import types
 from lsp_server.handlers.execute_command import COMMANDS
 from lsp_server.handlers.inline_completion import options_at_start
 from lsp_server.lsp.capabilities import client_features, server_capabilities
+from lsp_server.lsp.dispatch import InfillProtocol, ReplyError
 from lsp_server.session import Session
 
 SECTIONS = ("infill-ls", "infill")
@@ -50,8 +53,14 @@ async def did_change_workspace_folders(session: Session, params: types.DidChange
     await ask_for_settings(session)
 
 
-def initialize(session: Session, params: Mapping[str, Any]) -> types.InitializeResult:
-    """Tells the client the server's capabilities."""
+LIMIT_S = 2.0
+log = logging.getLogger(__name__)
+
+
+def initialize(session: Session, params: Any) -> types.InitializeResult:
+    """Tells the client the server's capabilities. `params` is raw JSON: see `InfillProtocol._called`."""
+    if not isinstance(params, Mapping):
+        raise ReplyError("invalid params for initialize: not an object", types.ErrorCodes.InvalidParams)
     features = client_features(params.get("capabilities"), params.get("clientInfo"))
     session.start(features, params.get("initializationOptions"), _folders(params))
     return types.InitializeResult(
@@ -77,3 +86,21 @@ async def initialized(session: Session, _: types.InitializedParams) -> None:
     if session.features.registers_configuration:  # before asking, so that no change is missed in between
         await session.editor.register(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
     await ask_for_settings(session)
+
+
+async def shutdown(session: Session, protocol: InfillProtocol) -> None:
+    """Answer every request that still runs, keep nothing, and leave the worker to others."""
+    await protocol.drain(LIMIT_S)
+    await leave(session)
+
+
+async def leave(session: Session) -> None:
+    """Forgets the documents and leaves the worker, without waiting for a hung one."""
+    session.close()
+    await session.broadcast.ended()
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            connections = (session.worker, session.partner, session.edit_model)
+            await asyncio.gather(*(each.close() for each in connections if each is not None))
+    except TimeoutError:
+        log.warning("a worker did not let go in %g s; left it as it is", LIMIT_S)

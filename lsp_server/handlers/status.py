@@ -10,7 +10,6 @@ from lsp_server.diagnosis.file_report import why_no_hole
 from lsp_server.diagnosis.models import offer, probed_catalogue
 from lsp_server.lsp.capabilities import offset_of
 from lsp_server.lsp.dispatch import RawDocument, RawPosition
-from lsp_server.lsp.worker_connection import REFRESH_S
 from lsp_server.session import Session
 from lsp_server.syntax.languages import grammar_of
 from lsp_server.worker import WorkerFailure
@@ -28,9 +27,9 @@ async def status(session: Session, params: StatusParams) -> dict[str, Any]:
     off = await session.why_off_now(params.text_document.uri) if params.text_document else None
     if off and not document["off"]:  # its links may have been followed meanwhile
         document = {**_of_document(session, params), "off": off}
-    await session.worker.answers(REFRESH_S)
+    await session.worker.refresh()
     if session.partner is not None:
-        await session.partner.answers(REFRESH_S)
+        await session.partner.refresh()
     own = {"problems": session.configuration.problems, "computing": session.is_computing}
     return session.status_report() | own | document
 
@@ -60,8 +59,8 @@ async def model_offer(session: Session, _: Any) -> dict[str, Any]:
     answer: dict[str, Any] = {"offer": None, "problem": "", "model": None if chosen == AUTO else chosen}
     if chosen == AUTO:
         try:
-            await session.worker.load()
-            if session.worker.better:
+            await session.worker.client.load()
+            if session.worker.client.better:
                 answer["offer"] = offer(await probed_catalogue(session.settings.device))
         except (WorkerFailure, OSError, ValueError) as error:
             answer["problem"] = str(error)

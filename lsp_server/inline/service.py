@@ -1,7 +1,6 @@
 """Answers requests for inline completions: from history, from a running computation, or by a new one.
 
-The newest request wins, but an automatic one does not stop an explicit one, and ghost text and the list of an editor
-that shows both do not stop each other. A computation outlives its request for a
+The newest request wins, but an automatic one does not stop an explicit one. A computation outlives its request for a
 moment, so that the next one can take it over. Belongs to one event loop.
 """
 
@@ -87,6 +86,15 @@ GRACE_S = 0.3
 _numbers = count(1)
 
 
+@dataclass(frozen=True)
+class _Accepted:
+    """The user accepted `text`, the start of a suggestion or all of it. What follows is prefetched for `then`."""
+
+    suggestion_id: str
+    text: str
+    then: InlineRequest | None
+
+
 @dataclass(eq=False)
 class _DocumentState:
     """One open document, its known suggestions, and the computations for it."""
@@ -94,10 +102,8 @@ class _DocumentState:
     document: Document
     history: SuggestionHistory
     running: list[Computation] = field(default_factory=list)
-    accepted: tuple[str, str] | None = None
-    """The id of the suggestion that the user accepted last, and its text, or the start that was accepted, until that is
-    in the document: editors report it before or after the change.
-    """
+    accepted: _Accepted | None = None
+    """What the user accepted last, until it is in the text: editors report it before or after the change."""
 
 
 class InlineService(Feature):
@@ -132,7 +138,7 @@ class InlineService(Feature):
             self._session.broadcast.taken(uri, taken.taken(len(taken.text)))
         for computation in tuple(state.running):
             self._follow(state, computation, changes)
-        self._take(uri, state)
+        self._prefetch(uri, state)
 
     def closed(self, uri: str) -> None:
         if state := self._states.pop(uri, None):
@@ -149,7 +155,7 @@ class InlineService(Feature):
             return request.reply(())
         for computation in state.running:
             for older in computation.waiting:
-                if (request.invoked or not older.invoked) and request.in_list is older.in_list:
+                if request.invoked or not older.invoked:
                     older.answer()
         known = self._known(state, request)
         if known is not None:
@@ -185,16 +191,21 @@ class InlineService(Feature):
 
     def accept(self, uri: str, suggestion_id: str, units: int | None = None) -> None:
         """The user accepted the first `units` shown, of the negotiated encoding, or (None) all of a suggestion, if it
-        is one of these.
+        is one of these. Prefetches what follows, unless that or fills for this document are switched off.
         """
         found = self.suggestion(uri, suggestion_id)
         if found is None or found.shown_from is None or units == 0:
             return
         shown = found.text[found.shown_from :]
         taken = shown if units is None else first_units(shown, units, self._session.features.encoding)
+        settings = self._session.settings_of(uri)
+        then = None
+        if settings.prefetch and not self._session.why_off(uri):
+            budget = replace(Budget.of(settings, invoked=False), candidates=1)
+            then = InlineRequest(Cursor(0), budget, settings.marker)
         state = self._states[uri]
-        state.accepted = suggestion_id, found.text[: found.shown_from + len(taken)]
-        self._take(uri, state)
+        state.accepted = _Accepted(suggestion_id, found.text[: found.shown_from + len(taken)], then)
+        self._prefetch(uri, state)
 
     def _known(self, state: _DocumentState, request: InlineRequest) -> Found | None:
         """The suggestions that need no computation; None if one is needed."""
@@ -232,35 +243,30 @@ class InlineService(Feature):
         self._start(state, computation, 0.0 if request.invoked else self._debounce.wait_s(request.pause_s, _now_s()))
         self._attach(state, computation, request)
 
-    def _take(self, uri: str, state: _DocumentState) -> None:
-        """Once what was accepted is in the text, tells so, and computes what follows."""
-        if state.accepted is None:
-            return
-        suggestion_id, accepted = state.accepted
-        suggestion = state.history.get(suggestion_id)
-        if suggestion is not None and not state.document.text.startswith(accepted, suggestion.anchor.start):
+    def _prefetch(self, uri: str, state: _DocumentState) -> None:
+        """Computes what follows an accepted suggestion once that is in the text, unless a request waits."""
+        accepted = state.accepted
+        suggestion = state.history.get(accepted.suggestion_id) if accepted else None
+        text = state.document.text
+        if accepted is None or (suggestion and not text.startswith(accepted.text, suggestion.anchor.start)):
             return
         state.accepted = None
-        if suggestion is not None:
-            self._session.broadcast.taken(uri, suggestion.taken(len(accepted)))
-            if accepted == suggestion.text:
-                state.history.reject(suggestion.id)  # if the user removes it again, it does not come back by itself
-            self._prefetch(uri, state, suggestion, accepted)
-
-    def _prefetch(self, uri: str, state: _DocumentState, suggestion: Suggestion, accepted: str) -> None:
-        """Computes what follows the accepted text, unless a request waits, or that or the document is switched off."""
-        settings = self._session.settings_of(uri)
-        is_busy = any(each.is_wanted for other in self._states.values() for each in other.running)
-        if is_busy or not settings.prefetch or self._session.why_off(uri):
+        if suggestion is None:
+            return
+        is_whole = accepted.text == suggestion.text
+        self._session.broadcast.taken(uri, suggestion.taken(len(accepted.text)))
+        if is_whole:
+            state.history.reject(suggestion.id)  # if the user removes it again, it does not come back by itself
+        request = accepted.then
+        if request is None or any(each.is_wanted for other in self._states.values() for each in other.running):
             return
         anchor = suggestion.anchor
         snapshot = state.document.snapshot(quick=True)
-        cursor = Cursor(anchor.start + len(accepted))
-        rest = replace(suggestion.hole, start=anchor.start, end=anchor.end, starts_with=accepted)
-        hole = hole_for(snapshot, cursor, settings.marker) if accepted == suggestion.text else rest
+        request.cursor = Cursor(anchor.start + len(accepted.text))
+        request.budget = request.budget.from_now()
+        rest = replace(suggestion.hole, start=anchor.start, end=anchor.end, starts_with=accepted.text)
+        hole = hole_for(snapshot, request.cursor, request.marker) if is_whole else rest
         if hole is not None:
-            budget = replace(Budget.of(settings, invoked=False), candidates=1)
-            request = InlineRequest(cursor, budget, settings.marker)
             self._start(state, Computation(snapshot, hole, request, is_prefetch=True), 0.0)
 
     def _start(self, state: _DocumentState, computation: Computation, pause_s: float) -> None:
@@ -293,7 +299,10 @@ class InlineService(Feature):
         if not follows or not computation.anchor.is_fresh(state.document.text):
             self._end(state, computation)
         elif computation.typed != typed and (text := computation.amendment()) is not None:
-            self._session.worker.amend(computation.id, 0, text)
+            try:
+                self._session.worker.client.amend(computation.id, 0, text)
+            except WorkerFailure as failure:
+                log.info("could not amend: %s", failure)  # the waiting request fails too
 
     async def _run(self, state: _DocumentState, computation: Computation, pause_s: float) -> None:
         """Asks the worker after a pause, and answers the waiting requests; with nothing if it fails. Cancelling this
@@ -303,16 +312,19 @@ class InlineService(Feature):
             filled = await self._filled(computation, pause_s)
             if computation in state.running:
                 self._complete(state, computation, filled)
-        except Exception as error:  # our own bug
-            log.error("an inline completion failed: %s", traceback_of(error))
-            for request in computation.waiting:
-                request.answer()
-            self._end(state, computation)
+        except Exception as error:  # our own bug: fail the request, or it would wait for ever
+            if computation in state.running:
+                self._remove(state, computation)
+            waiting = [request.result for request in computation.waiting if request.is_open]
+            if not waiting:
+                log.error("an inline completion failed: %s", traceback_of(error))
+            for result in waiting:
+                result.set_exception(error)
 
     async def _filled(self, computation: Computation, pause_s: float) -> FillResult:
         """The worker's answer; an empty one if it fails, or may not see the document."""
         request = computation.request
-        client = self._session.worker
+        client = self._session.worker.client
         try:
             if request.invoked:
                 await client.load(request.budget.deadline)
@@ -343,7 +355,7 @@ class InlineService(Feature):
             self._is_failing = True
             if request.invoked and isinstance(failure, StillLoadingError | SilentError):
                 self._session.tell_why(failure)  # the connection reports all others
-        return FillResult()
+        return FillResult([], late=False)
 
     def _complete(self, state: _DocumentState, computation: Computation, filled: FillResult) -> None:
         """Stores the results, answers the waiting requests, and starts over for those it cannot answer."""
@@ -394,6 +406,10 @@ class InlineService(Feature):
             computation.grace.cancel()
         if computation.sent_at_s is not None and not computation.is_prefetch:
             self._debounce.filled(_now_s() - computation.sent_at_s)
+
+
+class ListService(InlineService):
+    """The suggestions in the list of an editor that also shows ghost text: neither's answers make the other's stale."""
 
 
 def _now_s() -> float:

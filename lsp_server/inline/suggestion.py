@@ -398,7 +398,7 @@ _PAIRS = ("()", "[]", "{}", '""', "''", "``")
 class InlineRequest:
     """A request at a cursor, which follows the text. `floor` (least confidence) and `pause_s` apply to automatic ones.
 
-    `wants_empty`: ranges are empty where nothing behind the cursor is replaced. `in_list`: for a list of completions.
+    `wants_empty`: ranges are empty where nothing behind the cursor is replaced.
     """
 
     cursor: Cursor
@@ -409,7 +409,6 @@ class InlineRequest:
     pause_s: float = 0.0
     on_draft: OnDraft | None = None
     wants_empty: bool = False
-    in_list: bool = False
     reply: Callable[[Found], Any] = list
     """Makes the answer of the suggestions found, best first, for the text at that moment."""
     result: "asyncio.Future[Any]" = field(init=False, repr=False)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from lsprotocol import types
 from lsprotocol.types import CompletionItem, InlineCompletionItem
@@ -9,7 +10,7 @@ from lsprotocol.types import CompletionItem, InlineCompletionItem
 from lsp_server.documents.document import Document
 from lsp_server.documents.positions import Encoding, LineIndex
 from lsp_server.inline.suggestion import GhostText, Suggestion
-from lsp_server.lsp.capabilities import ACCEPT_COMMAND, ClientFeatures, range_of
+from lsp_server.lsp.capabilities import ACCEPT_COMMAND, range_of
 from lsp_server.syntax.languages import table_of
 from lsp_server.syntax.lines import word_before
 
@@ -34,7 +35,7 @@ def ghost_text(
 
 
 def list_item(
-    document: Document, cursor: int, number: int, found: tuple[Suggestion, GhostText], features: ClientFeatures
+    document: Document, cursor: int, number: int, found: tuple[Suggestion, GhostText], encoding: Encoding
 ) -> CompletionItem | None:
     """The `number`th suggestion, from 0, filtered by the word at the cursor; None if only white space is left."""
     suggestion, shown = found
@@ -47,7 +48,6 @@ def list_item(
         label=_cut(lines[0]),
         label_details=types.CompletionItemLabelDetails(detail=more or None, description=_LABEL),
         detail=_LABEL + more,
-        documentation=_documentation(document.language_id, text.strip("\r\n"), markdown=features.markdown),
         kind=types.CompletionItemKind.Text,
         preselect=True if number == 0 else None,
         sort_text=f"!{number}",
@@ -55,17 +55,25 @@ def list_item(
         insert_text_format=types.InsertTextFormat.PlainText,
         insert_text_mode=types.InsertTextMode.AsIs,
         commit_characters=[],  # typing on, as a `.` or a `(`, is no acceptance of a whole fill
-        text_edit=types.TextEdit(range_of(document.lines, start, shown.end, features.encoding), text),
+        text_edit=types.TextEdit(range_of(document.lines, start, shown.end, encoding), text),
         command=_accept_command(suggestion, document.uri),
+        data={"language": document.language_id},
     )
 
 
-def _documentation(language: str, text: str, *, markdown: bool) -> str | types.MarkupContent:
-    """The whole text, of which the label shows only one line."""
-    if not markdown:
-        return text
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
-    return types.MarkupContent(types.MarkupKind.Markdown, f"{fence}{language}\n{text}\n{fence}")
+def documented(item: CompletionItem, *, markdown: bool) -> CompletionItem:
+    """The item with its whole text as documentation; other servers' items come back unchanged."""
+    language = _language_of(item.data)
+    if not isinstance(item.text_edit, types.TextEdit) or language is None:
+        return item
+    text = item.text_edit.new_text.strip("\r\n")
+    if markdown:
+        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+        value = f"{fence}{language}\n{text}\n{fence}"
+        item.documentation = types.MarkupContent(types.MarkupKind.Markdown, value)
+    else:
+        item.documentation = text
+    return item
 
 
 def _from_word(document: Document, cursor: int, shown: GhostText) -> tuple[int, str]:
@@ -82,3 +90,9 @@ def _accept_command(suggestion: Suggestion, uri: str, *line: str) -> types.Comma
 
 def _cut(line: str) -> str:
     return line if len(line) <= LONGEST_LABEL_CHARACTERS else line[: LONGEST_LABEL_CHARACTERS - 1] + "…"
+
+
+def _language_of(data: Any) -> str | None:
+    """The language we stored in an item's data; None if the item is not ours."""
+    language = data.get("language") if isinstance(data, dict) else None
+    return language if isinstance(language, str) else None

@@ -1,44 +1,30 @@
-"""Passes each message of a client to its handler, and gives each request exactly one reply. Knows no method's meaning.
+"""Passes each message to its handler, and gives each request exactly one reply. Knows no method's meaning.
 
-Of an error neither client nor log gets a document's text.
+pygls only sends *our* requests: it leaves one with undecodable params unanswered, and sends tracebacks to clients. Of
+an error neither client nor log gets a document's text.
 """
 
 import asyncio
 import inspect
 import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from enum import Enum, auto
 from functools import partial
-from itertools import count
 from typing import Annotated, Any, TypeGuard
 
 import msgspec
 from cattrs import Converter, transform_error
 from lsprotocol import types
-from lsprotocol.converters import get_converter
-from lsprotocol.types import ErrorCodes, LSPErrorCodes
+from lsprotocol.types import INITIALIZE, ErrorCodes, LSPErrorCodes, ResponseError
+from pygls.lsp.server import LanguageServer
+from pygls.protocol import LanguageServerProtocol
 
 from lsp_server.worker.failure import traceback_of
 
-log = logging.getLogger(__name__)
-Id = int | str
-Handler = Callable[[Any], Any]
-"""Gets raw params, and returns a result or an awaitable of it. Raises ReplyError if the params cannot be read."""
-Write = Callable[[bytes], None]
-"""Sends one message. Never blocks and never raises; does nothing once the client is gone."""
-NO_VERSION = -1
-"""The version of a document whose client sends null or none."""
-_VERSIONED = (
-    types.TextDocumentItem,
-    types.VersionedTextDocumentIdentifier,
-    types.NotebookDocument,
-    types.VersionedNotebookDocumentIdentifier,
-)
-_numbers = count(1)
-
 
 class ReplyError(Exception):
-    """The error that a request is answered with, by us or by the client. str() tells what happened and what to do."""
+    """The error that a handler replies with. str() tells the user what happened and what to do."""
 
     def __init__(self, message: str, code: int = LSPErrorCodes.RequestFailed) -> None:
         super().__init__(message)
@@ -71,29 +57,12 @@ def read_raw(what: str, value: Any, kind: type[Any]) -> Any:
     raise ReplyError(f"invalid {what}: {reason}", ErrorCodes.InvalidParams)
 
 
-def _lenient_converter() -> Converter:
-    """lsprotocol's, which also decodes documents without a version, which some clients send."""
+class Phase(Enum):
+    """The state of the connection; requests before `initialize` and after `shutdown` are refused."""
 
-    def lenient(structure: Callable[[Any, Any], Any], value: Any, kind: Any) -> Any:
-        lacks = isinstance(value, dict) and value.get("version") is None
-        return structure({**value, "version": NO_VERSION} if lacks else value, kind)
-
-    converter = get_converter()
-    for kind in _VERSIONED:
-        converter.register_structure_hook(kind, partial(lenient, converter.get_structure_hook(kind)))
-    return converter
-
-
-CONVERTER = _lenient_converter()
-
-
-def unreadable(method: str, error: Exception) -> ReplyError:
-    """Says which fields of a method's params cannot be decoded, but never their values."""
-    try:
-        lines: Iterable[str] = transform_error(error, path="params")
-    except Exception:  # only the wording is lost: the client must get its answer
-        lines = [type(error).__name__]
-    return ReplyError(f"invalid params for {method}: {'; '.join(lines)[:500]}", ErrorCodes.InvalidParams)
+    NEW = auto()
+    RUNNING = auto()
+    SHUT_DOWN = auto()
 
 
 def error_of(error: BaseException, method: str) -> ReplyError:
@@ -106,46 +75,60 @@ def error_of(error: BaseException, method: str) -> ReplyError:
     return ReplyError(message, ErrorCodes.InternalError)
 
 
-class Conversation:
-    """The messages from and to one client. Calls `handlers` on arrival, by method."""
+def _places(error: Exception) -> str:
+    try:
+        lines: Iterable[str] = transform_error(error, path="params")
+    except Exception:  # only the wording is lost: the client must get its answer
+        return type(error).__name__
+    return "; ".join(lines)[:500]
 
-    is_initialized = False
-    is_shut_down = False
-    """Whether the client has sent `shutdown`."""
-    has_ended = False
-    """Whether the client has said goodbye."""
 
-    def __init__(self, write: Write) -> None:
+log = logging.getLogger(__name__)
+Id = int | str
+Handler = Callable[[Any], Any]
+NO_VERSION = -1
+"""The version of a document whose client sends null or none."""
+_VERSIONED = (
+    types.TextDocumentItem,
+    types.VersionedTextDocumentIdentifier,
+    types.NotebookDocument,
+    types.VersionedNotebookDocumentIdentifier,
+)
+
+
+def _accept_no_version(converter: Converter) -> None:
+    """Has documents without a version decoded, which the protocol does not allow and some clients send."""
+
+    def lenient(structure: Callable[[Any, Any], Any], value: Any, kind: Any) -> Any:
+        lacks = isinstance(value, dict) and value.get("version") is None
+        return structure({**value, "version": NO_VERSION} if lacks else value, kind)
+
+    for kind in _VERSIONED:
+        converter.register_structure_hook(kind, partial(lenient, converter.get_structure_hook(kind)))
+
+
+class InfillProtocol(LanguageServerProtocol):
+    """Calls `handlers` on arrival, by method; they return a result, or an awaitable of it."""
+
+    phase = Phase.NEW
+
+    def __init__(self, server: LanguageServer, converter: Converter) -> None:
+        super().__init__(server, converter)
+        _accept_no_version(converter)
         self.handlers: dict[str, Handler] = {}
-        self._write = write
+        self.on_unreadable: Callable[[str, Any], None] = lambda method, params: None
+        """Called for each notification with undecodable params."""
+        self.write: Callable[[bytes], None] = lambda body: None
+        self.leave: Callable[[], Awaitable[None]] = lambda: self.drain(0)
+        """Called once the client is gone: stops its requests."""
+        self.ended = asyncio.Event()
+        """Set when the client has said goodbye."""
         self._running: dict[Id, asyncio.Future[Any]] = {}
-        self._asked: dict[Id, asyncio.Future[Any]] = {}
-        """Our own requests, until the client answers."""
-
-    async def leave(self) -> None:
-        """The client is gone: stops its requests."""
-        await self.drain(0)
-
-    def lose(self, method: str, params: Any) -> None:
-        """A notification had unreadable params."""
 
     @property
     def exit_status(self) -> int:
-        """That of a process that serves this client alone."""
-        return 0 if self.is_shut_down else 1
-
-    def notify(self, method: str, params: Any) -> None:
-        self._send({"method": method, "params": params})
-
-    async def request(self, method: str, params: Any) -> Any:
-        """The client's answer, raw. Raises ReplyError with the client's words if it refuses."""
-        key = f"infill-ls/{next(_numbers)}"
-        answer = self._asked[key] = asyncio.get_running_loop().create_future()
-        self._send({"id": key, "method": method, "params": params})
-        try:
-            return await answer
-        finally:
-            del self._asked[key]
+        """That of a process that serves this client alone: 0 once the client has sent `shutdown`."""
+        return 0 if self.phase is Phase.SHUT_DOWN else 1
 
     def receive(self, body: bytes) -> None:
         """Handles the bytes of one message. Never raises. What it starts begins in the next turn of the event loop."""
@@ -154,7 +137,7 @@ class Conversation:
         except (ValueError, RecursionError):
             self._reply_error(None, ReplyError("not JSON in UTF-8, or nested too deeply", ErrorCodes.ParseError))
             if b'/didChange"' in body:  # whose document cannot be known
-                self.lose(types.TEXT_DOCUMENT_DID_CHANGE, None)
+                self.on_unreadable(types.TEXT_DOCUMENT_DID_CHANGE, None)
             return
         fields = message if isinstance(message, dict) else {}
         key = fields.get("id")
@@ -184,19 +167,30 @@ class Conversation:
             self._reply_error(key, refused)
             return
         if method == types.SHUTDOWN:
-            self.is_shut_down = True
-        self._call(key, method, params)
+            self.phase = Phase.SHUT_DOWN
+        try:
+            outcome = self._called(method, params)
+        except Exception as error:
+            self._fail(key, method, error)
+            return
+        if inspect.isawaitable(outcome):
+            task = self._running[key] = asyncio.ensure_future(outcome)
+            task.add_done_callback(partial(self._finish, key, method))
+        else:
+            self._reply(key, method, outcome)
+        if method == types.INITIALIZE:
+            self.phase = Phase.RUNNING
 
     def _refusal(self, key: Id, method: str) -> ReplyError | None:
         """Why a request is not handled; None if it is."""
         if key in self._running:  # which continues, and gets its own reply
             return ReplyError("a request with this id is running", ErrorCodes.InvalidRequest)
-        if self.is_shut_down:
-            return ReplyError("the server is shutting down", ErrorCodes.InvalidRequest)
-        if self.is_initialized and method == types.INITIALIZE:
-            return ReplyError("already initialized", ErrorCodes.InvalidRequest)
-        if not self.is_initialized and method != types.INITIALIZE:
+        if method == INITIALIZE:
+            return None if self.phase is Phase.NEW else ReplyError("already initialized", ErrorCodes.InvalidRequest)
+        if self.phase is Phase.NEW:
             return ReplyError("send initialize first", ErrorCodes.ServerNotInitialized)
+        if self.phase is Phase.SHUT_DOWN:
+            return ReplyError("the server is shutting down", ErrorCodes.InvalidRequest)
         known = method in self.handlers
         return None if known else ReplyError(f"no such method: {method}", ErrorCodes.MethodNotFound)
 
@@ -208,78 +202,81 @@ class Conversation:
         elif types.METHOD_TO_TYPES.get(method, (None, None))[1] is not None:
             log.info("%s was sent as a notification and is ignored: it is a request and needs an id", method)
         elif method == types.EXIT:
-            self.has_ended = True
-        elif self.is_initialized and not self.is_shut_down and method in self.handlers:
-            self._call(None, method, params)
-
-    def _call(self, key: Id | None, method: str, params: Any) -> None:
-        """Calls the handler, and replies to a request; a notification has no key."""
-        try:
-            outcome = self.handlers[method](params)
-        except Exception as error:
-            self._fail(key, method, error)
-            if key is None and isinstance(error, ReplyError):
-                self.lose(method, params)
-            return
-        if method == types.INITIALIZE:
-            self.is_initialized = True
-        if inspect.isawaitable(outcome):
-            task = asyncio.ensure_future(outcome)
-            if key is not None:
-                self._running[key] = task
-            task.add_done_callback(partial(self._finish, key, method))
-        elif key is not None:
-            self._reply(key, method, outcome)
+            self.ended.set()
+        elif self.phase is Phase.RUNNING and method in self.handlers:
+            try:
+                outcome = self._called(method, params)
+            except Exception as error:
+                _log(method, error)
+                if isinstance(error, ReplyError):
+                    self.on_unreadable(method, params)
+                return
+            if inspect.isawaitable(outcome):
+                asyncio.ensure_future(outcome).add_done_callback(partial(_log_failure, method))
 
     def _take_other(self, message: dict[str, Any]) -> None:
-        """The client's answer to one of our requests."""
+        """An answer to one of our requests; the request fails if the answer cannot be parsed."""
         key = message.get("id")
-        error = message.get("error")
         if "method" in message or not ("result" in message or "error" in message):
             is_request = "method" in message and is_id(key)  # otherwise the id may be that of a request of ours
             self._reply_error(key if is_request else None, ReplyError("not JSON-RPC", ErrorCodes.InvalidRequest))
-        elif not is_id(key) or (asked := self._asked.get(key)) is None or asked.done():
-            log.info("the client sent an answer to nothing")  # also to a message that it could not read
-        elif error is not None:
-            asked.set_exception(ReplyError(str(error.get("message") if isinstance(error, dict) else error)))
-        else:
-            asked.set_result(message.get("result"))
-
-    def _finish(self, key: Id | None, method: str, task: asyncio.Future[Any]) -> None:
-        """A handler has ended, or was abandoned: replies to its request."""
-        if key is not None and self._running.get(key) is not task:
             return
-        if key is not None:
-            del self._running[key]
+        if not is_id(key):  # a client also answers this way to an unreadable message
+            log.warning("the client sent an answer to nothing")
+            return
+        try:
+            structured = self.structure_message(message)
+        except Exception:
+            error = ResponseError(int(ErrorCodes.InvalidParams), "the client's answer could not be understood")
+            structured = types.ResponseErrorMessage(id=key, error=error)
+        try:
+            self.handle_message(structured)
+        except Exception as error:
+            log.warning("an answer of the client could not be used: %s", traceback_of(error))
+
+    def _called(self, method: str, params: Any) -> Any | Awaitable[Any]:
+        """What the handler returns. It gets params as lsprotocol's type for `method`, or raw if there is none; also
+        for `initialize`, which may have newer capabilities. Raises ReplyError, and whatever the handler raises.
+        """
+        kind: Any = types.METHOD_TO_TYPES.get(method, (None, None, None, None))[2]
+        if kind is not None and method != types.INITIALIZE:
+            try:
+                params = self._converter.structure(params, kind)
+            except Exception as error:
+                wrong = f"invalid params for {method}: {_places(error)}"  # the fields, but never their values
+                raise ReplyError(wrong, ErrorCodes.InvalidParams) from None
+        return self.handlers[method](params)
+
+    def _finish(self, key: Id, method: str, task: asyncio.Future[Any]) -> None:
+        """The reply to a request whose handler has ended or was abandoned."""
+        if self._running.get(key) is not task:
+            return
+        del self._running[key]
         if not task.done() or task.cancelled():
-            self._fail(key, method, asyncio.CancelledError())
+            self._reply_error(key, error_of(asyncio.CancelledError(), method))
         elif error := task.exception():
             self._fail(key, method, error)
-        elif key is not None:
+        else:
             self._reply(key, method, task.result())
 
     def _reply(self, key: Id, method: str, result: Any) -> None:
         try:
-            self._send({"id": key, "result": result})
+            self._send_data({"jsonrpc": self.VERSION, "id": key, "result": result})
         except Exception as error:
             self._fail(key, method, error)
 
-    def _fail(self, key: Id | None, method: str, error: BaseException) -> None:
-        """Logs an error, and replies with it to a request."""
-        told = error_of(error, method)
-        if told.code == ErrorCodes.InternalError:
-            log.error("%s failed: %s", method, traceback_of(error))
-        else:
-            log.info("%s: %s", method, told)
-        if key is not None:
-            self._reply_error(key, told)
+    def _fail(self, key: Id, method: str, error: BaseException) -> None:
+        _log(method, error)
+        self._reply_error(key, error_of(error, method))
 
     def _reply_error(self, key: Id | None, error: ReplyError) -> None:
-        self._send({"id": key, "error": {"code": error.code, "message": str(error)}})
+        told = {"code": error.code, "message": str(error)}
+        self._send_data({"jsonrpc": self.VERSION, "id": key, "error": told})
 
-    def _send(self, message: dict[str, Any]) -> None:
-        raw = CONVERTER.unstructure({"jsonrpc": "2.0", **message})
-        self._write(json.dumps(raw, separators=(",", ":"), allow_nan=False).encode())
+    def _send_data(self, data: Any) -> None:
+        """Sends a message. pygls calls this for its requests and notifications."""
+        body = json.dumps(self._converter.unstructure(data), separators=(",", ":"), allow_nan=False).encode()
+        self.write(body)
 
 
 def is_id(value: Any) -> TypeGuard[Id]:
@@ -290,3 +287,15 @@ def is_id(value: Any) -> TypeGuard[Id]:
 def _refuse_constant(name: str) -> None:
     """Python would read NaN and Infinity and write them back, which no client could read."""
     raise ValueError(name)
+
+
+def _log_failure(method: str, task: asyncio.Future[Any]) -> None:
+    if not task.cancelled() and (error := task.exception()):
+        _log(method, error)
+
+
+def _log(method: str, error: BaseException) -> None:
+    if error_of(error, method).code == ErrorCodes.InternalError:
+        log.error("%s failed: %s", method, traceback_of(error))
+    else:
+        log.info("%s: %s", method, error)

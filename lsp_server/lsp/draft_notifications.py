@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from lsprotocol.types import ProgressToken
@@ -19,16 +18,19 @@ INTERVAL_S = 1 / 30
 PAUSE_RATIO = 4
 """After a draft, pause this many times as long as it took, so that typing does not wait for drafts."""
 
+Kind = Literal["inline", "action"]
+Send = Callable[[str, Any], None]
 
-@dataclass
+
 class DraftSender:
     """Sends the drafts of one request, at a visible rate."""
 
-    notify: Callable[[str, Any], None]
-    kind: Literal["inline", "action"]
-    encoding: Encoding
-    token: ProgressToken | None
-    _not_before_s: float = float("-inf")
+    def __init__(self, send: Send, *, kind: Kind, encoding: Encoding, token: ProgressToken | None) -> None:
+        self._send = send
+        self._kind = kind
+        self._encoding = encoding
+        self._token = token
+        self._not_before_s = float("-inf")
 
     def send(self, draft: Draft, document: Document | Snapshot | None, read: Callable[[], Sequence[HoleDraft]]) -> None:
         """Sends the holes that `read` finds in `draft`, for the current `document`; nothing if it was closed (None)."""
@@ -38,14 +40,14 @@ class DraftSender:
         if holes := read():
             shown = [
                 {
-                    "range": range_of(document.lines, hole.start, hole.end, self.encoding),
+                    "range": range_of(document.lines, hole.start, hole.end, self._encoding),
                     "text": hole.text,
                     "pieces": list(hole.pieces),
                     "confidences": [round(confidence, 3) for confidence in hole.confidences],
                 }
                 for hole in holes
             ]
-            told = {"uri": document.uri, "version": document.version, "kind": self.kind, "token": self.token}
-            self.notify(METHOD, {**told, "step": draft.step, "maxSteps": draft.max_steps, "holes": shown})
+            told = {"uri": document.uri, "version": document.version, "kind": self._kind, "token": self._token}
+            self._send(METHOD, {**told, "step": draft.step, "maxSteps": draft.max_steps, "holes": shown})
         now_s = time.monotonic()
         self._not_before_s = max(began_s + INTERVAL_S, now_s + PAUSE_RATIO * (now_s - began_s))

@@ -1,4 +1,8 @@
-"""Carries messages to and from clients over standard input and output, TCP or WebSocket, as opaque bytes."""
+"""Carries messages to and from clients over standard input and output, TCP or WebSocket, as opaque bytes.
+
+pygls's own loops read an HTTP request of a web page as a message, send binary frames over WebSocket, and end with their
+first client.
+"""
 
 import argparse
 import asyncio
@@ -18,7 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 from io import BufferedIOBase, RawIOBase
 
-from lsp_server.lsp.dispatch import Conversation, Write
+from lsp_server.lsp.dispatch import InfillProtocol
 
 log = logging.getLogger(__name__)
 MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -34,7 +38,11 @@ _RETRY_S = 0.01
 _HEADER_END = b"\r\n\r\n"
 _TYPE = rb"(?:content-type\s*:[^\r\n]*\r\n)*"
 _HEADER = re.compile(_TYPE + rb"content-length\s*:\s*(?P<length>\d{1,9})\s*?\r\n" + _TYPE + rb"\r\n", re.IGNORECASE)
-StartConversation = Callable[[Write], Conversation]
+Write = Callable[[bytes], None]
+"""Sends one message. Never blocks and never raises; does nothing once the client is gone."""
+
+
+StartConversation = Callable[[Write], InfillProtocol]
 """Called for each client that connects."""
 
 
@@ -77,15 +85,17 @@ class Client:
         self._abort = abort
         self._queue = asyncio.Queue[bytes | None]()
         self._unsent_bytes = 0
+        self._is_cut_off = False
         self._sending = asyncio.create_task(self._send_all())
         self.conversation = start(self.write)
 
     def write(self, body: bytes) -> None:
         """Sends one message; cuts off a client that leaves too much unread."""
-        if self._sending.done() or self._sending.cancelling():
+        if self._is_cut_off or self._sending.done():
             return
         if self._unsent_bytes > MAX_UNREAD_BYTES:
             log.warning("a client does not read its messages and is cut off")
+            self._is_cut_off = True
             self._sending.cancel()
             self._abort()
         else:
@@ -95,11 +105,13 @@ class Client:
     async def listen(self, bodies: AsyncIterator[bytes]) -> None:
         """Passes on messages until the client leaves, says goodbye or is cut off."""
         receiving = asyncio.create_task(self._receive(bodies))
-        self._sending.add_done_callback(lambda _: receiving.cancel())
+        goodbye = asyncio.create_task(self.conversation.ended.wait())
         try:
-            await asyncio.wait({receiving})
+            await asyncio.wait({receiving, goodbye, self._sending}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             receiving.cancel()
+            goodbye.cancel()
+            await asyncio.gather(receiving, goodbye, return_exceptions=True)
 
     async def leave(self) -> None:
         """Ends the conversation, and briefly waits until all is sent."""
@@ -112,13 +124,9 @@ class Client:
         try:
             async for body in bodies:
                 self.conversation.receive(body)
-                if self.conversation.has_ended:
-                    return
                 await asyncio.sleep(0)  # a client that never stops talking must not block the others
         except FrameError as error:
             log.warning("a client is cut off: %s", error)
-        except Exception as error:
-            log.info("a client is gone: %s", type(error).__name__)
 
     async def _send_all(self) -> None:
         try:
@@ -235,21 +243,21 @@ class Listener:
     def __init__(self) -> None:
         self.stop: Callable[[], None] = lambda: None
         """Closes the door to new clients."""
-        self._serving: set[asyncio.Task[None]] = set()
+        self._clients: dict[asyncio.Task[None], Client] = {}
 
     def add(self, client: Client, bodies: AsyncIterator[bytes]) -> asyncio.Task[None]:
         task = asyncio.create_task(self._serve(client, bodies))
-        self._serving.add(task)
-        task.add_done_callback(self._serving.discard)
+        self._clients[task] = client
+        task.add_done_callback(self._clients.pop)
         return task
 
     async def close(self) -> None:
         """Stops accepting clients and leaves the current ones; does not wait for a hung one longer than `LEAVE_S`."""
         self.stop()
-        for task in self._serving:
-            task.cancel()
-        if self._serving:
-            await asyncio.wait(self._serving, timeout=LEAVE_S)
+        for client in self._clients.values():
+            client.conversation.ended.set()
+        if tasks := tuple(self._clients):
+            await asyncio.wait(tasks, timeout=LEAVE_S)
 
     async def _serve(self, client: Client, bodies: AsyncIterator[bytes]) -> None:
         try:
@@ -293,7 +301,7 @@ async def listen_websocket(listening: socket.socket, start: StartConversation, o
 
     async def connected(connection: ServerConnection) -> None:
         client = Client(start, partial(connection.send, text=True), connection.transport.abort)
-        await asyncio.wait({listener.add(client, bodies(connection))})
+        await listener.add(client, bodies(connection))
 
     allowed = [None, *(Origin(origin) for origin in origins)]
     server = await serve(connected, sock=listening, origins=allowed, max_size=MAX_BODY_BYTES, compression=None)

@@ -1,4 +1,4 @@
-"""A session's clients of its workers, which show the editor failures and report the worker's state."""
+"""The session's connections to its workers: each opens on first use, shows failures, and reports its worker's state."""
 
 import asyncio
 import logging
@@ -7,22 +7,22 @@ from collections.abc import Callable
 from typing import Any
 
 from lsprotocol import types
+from pygls.lsp.server import LanguageServer
 
 from inference.messages import ErrorCode, Status
 from inference.models.catalogue import known
 from inference.remote import address
-from lsp_server.lsp.editor_connection import EditorConnection, ProgressDisplay
+from lsp_server.lsp.editor_connection import ProgressDisplay
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
 from lsp_server.worker.failure import traceback_of
-from lsp_server.worker.options import problem_of, resolved
-from lsp_server.worker.paths import paths_of
+from lsp_server.worker.options import problem_of
 
 log = logging.getLogger(__name__)
 STATUS = "infill/status"
 STATUS_CHANGED = "infill/didChangeStatus"
 CLIENT_NAME = "infill-ls serve"
 REFRESH_S = 2.0
-"""How long a request for the status waits for the worker."""
+"""How long `refresh` waits for the worker."""
 END_S = 30.0
 """How long `restart` waits for the old worker to end."""
 _SHOWN = (
@@ -38,52 +38,56 @@ _NEWS = ("state", "detail", "progress", "model", "serverProblem", "name", "probl
 _FAILING = (ClientState.FAILED, ClientState.BACKING_OFF)
 
 
-class WorkerConnection(WorkerClient):
-    """Shows the `editor` failures, and calls `notify` with each change."""
+class WorkerConnection:
+    """Calls `show` with failures for the user, and `notify` with each change. A restart makes a new `client`."""
 
-    def __init__(self, editor: EditorConnection, notify: Callable[[], None]) -> None:
+    def __init__(
+        self, server: LanguageServer, show: Callable[[str, types.MessageType], None], notify: Callable[[], None]
+    ) -> None:
         self.shows_progress = False
         """Whether the client displays the progress of loading the model."""
-        self._editor = editor
+        self._server = server
+        self._show = show
         self._notify = notify
-        self._display: ProgressDisplay | None = None
+        self._loading: ProgressDisplay | None = None
         self._warming: asyncio.Task[None] | None = None
         self._restarts = asyncio.Lock()
         self._problem = ""
         self._shown_kinds = set[str]()
         self._told_of_load = False
         self._last_failure: str | None = None
-        super().__init__(WorkerOptions(), name=CLIENT_NAME, on_status=self._hear, on_state=self._see)
-        self._notified = self._told_about()
+        self.use(WorkerOptions())
+        self._notified = self._news()
 
     @property
     def download(self) -> str:
-        return f"Download the model {self.better} ({known(self.better).download_bytes / 1e6:.0f} MB)"
+        better = self.client.better
+        return f"Download the model {better} ({known(better).download_bytes / 1e6:.0f} MB)"
 
     @property
     def no_model(self) -> str:
         return (
             "the tiny embedded model fills in, because no pulled model runs here. It knows little, and only Python. "
             f"For a real model pick the code action “{self.download}”, or run "
-            f"`infill-ls models pull {self.better}`"
+            f"`infill-ls models pull {self.client.better}`"
         )
 
     def report(self) -> dict[str, Any]:
         """The state of the worker and its model, as `infill/status` reports it (editors/README.md has the contract)."""
+        last = self.client.last_status
         names = {name: name[0] + name.title().replace("_", "")[1:] for name in _SHOWN}
         return {
-            "state": self.state.value,
-            "detail": self.reason,
+            "state": self.client.state.value,
+            "detail": self.client.reason,
             "progress": self._progress,
-            **{shown: getattr(self.last_status, name, None) for name, shown in names.items()},
+            **{shown: getattr(last, name, None) for name, shown in names.items()},
             "lastFailure": self._last_failure,
-            "log": str(self.paths.log),
+            "log": str(self.client.paths.log),
         }
 
     def use(self, options: WorkerOptions) -> None:
-        """Chooses the worker, before the first request."""
-        self.options = resolved(options)
-        self.paths = paths_of(options)
+        """Makes a new client, which connects on its first request."""
+        self.client = WorkerClient(options, name=CLIENT_NAME, on_status=self._on_status, on_state=self._on_state)
 
     def is_news_of_load(self) -> bool:
         """Whether nobody has asked this yet during the current load."""
@@ -93,86 +97,97 @@ class WorkerConnection(WorkerClient):
 
     def warm_up(self) -> None:
         """Starts the worker in the background, or joins the running one, so that the first fill finds it ready."""
-        self._warming = asyncio.create_task(self._warm_up())
+        self._warming = asyncio.create_task(self._start())
 
     async def restart(self, *, load: bool = True) -> None:
         """Ends the worker once it has finished its requests, and loads another, or leaves that to the next request.
         Raises WorkerFailure if the old one does not end in time, or the new one fails.
         """
-        async with self._restarts:  # the second one of two waits for the worker that the first one starts
+        async with self._restarts:  # two at the same time would leave one of their new clients connected for ever
             if self._warming is not None:
                 self._warming.cancel()
             try:
                 async with asyncio.timeout(END_S):
-                    await self.shut_down()
+                    await self.client.shut_down()
             except TimeoutError:
                 raise WorkerFailure(ErrorCode.STOPPED, f"The worker has not ended within {END_S:g} s") from None
             except WorkerFailure as failure:
                 log.info("the worker was not asked to end: %s", failure)
-            await self.leave()
-            self.last_status = None
+            old = self.client
+            self.use(old.options)  # a new client does not wait out a pause after failures
+            await old.close()
             if load:
-                await self.load()
+                await self.client.load()
+
+    async def refresh(self) -> None:
+        """Asks a running worker for its status; neither starts one nor waits for a hung one."""
+        try:
+            async with asyncio.timeout(REFRESH_S):
+                await self.client.status()
+        except (WorkerFailure, TimeoutError) as failure:
+            log.info("no status: %s", failure or "the worker does not answer")
 
     async def close(self) -> None:
+        """Leaves the worker, which lives on for others."""
         if self._warming is not None:
             self._warming.cancel()
-        await super().close()
+        await self.client.close()
 
-    async def _warm_up(self) -> None:
+    async def _start(self) -> None:
         try:
-            await self.load()
+            await self.client.load()
         except WorkerFailure as failure:
-            self._editor.show_once(str(failure), types.MessageType.Error)
+            self._show(str(failure), types.MessageType.Error)
         except Exception as error:  # our own bug; nothing awaits this task
             log.error("the worker was not started: %s", traceback_of(error))
 
-    def _see(self, state: ClientState, reason: str) -> None:
+    def _on_state(self, state: ClientState, reason: str) -> None:
         log.debug("worker: %s %s", state.value, reason)
-        if state is ClientState.CLOSED:  # by us, because the editor is leaving
+        if state is ClientState.CLOSED:  # by us, because the editor is leaving or the worker restarts
             return
         self._told_of_load = self._told_of_load and state in (ClientState.STARTING, ClientState.LOADING)
         if state in _FAILING:
             self._last_failure = reason or self._last_failure
         if state is ClientState.FAILED and reason:
-            self._editor.show_once(reason, types.MessageType.Error)
+            self._show(reason, types.MessageType.Error)
         self._changed()
 
-    def _hear(self, status: Status) -> None:
+    def _on_status(self, status: Status) -> None:
         """Shows each kind of failure of the model's server once; the status says whenever it fails."""
         problem = status.server_problem
         self._last_failure = problem or self._last_failure
         kind = re.sub(r"\d+", "#", _DETAIL.split(problem)[0])
         if problem and kind not in self._shown_kinds:
             self._shown_kinds.add(kind)
-            self._editor.show_once(problem, types.MessageType.Warning)
+            self._show(problem, types.MessageType.Warning)
         if problem and not self._problem:
             log.warning("the model's server fails: %s", problem)
         self._problem = problem
         self._changed()
 
     def _changed(self) -> None:
-        news = self._told_about()
+        news = self._news()
         if news != self._notified:
             self._notified = news
             self._notify()
-        if self.shows_progress and self.state is ClientState.LOADING:
-            if self._display is None:
-                self._display = ProgressDisplay(self._editor, "loading the model", patience_s=0, cancellable=False)
-            self._display.report(self.reason, int(self._progress * 100))
-        elif self._display is not None:
-            self._display.end()
-            self._display = None
+        if self.shows_progress and self.client.state is ClientState.LOADING:
+            if self._loading is None:
+                self._loading = ProgressDisplay(self._server, "loading the model", cancellable=False)
+                self._loading.create_after(0)
+            self._loading.report(self.client.reason, int(self._progress * 100))
+        elif self._loading is not None:
+            self._loading.end()
+            self._loading = None
 
-    def _told_about(self) -> list[object]:
+    def _news(self) -> list[object]:
         report = self.report()
         return [report.get(key) for key in _NEWS]
 
     @property
     def _progress(self) -> float:
         """How much of the model is loaded, 0 to 1; 0 when it is not being loaded."""
-        last = self.last_status
-        return round(last.progress, 2) if last and self.state is ClientState.LOADING else 0.0
+        last = self.client.last_status
+        return round(last.progress, 2) if last and self.client.state is ClientState.LOADING else 0.0
 
 
 class PartnerConnection(WorkerConnection):
@@ -181,41 +196,41 @@ class PartnerConnection(WorkerConnection):
     @property
     def problem(self) -> str:
         """Why it cannot be asked, or its last failure; empty if all is well."""
-        if invalid := problem_of(self.options):
+        if invalid := problem_of(self.client.options):
             return invalid
-        if self.state in _FAILING:
-            return self.reason
-        return self.last_status.server_problem if self.last_status else ""
+        if self.client.state in _FAILING:
+            return self.client.reason
+        return self.client.last_status.server_problem if self.client.last_status else ""
 
     @property
     def name(self) -> str:
         """Its name for users: its model if known, otherwise its address."""
-        last = self.last_status
+        last = self.client.last_status
         if last is not None and last.model and not address.is_url(last.model):
             return last.model
-        return self.options.server_model or self.options.model.partition("://")[2] or "the partner"
+        return self.client.options.server_model or self.client.options.model.partition("://")[2] or "the partner"
 
     @property
     def action_title(self) -> str:
         """The kind of request it takes, as far as known: never waits for it."""
-        sees = self.options.partner == "chat" if self._sees_drafts is None else self._sees_drafts
+        sees = self.client.options.partner == "chat" if self._sees_drafts is None else self._sees_drafts
         return f"{'Refine' if sees else 'Rewrite'} with {self.name}"
 
     def report(self) -> dict[str, Any]:
-        last = self.last_status
+        last = self.client.last_status
         return {
             "name": self.name,
-            "state": self.state.value,
+            "state": self.client.state.value,
             "problem": self.problem,
-            "kind": (last.partner if last else "") or self.options.partner,
+            "kind": (last.partner if last else "") or self.client.options.partner,
             "seesDrafts": self._sees_drafts,
-            "server": self.options.model,
-            "log": str(self.paths.log),
+            "server": self.client.options.model,
+            "log": str(self.client.paths.log),
         }
 
     @property
     def _sees_drafts(self) -> bool | None:
         """Whether it sees the text it is to improve; None if not known yet."""
-        last = self.last_status
+        last = self.client.last_status
         is_known = last is not None and last.state.value in (ClientState.READY, ClientState.BUSY)
         return last.sees_drafts if last and is_known else None

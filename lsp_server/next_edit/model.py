@@ -31,13 +31,15 @@ _MOST_EDITS = 6
 async def propose(session: "Session", situation: Situation) -> Sequence[NextEdit]:
     """A model's edits for a document, best first: those of the edit model, if the user has one."""
     snapshot = situation.snapshot
-    edit_model = session.edit_model if session.edit_model and _may_ask(session.edit_model, session.worker) else None
+    edit_model = (
+        session.edit_model if session.edit_model and _may_ask(session.edit_model, session.worker.client) else None
+    )
     deadline_ms = session.settings_of(snapshot.uri).deadline_ms.invoked
     if not (edit_model or _can_judge(session, situation)) or await session.why_off_now(snapshot.uri):
         return ()
     try:
         if edit_model is None:
-            return await ask(session.worker, situation, deadline_ms)
+            return await ask(session.worker.client, situation, deadline_ms)
         others = [each for each in situation.others if await session.why_off_now(each.uri) is None]
         situation = dataclasses.replace(situation, others=others)
         name_of = session.configuration.name_of
@@ -45,7 +47,7 @@ async def propose(session: "Session", situation: Situation) -> Sequence[NextEdit
             return await rewritten(edit_model, situation, name_of, deadline_ms)
         except WorkerFailure as failure:
             has_ended = edit_model.state is ClientState.FAILED
-            if not has_ended or not _may_ask(edit_model, session.worker):
+            if not has_ended or not _may_ask(edit_model, session.worker.client):
                 raise
             log.info("the edit model's worker is started again: %s", failure)
             return await rewritten(edit_model, situation, name_of, deadline_ms)
@@ -68,7 +70,7 @@ def _may_ask(edit_model: WorkerClient, other: WorkerClient) -> bool:
 
 def _can_judge(session: "Session", situation: Situation) -> bool:
     """Whether the model may know more than the syntax, after an edit."""
-    client = session.worker
+    client = session.worker.client
     name = session.settings_of(situation.snapshot.uri).model
     is_local = client.last_status is not None and not client.last_status.server
     return bool(situation.earlier) and name != EMBEDDED and is_local and client.has_model

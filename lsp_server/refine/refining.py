@@ -77,36 +77,40 @@ class Refining(Feature):
         if task is not None and self._find(uri, name) is None:
             task.cancel()
 
-    def _find(self, uri: str, suggestion_id: str) -> Suggestion | None:
-        return self._session.feature(InlineService).suggestion(uri, suggestion_id)
+    def _find(self, uri: str, suggestion_id: str) -> tuple[InlineService, Suggestion] | None:
+        services = self._session.broadcast.every(InlineService)
+        known = ((service, service.suggestion(uri, suggestion_id)) for service in services)
+        return next(((service, found) for service, found in known if found is not None), None)
 
     async def _refine(self, uri: str, suggestion_id: str) -> None:
         """The partner's deadline counts from its own request."""
         partner = self._session.partner_connection
-        draft = self._find(uri, suggestion_id)
+        found = self._find(uri, suggestion_id)
         snapshot = self._session.snapshot(uri)
         if partner is None:
             raise NotRefined(NO_PARTNER)
-        if draft is None or snapshot is None:
+        if found is None or snapshot is None:
             raise NotRefined(GONE)
+        service, draft = found
         hole = _hole_of(draft, snapshot.text)
         settings = self._session.settings_of(uri)
         budget = dataclasses.replace(Budget.of(settings, invoked=True), candidates=1, retries=False)
-        await partner.load()
-        context = await self._session.context_for(snapshot, hole.start, partner.last_status)
+        client = partner.client
+        await client.load()
+        context = await self._session.context_for(snapshot, hole.start, client.last_status)
         if context is None:
             raise NotRefined(GONE)
         options = FillOptions(REFINED_STRENGTH, drafts=(draft.text,), only_whole=True)
         result = await fill(
-            partner, snapshot, [hole], budget.from_now(), options=options, context=context, marker=settings.marker
+            client, snapshot, [hole], budget.from_now(), options=options, context=context, marker=settings.marker
         )
         most = draft.text.count(settings.marker)
         texts = ((each.texts[0], each.confidence) for each in result.candidates)
         usable = ((text, sure) for text, sure in texts if text != draft.text and text.count(settings.marker) <= most)
         text, confidence = next(usable, ("", None))
         if confidence is None:
-            raise NotRefined(NOTHING_TO_CHANGE if result.candidates else result.why_empty)
-        if not self._session.feature(InlineService).replace(uri, draft, text, confidence):
+            raise NotRefined(NOTHING_TO_CHANGE if result.candidates else result.why_empty(budget))
+        if not service.replace(uri, draft, text, confidence):
             raise NotRefined(GONE)
 
 

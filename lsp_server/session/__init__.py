@@ -1,7 +1,6 @@
 """One editor's session: its documents, settings, connections and features. For one event loop."""
 
 import asyncio
-import logging
 import os
 from collections.abc import Coroutine, Mapping, Sequence
 from functools import partial
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lsprotocol import types
+from pygls.lsp.server import LanguageServer
 
 from inference.messages import Snippet, Status
 from lsp_server.context.gather import ASKED_MS, Buffer, ContextQuery, ContextSource, Readable
@@ -28,9 +28,6 @@ from lsp_server.syntax.lines import plain_line_ends
 from lsp_server.worker import ClientState, WorkerClient
 from lsp_server.worker.failure import SilentError, StillLoadingError
 
-log = logging.getLogger(__name__)
-LIMIT_S = 2.0
-"""How long requests and workers may take to end once the client is gone."""
 _F = TypeVar("_F", bound=Feature)
 _LOST = "could not be read; reopen the file to get suggestions"
 _UNANSWERED = "its file system does not answer, so the target of its path is unknown. Try again once it does."
@@ -39,15 +36,16 @@ _UNANSWERED = "its file system does not answer, so the target of its path is unk
 class Session:
     """One client: its documents, settings and connections. `flags` are the command line's settings; they win."""
 
-    def __init__(self, editor: EditorConnection, flags: Mapping[str, Any]) -> None:
+    def __init__(self, server: LanguageServer, flags: Mapping[str, Any]) -> None:
         self.features = ClientFeatures()
         self.configuration = Configuration(flags, os.environ)
         self.documents: dict[str, Document] = {}
         self.notebooks = Notebooks(self.documents)
-        self.editor = editor
-        self.worker = WorkerConnection(editor, self._tell_status)
+        self.editor = EditorConnection(server)
+        self.worker = WorkerConnection(server, self.editor.show_once, self._tell_status)
         self.partner: PartnerConnection | None = None
         self.edit_model: WorkerClient | None = None
+        self._connect_partner = partial(PartnerConnection, server, self.editor.show_once, self._tell_status)
         self.broadcast = Broadcast()
         """What to tell all features."""
         self._context = ContextSource()
@@ -60,11 +58,11 @@ class Session:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def feature(self, kind: type[_F]) -> _F:
-        return next(each for each in self.broadcast.parts if isinstance(each, kind))
+        return next(each for each in self.broadcast.every(kind) if type(each) is kind)
 
     @property
     def is_computing(self) -> bool:
-        return any(each.is_computing for each in self.broadcast.parts)
+        return any(each.is_computing for each in self.broadcast.every(Feature))
 
     @property
     def settings(self) -> Settings:
@@ -85,7 +83,7 @@ class Session:
         self.worker.shows_progress = features.progress
         self.worker.use(worker_options(self.settings, sends_token=self.configuration.sends_token))
         if self.settings.partner.url is not None and self.settings.model != PARTNER:
-            self.partner = PartnerConnection(self.editor, self._tell_status)
+            self.partner = self._connect_partner()
             self.partner.use(partner_options(self.settings, sends_token=self.configuration.sends_partner_token))
 
     def in_background(self, work: Coroutine[Any, Any, Any]) -> None:
@@ -138,22 +136,13 @@ class Session:
         self._links.pop(uri, None)
         self._lost.pop(uri, None)
 
-    async def close(self) -> None:
-        """The client is gone: drops all documents, which take by far the most memory, and leaves the workers, without
-        waiting for a hung one.
-        """
+    def close(self) -> None:
+        """The client is gone: stops the prefetches and drops all documents, which take by far the most memory."""
         for uri in tuple(self.documents):
             self.forget(uri)
         self._context.close()
         for task in self._tasks:
             task.cancel()
-        await self.broadcast.ended()
-        workers = [each for each in (self.worker, self.partner, self.edit_model) if each is not None]
-        try:
-            async with asyncio.timeout(LIMIT_S):
-                await asyncio.gather(*(each.close() for each in workers))
-        except TimeoutError:
-            log.warning("a worker did not let go in %g s; left it as it is", LIMIT_S)
 
     def lose(self, *uris: str) -> None:
         """Edits could not be read, so our texts no longer match the editor's: these documents get no more fills. One
@@ -183,7 +172,7 @@ class Session:
 
     def _tell_status(self) -> None:
         self.editor.notify(STATUS_CHANGED, self.status_report())
-        if self.worker.better and not self.features.plugin and is_first_time():
+        if self.worker.client.better and not self.features.plugin and is_first_time():
             self.in_background(self._tell_of_models())
 
     async def _tell_of_models(self) -> None:

@@ -74,7 +74,7 @@ class Sampler(Feature):
         client = self._other() if is_sampled else None
         if client is None:
             return
-        main = self._session.worker
+        main = self._session.worker.client
         name = model_name(main.options, main.last_status)
         pair = Pair(today(), language_of(asked.snapshot.language_id), name, "", "failed", asked.took_ms)
         sample = _Sample(uri, asked, pair, asyncio.get_running_loop().create_future())

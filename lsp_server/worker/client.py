@@ -212,7 +212,7 @@ class WorkerClient:
 
     def amend(self, request_id: str, hole: int, text: str) -> None:
         """Pins `text`, the user's whole text at the start of a hole, in the running request of this id, if there is
-        one. Denoising continues if it agrees, and otherwise restarts from there.
+        one. Denoising continues if it agrees, and otherwise restarts from there. Raises WorkerFailure.
         """
         if self._connection is not None and request_id in self._pending:
             self._connection.send(Amend(request_id, hole, text))
@@ -232,11 +232,12 @@ class WorkerClient:
         return connection.status
 
     async def answers(self, limit_s: float) -> bool:
-        """Whether a running worker reports its status within `limit_s`; True if none runs. Starts none."""
+        """Whether the connected worker reports its status within `limit_s`; True without one."""
         with suppress(WorkerFailure):  # it has ended, as every waiter learns
             try:
                 async with asyncio.timeout(limit_s):
-                    await self.status()
+                    if self._connection is not None:
+                        await self.status()
             except TimeoutError:
                 return False
         return True
@@ -250,27 +251,17 @@ class WorkerClient:
         await connection.closed()
         return True
 
-    async def leave(self) -> None:
-        """Leaves the worker, which stays for other clients. Pending requests fail with `STOPPED`. The next one finds or
-        starts a worker, without a pause after earlier failures.
-        """
+    async def close(self) -> None:
+        """Leaves the worker, which stays for other clients. Pending requests fail with `STOPPED`."""
+        self._closed = True
         if self._connecting is not None:
             self._connecting.cancel()
-            await asyncio.wait({self._connecting})
         if (connection := self._connection) is not None:
-            connection.is_left = True
             self._end(connection, WorkerFailure(ErrorCode.STOPPED, "The connection to the worker was closed"))
             if connection.reading is not None:
                 connection.reading.cancel()
             await connection.closed()
-        self._failure = None
-        self._failures = 0
         self._announce()
-
-    async def close(self) -> None:
-        """Leaves the worker for good."""
-        self._closed = True
-        await self.leave()
 
     async def _while_alive(
         self, work: Coroutine[Any, Any, _T], deadline: Deadline | None, patience_s: float = 0.0
@@ -305,7 +296,7 @@ class WorkerClient:
             if self.has_model and time.monotonic() < patient_until:
                 continue
             silence = Deadline(int(LOADING_ANSWER_S * 1000))
-            while self._connection is not None and not await self.answers(ANSWER_S):
+            while not await self.answers(ANSWER_S):
                 if self.has_model or is_stopped(self.pid) or not silence.left_s:
                     raise SilentError(self.paths, self.pid)
             step_s = self.last_status.step_s if self.last_status else 0.0
@@ -378,9 +369,10 @@ class WorkerClient:
         try:
             return await asyncio.shield(self._connecting)
         except asyncio.CancelledError:
-            if (caller := asyncio.current_task()) is not None and caller.cancelling():
-                raise
-            raise WorkerFailure(ErrorCode.STOPPED, _LEFT) from None
+            caller = asyncio.current_task()
+            if self._closed and not (caller and caller.cancelling()):
+                raise WorkerFailure(ErrorCode.STOPPED, _LEFT) from None
+            raise
 
     async def _start(self) -> Connection:
         try:
@@ -458,7 +450,7 @@ class WorkerClient:
         status = connection.status
         if status.state is WorkerState.FAILED:
             self._failed(WorkerFailure(ErrorCode.MODEL, status.detail), MODEL_FAILURES)
-        elif status.state is not WorkerState.STOPPING and not connection.is_left:
+        elif status.state is not WorkerState.STOPPING and not self._closed:
             self._failed(failure)
         self._announce()
 

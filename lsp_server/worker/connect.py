@@ -73,8 +73,6 @@ class Connection:
     status: Status = _UNTOLD
     failure: WorkerFailure | None = None
     reading: asyncio.Task[None] | None = None
-    is_left: bool = False
-    """Whether it ends because we leave."""
 
     def send(self, message: ClientMessage) -> None:
         """Queues a message. Raises WorkerFailure: the connection's, or why the message cannot be sent."""

@@ -57,7 +57,8 @@ async def test_an_item_is_first_shows_all_its_text_and_has_a_command(helix: RawC
     assert item["sortText"] < "0"
     assert item["labelDetails"]["description"] == "infill"
     assert text.startswith(item["label"].removesuffix("…"))
-    assert item["documentation"] == {"kind": "markdown", "value": f"```python\n{text}\n```"}
+    documentation = {"kind": "markdown", "value": f"```python\n{text}\n```"}
+    assert await helix.ask("completionItem/resolve", item) == {**item, "documentation": documentation}
     assert item["command"]["command"] in helix.can["executeCommandProvider"]["commands"]
     await helix.ask("workspace/executeCommand", {name: item["command"][name] for name in ("command", "arguments")})
 
@@ -73,6 +74,11 @@ async def test_several_lines_are_one_item_that_is_put_in_as_it_is(helix: RawClie
     assert item["commitCharacters"] == [], "typing on accepts nothing"
     assert item["label"].strip()
     assert "\n" not in item["label"]
+
+
+async def test_items_that_are_not_ours_come_back_as_they_are(helix: RawClient) -> None:
+    item = {"label": "x", "data": {"id": 5}}
+    assert await helix.ask("completionItem/resolve", item) == item
 
 
 async def test_where_nothing_is_wanted_the_list_is_empty(helix: RawClient) -> None:

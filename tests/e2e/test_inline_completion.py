@@ -1,5 +1,7 @@
 """`textDocument/inlineCompletion`: suggestions at the cursor, and nowhere else."""
 
+import asyncio
+
 import pytest
 
 from tests.e2e.conftest import Start
@@ -49,6 +51,20 @@ async def test_positions_are_right_in_every_encoding(start: Start, encoding: str
     for item in await offered(user):
         assert user.rest(item) == item["insertText"].removeprefix("pri")
         assert user.span(item)[0] == user.cursor - 3
+
+
+async def test_a_newer_request_wins(client: RawClient) -> None:
+    user = User(client, ADD)
+    first, second = await asyncio.gather(*(user.complete(invoked=False) for _ in range(2)))
+    assert first == []
+    assert len(second) <= 1
+
+
+async def test_a_result_for_an_older_text_is_dropped(client: RawClient) -> None:
+    user = User(client, ADD)
+    asked = user.ask(invoked=True)
+    user.retype("def add(a, b):\n    pass\n")
+    assert await user.items(asked) == []
 
 
 async def test_a_document_that_is_not_open_is_answered_with_nothing(client: RawClient) -> None:

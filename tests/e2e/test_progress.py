@@ -121,7 +121,16 @@ async def test_a_draft_says_what_would_stand_in_each_hole(start: Start) -> None:
             break
         user.retype(NEAR)
         user.looks_again()
-    user.check_drafts("action", "mine", text=NEAR, version=version, hole="???")
+    for draft in user.drafts:
+        about = (draft["uri"], draft["version"], draft["kind"], draft["token"])
+        assert about == (user.uri, version, "action", "mine")
+        assert 1 <= draft["step"] <= draft["maxSteps"]
+        for hole in draft["holes"]:
+            begin, end = reference.span(NEAR, hole["range"], "utf-8")
+            assert NEAR[begin:end] == "???"
+            assert "".join(hole["pieces"]) == hole["text"]
+            assert len(hole["pieces"]) == len(hole["confidences"])
+            assert all(0 <= confidence <= 1 for confidence in hole["confidences"])
     seen = len(user.drafts)
     assert seen
     await user.client.status()  # whatever was sent before this answer has come

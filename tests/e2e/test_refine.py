@@ -241,6 +241,11 @@ async def test_where_the_partner_is_slow_the_draft_stays(user: Refiner, partner:
     assert (await user.complete(invoked=False))[0]["insertText"] == draft
 
 
+async def test_where_the_partner_writes_nonsense_the_draft_stays(user: Refiner, partner: PartnerServer) -> None:
+    partner.answer = lambda _: "\x1b[31m\x07"
+    assert await not_refined(user)
+
+
 async def test_a_partner_that_is_no_url_is_told_of_at_the_start(start: Start) -> None:
     user = await user_of(start, {**PATIENT, "partner": {"url": "gpu.example:8080"}})
     (message,) = user.client.shown

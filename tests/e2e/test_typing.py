@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest_asyncio
 
@@ -88,12 +89,31 @@ async def test_drafts_show_the_suggestion_as_it_settles(start: Start) -> None:
     for _ in range(ATTEMPTS):
         user.looks_again()
         items = await user.items(user.ask(invoked=True, workDoneToken="settling"))
-        user.check_drafts("inline", "settling", text=user.text, version=user.version, hole="")
-        assert all(user.span(hole) == (user.cursor, user.cursor) for draft in user.drafts for hole in draft["holes"])
-        assert all(len(draft["holes"]) == 1 for draft in user.drafts)
+        for draft in user.drafts:
+            assert (draft["uri"], draft["version"]) == (user.uri, user.version)
+            assert (draft["kind"], draft["token"]) == ("inline", "settling")
+            assert 0 < draft["step"] <= draft["maxSteps"]
+            check_hole(user, draft["holes"])
         if len({draft["step"] for draft in user.drafts}) > 1 and items:
             return
     raise AssertionError("drafts came less than twice before each answer")
+
+
+def check_hole(user: User, holes: list[dict[str, Any]]) -> None:
+    """One hole at the cursor, its text in pieces with a probability each."""
+    (hole,) = holes
+    at = {"line": 0, "character": len("s = 'xx'; total = ")}
+    assert (hole["range"], hole["text"]) == ({"start": at, "end": at}, "".join(hole["pieces"]))
+    assert len(hole["pieces"]) == len(hole["confidences"])
+    assert all(0 <= confidence <= 1 for confidence in hole["confidences"])
+
+
+async def test_a_notification_that_cannot_be_read_does_no_harm(quick: RawClient) -> None:
+    user = User(quick, BODY)
+    user.says("infill/didAccept", id=7, acceptedLength=-1)
+    user.says("infill/didAccept", id="\ud800", acceptedLength="\ud800")
+    user.says("infill/didReject")
+    assert await user.offered()
 
 
 async def test_a_slip_corrected_in_one_message_costs_no_suggestion(quick: RawClient) -> None:

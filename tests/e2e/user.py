@@ -53,19 +53,6 @@ class User:
     def drafts(self) -> list[Any]:
         return self.told("infill/draft")
 
-    def check_drafts(self, kind: str, token: str, *, text: str, version: int, hole: str) -> None:
-        """Each draft is of this version, which had this text and such holes, and has a probability for each piece."""
-        for draft in self.drafts:
-            about = tuple(draft[key] for key in ("uri", "version", "kind", "token"))
-            assert about == (self.uri, version, kind, token)
-            assert 1 <= draft["step"] <= draft["maxSteps"]
-            for each in draft["holes"]:
-                start, end = reference.span(text, each["range"], self.client.encoding)
-                assert text[start:end] == hole
-                assert "".join(each["pieces"]) == each["text"]
-                assert len(each["pieces"]) == len(each["confidences"])
-                assert all(0 <= confidence <= 1 for confidence in each["confidences"])
-
     def progress(self, token: object) -> list[Any]:
         """What was shown under a token: begin, report, …, end."""
         return [each["value"] for each in self.told("$/progress") if each["token"] == token]

@@ -10,10 +10,12 @@ from weakref import ref
 import pytest
 from lsprotocol import types
 
+from lsp_server.fill.feature import Feature
 from lsp_server.fill.pipeline import Budget
 from lsp_server.handlers.documents import did_change, notebook_did_change
 from lsp_server.handlers.inline_completion import accept
-from lsp_server.inline import Cursor, InlineRequest, InlineService
+from lsp_server.handlers.lifecycle import leave
+from lsp_server.inline import Cursor, InlineRequest, InlineService, ListService
 from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.lsp.worker_connection import WorkerConnection
 from lsp_server.refine.refining import Refining
@@ -25,7 +27,6 @@ from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_wor
 from tests.workers import short_folder
 
 URI = "file:///a.py"
-BUDGET = Budget(1, 60_000, None)
 
 
 async def shown(session: Session, service: InlineService, uri: str = URI) -> str:
@@ -57,22 +58,17 @@ async def working(
             session = InfillServer({}).session
             session.start(ClientFeatures(inline_completion=True), options, folders)
             yield session, worker
-            await session.close()
+            await leave(session)
 
 
-async def test_ghost_text_and_list_do_not_stop_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with working(monkeypatch) as (session, worker):
-        session.open(URI, "python", 1, "x = \ny = \n")
-        service = session.feature(InlineService)
-        asked = {
-            (offset, in_list): service.ask(URI, InlineRequest(Cursor(offset), BUDGET, "???", in_list=in_list))
-            for offset, in_list in ((4, False), (9, True), (4, True))
-        }
-        await asyncio.wait({asked[9, True]})
-        await worker.until(lambda: len(worker.requests) == 1)
-        assert not asked[4, False].done() and not asked[4, True].done()
-        worker.answer("1")
-        assert [len(await asked[key]) for key in ((4, False), (4, True))] == [1, 1]
+async def test_accepting_from_a_list_counts_beside_ghost_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with working(monkeypatch, "1", prefetch=False) as (session, worker):
+        session.open(URI, "python", 1, "x = \n")
+        ghost, listed = [await shown(session, session.feature(kind)) for kind in (InlineService, ListService)]
+        accept(session, URI, listed)
+        types_text(session, "1")
+        assert session.feature(ListService).suggestion(URI, listed) is None
+        assert session.feature(InlineService).suggestion(URI, ghost) is not None
 
 
 async def test_no_prefetch_once_the_file_is_a_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -144,7 +140,7 @@ async def test_of_a_client_that_has_gone_no_document_is_kept() -> None:
     document = ref(server.session.documents[URI])
     gc.disable()
     try:
-        await server.leave()
+        await server.protocol.leave()
         assert document() is None
     finally:
         gc.enable()
@@ -160,9 +156,9 @@ class Hanging(WorkerConnection):
 async def test_a_worker_that_does_not_let_go_keeps_no_other_one() -> None:
     server = InfillServer({})
     server.session.start(ClientFeatures(), {"partner": {"url": "http://127.0.0.1:9", "kind": "chat"}})
-    server.session.worker = Hanging(server, lambda: None)
-    await server.leave()
-    assert server.session.partner.state is ClientState.CLOSED
+    server.session.worker = Hanging(server, lambda *_: None, lambda: None)
+    await server.protocol.leave()
+    assert server.session.partner.client.state is ClientState.CLOSED
 
 
 async def test_a_cell_whose_edit_cannot_be_used_is_lost_alone() -> None:
@@ -183,7 +179,7 @@ async def test_a_cell_whose_edit_cannot_be_used_is_lost_alone() -> None:
     with pytest.raises(AttributeError):
         notebook_did_change(session, types.DidChangeNotebookDocumentParams(document, change))
     assert {uri: document.text for uri, document in session.documents.items()} == {"cell:1": "y"}
-    await session.close()
+    await leave(session)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +199,7 @@ async def test_no_way_to_write_a_uri_hides_a_secret(uri: str) -> None:
     session.open(uri, "plaintext", 1, "TOKEN=1\n")
     assert uri not in session.documents
     assert "may hold secrets" in (session.why_off(uri) or "")
-    await session.close()
+    await leave(session)
 
 
 @pytest.mark.parametrize("cell", ["file:///w/.env", "vscode-notebook-cell:/w/id_rsa#W1", "file:///w/.ssh/a#1"])
@@ -216,7 +212,7 @@ async def test_a_cell_with_a_secret_name_is_no_document(cell: str) -> None:
     assert list(session.documents) == ["cell:1"]
     assert "may hold secrets" in (session.why_off(cell) or "")
     assert session.documents["cell:1"].snapshot().before == ""
-    await session.close()
+    await leave(session)
 
 
 async def test_a_cell_that_is_a_link_to_a_secret_is_never_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -241,5 +237,5 @@ async def test_a_cell_that_is_a_link_to_a_secret_is_never_sent(monkeypatch: pyte
 def test_who_hears_of_changes_in_which_order() -> None:
     """What follows taken texts moves them before the services say what was taken."""
     session = InfillServer({}).session
-    heard = [type(each) for each in session.broadcast.parts]
-    assert heard.index(Refining) < heard.index(InlineService)
+    heard = [type(each) for each in session.broadcast.every(Feature)]
+    assert heard.index(Refining) < heard.index(InlineService) < heard.index(ListService)

@@ -119,5 +119,5 @@ async def test_a_worker_for_a_server_or_partner_loads_no_torch(start_worker: Sta
             lines = [line for line in process.stderr.splitlines() if line.startswith("import time:")]
             packages = {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
             assert "httpx2" in packages
-            assert not {"torch", "transformers", "numpy", "lsprotocol", "tree_sitter"} & packages
+            assert not {"torch", "transformers", "numpy", "lsprotocol", "pygls", "tree_sitter"} & packages
             client.close()

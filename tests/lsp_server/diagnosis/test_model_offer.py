@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from lsp_server.handlers.lifecycle import leave
 from lsp_server.handlers.status import model_offer
 from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.server import InfillServer
@@ -31,8 +32,8 @@ async def asked(
     try:
         return await model_offer(session, None)
     finally:
-        await session.worker.shut_down()
-        await session.close()
+        await session.worker.client.shut_down()
+        await leave(session)
 
 
 async def test_a_model_that_is_set_anywhere_is_known(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,7 +105,7 @@ class Typing(RuleBasedStateMachine):
 
 
 def send(server: InfillServer, method: str, params: Any, **other: Any) -> None:
-    server.receive(json.dumps({"jsonrpc": "2.0", "method": method, "params": params, **other}).encode())
+    server.protocol.receive(json.dumps({"jsonrpc": "2.0", "method": method, "params": params, **other}).encode())
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])

@@ -18,8 +18,6 @@ from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_cli
 
 DEADLINE_MS = 600_000
 """Longer than any machine is busy."""
-
-
 NOTHING = "the model found nothing that fits here; what it wrote "
 
 
@@ -98,7 +96,7 @@ async def test_more_are_not_asked_for_otherwise(asked: Asked, budget: Budget) ->
     asked.worker.fills = ["y"]
     await asked.fill(invoked())  # connected, with a model: no deadline waits for that
     asked.worker.fills = [""]
-    assert not (await asked.fill(budget)).candidates
+    assert (await asked.fill(budget)).candidates == []
     assert len(asked.worker.requests) == 2
 
 
@@ -109,10 +107,11 @@ async def test_an_answer_that_fits_is_not_asked_for_twice(asked: Asked) -> None:
 
 
 async def test_reason_survives_an_empty_second_answer(asked: Asked) -> None:
-    filling = asked.fill(invoked())
+    budget = invoked()
+    filling = asked.fill(budget)
     await asked.answer(1, "", "\ufffd", " ")
     await asked.answer(2)
-    assert (await filling).why_empty == NOTHING + "is empty (2×), is no valid text (1×)"
+    assert (await filling).why_empty(budget) == NOTHING + "is empty (2×), is no valid text (1×)"
 
 
 async def test_the_attempts_of_a_repair_share_one_deadline(asked: Asked) -> None:

@@ -34,7 +34,7 @@ class Host:
 
     def __init__(self, scene: "Scene") -> None:
         self.documents = {URI: scene.document}
-        self.worker = scene.client
+        self.worker = scene
         self.context_for = scene.gather
         self.broadcast = Broadcast()
 
@@ -243,10 +243,10 @@ async def test_what_is_typed_meanwhile_is_told_to_the_worker(scene: Scene) -> No
     assert [shown.text for _, shown in await asked] == ["foo"]
 
 
-async def test_a_fault_is_logged_and_nothing_is_shown(scene: Scene, log: pytest.LogCaptureFixture) -> None:
+async def test_a_fault_is_told_to_who_asked(scene: Scene) -> None:
     scene.fault = ValueError("a fault")
-    assert not await scene.ask()
-    assert "an inline completion failed: ValueError" in log.text and "a fault" not in log.text
+    with pytest.raises(ValueError, match="a fault"):
+        await scene.ask()
 
 
 async def test_repeated_failure_is_logged_once(scene: Scene, log: pytest.LogCaptureFixture) -> None:
@@ -270,3 +270,11 @@ async def test_switched_off_document_ends_computations(scene: Scene) -> None:
     scene.is_off = True
     assert not await waiting
     assert scene.begun == 0
+
+
+async def test_a_fault_after_the_worker_has_answered_is_told_too(scene: Scene) -> None:
+    waiting = await scene.is_led_elsewhere()
+    scene.fault = ValueError("a fault")
+    with pytest.raises(ValueError, match="a fault"):
+        async with asyncio.timeout(10):
+            await waiting

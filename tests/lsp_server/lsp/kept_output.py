@@ -33,11 +33,10 @@ class Kept:
     """A conversation that keeps what it receives, calls `answer` with each message, and knows when it was left."""
 
     exit_status = 0
-    has_ended = False
 
     def __init__(self, write: Write, answer: Callable[[Write], None] = lambda _: None) -> None:
         self.write = write
-        self.left = asyncio.Event()
+        self.ended, self.left = asyncio.Event(), asyncio.Event()
         self.received: list[bytes] = []
         self._answer = answer
 
@@ -59,10 +58,10 @@ class ServerUnderTest:
         self.output.bodies.clear()
 
     def add(self, method: str, handler: Callable[[Any], Any]) -> None:
-        self.server.handlers[method] = handler
+        self.server.protocol.handlers[method] = handler
 
     def say(self, body: bytes) -> None:
-        self.server.receive(body)
+        self.server.protocol.receive(body)
 
     def send(self, **message: Any) -> None:
         self.say(json.dumps({"jsonrpc": "2.0", **message}).encode())

@@ -3,8 +3,8 @@
 from inference.messages import HoleKind
 from lsp_server.carve import Span
 from lsp_server.documents.document import Document
+from lsp_server.documents.positions import Encoding
 from lsp_server.inline.suggestion import Anchor, Cursor, Suggestion
-from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.lsp.completion_items import list_item
 
 
@@ -17,5 +17,5 @@ def test_what_is_typed_up_to_its_last_line_end_is_no_item() -> None:
         cursor = 3 + len(typed)
         found = suggestion.at(text, Cursor(cursor))
         assert found.text == shown
-        item = list_item(Document("file:///a.c", "c", 1, text), cursor, 0, (suggestion, found), ClientFeatures())
+        item = list_item(Document("file:///a.c", "c", 1, text), cursor, 0, (suggestion, found), Encoding.UTF16)
         assert (item and item.label) == (")" if typed.endswith("(") else None)
