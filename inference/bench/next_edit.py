@@ -28,7 +28,7 @@ from inference.models.family import common_ends
 
 _MORE_OFFERS = 2
 """A case ends after this many more offers than places, in case one is split."""
-_DEADLINE_MS = 40_000
+DEADLINES = {"automatic": 40_000, "invoked": 40_000}
 """A slow machine must give the same offers."""
 _REPORT_HALF = Path(__file__).parents[2] / "tests" / "data" / "next_edit" / "report.jsonl.gz"
 """In a checkout."""
@@ -119,12 +119,7 @@ def _distance(one: str, other: str) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """Plays and prints; returns the exit status."""
     args = argument_parser().parse_args(argv)
-    options: dict[str, Any] = {
-        "statistics": "off",
-        "deadlineMs": {"automatic": _DEADLINE_MS, "invoked": _DEADLINE_MS},
-        "model": args.model or EMBEDDED,
-        "nextEdit": {"model": args.edit_model},
-    }
+    options: dict[str, Any] = {"statistics": "off", "deadlineMs": DEADLINES, "model": args.model or EMBEDDED}
     try:
         cases = _chosen(read_as(EditCase, args.cases), args.limit)
         with tempfile.TemporaryDirectory(prefix="ils-") as folder, ScriptedEditor(Path(folder), options) as editor:
@@ -134,7 +129,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (BenchError, OSError, ValueError) as error:
         print(f"infill-ls: {error}", file=sys.stderr)
         return 1
-    print(json.dumps({"model": args.model, "edit_model": args.edit_model, **figures(results)}))
+    print(json.dumps({"model": args.model, **figures(results)}))
     return 0
 
 
@@ -201,7 +196,6 @@ def argument_parser() -> argparse.ArgumentParser:
     """The benchmark's flags."""
     parser = argparse.ArgumentParser(prog="infill-ls bench next-edit", description=__doc__)
     parser.add_argument("--model", metavar="NAME", help="the checkpoint; without one the server uses syntax alone")
-    parser.add_argument("--edit-model", default="off", metavar="NAME", help="an edit model, or the URL of its server")
     parser.add_argument("--cases", type=Path, default=_REPORT_HALF, metavar="FILE", help="default: %(default)s")
     parser.add_argument(
         "--limit", type=positive, metavar="N", help="only the first N that need edits, and N quiet ones"

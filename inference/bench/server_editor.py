@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +27,16 @@ def server_environment(runtime: Path) -> dict[str, str]:
 class ScriptedEditor:
     """One server process. Use it in a `with` statement; leaving it ends the process."""
 
-    def __init__(self, runtime: Path, options: Mapping[str, Any]) -> None:
-        """`options` are its settings."""
+    def __init__(self, runtime: Path, options: Mapping[str, Any], folders: Sequence[str] = ()) -> None:
+        """`options` are its settings and `folders` the URIs of its workspace folders."""
         environment = server_environment(runtime)
         command = [*SERVER, "serve", "--stdio"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         self._last_id = 0
         self._versions: dict[str, int] = {}
         can = {"general": {"positionEncodings": ["utf-32"]}}
-        self.ask("initialize", {"capabilities": can, "initializationOptions": options})
+        opened = [{"uri": uri, "name": uri} for uri in folders] or None
+        self.ask("initialize", {"capabilities": can, "initializationOptions": options, "workspaceFolders": opened})
         self.tell("initialized", {})
 
     def __enter__(self) -> "ScriptedEditor":
@@ -68,11 +69,11 @@ class ScriptedEditor:
         return text[:start] + new + text[end:]
 
     def take_offers(
-        self, uri: str, text: str, cursor: int, *, most: int, is_wanted: Callable[[str, str], bool]
-    ) -> None:
+        self, uri: str, text: str, cursor: int, *, most: int, is_wanted: Callable[[str, str], bool] = lambda *_: True
+    ) -> str:
         """Takes the next edits offered at the cursor of a document's `text`, and where the last one ends, and so on.
 
-        Ends if there is none, or it is not wanted, by the texts without and with it.
+        Ends if there is none, or it is not wanted, by the texts without and with it. Returns the text then.
         """
         for _ in range(most):
             document = {"uri": uri, "version": self._versions[uri]}
@@ -88,6 +89,7 @@ class ScriptedEditor:
             cursor = start + len(new)
             accept = found[0]["command"]
             self.ask("workspace/executeCommand", {name: accept[name] for name in ("command", "arguments")})
+        return text
 
     def _change(self, uri: str, places: dict[str, Any], text: str) -> None:
         self._versions[uri] += 1

@@ -34,7 +34,8 @@ def field_in(names: Names, start: int) -> Name | None:
     members = [name for name in found if name is not None and name.role is Role.MEMBER and not name.receiver]
     if len(members) != 1 or any(node.type in names.view.table.functions for node in members[0].above):
         return None
-    return members[0]
+    is_entry = names.place(members[0].node, members[0].above[0]) in names.rules.keys  # of an object
+    return None if is_entry else members[0]
 
 
 @dataclass(frozen=True)

@@ -92,8 +92,6 @@ def _after(
     for start, word in seen.places.items():
         if word in renamed:
             yield NextEdit(start, start + len(word), renamed[word], f"rename {word} to {renamed[word]}")
-    if any(map(names.binding, renamed.values())):  # the new name means something else here
-        return
     old, new = alone.texts.old, alone.texts.new
     behind = _BETWEEN + _without_imports(names, plain, seen)
     now = Source.parse(language_id, new + behind)

@@ -11,6 +11,7 @@ from lsp_server.next_edit.recent import Comparison
 from lsp_server.next_edit.renames import (
     Compared,
     NextEdit,
+    after_halves,
     after_renames,
     errors_after,
     renamed_words,
@@ -46,7 +47,8 @@ def next_edits(
         compared = None if stop() else Compared.of(now, names, text)
         if compared is None or errors > errors_of(compared.old.view.root):
             continue
-        found = _apart(chain.from_iterable(find(compared) for find in _FINDERS if not stop()))
+        rest = chain.from_iterable(find(compared) for find in _FINDERS if not stop())
+        found = _apart(list(after_halves(compared)) or rest)
         kept = [] if stop() else offerable(now, (edit for edit in found if not _undoes(now.text, edit, texts)))
         if kept or stop():
             return [] if stop() else kept

@@ -41,6 +41,15 @@ def type_of_literal(view: View, above: Sequence[Node]) -> str:
     return ""
 
 
+def variable_of_literal(view: View, above: Sequence[Node]) -> str:
+    """The constant that holds the object around a key; empty if it is no constant. `above` starts at the key's pair."""
+    node = next((each for each in above[2:] if each.type not in ("as_expression", "satisfies_expression")), None)
+    around = None if node is None or node.type != "variable_declarator" else node.parent
+    is_constant = around is not None and bool(around.children) and around.children[0].type == "const"
+    named = node.child_by_field_name("name") if node is not None and is_constant else None
+    return "" if named is None else view.code(named)
+
+
 def is_quoted_name(view: View, node: Node, above: Sequence[Node]) -> bool:
     """Whether a string is a name: an annotation, or one of the names that a module exports."""
     if node.type != "string_content" or not view.code(node).isidentifier():
@@ -196,6 +205,8 @@ class Names:
             role, owner = Role.MEMBER, self.owner(above)
         elif place in rules.keys and (receiver := type_of_literal(self.view, above)):
             role = Role.KEYWORD
+        elif place in rules.keys and (owner := variable_of_literal(self.view, above)):
+            role = Role.MEMBER
         elif not self._is_path(place, above) and (found := self._bound(node, above)):
             role, binder = found
             owner = self.owner(above) if role is Role.MEMBER else ""

@@ -14,13 +14,16 @@ from lsp_server.fill.fitting import errors_with
 from lsp_server.next_edit.members import calls, declaration, function_name, is_bound_in, statement, uses_of_member
 from lsp_server.next_edit.names import Name, Names, Role
 from lsp_server.next_edit.recent import Comparison
-from lsp_server.syntax.lines import is_word, line_end, line_start
+from lsp_server.syntax.lines import end_of_text_before, is_word, line_end, line_start, word_before
 from lsp_server.syntax.parsing import Source, edit_tree, parse
 
 _SHADOWING = frozenset({"let_declaration"})
 """Kinds of definitions that replace an earlier one of the same name."""
 _MANY = re.compile(r"\[|(?i:list|vec|set|array|sequence|iterable|collection|slice)\b.*[<\[]")
 """A type of several values."""
+_ALIAS = re.compile(r"as\s+(\w+)")
+_SHORTEST = 3
+"""A shorter half says little."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +83,9 @@ class Compared:
         old = Names.of(Source(text, now.language_id, parse(now.language_id, text, tree), now.uri))
         return None if old is None else cls(Comparison(text, now.text), old, names)
 
-    def renamed(self) -> Iterator[tuple[Name, Name]]:
-        """The names that became others of the same role, by substituted words."""
-        for old_at, at in self.texts.renamed:
+    def renamed(self, places: Iterable[tuple[int, int]] = ()) -> Iterator[tuple[Name, Name]]:
+        """The names that became others of the same role, by substituted words, and at more `places` of both texts."""
+        for old_at, at in (*self.texts.renamed, *places):
             old = self.old.at(old_at)
             new = self.new.at(at)
             if old is not None and new is not None and old.role == new.role:
@@ -91,7 +94,7 @@ class Compared:
 
 def after_renames(compared: Compared) -> Iterator[NextEdit]:
     """The places that still have the old name."""
-    for old, new in compared.renamed():
+    for old, new in compared.renamed(_aliased(compared)):
         if _became_many(compared, old, new):
             continue
         if new.role is Role.MEMBER:
@@ -126,6 +129,16 @@ def renamed_words(compared: Compared) -> set[tuple[tuple[str, ...], str]]:
     return {((old.text,), new.text) for old, new in found}
 
 
+def _aliased(compared: Compared) -> Iterator[tuple[int, int]]:
+    """Whether an import got another name: `as name` was added behind it."""
+    old, new = compared.texts.old, compared.texts.new
+    for hunk in compared.texts.hunks:
+        if alias := _ALIAS.fullmatch(new, hunk.start, hunk.end):
+            end = end_of_text_before(old, hunk.old_start)
+            if hunk.old_start == hunk.old_end and (word := word_before(old, end)):
+                yield end - len(word), alias.start(1)
+
+
 def _is_gone(names: Names, word: str) -> bool:
     """Whether the file binds no name in it, as far as can be told."""
     builtins = names.rules.builtins
@@ -143,7 +156,7 @@ def _edits(compared: Compared, uses: Iterable[Name], old: Name, new: Name) -> It
 def _uses_of_binding(compared: Compared, old: Name, new: Name) -> Iterator[Name]:
     """The places that the old name's binding reaches. Its scope is the new name's, since only the name has changed."""
     names, scope = compared.new, new.binder
-    if scope is None:
+    if scope is None or _was_known(compared.old, old, new.text):
         return
     inside = [name for name in names.all(old.text) if scope.id in name.scopes or name.binder == scope]
     plain = [name for name in inside if name.role in (Role.USE, Role.DEFINITION)]
@@ -168,6 +181,17 @@ def _parameter_types(names: Names, head: Node) -> tuple[str, ...]:
     codes = [] if listed is None else [names.view.code(each) for each in listed.named_children]
     types = [re.sub(r"\s*\b\w+$", "", code) for code in codes]
     return tuple("".join(each.split()) for each in types) if all(types) else tuple("?" for _ in codes)
+
+
+def _was_known(names: Names, old: Name, word: str) -> bool:
+    """Whether the new name already had a meaning where the old one was bound, so that this is no rename."""
+    scope = old.binder
+    if scope is None:
+        return True
+    found = [name for name in names.all(word) if name.role in (Role.USE, Role.DEFINITION, Role.PARAMETER)]
+    binding = {name.binder.id for name in found if name.binder is not None and name.binder != scope}
+    reaching = (name for name in found if name.binder == scope or scope.id in name.scopes)
+    return any(binding.isdisjoint(takewhile(lambda each: each != scope.id, name.scopes)) for name in reaching)
 
 
 def _is_hidden(names: Names, name: Name, new: Name, scope: int) -> bool:
@@ -208,3 +232,43 @@ def _keywords(compared: Compared, old: Name, new: Name) -> Iterator[Name]:
     for name in compared.new.all(old.text):
         if name.role is Role.KEYWORD and calls(compared.new, name, name.receiver, function):
             yield name
+
+
+def after_halves(compared: Compared) -> Iterator[NextEdit]:
+    """The whole name in place of a renamed one's new half, and of the old name where that means nothing now."""
+    for old, new in compared.renamed():
+        full = _whole(compared.new, old, new)
+        if full is None:
+            continue
+        why = f"complete {new.text} to {full}"
+        yield NextEdit(new.start, new.end, full, why)
+        for name in compared.new.all(old.text):
+            is_alike = (name.role is Role.FIELD) is (new.role is Role.FIELD)
+            if is_alike and not name.joint and _is_lost(compared.new, name):
+                yield NextEdit(name.start, name.end, full, why)
+
+
+def _whole(names: Names, old: Name, half: Name) -> str | None:
+    """The only name that a half means: it exists, and the half is no name. None if that is not certain."""
+    if len(half.text) < _SHORTEST or half.joint or half.text in names.rules.builtins:
+        return None
+    words = set(re.findall(rf"(?<!\w){re.escape(half.text)}\w+", names.view.text)) - {old.text}
+    if half.binder is not None:  # a definition: others use its whole name already
+        found = [word for word in words if (uses := names.all(word)) and all(_is_lost(names, use) for use in uses)]
+        used = len(names.all(half.text)) > 1
+    elif half.role is Role.USE:
+        found = [word for word in words if names.definitions(word, half)]
+        used = bool(names.binder_of(half))
+    elif half.role is Role.FIELD and half.owner:
+        found = [word for word in words if half.owner in names.owners_of(word)]
+        used = bool(names.owners_of(half.text))
+    else:
+        return None
+    return found[0] if len(found) == 1 and not used else None
+
+
+def _is_lost(names: Names, name: Name) -> bool:
+    """Whether a name in the code means nothing that the file defines or imports."""
+    if name.role is Role.FIELD:
+        return bool(name.owner) and name.owner not in names.owners_of(name.text)
+    return name.role is Role.USE and name.text not in names.rules.builtins and not names.binder_of(name)

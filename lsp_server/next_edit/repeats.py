@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
 
+from lsp_server.next_edit.additions import field_in
 from lsp_server.next_edit.names import Name, Names, Role
 from lsp_server.next_edit.recent import Comparison
-from lsp_server.next_edit.renames import Compared, NextEdit
+from lsp_server.next_edit.renames import Compared, NextEdit, renamed_words
 from lsp_server.syntax.lines import line_end, line_start
 
 STRING = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
@@ -39,8 +40,8 @@ _MOST_REPEATS = 40
 class Site:
     """A line in which one run of tokens was replaced: the old and new tokens, and those around them.
 
-    `kind` is that of the string or comment around it, and `place` where `added` is now. `alone`: the edit says nothing
-    about other lines unless it is repeated.
+    `kind` is that of the string or comment around it, `place` where `added` is now, `name` what was replaced. `alone`:
+    the edit says nothing about other lines unless it is repeated.
     """
 
     removed: tuple[str, ...]
@@ -50,6 +51,7 @@ class Site:
     kind: str
     place: tuple[int, int]
     alone: bool
+    name: Name | None
 
 
 def sites(compared: Compared) -> Iterator[Site]:
@@ -91,10 +93,14 @@ def _site(compared: Compared, old: tuple[int, int], new: tuple[int, int]) -> Sit
     after = [*was[last:], EDGE][:_CONTEXT_TOKENS]
     at = olds[left].start() if left < len(olds) else olds[-1].start()
     place = (news[left].start(), news[new_last - 1].end()) if new_last > left else (0, 0)
+    starts = [at, *(match.start() for match in olds[left:last])]
+    is_field = field_in(compared.new, line_start(texts.new, new[0])) is not None
+    defines = is_field or any(_defines(compared.old, offset) or _heads(compared.old, offset) for offset in starts)
     kind = compared.old.view.literal_at(at)
     shares_word = any(map(str.isidentifier, was[:left] + was[last:]))
-    alone = not shares_word or _is_own(compared, was[:left], was[left:last], place, kind=kind)
-    return Site(tuple(was[left:last]), text, tuple(before), tuple(after), kind, place, alone)
+    name = compared.old.at(at) if last - left == 1 else None
+    alone = defines or not shares_word or _is_own(compared, was[:left], was[left:last], place, kind=kind)
+    return Site(tuple(was[left:last]), text, tuple(before), tuple(after), kind, place, alone, name)
 
 
 def _inserted(
@@ -115,6 +121,25 @@ def same(one: Sequence[str], other: Sequence[str]) -> int:
     """The number of tokens that two lines share at their start."""
     differ = (at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left != right)
     return next(differ, min(len(one), len(other)))
+
+
+def _defines(names: Names, offset: int) -> bool:
+    """Whether a definition starts there: other definitions have names of their own."""
+    name = names.at(offset)
+    return name is not None and (name.binder is not None or name.role is Role.MEMBER)
+
+
+def _heads(names: Names, offset: int) -> bool:
+    """Whether a function starts there, or its name behind its class's, or a private member's name."""
+    view = names.view
+    nodes = view.ancestors(view.leaf_at(offset))
+    if not nodes:
+        return False
+    if nodes[0].type == "private_property_identifier":
+        return True
+    if len(nodes) > 2 and nodes[1].type == "qualified_identifier" and nodes[2].type == "function_declarator":
+        return True
+    return any(node.type in view.table.functions and view.start(node) == offset for node in nodes[:3])
 
 
 def _is_own(
@@ -149,7 +174,8 @@ def _is_known(names: Names, word: str) -> bool:
 
 def after_repeats(compared: Compared) -> Iterator[NextEdit]:
     """The places that look as two changed places did."""
-    found = list(islice(sites(compared), _MOST_SITES))
+    renamed = renamed_words(compared)
+    found = [site for site in sites(compared) if (site.removed, site.added) not in renamed][:_MOST_SITES]
     for one, other in combinations(found, 2):
         if (one.kind, one.removed, one.added) != (other.kind, other.removed, other.added):
             continue
@@ -235,7 +261,7 @@ def _like(compared: Compared, site: Site, before: Sequence[str], after: Sequence
             kind = view.literal_at(start)
         if is_done or texts.is_new(start, max(end, start + 1)) or kind != site.kind:
             continue
-        if not all(compared.new.has_at(name, leaf) for name in brought):
+        if not all(compared.new.has_at(name, leaf) for name in brought) or _was_astray(compared, site, start):
             continue
         if found and "\n" not in (between := texts.new[found[-1].end : start]):
             last = found.pop()
@@ -251,3 +277,11 @@ def _brought(names: Names, site: Site) -> Iterator[Name]:
         name = names.at(match.start())
         if name is not None and name.role in (Role.USE, Role.FIELD, Role.MEMBER):
             yield name
+
+
+def _was_astray(compared: Compared, site: Site, start: int) -> bool:
+    """Whether an edit replaced a name without a meaning, while the one at `start` has one."""
+    now = compared.new.at(start) if site.name is not None and site.name.role is Role.USE else None
+    if site.name is None or now is None or now.role is not Role.USE:
+        return False
+    return not compared.old.binder_of(site.name) and bool(compared.new.binder_of(now))

@@ -30,6 +30,9 @@ _ALIKE = 0.5
 _NEAR_LINES = 12
 """Edits of one construct are joined up to this distance: nobody wants to see half a file marked."""
 _WORD = re.compile(r"\w+")
+_STUBS = frozenset({"pass", "todo", "TODO", "FIXME", "unimplemented", "raise", "NotImplementedError"})
+"""Words that stand for code to come."""
+_ASYNC = frozenset({"async", "await"})
 _OPENERS = {"{": "}", "(": ")", "[": "]"}
 
 
@@ -132,7 +135,10 @@ class _Judge:
         comes = (words[2] & words[3]) - set(_WORD.findall(text, self.rewrite.start, self.rewrite.end))
         goes = (words[0] & words[1]) - set(_WORD.findall(self.rewrite.text))
         is_same = words[0] == words[1] and words[2] == words[3]  # one name for another, as often as it is used
-        return bool(comes) or bool(goes and not is_same) or self._share_construct(one, other)
+        if comes or (goes and not is_same):
+            return True
+        both = words[2] & _ASYNC, words[3] & _ASYNC
+        return (all(both) and both[0] != both[1]) or self._share_construct(one, other)
 
     def _share_construct(self, one: NextEdit, other: NextEdit) -> bool:
         """Whether two edits are in one statement, or in a definition's head and body."""
@@ -146,8 +152,9 @@ class _Judge:
         return both is not None and both.parent is not None and both.type not in view.table.blocks
 
     def breaks(self, edit: NextEdit) -> bool:
-        """Whether the edit adds syntax errors."""
-        return self._errors_after(edit) > self._errors
+        """Whether the edit adds syntax errors. In a text that has some, another one may be far from its cause."""
+        is_balanced = _balance(self.now.text[edit.start : edit.end]) == _balance(edit.text)
+        return self._errors_after(edit) > self._errors and not (self._errors and is_balanced)
 
     def is_wanted(self, edit: NextEdit) -> bool:
         """Whether to offer the edit."""
@@ -191,7 +198,8 @@ class _Judge:
             each for each in _lines(text[first : edit.start] + edit.text + text[edit.end : last]) if each not in now
         ]
         for before in (Comparison(earlier, text) for earlier in self.recent.earlier):
-            gone = {line for hunk in before.hunks for line in _lines(before.old_lines(hunk))}
+            near = (hunk for hunk in before.hunks if _is_near(text, edit, hunk.start, hunk.end))
+            gone = {line for hunk in near for line in _lines(before.old_lines(hunk))}
             if lines and 2 * sum(line in gone for line in lines) > len(lines):
                 return True
         made = _replaced(Comparison(text, text[: edit.start] + edit.text + text[edit.end :]))
@@ -202,7 +210,7 @@ class _Judge:
         """Whether more words of the last edit go than come in their place."""
         text, added, had = self.now.text, _WORD.findall(edit.text), set(_WORD.findall(removed))
         new = (text[max(hunk.start, edit.start) : min(hunk.end, edit.end)] for hunk in self._last.hunks)
-        lost = [word for part in new for word in _WORD.findall(part) if word not in added]
+        lost = [word for part in new for word in _WORD.findall(part) if word not in added and word not in _STUBS]
         return len(lost) > len([word for word in added if word not in had])
 
     def _completes(self, edit: NextEdit, removed: str) -> bool:
@@ -220,6 +228,15 @@ class _Judge:
             return True
         is_here = edit.start - 1 <= cursor <= edit.end + 1 or edit.end == last or edit.end == first - 1
         return is_here and "\n" not in edit.text[len(removed) :]
+
+
+def _is_near(text: str, edit: NextEdit, start: int, end: int) -> bool:
+    """Whether [start, end) is in the edit's lines, or not far from them."""
+    return text.count("\n", edit.end, start) <= _NEAR_LINES and text.count("\n", end, edit.start) <= _NEAR_LINES
+
+
+def _balance(text: str) -> list[int]:
+    return [text.count(bracket) for bracket in "()[]{}"]
 
 
 def _lines(text: str) -> list[str]:

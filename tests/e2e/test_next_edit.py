@@ -8,21 +8,17 @@ import asyncio
 import itertools
 import json
 import random
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
+from inference.bench.edit_models import RecordedModel, Rewrite
 from lsp_server.cli import main
 from lsp_server.next_edit.rewriting import WHY
 from tests.e2e.conftest import PATIENT, Start
 from tests.e2e.raw_client import RawClient, capable
 from tests.e2e.user import User
-from tests.edit_models import EditServer, said
-from tests.http_server import HttpRequest, listening
-from tests.workers import is_alive, kill
 
 FIM = Path(__file__).parents[1] / "data" / "fim"
 _keys = itertools.count()
@@ -55,21 +51,6 @@ class Sidekick(User):
         self.apply([{"range": edit["range"], "newText": edit["text"]}])
         command = {"command": edit["command"]["command"], "arguments": edit["command"]["arguments"]}
         self.client.request(f"accepted {next(_keys)}", "workspace/executeCommand", command)
-
-
-@dataclass
-class DeadlyServer(EditServer):
-    """Kills the worker that asks it first."""
-
-    killed: list[int] = field(default_factory=list)
-
-    async def reply(self, request: HttpRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if request.path != "/v1/models" and not self.killed:
-            processes = psutil.process_iter(["cmdline"])
-            self.killed = [each.pid for each in processes if {self.url, "inference.worker"} <= {*each.info["cmdline"]}]
-            for pid in self.killed:
-                kill(pid)
-        await super().reply(request, reader, writer)
 
 
 @pytest.fixture
@@ -198,32 +179,20 @@ async def test_an_edit_models_rewrite_is_offered_edit_by_edit(start: Start) -> N
     text = "def area(w):\n    pass\n\n\ndef main():\n    print(a)\n"
     now = text.replace("w)", "width)")
     new = now.replace("pass", "return width * 2").replace("print(a)", "print(area(3))")
-    async with listening(EditServer(answer=said(new))) as server:
-        user = Sidekick(await start({**PATIENT, "nextEdit": {"model": server.url}}), text)
+    with RecordedModel("zeta-2", [Rewrite(now, new)]).served() as url:
+        user = Sidekick(await start({**PATIENT, "nextEdit": {"model": url}}), text)
         user.exchange("w)", "width)")
         (first,) = await user.next_edits()
         assert first["text"] == "return width * 2"
         user.accept(first)
         (second,) = await user.next_edits()
         assert (second["text"], second["command"]["title"]) == ("area(3)", f"Next edit: {WHY}")
-        assert len(server.asked) == 1
-
-
-async def test_an_edit_model_whose_worker_dies_is_asked_again(start: Start) -> None:
-    """Its process is killed in the middle of the request; a new one answers it."""
-    now = "def area(width):\n    pass\n"
-    async with listening(DeadlyServer(answer=said(now.replace("pass", "return width")))) as server:
-        user = Sidekick(await start({**PATIENT, "nextEdit": {"model": server.url}}), now.replace("width", "w"))
-        user.exchange("w)", "width)")
-        (edit,) = await user.next_edits()
-        assert (edit["text"], len(server.asked)) == ("return width", 2)
-        assert server.killed and not is_alive(server.killed[0])
 
 
 async def test_a_code_action_offers_what_an_edit_model_has_found(start: Start) -> None:
     now = "def area(width):\n    pass\n"
-    async with listening(EditServer(answer=said(now.replace("pass", "return width")))) as server:
-        user = Sidekick(await start({**PATIENT, "nextEdit": {"model": server.url}}), now.replace("width", "w"))
+    with RecordedModel("zeta-2", [Rewrite(now, now.replace("pass", "return width"))]).served() as url:
+        user = Sidekick(await start({**PATIENT, "nextEdit": {"model": url}}), now.replace("width", "w"))
         user.exchange("w)", "width)")
         async with asyncio.timeout(60):
             while not (actions := await user.next_actions()):

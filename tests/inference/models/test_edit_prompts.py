@@ -1,13 +1,17 @@
 """The prompts of edit models are those that their makers' clients sent, and answers are read as those clients do."""
 
+import json
 import re
+from pathlib import Path
 
 import pytest
 
+from inference.bench.edit_models import Scenario
 from inference.messages import EditKind, Hunk, NextEditRequest
 from inference.models.edit_prompts import LEAST_SURE, kind_of, prompt_for
-from tests.edit_models import RECORDED, scenarios
 
+FOLDER = Path(__file__).parents[2] / "data" / "edit_models"
+RECORDED = [json.loads(line) for line in (FOLDER / "recorded.jsonl").read_text().splitlines()]
 MODELS = ("zeta-2", "zeta", "sweep-next-edit-1.5B")
 ORDER_DIFFERS = {("19-typescript-add-decorator", "zeta-2")}
 """The recorded prompt has the changes in another order than the scenario."""
@@ -24,8 +28,8 @@ def test_prompts_are_those_recorded(model: str) -> None:
     for one in RECORDED:
         if one["model"] != model or (one["scenario"], model) in ORDER_DIFFERS:
             continue
-        scenario = scenarios()[one["scenario"]]
-        hunks = tuple(Hunk(0, old, new) for old, new in scenario.history)
+        scenario = Scenario.read(FOLDER / f"{one['scenario']}.txtar")
+        hunks = tuple(Hunk(0, change.old, change.new) for change in scenario.history)
         asked = (
             prompt_for(kind, NextEditRequest("r", scenario.text, hunks, scenario.language, scenario.path, cursor))
             for at in scenario.cursors

@@ -1,7 +1,9 @@
 """A served edit model: one request for a rewrite, and an answer that may be anything."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -11,13 +13,36 @@ from inference.messages import Done, Hunk, InfillRequest, NextEditRequest, NextE
 from inference.models.family import ModelError
 from inference.remote.edits import ServedEditModel
 from inference.remote.http import ServerError
-from tests.edit_models import EditServer, said
-from tests.http_server import listening
+from tests.http_server import HttpRequest, HttpServer, listening, response
 from tests.inference.remote.asking import job, served_at
 
 TEXT = "def total(items):\n    return sum(item)\n"
 ASKED = NextEditRequest("r", TEXT, (Hunk(0, "def total(item):\n", "def total(items):\n"),), "python", "a.py", len(TEXT))
 NEW = TEXT.replace("item)", "items)", 1).replace("sum(item)", "sum(items)")
+
+
+@dataclass
+class EditServer(HttpServer):
+    """Answers each prompt with `answer`; refuses those that ask for probabilities unless it `tells_chances`."""
+
+    answer: Any = None
+    tells_chances: bool = True
+    names: tuple[str, ...] = ("zeta-2-q4",)
+    hold: asyncio.Event = field(default_factory=asyncio.Event)
+    asked: list[dict[str, Any]] = field(default_factory=list)
+
+    async def reply(self, request: HttpRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if request.path == "/v1/models":
+            said: Any = {"data": [{"id": name} for name in self.names]}
+        else:
+            self.asked.append(request.json)
+            said = self.answer
+            if said is None:
+                await self.unless_gone(reader, self.hold.wait())
+            if "logprobs" in request.json and not self.tells_chances:
+                writer.write(response(400, {"error": {"message": "logprobs is not supported"}}))
+                return
+        writer.write(response(200, said))
 
 
 @asynccontextmanager
@@ -30,6 +55,10 @@ async def asked(model: ServedEditModel, within_s: float | None = None) -> tuple[
     edits, done = [event async for event in model.infill(job(ASKED, within_s=within_s))]
     assert isinstance(edits, NextEdits) and isinstance(done, Done)
     return edits, done
+
+
+def said(text: str, reason: str = "stop") -> dict[str, Any]:
+    return {"choices": [{"text": text, "finish_reason": reason}]}
 
 
 async def test_the_answer_is_one_edit_of_the_lines_around_the_cursor() -> None:
