@@ -77,13 +77,14 @@ ARMS: dict[str, Callable[[Prompts, ContextTask], tuple[Snippet, ...]]] = {
     "pieces-256": lambda prompts, task: prompts.pieces(task.pieces, 256),
     "pieces-512": lambda prompts, task: prompts.pieces(task.pieces, 512),
     "pieces-1024": lambda prompts, task: prompts.pieces(task.pieces, 1024),
+    "pieces-256-repo": lambda prompts, task: prompts.pieces(task.pieces, 256),
     "pieces-512-repo": lambda prompts, task: prompts.pieces(task.pieces, 512),
     "pieces+definitions": lambda prompts, task: (
         *prompts.pieces(task.definitions, _DEFINITIONS_TOKENS),
         *prompts.pieces(task.pieces, 512),
     ),
 }
-_OWN_FORM = ("today", "pieces-512-repo")
+_OWN_FORM = ("today", "pieces-256-repo", "pieces-512-repo")
 """In the model's form for several files. All others stand plain in front of the prefix."""
 
 
