@@ -7,6 +7,7 @@ workspace does not speak for the user: see `layers.Origin`.
 It also decides whether a file may be read (`why_off`), for the server, the commands and the context alike.
 """
 
+import os
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -278,9 +279,10 @@ def workspace_of(path: Path) -> Path:
     """The outermost folder whose settings count for a path: its repository. Without one, or if only folders above that
     have settings of ours, the outermost of those; otherwise the file's own folder.
     """
-    folders = [path, *path.parents] if path.is_dir() else list(path.parents)
-    repository = next((folder for folder in folders if (folder / ".git").exists()), None)
-    settled = [folder for folder in folders if (folder / NAME).exists()]
+    # `os.path` asks, because `Path` raises where the user may not look and for names that are too long
+    folders = [path, *path.parents] if os.path.isdir(path) else list(path.parents)  # noqa: PTH112
+    repository = next((folder for folder in folders if os.path.exists(folder / ".git")), None)  # noqa: PTH110
+    settled = [folder for folder in folders if os.path.exists(folder / NAME)]  # noqa: PTH110
     if repository and (not settled or settled[0].is_relative_to(repository)):
         return repository
     return settled[-1] if settled else folders[0]

@@ -71,6 +71,15 @@ def test_files_above_a_repository_do_not_count(tmp_path: Path) -> None:
     assert (settings.marker, settings.max_steps) == ("???", 3)
 
 
+def test_a_path_that_cannot_be_looked_at_is_no_error(tmp_path: Path) -> None:
+    out_of_reach = tmp_path / ("a" * 300) / "m.py"  # as in a folder whose owner lets nobody in, but for root too
+    configuration = started(folder(tmp_path, "a"), out_of_reach.parent, INFILL_LS_MARKER="@mine")
+    assert configuration.why_unreadable(out_of_reach, "python") is None
+    assert started().why_unreadable(out_of_reach, "python") is None
+    for found in (configuration, configuration_for(out_of_reach, {}, {"INFILL_LS_MARKER": "@mine"})):
+        assert found.at(out_of_reach).marker == "@mine"
+
+
 def test_a_file_is_judged_under_each_name_by_the_settings_there(tmp_path: Path) -> None:
     a = folder(tmp_path, "a")
     folder(a, "sub", 'secretGlobs = ["hidden.py"]\n')
