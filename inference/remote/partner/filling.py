@@ -164,11 +164,12 @@ class Writer:
         self._task = asyncio.create_task(self._write(), name="candidate")
         self._task.add_done_callback(lambda _: self._infilling.job.news.set())
 
-    async def stop(self) -> None:
-        """Aborts its request."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+    def stop(self) -> "list[asyncio.Task[None]]":
+        """Begins to abort its request; the tasks to wait for."""
+        if self._task is None:
+            return []
+        self._task.cancel()
+        return [self._task]
 
     def heed(self, typed: Sequence[tuple[int, str]]) -> None:
         """Drops what disagrees with what was `typed` just now, or since the request, and ends, to be started again."""
@@ -348,8 +349,8 @@ class PartnerInfilling(RemoteWork):
                 yield candidate
             yield self._done()
         finally:
-            for writer in self._writers:
-                await writer.stop()
+            if stopping := [task for writer in self._writers for task in writer.stop()]:
+                await asyncio.wait(stopping)
 
     def _is_over(self) -> bool:
         """Whether all candidates are written; starts those that are not, unless they failed or it is too late."""

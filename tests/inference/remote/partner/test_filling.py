@@ -196,6 +196,18 @@ async def test_an_answer_with_no_text_is_asked_for_once(kind: str, words: str) -
             assert not any("\ufffd" in text for each in candidates for text in each.texts)
 
 
+async def test_cancelled_again_and_again_it_leaves_no_request_behind() -> None:
+    async with partner_server(kinds=("fim",)) as server, partner_at(server.url) as partner:
+        server.hold.clear()
+        waiting = asyncio.ensure_future(answered(partner, one_hole(candidates=4)))
+        await server.until(lambda it: it.running == 4)
+        while not waiting.done():
+            waiting.cancel()
+            await asyncio.sleep(0)
+        await server.until(lambda it: it.running == 0)
+        assert server.aborted == 4
+
+
 async def test_other_files_are_shown_where_there_is_a_place_for_them() -> None:
     other = Snippet("stats.py", "def total(numbers):\n    return sum(numbers)\n")
     for kind in KINDS:
