@@ -48,7 +48,7 @@ from inference.engine.search import length
 from inference.engine.search.length import Effort
 from inference.models import catalogue, checkpoint, checkpoint_files, downloads
 from inference.models.family import ModelError
-from inference.models.properties import NoiseKind, Properties
+from inference.models.properties import CanvasTokens, NoiseKind, Properties
 from inference.remote import address, served
 from inference.remote.http import AnswerError, ServerError, decoded
 from inference.remote.served import RemoteWork, ServedInfiller, ServedModel
@@ -103,6 +103,12 @@ class _Usage(msgspec.Struct, frozen=True):
 class _Completion(msgspec.Struct, frozen=True):
     choices: Annotated[list[_Choice], Meta(min_length=1, max_length=1)]
     usage: _Usage | None = None
+
+
+class _Config(msgspec.Struct, frozen=True):
+    """Of config.json: the width that the model was trained with, whatever a server says."""
+
+    canvas_length: CanvasTokens | None = None
 
 
 class CanvasAnswer(msgspec.Struct, frozen=True):
@@ -400,7 +406,8 @@ def load(found: ServedModel, canvas_tokens: int, wanted: str | None, url: str) -
     """The tokens and settings of a served model, from the folder or hub id `wanted`, or its own. Raises ModelError."""
     folder = _folder(found, wanted, url)
     config = checkpoint_files.read_as(folder / "config.json", dict[str, Any])  # a tokenizer is enough
-    released = Properties(canvas_tokens=canvas_tokens, prompt="chat", line_steps=_LINE_STEPS, quick_steps=_QUICK_STEPS)
+    width = checkpoint_files.converted(folder / "config.json", config, _Config).canvas_length or 256
+    released = Properties(canvas_tokens=width, prompt="chat", line_steps=_LINE_STEPS, quick_steps=_QUICK_STEPS)
     properties = checkpoint.stated_properties(folder) or released
     if properties.corruption == NoiseKind.MASK:
         raise ModelError(f"{url}: {found.id} knows only a mask token, and vLLM fills canvases with random tokens")

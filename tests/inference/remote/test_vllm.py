@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,16 @@ async def test_at_the_deadline_what_is_there_is_the_answer(server: CanvasServer)
         await server.until(lambda it: it.aborted > 0 and it.running == 0)
 
 
+async def test_cancelling_aborts_what_the_server_does(server: CanvasServer) -> None:
+    async with infiller_at(server.url) as infiller:
+        server.hold.clear()
+        waiting = asyncio.create_task(_all(infiller.infill(job(one_hole()))))
+        await server.until(lambda it: it.running > 0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        await server.until(lambda it: it.aborted > 0 and it.running == 0)
+
+
 async def test_a_narrow_canvas_and_a_short_context_are_kept_to(twin: Engine) -> None:
     async with canvas_server(twin, canvas_tokens=32, max_model_len=96) as small, infiller_at(small.url) as infiller:
         assert await fills(infiller, one_hole(max_tokens=20))
@@ -229,6 +240,15 @@ async def test_another_server_behind_the_url_is_met_after_it_refused(server: Can
         assert await fills(infiller, one_hole())
         assert [request.path for request in server.requests[before:]].count("/v1/models") == 1
     assert server.asked[-1]["vllm_xargs"]["diffusion_canvas_length"] <= 32
+
+
+@pytest.mark.parametrize(("stated", "width"), [({}, 256), ({"canvas_length": None}, 256), ({"canvas_length": 64}, 64)])
+def test_no_canvas_is_wider_than_the_checkpoint_knows(tmp_path: Path, stated: dict[str, Any], width: int) -> None:
+    shutil.copy(TWIN / "tokenizer.json", tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(stated))
+    for served in (width, 10**12):
+        found = load(ServedModel("infill", str(tmp_path)), served, None, "http://localhost:8000")
+        assert found.properties.canvas_tokens == width
 
 
 @pytest.mark.parametrize("url", ["https://gpu.example.com", "http://a.localhost:8000"])
