@@ -234,7 +234,7 @@ class Client:
             said = one_line(decoded(content, _Error).error.message)
         except AnswerError:
             said = ""
-        shown = f"{status} {response.reason_phrase}" + (f": {said}" if said else "")
+        shown = f"{status} {one_line(response.reason_phrase)}" + (f": {said}" if said else "")
         if status in _BUSY:
             wanted = response.headers.get("retry-after", "")  # seconds, or a date, which hardly any server sends
             pause_s = float(wanted) if wanted.isdecimal() else 0.0

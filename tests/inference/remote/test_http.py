@@ -11,6 +11,7 @@ from inference.messages import ErrorCode
 from inference.remote import address
 from inference.remote.http import Client, ServerError
 from tests.canvas_server import Answer, CanvasServer, canvas_server
+from tests.http_server import HttpRequest, HttpServer, listening
 
 _CANVAS = {"diffusion_canvas_length": 1, "diffusion_seed_canvas": [1], "diffusion_pinned": []}
 ONE_ROW = {"prompt": [1], "max_tokens": 1, "temperature": 1.0, "vllm_xargs": _CANVAS}
@@ -68,3 +69,17 @@ async def test_each_waiter_gets_its_own_error_and_wakes_alone(server: CanvasServ
     came.clear()
     await asyncio.gather(first, *(client.ask("/v1/completions", ONE_ROW) for _ in range(12)))
     assert max(came) - min(came) > 0.1
+
+
+class Wordy(HttpServer):
+    async def reply(self, request: HttpRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 " + b"No,\tnever. " * 3000 + b"\r\nContent-Length: 0\r\n\r\n")
+
+
+async def test_a_refusal_of_many_words_is_shortened() -> None:
+    async with listening(Wordy()) as server:
+        client = Client(address.parse(server.url))
+        with pytest.raises(ServerError, match="refused a request .400 No, never") as failed:
+            await client.ask("/v1/models")
+        await client.close()
+    assert str(failed.value).isprintable() and len(str(failed.value)) < 500
