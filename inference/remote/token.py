@@ -63,7 +63,8 @@ def _content(file: Path) -> str:
         raise ModelError(f"{file} is not a file; replace it by a file with the server's token, or remove it")
     if trouble := why_shared(file, found, "who then knows the token; replace it by your own file"):
         raise ModelError(trouble)
-    text = file.read_text("latin-1").strip()  # without a line break at its end
+    with file.open("rb") as opened:  # not all of a file that is something else
+        text = opened.read(_LONGEST + 3).decode("latin-1").strip()  # without a line break at its end
     if not text:
         raise ModelError(f"{file} is empty; write the server's token into it, or remove it")
     return text

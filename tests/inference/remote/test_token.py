@@ -1,6 +1,7 @@
 """The token of a server: from the environment, or from a private file. No message shows it."""
 
 import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,17 @@ def test_what_is_not_a_private_file_is_refused_at_once(file: Path, tmp_path: Pat
 def test_what_cannot_be_a_token_is_refused(file: Path, content: str, said: str) -> None:
     write(file, content)
     assert said in refusal()
+
+
+def test_of_something_else_only_the_start_is_read(file: Path) -> None:
+    write(file, HUSH)
+    os.truncate(file, 1 << 25)
+    tracemalloc.start()
+    try:
+        assert "more than 4096 characters" in refusal()
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.skipif(os.name == "nt" or os.getuid() != 0, reason="only root can give a file away")
