@@ -67,9 +67,10 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     tasks = tasks[:: max(1, len(tasks) // args.limit)][: args.limit]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
-        peers = [llama_server([one], args.model, folder / f"{n}.log", _threads()) for n, one in enumerate(args.peer)]
-        for peer in peers:
-            stack.callback(peer.stop)
+        peers = []
+        for number, program in enumerate(args.peer):
+            peers.append(llama_server([program], args.model, folder / f"{number}.log", _threads()))
+            stack.callback(peers[-1].stop)
         loads_s = [peer.wait() for peer in peers]
         urls = (*(peer.url for peer in peers), *args.url)
         if args.edits:

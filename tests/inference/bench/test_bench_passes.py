@@ -4,6 +4,7 @@ import asyncio
 import json
 from pathlib import Path
 
+import psutil
 import pytest
 
 from inference.bench import passes
@@ -44,3 +45,13 @@ def test_rewrites_are_measured_with_their_draft_and_without(capsys: pytest.Captu
 def test_a_model_with_canvases_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert passes.main([str(DATA / "tuning.jsonl.gz"), "--model", str(DATA / "masked")]) == 2
     assert "does not fill the middle" in capsys.readouterr().err
+
+
+def test_a_peer_that_does_not_start_leaves_no_other_running(tmp_path: Path) -> None:
+    peer = tmp_path / "peer"
+    peer.write_text("#!/bin/sh\nexec sleep 600\n")
+    peer.chmod(0o700)
+    words = [str(DATA / "tuning.jsonl.gz"), "--model", str(DATA / "fim"), "--peer", str(peer)]
+    before = psutil.Process().children()
+    assert passes.main([*words, "--peer", str(tmp_path / "missing")]) == 2
+    assert psutil.Process().children() == before
