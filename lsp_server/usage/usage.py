@@ -103,7 +103,7 @@ def select(file: Path, query: str, days: int) -> list[dict[str, Any]]:
         return []
     with _opened(file) as connection:
         connection.executescript(_SCHEMA)
-        rows = connection.execute(query, (f"-{days} days",))
+        rows = connection.execute(query, (f"-{min(days, KEPT_DAYS)} days",))  # SQLite knows no date long ago
         names = [name for name, *_ in rows.description]
         return [dict(zip(names, row, strict=True)) for row in rows]
 
