@@ -20,6 +20,7 @@ from lsp_server.diagnosis.machine import examine_worker
 from lsp_server.diagnosis.models import Tell
 from lsp_server.diagnosis.workers import Check, Grade
 from lsp_server.settings.launch import edit_model_options, partner_options, worker_options
+from lsp_server.settings.resolver import NAME
 from lsp_server.settings.schema import Settings, json_schema
 from lsp_server.worker.paths import paths_of
 
@@ -58,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _examine(args: argparse.Namespace, tell: Tell) -> Iterator[Check]:
     """The checks of the program, of the models, of the settings in effect here, and of the file, if given."""
-    path = (args.file or Path()).absolute()
+    path = (args.file or Path(NAME)).absolute()  # whose settings are those of this folder
     of_settings, configuration = examine_settings(path, given_settings(args))
     settings = configuration.at(path)
     options = worker_options(settings, sends_token=configuration.sends_token)

@@ -136,6 +136,14 @@ def test_a_place_needs_a_file_and_the_schema_is_one_object() -> None:
     assert "debounceMs" in json.loads(schema.stdout)["properties"]
 
 
+def test_without_a_file_the_settings_of_this_folder_count(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "infill-ls.toml").write_text('nextEdit.model = "off"\n')
+    monkeypatch.chdir(project)
+    checks = checks_of(infill_ls("doctor", "--device", "cpu", "--json"))
+    assert checks["settings"]["found"].startswith(str(project / "infill-ls.toml"))
+    assert "edit model" not in checks
+
+
 def without_other_programs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody has downloaded a model with another program."""
     for name in ("HOME", "XDG_CACHE_HOME", "LLAMA_CACHE", "OLLAMA_MODELS", "HF_HUB_CACHE"):
