@@ -89,9 +89,10 @@ class Sampler(Feature):
             self.closed(uri)
 
     def saved(self, uri: str) -> None:
+        document = self._session.documents.get(uri)  # None: it was closed just now, and its samples are about to end
         for sample in self._samples.values():
-            if sample.uri == uri and not sample.saved.done():
-                sample.saved.set_result(_texts_in(self._session.documents[uri].text, sample.asked))
+            if document and sample.uri == uri and not sample.saved.done():
+                sample.saved.set_result(_texts_in(document.text, sample.asked))
 
     def closed(self, uri: str) -> None:
         for following, sample in self._samples.items():
