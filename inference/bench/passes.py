@@ -160,6 +160,11 @@ def _by_server(server: str, task: InfillingTask, typed: int) -> Filled:
     began = time.perf_counter()
     answer = infilling_tasks.llama_fill(server, task, _MOST_TOKENS, _TIMEOUT_S, typed=typed, cache_prompt=True)
     seconds = time.perf_counter() - began
+    return _told(server, answer, seconds)
+
+
+def _told(server: str, answer: dict[str, Any], seconds: float) -> Filled:
+    """What a server says of its times. Raises BenchError."""
     found = answer.get("timings")
     if found is None:
         raise BenchError(f"{server} tells no timings, as llama.cpp does")
@@ -213,8 +218,7 @@ def _continued(server: str, prompt: str, tokens: int) -> Filled:
     began = time.perf_counter()
     answer = httpx2.post(f"{server}/completion", json=asked, timeout=_TIMEOUT_S, trust_env=False).raise_for_status()
     seconds = time.perf_counter() - began
-    found = answer.json()["timings"]
-    return Filled(seconds, found["prompt_n"], found["prompt_ms"], found["predicted_n"], found["predicted_ms"])
+    return _told(server, answer.json(), seconds)
 
 
 def _passes(family: MiddleFamily, task: InfillingTask) -> dict[int, float]:

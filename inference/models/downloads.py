@@ -21,7 +21,6 @@ RECORD = "pulled.json"
 CONFIG = "config.json"
 PART = ".part"
 """The suffix of an incomplete file."""
-_NOT_HERE = "not on this machine"
 
 WANTED = ("*.safetensors", "*.gguf", "*.json", "merges.txt", "LICENSE*", "NOTICE*")
 """Files of a repository's top folder to fetch; a GGUF file only if it is pinned or the only model."""
@@ -43,12 +42,13 @@ class FileRecord(msgspec.Struct, frozen=True):
 
 
 class Pulled(msgspec.Struct, frozen=True):
-    """`pulled.json`, which is written before the first file. A file gets its name once it is whole and checked."""
+    """`pulled.json`: the revision is written before the first file, `complete` once all files are checked."""
 
     repo: str
     revision: Annotated[str, Meta(pattern=REVISION)]
     licence: str
     files: dict[str, FileRecord]
+    complete: bool = False
 
     @property
     def bytes_(self) -> int:
@@ -82,20 +82,16 @@ def target(model: str) -> Target:
 def find(model: str) -> Path | None:
     """The folder of a model, or its pinned file in the hub's own cache; None if a file is missing or cut off."""
     of = target(model)
-    return _in_cache(of) if _problem(of) else of.folder
-
-
-def _problem(of: Target) -> str:
-    """Why a model's own folder is not usable; "" if it is. Reads no contents: that takes seconds. Raises ModelError."""
     record = read_record(of.folder, of.repo)
+    is_begun = record.complete if record else bool(of.pinned) or (of.folder / CONFIG).is_file()
+    return of.folder if is_begun and not _unlike(of, record) else _in_cache(of)
+
+
+def _unlike(of: Target, record: Pulled | None) -> Path | None:
+    """A file that is missing or has another size than it should. The content is not read: that takes seconds."""
     known = record or of.pinned  # the record may be of an earlier release, which pinned another revision
-    if known is None:
-        return "" if (of.folder / CONFIG).is_file() else _NOT_HERE
-    files = ((of.folder / name, file.size) for name, file in known.files.items())
-    wrong = next((path for path, size in files if not has_size(path, size)), None)
-    if wrong is None:
-        return ""
-    return f"{wrong} is missing or cut off" if record or wrong.exists() else _NOT_HERE
+    files = known.files if known else {}
+    return next((of.folder / name for name, file in files.items() if not has_size(of.folder / name, file.size)), None)
 
 
 def has_size(path: Path, count_bytes: int) -> bool:
@@ -117,24 +113,34 @@ def edit_models(kind: str = "auto") -> list[Published]:
 
 
 def require(model: str) -> Path:
-    """As `find`. Raises ModelError, which says how to get it."""
+    """The same. Raises ModelError, which says how to get it."""
     if found := find(model):
         return found
     of = target(model)
+    state = _state(of) or "not on this machine"
     costs = f" ({of.entry.download_bytes / 1e9:.1f} GB, licence: {of.entry.licence})" if of.entry else ""
     raise ModelError(
-        f"{model}: {_problem(of)}; models are never downloaded automatically; run: infill-ls models pull {of.name}"
-        f"{costs}, or give a checkpoint folder"
+        f"{model}: {state}; models are never downloaded automatically; run: infill-ls models pull {of.name}{costs}, "
+        "or give a checkpoint folder"
     )
 
 
 def trouble_with(entry: Published) -> str:
     """Why a model that was pulled, wholly or in part, cannot be used; "" if it can, or was never pulled."""
     try:
-        problem = "" if find(entry.name) else _problem(target(entry.name))
+        state = "" if is_here(entry) else _state(target(entry.name))
     except ModelError as error:
         return str(error)
-    return f"{entry.name}: {problem}; run: infill-ls models pull {entry.name}" if problem not in ("", _NOT_HERE) else ""
+    return state and f"{entry.name}: {state}; run: infill-ls models pull {entry.name}"
+
+
+def _state(of: Target) -> str:
+    """What is wrong with a pull that is not usable; "" if there is none. Raises ModelError."""
+    record = read_record(of.folder, of.repo)
+    wrong = _unlike(of, record)
+    if wrong and (wrong.exists() or (record and record.complete)):
+        return f"{wrong} is missing or cut off"
+    return "only partly downloaded" if record else ""
 
 
 def read_record(folder: Path, repo: str = "") -> Pulled | None:

@@ -116,11 +116,13 @@ def _complete(target: Target, *, accepted: bool, as_json: bool) -> None:
     missing = [name for name, file in files if not hub.is_intact(target.folder / name, file)]
     if missing:
         _require_room(target.folder, wanted, missing)
+        _write(target.folder, msgspec.structs.replace(wanted, complete=False))
     for number, name in enumerate(missing):
         file = wanted.files[name]
         print(f"  {number + 1} of {len(missing)}: {name}, {_size(file.size)}", flush=True)
         with _progress(name, file.size, as_json=as_json) as tell:
             _fetch(target, wanted, name, tell)
+    _write(target.folder, msgspec.structs.replace(wanted, complete=True))
     try:
         registry.find(str(target.folder))
     except ModelError as error:

@@ -78,7 +78,7 @@ class Job:
 
     def newly_typed(self) -> list[tuple[int, str]]:
         """What was typed since the last call: the number of a hole, and the whole text now at its start."""
-        found = list(self.typed.items() - self._known.items())
+        found = list(dict(self.typed).items() - self._known.items())  # a copy: another thread may add to it
         self._known.update(found)
         return found
 

@@ -59,9 +59,9 @@ def named_tokens(folder: Path, config: Mapping[str, Any]) -> NamedTokens:
     def named(token: str | _AddedToken | None) -> int | None:
         return added.get(token.content if isinstance(token, _AddedToken) else token or "")
 
-    masks = (stated.mask_token, *_MASKS)
+    masks = (config.get("mask_token_id"), *map(named, (stated.mask_token, *_MASKS)))
     return NamedTokens(
-        mask=next((id_ for id_ in (config.get("mask_token_id"), *map(named, masks)) if isinstance(id_, int)), None),
+        mask=next((id_ for id_ in masks if type(id_) is int and id_ >= 0), None),  # True is an int, too
         expand=added.get(_EXPAND),
         bos=named(stated.bos_token),
         eos=named(stated.eos_token),

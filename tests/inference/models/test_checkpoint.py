@@ -185,7 +185,9 @@ def test_hostile_folder_is_checked_first(random_folder: Path, tmp_path: Path, nu
 
 
 @pytest.mark.parametrize("model", ["/no/such/folder", "nothing", "../..", ""])
-def test_a_name_that_is_no_model_is_refused(model: str) -> None:
+def test_a_name_that_is_no_model_is_refused(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "a" / "b")
     with pytest.raises(ModelError, match="no such model|config.json is missing"):
         registry.find(model)
 

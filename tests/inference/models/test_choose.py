@@ -29,13 +29,13 @@ def chosen(folder: Path) -> tuple[str, str]:
     return model, why
 
 
-def put(folder: Path, name: str) -> None:
+def put(folder: Path, name: str, *, complete: bool = True) -> None:
     """As a pull leaves it, but for what `auto` does not read."""
     shutil.copytree(TWIN, folder / name)
     repo = catalogue.known(name).repo
     weights = TWIN / "model.safetensors"
     files = {weights.name: {"size": weights.stat().st_size, "digest": "0" * 64}}
-    record = {"repo": repo, "revision": "r", "licence": "mit", "files": files}
+    record = {"repo": repo, "revision": "r", "licence": "mit", "files": files, "complete": complete}
     (folder / name / "pulled.json").write_text(json.dumps(record))
 
 
@@ -44,6 +44,7 @@ def test_with_nothing_pulled_it_is_the_embedded_one(folder: Path) -> None:
 
 
 def test_what_is_half_pulled_or_damaged_is_not_and_it_says_so(folder: Path) -> None:
+    put(folder, "open-dcoder-0.5b", complete=False)
     put(folder, "qwen2.5-coder-0.5b-mdlm")
     (folder / "qwen2.5-coder-0.5b-mdlm" / "pulled.json").write_text("no JSON")
     put(folder, "dreamon-7b")
@@ -52,10 +53,11 @@ def test_what_is_half_pulled_or_damaged_is_not_and_it_says_so(folder: Path) -> N
     (folder / "qwen2.5-coder-1.5b" / catalogue.known("qwen2.5-coder-1.5b").file.name).write_bytes(b"GGUF")
     model, why = chosen(folder)
     assert model == EMBEDDED
+    assert "open-dcoder-0.5b: only partly downloaded" in why
     assert "dreamon-7b/model.safetensors is missing or cut off" in why
     assert ".gguf is missing or cut off" in why
     assert "pulled.json is damaged" in why
-    assert "run: infill-ls models pull dreamon-7b" in why
+    assert "run: infill-ls models pull open-dcoder-0.5b" in why
 
 
 def test_what_is_too_slow_here_is_not_and_it_says_so(folder: Path) -> None:

@@ -105,7 +105,7 @@ def test_a_model_is_pulled_checked_and_its_revision_written_down(hub: Hub, home:
     for name in wanted:
         assert (folder_in(home) / name).read_bytes() == (TWIN / name).read_bytes()
     record = json.loads((folder_in(home) / "pulled.json").read_bytes())
-    assert (record["repo"], record["revision"]) == (REPO, REVISION)
+    assert (record["repo"], record["revision"], record["complete"]) == (REPO, REVISION, True)
 
 
 def test_a_pulled_model_is_known_by_its_name_and_its_hub_id(
@@ -139,7 +139,7 @@ def test_a_transfer_that_broke_off_goes_on_where_it_was(hub: Hub, home: Path, pu
     assert "the same command resumes there" in pull(status=1).stderr
     here = (folder_in(home) / f"{WEIGHTS}.part").stat().st_size
     assert 0 < here <= 3_000_000
-    assert "is missing or cut off" in names_found(home, NAME)[0]
+    assert "only partly downloaded" in names_found(home, NAME)[0]
     hub.requests.clear()
     hub.newest = "f" * 40
     pull()
@@ -199,7 +199,7 @@ def test_a_file_of_another_release_s_pin_is_here(home: Path) -> None:
     assert entry.file
     (folder / entry.file.name).write_bytes(content)
     file = {"size": len(content), "digest": hashlib.sha256(content).hexdigest()}
-    record = {"repo": entry.repo, "revision": "0" * 40, "licence": "apache-2.0"}
+    record = {"repo": entry.repo, "revision": "0" * 40, "licence": "apache-2.0", "complete": True}
     (folder / "pulled.json").write_text(json.dumps({**record, "files": {entry.file.name: file}}))
     (found,) = names_found(home, CODER)
     assert "is damaged or no model" in found, "it is read, as what this test has put there"
