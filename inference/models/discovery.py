@@ -33,8 +33,8 @@ _SPLIT = re.compile(r"-\d{5}-of-\d{5}\.gguf$", re.IGNORECASE)
 
 
 class _Layer(msgspec.Struct, rename={"media_type": "mediaType"}):
-    media_type: str = ""
-    digest: str = ""
+    media_type: str | None = None
+    digest: str | None = None
 
 
 class _Manifest(msgspec.Struct):
@@ -183,7 +183,7 @@ def _blob(manifest: Path) -> str:
         layers = checkpoint_files.read_as(manifest, _Manifest, _MANIFEST_LIMIT_BYTES).layers
     except ModelError:
         return ""
-    digests = (_DIGEST.fullmatch(layer.digest) for layer in layers if layer.media_type == _OLLAMA_MODEL)
+    digests = (_DIGEST.fullmatch(layer.digest or "") for layer in layers if layer.media_type == _OLLAMA_MODEL)
     return next((digest[1] for digest in digests if digest), "")
 
 

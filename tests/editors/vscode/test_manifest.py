@@ -1,4 +1,4 @@
-"""The extension's manifest and lists match the server's; `npm run check` compares the settings."""
+"""The extension's manifest and lists match the server's. Needs neither VS Code nor Node.js."""
 
 import json
 import re
@@ -8,11 +8,32 @@ from typing import Any
 import msgspec
 
 from lsp_server.handlers.execute_command import COMMANDS
-from lsp_server.settings.schema import ONLY_LESS, START_TAG, STARTUP, Settings
+from lsp_server.settings.schema import ONLY_LESS, START_TAG, STARTUP, Settings, json_schema
 from tests.editors.places import EDITORS
 
 EXTENSION = EDITORS / "vscode"
 MANIFEST = json.loads((EXTENSION / "package.json").read_text())
+OWN = json.loads((EXTENSION / "scripts" / "own_settings.json").read_text())
+
+
+def expected() -> Iterator[tuple[str, dict[str, Any], Any, str]]:
+    """Each setting of the server: its name in VS Code, its schema, its default and who may set it."""
+    for name, found in json.loads(json.dumps(json_schema()))["properties"].items():
+        if found.get("type") == "object" and "properties" in found:
+            for part, inner in found["properties"].items():
+                yield f"infill.{name}.{part}", inner, found["default"][part], found["scope"]
+        else:
+            yield f"infill.{name}", found, found["default"], found["scope"]
+
+
+def test_the_settings_are_those_of_the_server() -> None:
+    contributed = dict(MANIFEST["contributes"]["configuration"]["properties"])
+    for name, found, default, scope in expected():
+        ours = contributed.pop(name)
+        assert (ours["default"], ours["scope"]) == (default, scope), name
+        kept = {key: value for key, value in found.items() if key not in ("default", "description", "scope")}
+        assert {key: ours.get(key) for key in kept} == kept, f"{name}: run npm run settings in editors/vscode"
+    assert set(contributed) == set(OWN)
 
 
 def listed(name: str) -> set[str]:
@@ -48,6 +69,10 @@ def test_every_command_of_a_key_or_menu_is_there() -> None:
     fills = re.search(r"const FILLS = \[(.*?)\]", (EXTENSION / "src" / "commands.ts").read_text())
     assert fills
     assert {f"infill-ls.{name}" for name in re.findall(r"'(\w+)'", fills[1])} <= set(COMMANDS)
+
+
+def test_the_release_is_the_servers() -> None:
+    assert f'version = "{MANIFEST["version"]}"' in (EDITORS.parent / "pyproject.toml").read_text()
 
 
 def test_tab_stays_with_vs_code_where_no_next_edit_is_shown() -> None:
