@@ -1,4 +1,4 @@
-"""`infill-ls bench next-edit`: after an author's edit, are the author's next edits offered, and nothing else?
+"""After an author's edit, are the author's next edits offered, and nothing else?
 
 Each case is played like a user who knows what the author did: make the first change, accept an exact offer, and ask for
 the next one. A wrong offer ends the case. In a quiet case any offer is a false one. It prints one JSON object as its
@@ -8,7 +8,6 @@ A file of cases is JSON lines, plain or gzipped. Lines are numbered from 0 and h
 """
 
 import argparse
-import json
 import re
 import sys
 import tempfile
@@ -20,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from inference.bench import BenchError, positive
+from inference.bench import command, positive, run
 from inference.bench.infilling_tasks import read_as
 from inference.bench.server_editor import PATIENCE_S, ScriptedEditor
 from inference.models.catalogue import EMBEDDED
@@ -116,21 +115,15 @@ def _distance(one: str, other: str) -> int:
     return len(a) + len(b) - 2 * same
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Plays and prints; returns the exit status."""
-    args = argument_parser().parse_args(argv)
+def measure(args: argparse.Namespace) -> dict[str, Any]:
+    """Plays the cases. Raises BenchError, OSError or ValueError."""
     options: dict[str, Any] = {"statistics": "off", "deadlineMs": DEADLINES, "model": args.model or EMBEDDED}
-    try:
-        cases = _chosen(read_as(EditCase, args.cases), args.limit)
-        with tempfile.TemporaryDirectory(prefix="ils-") as folder, ScriptedEditor(Path(folder), options) as editor:
-            if args.model:
-                editor.wait_until_ready(5 * PATIENCE_S)
-            results = [_told(number, play(editor, case, number)) for number, case in enumerate(cases, 1)]
-    except (BenchError, OSError, ValueError) as error:
-        print(f"infill-ls: {error}", file=sys.stderr)
-        return 1
-    print(json.dumps({"model": args.model, **figures(results)}))
-    return 0
+    cases = _chosen(read_as(EditCase, args.cases), args.limit)
+    with tempfile.TemporaryDirectory(prefix="ils-") as folder, ScriptedEditor(Path(folder), options) as editor:
+        if args.model:
+            editor.wait_until_ready(5 * PATIENCE_S)
+        results = [_told(number, play(editor, case, number)) for number, case in enumerate(cases, 1)]
+    return {"model": args.model, **figures(results)}
 
 
 def play(editor: ScriptedEditor, case: EditCase, number: int) -> CaseResult:
@@ -193,14 +186,17 @@ def _told(number: int, result: CaseResult) -> CaseResult:
 
 
 def argument_parser() -> argparse.ArgumentParser:
-    """The benchmark's flags."""
-    parser = argparse.ArgumentParser(prog="infill-ls bench next-edit", description=__doc__)
+    parser = command("next-edit", __doc__)
     parser.add_argument("--model", metavar="NAME", help="the checkpoint; without one the server uses syntax alone")
     parser.add_argument("--cases", type=Path, default=_REPORT_HALF, metavar="FILE", help="default: %(default)s")
     parser.add_argument(
         "--limit", type=positive, metavar="N", help="only the first N that need edits, and N quiet ones"
     )
     return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return run(argument_parser(), measure, argv)
 
 
 if __name__ == "__main__":

@@ -99,7 +99,7 @@ class Configuration:
         """By folder: those that were looked for. A thread may add to it."""
         self._started: Settings | None = None
         self._lock = Lock()
-        """Whoever sees a new file in `_files` also sees that `_merged` has lost what came of the old one."""
+        """Guards `_files` and `_merged`: a new file and the end of settings made from the old one appear together."""
         self._merged: dict[PurePath, tuple[Settings, list[str]]] = {}
         """The settings and problems of the files in a folder, since something last changed."""
 

@@ -78,7 +78,7 @@ def _text(file: Path) -> str:
 class _Release(asyncio.Event):
     """Set while a file is not there, and before anybody has had a hole to fill: what it can do, it says at once.
 
-    Whoever waits for it has asked for a fill. That is in `asked` before it is answered.
+    Each fill that is asked for is in `asked` before it is answered.
     """
 
     def __init__(self, folder: Path) -> None:
