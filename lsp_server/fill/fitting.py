@@ -273,14 +273,20 @@ def repeats_line_above(around: Around, fill: str) -> bool:
 
 
 def cut_repeated_line_end(around: Around, fill: str, least_broken: _LeastBroken) -> str:
-    """`fill` without an ending that repeats what follows. Where a quote may match, the parse decides."""
+    """`fill` without an ending that repeats what follows. Where a quote may match, or only the fill opens a bracket
+    that follows, the parse decides.
+    """
     cuts = _line_end_cuts(around, fill.rstrip())
     if around.literal:  # prose has no pairs, but the full stop or quote may be intended
         return next((cut for cut in cuts if _has_letter(fill[len(cut) :])), fill)
     safe = next((cut for cut in cuts if not _splits_quotes(around, cut, fill)), None)
     inside = fill.find(around.after.strip()) if not cuts else -1  # everything that follows, and more
     doubtful = [fill[: pair_end(fill, inside, around.table)]] if inside > 0 else cuts[:1]
-    return least_broken(around, fill, *doubtful) if safe is None else safe
+    found = least_broken(around, fill, *doubtful) if safe is None else safe
+    closer = around.after.lstrip()[:1]
+    is_lone = closer in CLOSERS.values() and not any(CLOSERS[each.kind] == closer for each in around.brackets)
+    at = found.rfind(closer) if is_lone else -1  # nothing before the hole has opened what follows
+    return found if at < 0 or any(map(is_word, found[at:])) else least_broken(around, found, found[:at])
 
 
 def cut_comment_before_code(around: Around, fill: str) -> str:
