@@ -43,7 +43,7 @@ def found(pulled: None, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
 
 
 def network(found: Checkpoint, dtype: str) -> Network:
-    reader = WeightReader(found, torch.device("cpu"), dtype, dynamic=has_dynamic())
+    reader = WeightReader(found, torch.device("cpu"), dtype, None if has_dynamic() else 8)
     return reader.network(lambda _share, _what: None)
 
 

@@ -2,14 +2,14 @@
 
 That is 8 bits where `Dynamic` runs. Elsewhere, some processors multiply bfloat16 several times as fast as float32,
 others many times slower. So it measures small products, once for each processor and release of torch, in the processor
-time of one thread: other programs may run beside it.
+time of one thread: other programs may run beside it. The same measurement says when to unpack weights of 8 bits.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import takewhile
 from math import prod
 
 import msgspec
@@ -29,6 +29,11 @@ _REST = 1.3
 """A pass takes this many times as long as its products."""
 _SHAPE, _COPIES = (3072, 1024), 4
 """Of the measured matrices, which together are larger than most caches."""
+_FEW_ROWS = (4, 8, 16, 32, 64, 128, 256)
+"""Try torch's kernel for packed weights with so many rows, until unpacking is faster. It reads the weights once for
+every four rows. With AVX-512 unpacking to bfloat16 was faster from 20 rows on, and to float32 never (256 rows: 1.6
+times the kernel's time).
+"""
 _WORTH_MEMORY = 0.75
 """A format that takes two or four times the memory of 8 bits must cost at most this share of their time."""
 
@@ -37,11 +42,13 @@ class Speed(msgspec.Struct, frozen=True):
     """The measurement: the formats, fastest first.
 
     Of the fastest: a thread's nanoseconds for each weight, in a product of one row, and of many rows for each.
+    `few_rows`: so many rows are multiplied faster by packed weights than by unpacked ones; 0 with `Dynamic`.
     """
 
     formats: tuple[str, ...]
     one_row_ns: float
     prompt_row_ns: float
+    few_rows: int
 
 
 def candidates(device: torch.device, wanted: str | None) -> list[str]:
@@ -98,26 +105,20 @@ def speed() -> Speed:
     known = kept.read("speed", Speed)
     found = known.get(key)
     if found is None or not _makes_sense(found):
-        with _one_thread():
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
             found = measured(dynamic=matrices.has_dynamic())
+        finally:
+            torch.set_num_threads(threads)
         kept.save("speed", {**known, key: found})
     return found
 
 
 def _makes_sense(found: Speed) -> bool:
     """Whether a kept measurement can be one."""
-    known = EIGHT_BIT in found.formats and {*found.formats} <= {*_ON_CPU}
+    known = EIGHT_BIT in found.formats and {*found.formats} <= {*_ON_CPU} and found.few_rows in (0, *_FEW_ROWS)
     return known and 0 < found.prompt_row_ns <= found.one_row_ns < 1
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 @torch.inference_mode()
@@ -127,26 +128,29 @@ def measured(*, dynamic: bool) -> Speed:
     plain = [torch.randn(_SHAPE) for _ in range(_COPIES)]
     packed = [Packed(*packed_rows(each)) for each in plain]
     kinds: dict[str, Sequence[Matrix]] = {EIGHT_BIT: [Dynamic(each) for each in packed]} if dynamic else {}
+    few_rows = 0
     if not dynamic:
         place = matrices.unpacking_place(torch.device("cpu"))
-        kinds = {EIGHT_BIT: [WeightOnly(each, place) for each in packed]}
+        kernel, unpacked = ([WeightOnly(each, place, few) for each in packed] for few in (max(_FEW_ROWS), 0))
+        few_rows = max(takewhile(lambda rows: _seconds(kernel, rows) < _seconds(unpacked, rows), _FEW_ROWS), default=0)
+        kinds = {EIGHT_BIT: [WeightOnly(each, place, few_rows) for each in packed]}
         kinds |= {name: [Plain(each.to(DTYPES[name])) for each in plain] for name in ("bfloat16", "float32")}
     times = {name: (_seconds(each, 1), _seconds(each, _PROMPT_ROWS)) for name, each in kinds.items()}
     costs = {name: _LINE_PASSES * one_s + prompt_s for name, (one_s, prompt_s) in times.items()}
     costs[EIGHT_BIT] *= _WORTH_MEMORY
     formats = tuple(sorted(costs, key=lambda name: costs[name]))
     one_ns, prompt_ns = (seconds * 1e9 / prod(_SHAPE) for seconds in times[formats[0]])
-    return Speed(formats, one_ns, prompt_ns / _PROMPT_ROWS)
+    return Speed(formats, one_ns, prompt_ns / _PROMPT_ROWS, few_rows)
 
 
 def _seconds(measured: Sequence[Matrix], rows: int) -> float:
     """The thread's time for a product with each of the matrices; if that takes long, with the first alone."""
     given = torch.randn(rows, measured[0].shape[1])
     used = measured if rows < _PROMPT_ROWS else measured[:1]
-    return min(_taken(lambda: [each(given) for each in used]) for _ in range(3)) / len(used)
-
-
-def _taken(work: Callable[[], object]) -> float:
-    began = time.thread_time()
-    work()
-    return time.thread_time() - began
+    times = []
+    for _ in range(3):
+        began = time.thread_time()
+        for each in used:
+            each(given)
+        times.append(time.thread_time() - began)
+    return min(times) / len(used)

@@ -112,8 +112,6 @@ _NEAR_WEIGHTS, _FAR_WEIGHTS = 1 << 21, 1 << 26
 """Unpack this many weights at a time: 4 MB, still in a processor's cache when used. With all of a matrix at a time, 256
 rows took 4 % less time, 64 rows 9 % more. On a GPU each piece costs a call.
 """
-FEW_ROWS = 8
-"""Up to this many rows a processor's kernel for packed weights is faster, which reads them once for every four rows."""
 
 
 def unpacking_place(device: torch.device) -> Tensor:
@@ -126,16 +124,16 @@ def unpacking_place(device: torch.device) -> Tensor:
 class WeightOnly:
     """Packed weights multiplied on other processors; activations keep their precision.
 
-    Many rows are multiplied by weights that are unpacked piece by piece. On a CPU a row's products are the same alone
-    or among up to `FEW_ROWS`: the kernel for these adds in the same order.
+    Many rows are multiplied by weights that are unpacked piece by piece. A row's products are the same alone or among
+    up to `few` rows: torch's kernel for packed weights adds in the same order.
     """
 
-    def __init__(self, packed: Packed, place: Tensor) -> None:
-        """`place`: see `unpacking_place`."""
+    def __init__(self, packed: Packed, place: Tensor, few: int) -> None:
+        """`place`: see `unpacking_place`. `few`: up to this many rows go to the kernel, which only a CPU has."""
         self.packed = packed
         self.shape = packed.shape
         self._place = place
-        self._few = FEW_ROWS if place.device.type == "cpu" else 0
+        self._few = few
 
     def __call__(self, rows: Tensor, plus: Tensor | None = None) -> Tensor:
         """(M, I) float32 -> (M, O), with `plus` added."""

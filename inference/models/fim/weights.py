@@ -10,7 +10,7 @@ from inference.models import devices
 from inference.models.checkpoint import Checkpoint
 from inference.models.devices import DTYPES, EIGHT_BIT
 from inference.models.family import ModelError, OnProgress
-from inference.models.fim import matrices
+from inference.models.fim import formats, matrices
 from inference.models.fim.matrices import Dynamic, Matrix, Packed, Plain, WeightOnly, packed_rows
 from inference.models.fim.network import Embedding, FastLayer, Network, paired
 from inference.models.llama import ROPE_FACTORS, llama_config, weight_shapes
@@ -39,15 +39,17 @@ def read(
         return float(weights * (1 if dtype == EIGHT_BIT else DTYPES[dtype].itemsize))
 
     dtype = devices.fitting(found.name, device, devices.free_bytes(device), candidates, weight_bytes)
-    is_dynamic = device.type == "cpu" and matrices.has_dynamic()
-    return WeightReader(found, device, dtype, dynamic=is_dynamic).network(progress), dtype
+    few_rows: int | None = 0
+    if device.type == "cpu" and dtype == EIGHT_BIT:
+        few_rows = None if matrices.has_dynamic() else formats.speed().few_rows
+    return WeightReader(found, device, dtype, few_rows).network(progress), dtype
 
 
 class WeightReader:
     """Builds a network from a checkpoint."""
 
-    def __init__(self, found: Checkpoint, device: torch.device, dtype: str, *, dynamic: bool) -> None:
-        """`dynamic`: whether 8 bits are multiplied by `Dynamic`. Raises ModelError."""
+    def __init__(self, found: Checkpoint, device: torch.device, dtype: str, few_rows: int | None) -> None:
+        """`few_rows`: in 8 bits see `WeightOnly`; None: they are multiplied by `Dynamic`. Raises ModelError."""
         self._config = llama_config(found)
         self._weights = opened(found)
         self._shapes = weight_shapes(self._config)
@@ -56,7 +58,8 @@ class WeightReader:
         self._is_paired = found.gguf is not None and found.model_type == "llama"
         """Whether the file has the rows of queries and keys in the order that `paired` makes."""
         self._is_packed = dtype == EIGHT_BIT
-        self._place = matrices.unpacking_place(device) if self._is_packed and not dynamic else None
+        self._place = matrices.unpacking_place(device) if self._is_packed and few_rows is not None else None
+        self._few_rows = few_rows or 0
 
     def network(self, progress: OnProgress) -> Network:
         """The network, on its device. Raises ModelError if the weights differ from the checkpoint's description."""
@@ -139,7 +142,7 @@ class WeightReader:
             return weight
         if self._place is None:
             return Dynamic(weight, fine=fine, groups=groups, consume=not keep)
-        return WeightOnly(weight, self._place)
+        return WeightOnly(weight, self._place, self._few_rows)
 
     def _made(self, shape: tuple[int, int], blocks: _Rows) -> Plain | Packed:
         if not self._is_packed:

@@ -195,9 +195,10 @@ def test_fewer_bits_say_nearly_the_same(family: FillInMiddle, dtype: str) -> Non
     check_nearly_the_same(family, other)
 
 
-def test_another_processor_says_nearly_the_same(family: FillInMiddle) -> None:
+@pytest.mark.parametrize("few_rows", [0, 4, 256])
+def test_another_processor_says_nearly_the_same(family: FillInMiddle, few_rows: int) -> None:
     found = registry.find(str(FIM))
-    reader = weights.WeightReader(found, torch.device("cpu"), "8bit", dynamic=False)
+    reader = weights.WeightReader(found, torch.device("cpu"), "8bit", few_rows)
     network = reader.network(lambda _share, _what: None)
     check_nearly_the_same(family, FillInMiddle(found, found.tokenizer(), network, "8bit"))
 
@@ -229,6 +230,7 @@ def test_passes_are_timed_where_they_write_and_where_they_read(family: FillInMid
 def test_without_products_of_x86_all_formats_are_measured() -> None:
     found = formats.measured(dynamic=False)
     assert {*found.formats} == {"8bit", "bfloat16", "float32"}
+    assert found.few_rows in (0, 4, 8, 16, 32, 64, 128, 256)
 
 
 def test_a_machine_is_measured_once_and_that_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,6 +254,10 @@ def test_a_machine_is_measured_once_and_that_is_kept(tmp_path: Path, monkeypatch
         file.write_text(other)
         formats.speed.cache_clear()
         assert (formats.speed().one_row_ns == 0.9) == (content == 0.9), "only a possible measurement is kept"
+    earlier = re.sub(r'("one_row_ns":)[^,}]+', r"\g<1>0.9", file.read_text())
+    file.write_text(re.sub(r',"few_rows":\d+', "", earlier))
+    formats.speed.cache_clear()
+    assert formats.speed().one_row_ns != 0.9, "what an earlier release kept is measured again"
     formats.speed.cache_clear()
 
 

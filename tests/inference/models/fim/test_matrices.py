@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from inference.models.fim import matrices
-from inference.models.fim.matrices import FEW_ROWS as FEW
 from inference.models.fim.matrices import Dynamic, Packed, WeightOnly, packed_rows
 
 WIDE, HIGH = 896, 1152
@@ -58,12 +57,21 @@ def test_products_of_the_largest_values_do_not_overflow() -> None:
         assert error(Dynamic(packed)(rows), packed, rows) < 1e-6
 
 
-def test_other_processors_have_the_same_products_in_few_rows(packed: Packed) -> None:
-    rows = rows_of(40)
+@pytest.mark.parametrize("most", [4, 32])
+def test_other_processors_have_the_same_products_in_few_rows(packed: Packed, most: int) -> None:
+    rows = rows_of(60)
     for dtype in (torch.bfloat16, torch.float32):
-        matrix = WeightOnly(packed, torch.empty(1 << 21, dtype=dtype))
+        matrix = WeightOnly(packed, torch.empty(1 << 21, dtype=dtype), most)
         for first in (0, 1, 2, 20):
-            few = matrix(rows[first : first + FEW])
-            assert error(few, packed, rows[first : first + FEW]) < 0.03
-            assert torch.equal(few[1:2], matrix(rows[first + 1 : first + 2]))
+            few = rows[first : first + most]
+            together = matrix(few)
+            assert error(together, packed, few) < 0.03
+            assert torch.equal(together, torch.cat([matrix(row[None]) for row in few]))
         assert error(matrix(rows), packed, rows) < 0.03
+
+
+def test_other_processors_may_unpack_the_weights_for_every_product(packed: Packed) -> None:
+    rows = rows_of(60)
+    matrix = WeightOnly(packed, torch.empty(1 << 21), 0)
+    assert error(matrix(rows), packed, rows) < 0.03
+    assert error(matrix(rows[:1]), packed, rows[:1]) < 0.03
