@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -90,7 +91,10 @@ def found(on_file: Callable[[int, int], None] = lambda *_: None) -> list[FoundMo
         on_file(done, len(files))
         place = path.absolute()
         with suppress(OSError):  # deleted meanwhile
-            said = _header(place, earlier.get(str(place)))
+            about = place.stat()
+            said = earlier.get(str(place))
+            if said is None or said[:2] != (about.st_size, about.st_mtime_ns):
+                said = _Header(about.st_size, about.st_mtime_ns, _problem_of(place))
             if str(place).isprintable() and os.access(place, os.R_OK):  # permission changes neither size nor time
                 headers[str(place)] = said
             models.append(FoundModel(program, printable(name), printable(place), said.bytes_, problem=said.problem))
@@ -117,14 +121,6 @@ def _distinct() -> Iterator[tuple[str, str, Path]]:
             yield program, name, path
         if len(seen) == _MOST_FILES:
             return
-
-
-def _header(path: Path, earlier: _Header | None) -> _Header:
-    """A file's header: the earlier one if the file is the same. Raises OSError."""
-    about = path.stat()
-    if earlier and earlier[:2] == (about.st_size, about.st_mtime_ns):
-        return earlier
-    return _Header(about.st_size, about.st_mtime_ns, _problem_of(path))
 
 
 def _problem_of(path: Path) -> str:
@@ -188,13 +184,14 @@ def _blob(manifest: Path) -> str:
 
 
 def _walked(folder: Path) -> Iterator[Path]:
-    """The files below a folder, some levels deep. Follows no links to folders, and stops after many files."""
-    entries = 0
-    for place, folders, files in os.walk(folder):
-        yield from (Path(place, name) for name in sorted(files))
-        entries += len(folders) + len(files)
-        if entries > _MOST_ENTRIES:
-            return
-        folders.sort()
-        if len(Path(place).relative_to(folder).parts) == _DEPTH:
-            folders.clear()
+    """The files below a folder, some levels deep. Follows no links to folders, and reads only so many entries."""
+    left = _MOST_ENTRIES
+    folders = [(folder, 0)]
+    while folders and left:
+        place, depth = folders.pop()
+        with suppress(OSError), os.scandir(place) as listed:
+            entries = sorted(islice(listed, left), key=lambda entry: entry.name)
+            left -= len(entries)
+            inside = [Path(entry) for entry in entries if entry.is_dir(follow_symlinks=False)]
+            folders += [(each, depth + 1) for each in reversed(inside) if depth < _DEPTH]
+            yield from (Path(entry) for entry in entries if not entry.is_dir(follow_symlinks=False))

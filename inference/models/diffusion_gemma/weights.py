@@ -5,6 +5,7 @@ layer. The vision tower is left out, and the encoder's layers use the decoder's 
 """
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -25,7 +26,7 @@ _OTHER_BYTES_PER_WEIGHT = 2
 _DECODER = "model.decoder."
 _ENCODER = "model.encoder.language_model."
 _EXPERTS = ("gate_up_proj", "down_proj")
-_UNUSED = ("vision", "lm_head")
+UNUSED = ("vision", "lm_head")
 """Name parts of weights that take no memory: not loaded, or a second reference to the embedding."""
 _LOADED_AT = 0.2
 _LAYERS_DONE_AT = 0.85
@@ -36,19 +37,32 @@ def choose_dtype(checkpoint: Checkpoint, device: torch.device, wanted: str | Non
     if wanted == devices.EIGHT_BIT:
         raise ModelError(f"{checkpoint.name}: dtype '8bit' is not for this kind of model; choose 4bit or bfloat16")
     candidates = devices.candidates(device, wanted)
-    return devices.fitting(checkpoint.name, device, free_bytes, candidates, lambda one: weight_bytes(checkpoint, one))
+    needs = partial(weight_bytes, checkpoint)
+    dtype = devices.fitting(checkpoint.name, device, free_bytes, candidates, needs)
+    matrices = (shape[1:] for name, shape in checkpoint.shapes().items() if _is_experts(name))
+    if dtype == FOUR_BIT and any(prod(shape) % _BLOCK for shape in matrices):
+        raise ModelError(
+            f"{checkpoint.name}: dtype '4bit' packs blocks of {_BLOCK} weights, and its experts are no multiple of "
+            "that; choose bfloat16"
+        )
+    return dtype
 
 
 def weight_bytes(checkpoint: Checkpoint, dtype: str) -> float:
     """The memory of the weights, in 4 bits including one unpacked layer. Raises ModelError if a file is unreadable."""
-    used = {name: shape for name, shape in checkpoint.shapes().items() if not any(part in name for part in _UNUSED)}
+    used = {name: shape for name, shape in checkpoint.shapes().items() if not any(part in name for part in UNUSED)}
     sizes = {name: prod(shape) for name, shape in used.items()}
     if dtype != FOUR_BIT:
         return float(sum(sizes.values()) * DTYPES[dtype].itemsize)
-    experts = {name: size for name, size in sizes.items() if name.endswith(_EXPERTS) and ".experts." in name}
+    experts = {name: size for name, size in sizes.items() if _is_experts(name)}
     packed = sum(experts.values()) * _BYTES_PER_EXPERT_WEIGHT
     unpacked = sum(max((experts[name] for name in experts if name.endswith(one)), default=0) for one in _EXPERTS)
     return packed + _OTHER_BYTES_PER_WEIGHT * (unpacked + sum(sizes.values()) - sum(experts.values()))
+
+
+def _is_experts(name: str) -> bool:
+    """Whether a weight holds the matrices of a layer's experts, (experts, rows, columns), which 4 bits pack."""
+    return name.endswith(_EXPERTS) and ".experts." in name
 
 
 def read(checkpoint: Checkpoint, device: torch.device, dtype: str, progress: OnProgress) -> Any:

@@ -5,6 +5,7 @@ merges.txt and the added tokens in tokenizer_config.json. This module does the s
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,19 +24,18 @@ _EXPAND = "<|expand|>"
 
 class _AddedToken(msgspec.Struct):
     content: str
-    id: TokenId | None = None
 
 
 class _TokenizerFile(msgspec.Struct):
-    """Of tokenizer.json what is outside the vocabulary."""
+    """Of tokenizer.json what is outside the vocabulary. Each entry is checked by itself: few of them are needed."""
 
-    added_tokens: list[_AddedToken] = []
+    added_tokens: list[Any] = []
 
 
 class _Settings(msgspec.Struct):
     """tokenizer_config.json."""
 
-    added_tokens_decoder: dict[TokenId, _AddedToken] = {}
+    added_tokens_decoder: dict[str, Any] = {}
     add_bos_token: bool | None = None
     mask_token: str | _AddedToken | None = None
     bos_token: str | _AddedToken | None = None
@@ -114,8 +114,16 @@ def _settings(folder: Path) -> _Settings:
 
 
 def _added(folder: Path) -> dict[str, int]:
-    """The tokens outside the vocabulary, with their ids, wherever a checkpoint states them."""
+    """The tokens outside the vocabulary, with their ids, wherever a checkpoint states them.
+
+    Leaves out an entry that makes no sense. Raises ModelError if a file cannot be read.
+    """
     file = folder / "tokenizer.json"
-    tokens = checkpoint_files.read_as(file, _TokenizerFile, checkpoint_files.TOKENIZER_LIMIT_BYTES).added_tokens
-    found = {token.content: token.id for token in tokens if token.id is not None}
-    return found | {token.content: id_ for id_, token in _settings(folder).added_tokens_decoder.items()}
+    listed = checkpoint_files.read_as(file, _TokenizerFile, checkpoint_files.TOKENIZER_LIMIT_BYTES).added_tokens
+    stated = [(token.get("id"), token) for token in listed if isinstance(token, dict)]
+    found: dict[str, int] = {}
+    for entry in (*stated, *_settings(folder).added_tokens_decoder.items()):
+        with suppress(msgspec.ValidationError):
+            id_, token = msgspec.convert(entry, tuple[TokenId, _AddedToken], strict=False)
+            found[token.content] = id_
+    return found

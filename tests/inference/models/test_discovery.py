@@ -170,6 +170,16 @@ def test_thousands_of_files_are_not_all_looked_at(home: Path) -> None:
     assert len(discovery.found()) <= 200
 
 
+def test_no_folder_is_listed_beyond_the_limit_of_entries(home: Path) -> None:
+    folder = home / ".cache" / "llama.cpp"
+    one = put(folder / "other", b"")
+    for number in range(19_950):
+        os.link(one, folder / str(number))
+    for number in range(100):
+        put(folder / "last" / f"{number}.gguf", b"")
+    assert 0 < len(discovery.found()) < 100
+
+
 def test_a_path_with_control_characters_is_not_offered(home: Path) -> None:
     """It would reach a terminal and a configuration file as it is."""
     put(home / ".lmstudio" / "models" / "coder\x1b]0;owned\x07.gguf")

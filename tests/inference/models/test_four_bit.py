@@ -167,6 +167,14 @@ def test_four_bits_are_chosen_where_nothing_else_fits(random_folder: Path) -> No
         weights.choose_dtype(found, CPU, "bfloat16", needed["4bit"])
 
 
+def test_experts_of_an_odd_size_are_refused_in_4_bits(tmp_path: Path) -> None:
+    made_up.write(tmp_path, 2, dense=False, **made_up.SMALL | {"hidden_size": 36, "moe_intermediate_size": 5})
+    found = registry.find(str(tmp_path))
+    assert weights.choose_dtype(found, CPU, "bfloat16", 1 << 40) == "bfloat16"
+    with pytest.raises(ModelError, match="dtype '4bit' packs blocks of 64 weights, and its experts are no multiple"):
+        weights.choose_dtype(found, CPU, "4bit", 1 << 40)
+
+
 def test_the_weights_take_what_was_reckoned(four_bit_engine: Engine, random_folder: Path) -> None:
     model = gemma(four_bit_engine).network.model
     taken = sum(tensor.numel() * tensor.element_size() for tensor in model.parameters())

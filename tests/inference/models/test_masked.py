@@ -13,6 +13,7 @@ from inference.messages import Hole
 from inference.models import registry
 from inference.models.family import Family, ModelError
 from inference.models.fim import formats
+from inference.models.masked import token_files
 from inference.models.properties import NoiseKind
 from tests.inference.engine.filling import fill
 from tests.inference.models import random_masked
@@ -141,13 +142,35 @@ def test_words_are_split_as_qwen2_does(tmp_path: Path) -> None:
     tokens = stated["added_tokens_decoder"].values()
     stated["added_tokens_decoder"] = {str(len(vocabulary) + number): token for number, token in enumerate(tokens)}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(stated))
-    from inference.models import checkpoint
-    from inference.models.masked import default_properties, token_files
-
-    found = checkpoint.find(str(tmp_path), {"Dream": default_properties})
+    found = registry.find(str(tmp_path))
     stock = Qwen2Tokenizer(vocab=vocabulary, merges=merges)
     for text in ("def f(x):\n    return 12 + x\n\n\n", "café café's  \r\n\tx==1", "x    \n\n  def"):
         assert token_files.tokenizer(found).encode(text).ids == stock.encode(text)
+
+
+def with_added(folder: Path, **entries: Any) -> Path:
+    """A checkpoint as Dream's, whose tokenizer_config.json has these tokens, too."""
+    random_masked.save_dream(folder)
+    file = folder / "tokenizer_config.json"
+    stated = json.loads(file.read_text())
+    stated["added_tokens_decoder"] |= entries
+    file.write_text(json.dumps(stated))
+    return folder
+
+
+def test_odd_tokens_that_nobody_needs_are_passed_over(tmp_path: Path) -> None:
+    odd = {"-7": {"content": "<a>"}, "x": {"content": "<b>"}, "900": {"content": 5}, "901": "<c>", "902": None}
+    found = registry.find(str(with_added(tmp_path, **odd)))
+    assert found.properties.mask_token_id == MASK
+    assert token_files.tokenizer(found).token_to_id("<|mask|>") == MASK
+    random_masked.save_open_dcoder(tmp_path)
+    assert registry.find(str(tmp_path)).properties.mask_token_id == MASK
+
+
+def test_an_odd_token_that_is_needed_is_missed(tmp_path: Path) -> None:
+    folder = with_added(tmp_path, **{str(MASK): {"content": ["<|mask|>"]}})
+    with pytest.raises(ModelError, match=f"token {EXPAND} leaves a gap"):
+        token_files.tokenizer(registry.find(str(folder)))
 
 
 def test_a_processor_without_matrix_units_computes_in_float32() -> None:
