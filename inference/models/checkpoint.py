@@ -123,7 +123,12 @@ def find(model: str, families: Mapping[str, DefaultProperties]) -> Checkpoint:
         gguf = header.read(file)
         config = gguf.config()
         return Checkpoint(model, file.parent, config, families[config["model_type"]](file, config), gguf)
-    config = _read_config(folder / "config.json", model)
+    try:
+        config = checkpoint_files.read_json(folder / "config.json")
+    except FileNotFoundError:
+        raise ModelError(f"{model}: {folder / 'config.json'} is missing; this is not a checkpoint folder") from None
+    if (folder / "adapter_config.json").exists():
+        raise ModelError(f"{folder} holds an adapter (adapter_config.json); merge it into its model first")
     kind = str(config.get("model_type"))
     if kind not in families:
         known = " or ".join(f"'{name}'" for name in families)
@@ -184,14 +189,3 @@ def stated_properties(folder: Path) -> Properties | None:
         return checkpoint_files.converted(file, checkpoint_files.read_json(file), Properties)
     except FileNotFoundError:
         return None
-
-
-def _read_config(file: Path, model: str) -> dict[str, Any]:
-    """The content of config.json."""
-    try:
-        config = checkpoint_files.read_json(file)
-    except FileNotFoundError:
-        raise ModelError(f"{model}: {file} is missing; this is not a checkpoint folder") from None
-    if (file.parent / "adapter_config.json").exists():
-        raise ModelError(f"{file.parent} holds an adapter (adapter_config.json); merge it into its model first")
-    return config

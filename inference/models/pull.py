@@ -59,7 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if not target.entry and not catalogue.is_hub_id(args.model):
         known = ", ".join(one.name for one in catalogue.ENTRIES if one.repo)
-        return _fail(f"unknown model {args.model[:100]!r}; known are {known}; or give a hub id such as owner/name", 2)
+        why = f"unknown model {args.model[:100]!r}; known are {known}; or give a hub id such as owner/name"
+        return _fail(why, EXIT_USAGE)
     return _pull(target, accepted=args.accept_licence, as_json=args.json)
 
 
@@ -78,8 +79,7 @@ def _pull(target: Target, *, accepted: bool, as_json: bool) -> int:
     except (PullError, ModelError) as error:
         return _fail(str(error))
     except KeyboardInterrupt:
-        _fail("stopped; the same command resumes there")
-        return EXIT_INTERRUPTED
+        return _fail("stopped; the same command resumes there", EXIT_INTERRUPTED)
     except Exception as error:  # the hub's client raises its own errors and those of two more libraries
         return _fail(_reason(error, target) + _by_hand(target))
     if target.entry and target.entry.edits:

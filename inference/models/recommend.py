@@ -25,8 +25,7 @@ _NEW_PLACE_S, _NEXT_KEY_S = 1.0, 0.3
 """Ghost text may take this long at a new place, and after the next key: a model that takes longer is slow."""
 _REWRITE_S = 5.0
 """And a rewrite so long: half its time limit, as other programs run too."""
-_USABLE = {"cuda": 0.9}
-_USABLE_ELSEWHERE = 0.75
+_USABLE_OF_GPU, _USABLE = 0.9, 0.75
 """How much of a device's memory one model may take. An editor, a browser and the system need the rest."""
 
 
@@ -63,8 +62,8 @@ class Machine:
     @property
     def usable_bytes(self) -> float:
         """The memory available to one model if nothing else is loaded."""
-        kind = self.device.partition(":")[0]
-        return max(self.free_bytes, self.total_bytes * _USABLE.get(kind, _USABLE_ELSEWHERE))
+        share = _USABLE_OF_GPU if self.device.startswith("cuda") else _USABLE
+        return max(self.free_bytes, self.total_bytes * share)
 
 
 @dataclass(frozen=True)
@@ -81,9 +80,7 @@ def this_machine(device: str | None) -> Machine:
     """The machine of this process, with the requested device or the best. Raises ModelError."""
     if device == mlx_machine.DEVICE:
         mlx_machine.look()
-    place = devices.choose_device(
-        None if device == mlx_machine.DEVICE else device
-    )  # same choice as torch's, or Apple's GPU
+    place = devices.choose_device(None if device == mlx_machine.DEVICE else device)  # as torch's, or Apple's GPU
     total = torch.cuda.mem_get_info(place)[1] if place.type == "cuda" else psutil.virtual_memory().total
     able = {
         "diffusion_gemma": devices.candidates(place, None),
@@ -115,7 +112,9 @@ def judge(entry: Published, machine: Machine, *, beside_others: bool = False) ->
         has = f"{_size(machine.free_bytes)} free" if beside_others else _size(machine.total_bytes)
         return Fit(Verdict.MEMORY, "", needs, f"needs {_size(needs[least])} in {least}; {machine.device} has {has}")
     here = f"runs here in {dtype}"
-    time = times(entry, machine)
+    time = None
+    if entry.family == "fim" and machine.times:
+        time = machine.times((entry.packed + entry.parameters) / 2, entry.packed)  # some rows of the embedding are read
     if entry.edits and time is not None:
         here += f", a rewrite in about {time.rewrite_s:.1f} s"
         if time.rewrite_s > _REWRITE_S:
@@ -132,13 +131,6 @@ def judge(entry: Published, machine: Machine, *, beside_others: bool = False) ->
             return Fit(Verdict.SLOW, dtype, needs, f"{here}, slow to type with")
     room = needs[dtype] - machine.free_bytes
     return Fit(Verdict.RUNS, dtype, needs, f"{here}, once {_size(room)} more are free" if room > 0 else here)
-
-
-def times(entry: Published, machine: Machine) -> formats.Times | None:
-    """How long a model of this shape takes on a processor; None for others."""
-    if entry.family != "fim" or machine.times is None:
-        return None
-    return machine.times((entry.packed + entry.parameters) / 2, entry.packed)  # of the embedding, some rows are read
 
 
 def _package(entry: Published, dtype: str, machine: Machine) -> list[str]:

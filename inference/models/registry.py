@@ -38,8 +38,8 @@ _FAMILIES: Mapping[str, FamilyModule] = {
 """By the `model_type` in config.json."""
 _CAUSAL = {"qwen2": fim}
 """Of these, by `model_type`, the checkpoints without a mask token are causal and fill the middle."""
-_ON_MLX = {"diffusion_gemma": mlx}
-"""Those that run on the device `mlx`, too."""
+_ON_MLX = "diffusion_gemma"
+"""The `model_type` that runs on the device `mlx`, too."""
 
 
 def find(model: str) -> Checkpoint:
@@ -66,9 +66,9 @@ def _family(found: Checkpoint) -> FamilyModule:
 
 def _runs_on_mlx(found: Checkpoint, device: str | None) -> bool:
     """Whether MLX computes a checkpoint on this device. Raises ModelError if it cannot."""
-    if device == MLX and found.model_type not in _ON_MLX:
-        raise ModelError(f"{found.name}: device '{MLX}' runs {' and '.join(_ON_MLX)} models alone; choose another one")
-    return found.model_type in _ON_MLX and (device == MLX or (device is None and mlx.is_preferred(found)))
+    if device == MLX and found.model_type != _ON_MLX:
+        raise ModelError(f"{found.name}: device '{MLX}' runs {_ON_MLX} models alone; choose another one")
+    return found.model_type == _ON_MLX and (device == MLX or (device is None and mlx.is_preferred(found)))
 
 
 def load(
@@ -81,7 +81,9 @@ def load(
     """The model called `model`, loaded in seconds to minutes. Raises ModelError."""
     on_progress(0.0, "checking the checkpoint")
     found = find(model)
-    module: FamilyModule = _ON_MLX[found.model_type] if _runs_on_mlx(found, device) else _family(found)
-    family = module.load(found, device, dtype, on_progress)
+    if _runs_on_mlx(found, device):
+        family = mlx.load(found, dtype, on_progress)
+    else:
+        family = _family(found).load(found, device, dtype, on_progress)
     on_progress(1.0, "loaded")
     return family

@@ -32,7 +32,6 @@ import re
 import time
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,7 +42,7 @@ from inference.engine.canvas import answered, prompt
 from inference.engine.canvas.answered import Canvases, RankedFill, Written
 from inference.engine.canvas.layout import OPEN, Plan, Row, Slots
 from inference.engine.canvas.plan import Planner
-from inference.engine.canvas.vocabulary import Vocabulary
+from inference.engine.canvas.vocabulary import LINE_BREAKS, Vocabulary
 from inference.engine.search import length
 from inference.engine.search.length import Effort
 from inference.models import catalogue, checkpoint, checkpoint_files, downloads
@@ -182,17 +181,10 @@ class Model:
         """Whether a token may appear in a row of this hole; `is_start`: in its first open row."""
         if is_start and hole.allowed is not None:
             return hole.may_begin(token)
-        is_text = self.properties.first_text_token_id <= token < len(self.vocabulary) and token not in self.special_ids
-        return is_text and not (hole.single_line and token in self.line_break_ids)
-
-    @cached_property
-    def special_ids(self) -> frozenset[int]:
-        return frozenset(self.vocabulary.special_ids)
-
-    @cached_property
-    def line_break_ids(self) -> frozenset[int]:
-        """The tokens that begin with a line break."""
-        return frozenset(self.vocabulary.line_break_ids)
+        if not self.properties.first_text_token_id <= token < len(self.vocabulary):
+            return False
+        value = self.vocabulary.bytes_of([token])  # none of a special token
+        return bool(value) and not (hole.single_line and value.startswith(LINE_BREAKS))
 
 
 class CanvasInfilling(RemoteWork):
@@ -444,13 +436,12 @@ def _within(properties: Properties, found: ServedModel, canvas_tokens: int, url:
             f"{url}: {found.id} is served with a canvas of {canvas_tokens} tokens and {context} in all, "
             "which leaves no room; raise canvas_length in --diffusion-config, or --max-model-len"
         )
-    prefix = min(properties.max_prefix_tokens, context - canvas)
-    limited = {
-        "canvas_tokens": canvas,
-        "max_prefix_tokens": prefix,
-        "suffix_tokens": min(properties.suffix_tokens, canvas),
-    }
-    return msgspec.structs.replace(properties, **limited)
+    return msgspec.structs.replace(
+        properties,
+        canvas_tokens=canvas,
+        max_prefix_tokens=min(properties.max_prefix_tokens, context - canvas),
+        suffix_tokens=min(properties.suffix_tokens, canvas),
+    )
 
 
 class VllmInfiller(ServedInfiller):

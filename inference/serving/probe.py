@@ -23,11 +23,7 @@ def main() -> None:
     found: dict[str, Any] = {"problem": "", "catalogue": None}
     try:
         found["catalogue"] = _catalogue(device)
-    except (
-        ModelError,
-        ImportError,
-        OSError,
-    ) as error:  # of torch's libraries, one may be missing
+    except (ModelError, ImportError, OSError) as error:  # of torch's libraries, one may be missing
         found["problem"] = str(error)
     print(json.dumps(found))
 

@@ -51,7 +51,7 @@ class EncoderCache(Protocol):
 
 @dataclass(frozen=True)
 class LayerView:
-    """The rows of one layer as transformers' decoder layers read them: (1, heads, rows, head size)."""
+    """The rows of one layer: (1, heads, rows, head size)."""
 
     keys: Array
     values: Array
@@ -67,8 +67,6 @@ class PrefixView:
     layers: Sequence[LayerView]
     length: int
     rows: ArrayRows
-    is_compileable: bool = False
-    """Read by transformers' decoder layers: this is no static cache."""
 
     def update(self, keys: Array, values: Array, layer_index: int) -> tuple[Array, Array]:
         layer = self.layers[layer_index]

@@ -1,16 +1,13 @@
 """DiffusionGemma through MLX, which uses the GPU of Apple silicon: the passes of models/diffusion_gemma, with mlx-vlm's
 layers. That family provides the rest, including the prefix cache.
 
-Holds what registry.py needs from the family; MLX is imported when a model is loaded.
+Holds what registry.py needs; MLX is imported when a model is loaded.
 """
 
 from inference.models.checkpoint import Checkpoint
-from inference.models.diffusion_gemma import check, default_properties
 from inference.models.diffusion_gemma.config import packing_of
 from inference.models.family import Family, ModelError, OnProgress
 from inference.models.mlx.machine import DEVICE, INSTALL, is_apple_silicon, is_installed, look
-
-__all__ = ["check", "default_properties", "is_preferred", "load"]
 
 
 def is_preferred(found: Checkpoint) -> bool:
@@ -18,7 +15,7 @@ def is_preferred(found: Checkpoint) -> bool:
     return is_installed() and (is_apple_silicon() or packing_of(found) is not None)
 
 
-def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:
+def load(found: Checkpoint, dtype: str | None, progress: OnProgress) -> Family:
     """The loaded model. Raises ModelError if MLX is missing, or the weights differ from their description."""
     here = look()
     progress(0.05, "loading MLX")

@@ -4,7 +4,9 @@ mlx-vlm's own loader is not used: it looks for files by itself, runs a checkpoin
 unknown numbers. MLX reads and computes a weight on first use, so declared but absent weights take no memory.
 """
 
+import re
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import mlx.core as mx
@@ -19,11 +21,14 @@ from inference.models.checkpoint import Checkpoint
 from inference.models.devices import needed_bytes
 from inference.models.diffusion_gemma.adapter import DiffusionGemma, cache_budget
 from inference.models.diffusion_gemma.config import packing_of, scales_of
+from inference.models.diffusion_gemma.weights import UNUSED, weight_bytes
 from inference.models.family import ModelError, OnProgress
 from inference.models.mlx import machine
 from inference.models.mlx.network import MlxNetwork
 
 _WORD_BITS = 32
+_BITS_OF = re.compile(r"\d+")
+"""How many bits a number has, in the name of its dtype: U32, BF16, F8_E4M3."""
 _READ_AT = 0.35
 _ALL_READ_AT = 0.9
 _READ_TOGETHER = 16
@@ -133,13 +138,22 @@ def load(found: Checkpoint, here: machine.MlxDevice, dtype: str | None, progress
 def _fitting(found: Checkpoint, here: machine.MlxDevice, wanted: str | None) -> str:
     """The requested dtype, or the usual one. Raises ModelError if the weights do not fit here."""
     dtype = here.dtype(found, wanted)
-    needed = needed_bytes(machine.weight_bytes(found, dtype))
+    needed = needed_bytes(_weight_bytes(found, dtype))
     if needed <= here.free_bytes:
         return dtype
     raise ModelError(
         f"{found.name} needs {needed / 1e9:.1f} GB in {dtype}, but {here.name} has {here.free_bytes / 1e9:.1f} GB "
         "free; close other programs, or choose a smaller model, such as one that is packed in 4 bits"
     )
+
+
+def _weight_bytes(found: Checkpoint, dtype: str) -> float:
+    """The memory of the weights in a dtype; for already packed ones, their size in the files."""
+    if packing_of(found) is None:
+        return weight_bytes(found, dtype)
+    stored = checkpoint_files.stored_tensors(found.folder).items()
+    used = [tensor for name, tensor in stored if not any(part in name for part in UNUSED)]
+    return sum(prod(tensor.shape) * int(_BITS_OF.findall(tensor.dtype)[0]) / 8 for tensor in used)
 
 
 def _prepare(here: machine.MlxDevice) -> None:

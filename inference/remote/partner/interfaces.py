@@ -60,10 +60,6 @@ class Logprobs(msgspec.Struct, frozen=True):
     content: list[_Token] | None = None
 
     @property
-    def values(self) -> Sequence[float | None]:
-        return [value for _, value in self.pieces]
-
-    @property
     def pieces(self) -> list[tuple[Any, float | None]]:
         """The tokens, or whatever the server sent in their place, with their log-probabilities."""
         found = [(each.token, each.logprob) for each in self.content or ()]
@@ -137,7 +133,7 @@ class Interface:
             return None
         first = read.choices[0]
         text = first.text or (first.delta.content if first.delta else None) or ""
-        sure = _sure(first.logprobs.values) if first.logprobs else ()
+        sure = _sure([value for _, value in first.logprobs.pieces]) if first.logprobs else ()
         return Piece(text, sure, _end(first.finish_reason))
 
     def find(self, answer: str, question: Question, *, ended: bool) -> Block:

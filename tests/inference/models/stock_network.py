@@ -1,13 +1,18 @@
 """The passes by transformers' own layers, which ours must equal."""
 
-from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from inference.models.diffusion_gemma.network import Network
-from inference.models.diffusion_gemma.passes import LayerView, Masks
+from inference.models.diffusion_gemma.passes import LayerView, Masks, PrefixView
+
+
+class StockView(PrefixView):
+    """A prefix as transformers' decoder layers read it."""
+
+    is_compileable = False
 
 
 class StockNetwork(Network):
@@ -21,7 +26,7 @@ class StockNetwork(Network):
         if stack is self._decoder:
             sizes = (len(hidden), -1, -1, -1)
             layers = [LayerView(one.keys.expand(sizes), one.values.expand(sizes)) for one in cache.layers]
-            cache = replace(cache, layers=layers)
+            cache = StockView(layers, cache.length, cache.rows)
         rotary = {kind: stack.rotary_emb(hidden, positions, kind) for kind in set(self.layer_types)}
         for layer, kind in zip(stack.layers, self.layer_types, strict=True):
             hidden = layer(
