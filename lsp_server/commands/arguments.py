@@ -9,6 +9,8 @@ from lsp_server.settings.layers import KEYS
 from lsp_server.settings.resolver import Configuration
 from lsp_server.settings.schema import PARTNER, Dtype, Settings
 
+_LARGEST = 2**63 - 1
+
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """The model and its device. A missing argument is None: then the settings decide."""
@@ -46,6 +48,13 @@ def add_trust_argument(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="let infill-ls.toml choose the model, the server and the device",
     )
+
+
+def whole_number(least: int, text: str) -> int:
+    """An argument that is a whole number from `least` to the largest of 64 bits. Raises ArgumentTypeError."""
+    if not (text.isdecimal() and len(text) < 20 and least <= int(text) <= _LARGEST):
+        raise argparse.ArgumentTypeError(f"'{text[:30]}' is not a whole number from {least} to {_LARGEST}")
+    return int(text)
 
 
 def given_settings(args: argparse.Namespace) -> dict[str, Any]:

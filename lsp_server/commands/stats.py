@@ -5,11 +5,13 @@ import json
 import sqlite3
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from rich.console import Console
 from rich.table import Table
 
 from inference.models.printable import printable, say
+from lsp_server.commands.arguments import whole_number
 from lsp_server.usage import usage
 from lsp_server.usage.usage import usage_file
 
@@ -37,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_report_arguments(parser: argparse.ArgumentParser) -> None:
     days = "cover the last N days (default: %(default)s)"
-    parser.add_argument("--days", type=int, default=30, metavar="N", help=days)
+    parser.add_argument("--days", type=partial(whole_number, 1), default=30, metavar="N", help=days)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 

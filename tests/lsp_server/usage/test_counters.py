@@ -82,3 +82,12 @@ def test_a_damaged_file_is_no_traceback(file: Path, capsys: pytest.CaptureFixtur
     for command in (["stats"], ["shadow", "report"]):
         assert main(command) == 1
         assert "stats forget" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("days", ["0", "-3", "1.5", "many"])
+def test_a_number_of_days_that_covers_none_is_refused(days: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["stats"], ["shadow", "report"]):
+        with pytest.raises(SystemExit) as refused:
+            main([*command, "--days", days])
+        assert refused.value.code == 2
+        assert "argument --days: " in (said := capsys.readouterr().err) and "a whole number from 1" in said
