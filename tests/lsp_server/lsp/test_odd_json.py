@@ -10,11 +10,36 @@ from tests.workers import until
 
 URI = "file:///p/a.py"
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND = -32700, -32600, -32601
+OPENED = (URI, "file:///p/b.py")
+DEEP = b"[" * 9_000 + b"]" * 9_000
 
 
 @pytest.fixture
 async def talk() -> ServerUnderTest:
     return ServerUnderTest()
+
+
+def tell(talk: ServerUnderTest, method: str, **params: Any) -> None:
+    talk.say(json.dumps({"method": method, "params": params}).encode())
+
+
+async def open_two(talk: ServerUnderTest) -> None:
+    for uri in OPENED:
+        document = {"uri": uri, "languageId": "python", "version": 1, "text": "x = 1\n"}
+        tell(talk, "textDocument/didOpen", textDocument=document)
+    assert await why_off(talk) == [None, None]
+    talk.output.bodies.clear()
+
+
+async def why_off(talk: ServerUnderTest) -> list[str | None]:
+    """Why each of the two gets no fills."""
+    talk.output.bodies.clear()
+    for number, uri in enumerate(OPENED):
+        ask = {"id": number, "method": "infill/status", "params": {"textDocument": {"uri": uri}}}
+        talk.say(json.dumps(ask).encode())
+    await until(lambda: len(talk.output.replies) >= len(OPENED))  # other messages may come between them
+    replies = {reply["id"]: reply["result"]["off"] for reply in talk.output.replies}
+    return [replies[number] for number in range(len(OPENED))]
 
 
 @pytest.mark.parametrize(("depth", "key"), [(200, 7), (5_000, None), (100_000, None)])
@@ -32,38 +57,33 @@ async def test_deep_params_are_answered(talk: ServerUnderTest, depth: int, key: 
         b'{"contentChanges": tru}',
         b'{"textDocument": {"uri": "file:///p/',
         b'{"textDocument": {"uri": {}, "version": 1}, "contentChanges": 5}}',
-        b'{"textDocument": {"uri": "%b"}, "contentChanges": %b}}' % (URI.encode(), b"[" * 9_000 + b"]" * 9_000),
+        b'{"textDocument": {"uri": "file:\\/\\/\\/p/a.py"}, "contentChanges": %b}}' % DEEP,
+        b'{"textDocument": {"\\u0075ri": "file:///p/b.py"}, "contentChanges": [{"uri": "file:///p/a.py"}, %b]}}' % DEEP,
+        b'{"textDocument": {"uri": "file:///p/a.py"}, "contentChanges": [{"uri": "file:///p/b.py"}, %b]}}' % DEEP,
     ],
 )
-async def test_unreadable_edit_loses_all_documents(params: bytes) -> None:
-    talk, uris = ServerUnderTest(), (URI, "file:///p/b.py")
-
-    def tell(method: str, **params: Any) -> None:
-        talk.say(json.dumps({"method": method, "params": params}).encode())
-
-    async def why_off() -> list[str | None]:
-        talk.output.bodies.clear()
-        for number, uri in enumerate(uris):
-            ask = {"id": number, "method": "infill/status", "params": {"textDocument": {"uri": uri}}}
-            talk.say(json.dumps(ask).encode())
-        await until(lambda: len(talk.output.replies) >= len(uris))  # other messages may come between them
-        replies = {reply["id"]: reply["result"]["off"] for reply in talk.output.replies}
-        return [replies[number] for number in range(len(uris))]
-
-    for uri in uris:
-        tell("textDocument/didOpen", textDocument={"uri": uri, "languageId": "python", "version": 1, "text": "x = 1\n"})
-    assert await why_off() == [None, None]
-    talk.output.bodies.clear()
+async def test_unreadable_edit_loses_all_documents(talk: ServerUnderTest, params: bytes) -> None:
+    await open_two(talk)
     for _ in range(2):
         talk.say(b'{"method": "textDocument/didChange", "params": ' + params)
     (told,) = [one for one in talk.output.messages if one.get("method") == "window/showMessage"]
     assert "reopen your files" in told["params"]["message"]
-    assert all(reason and "could not be read" in reason for reason in await why_off())
-    tell("textDocument/didChange", textDocument={"uri": URI, "version": 4}, contentChanges=[{"text": "z = 3\n"}])
-    first, second = await why_off()
+    assert all(reason and "could not be read" in reason for reason in await why_off(talk))
+    tell(talk, "textDocument/didChange", textDocument={"uri": URI, "version": 4}, contentChanges=[{"text": "z = 3\n"}])
+    first, second = await why_off(talk)
     assert first is None
     assert second is not None
     assert talk.server.session.documents[URI].text == "z = 3\n"
+
+
+@pytest.mark.parametrize("changes", [DEEP, rb'[{"text": "{\"uri\": \"file:///p/b.py\"}"}, %b]' % DEEP])
+async def test_too_deep_edit_loses_only_its_document(talk: ServerUnderTest, changes: bytes) -> None:
+    await open_two(talk)
+    changed = b'{"textDocument": {"version": 2, "uri" : "%b"}, "contentChanges": %b}' % (URI.encode(), changes)
+    talk.say(b'{"method": "textDocument/didChange", "params": %b}' % changed)
+    first, second = await why_off(talk)
+    assert first is not None and "could not be read" in first
+    assert second is None
 
 
 @pytest.mark.parametrize("number", [b"1e999", b"9" * 400 + b".5", b"NaN", b"9" * 5_000])
