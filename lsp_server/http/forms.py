@@ -16,7 +16,6 @@ from inference.models.fim_tokens import TABLE
 from lsp_server.settings.privacy import is_secret
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import language_of
-from lsp_server.syntax.parsing import well_formed
 
 MOST_TOKENS = 1_024
 """The longest text, whatever a request asks for."""
@@ -226,14 +225,10 @@ def request_for(form: Form, settings: Settings, *, drafts: bool) -> InfillReques
     )
     return InfillRequest(
         id="",
-        segments=(Text(well_formed(place.before)), hole, Text(well_formed(place.after))),
+        segments=(Text(place.before), hole, Text(place.after)),
         language=language_of(place.path),
-        path=well_formed(place.path.rpartition("/")[2]),
-        context=tuple(
-            Snippet(well_formed(each.path), well_formed(each.text))
-            for each in place.context
-            if not is_secret(each.path, settings)
-        ),
+        path=place.path.rpartition("/")[2],
+        context=tuple(each for each in place.context if not is_secret(each.path, settings)),
         deadline_ms=settings.deadline_ms.automatic,
         max_steps=settings.max_steps,
         drafts=drafts,

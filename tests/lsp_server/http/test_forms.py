@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from inference.messages import Hole, InfillRequest, Snippet, Text
+from inference.messages import Hole, InfillRequest, Snippet
 from inference.models.fim_tokens import TABLE
 from lsp_server.http.forms import CompletionForm, InfillForm, Place, TextSoFar, request_for, taken_apart
 from lsp_server.settings.schema import Settings
@@ -66,8 +66,11 @@ def test_a_secret_file_is_not_filled() -> None:
         request_for(form, Settings(), drafts=False)
 
 
-def test_half_a_character_is_replaced() -> None:
-    assert asked(prompt="x = '\ud83d").segments[0] == Text("x = '\ufffd")
+@pytest.mark.parametrize("half", [rb"\ud83d", rb"\ude00\ud83d", b"\xed\xa0\xbd"])
+def test_a_body_with_half_a_character_is_refused(half: bytes) -> None:
+    for field in ("input_prefix", "prompt"):
+        with pytest.raises(ValueError):
+            msgspec.json.decode(b'{"%b": "x = \'%b\'"}' % (field.encode(), half), type=InfillForm)
 
 
 WHOLE = "one = 1\ntwo = 2\n\nthree = 3\nfour = 4\n"
