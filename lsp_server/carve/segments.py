@@ -25,18 +25,38 @@ class Span:
 
 
 def segments(
-    text: str, spans: Sequence[Span], before: str = "", after: str = "", *, marker: str = ""
+    text: str,
+    spans: Sequence[Span],
+    before: str = "",
+    after: str = "",
+    *,
+    marker: str = "",
+    strength: float = 1.0,
+    drafts: Sequence[str] | None = None,
 ) -> tuple[Text | Hole, ...]:
     """`text` as pinned text and holes, in order, between `before` and `after`, as the model reads it: with a name for
-    each `marker` and U+FFFD for each lone surrogate. Raises ValueError if spans overlap or reach outside the text.
+    each `marker` and U+FFFD for each lone surrogate. A hole has the text of its draft, or its own. Raises ValueError
+    if spans overlap or reach outside the text, or if there are not as many drafts.
     """
+    pieces = pinned(text, spans)
+    pieces[0] = before + pieces[0]
+    pieces[-1] += after
+    texts = [text[span.start : span.end] for span in spans] if drafts is None else drafts
+    holes = [
+        Hole(
+            kind=span.kind,
+            starts_with=well_formed(span.starts_with),
+            single_line=span.single_line,
+            text=well_formed(current),
+            strength=strength,
+        )
+        for span, current in zip(spans, texts, strict=True)
+    ]
     parts: list[Text | Hole] = []
-    for piece, span in zip(pinned(text, spans), spans, strict=False):
-        piece, before = before + piece, ""
+    for piece, hole in zip(pieces, [*holes, None], strict=True):
         parts += [Text(unmarked(well_formed(piece), marker))] if piece else []
-        parts.append(_hole(text, span))
-    last = before + (text[spans[-1].end :] if spans else text) + after
-    return (*parts, Text(unmarked(well_formed(last), marker))) if last else tuple(parts)
+        parts += [hole] if hole else []
+    return tuple(parts)
 
 
 def unmarked(text: str, marker: str) -> str:
@@ -47,15 +67,6 @@ def unmarked(text: str, marker: str) -> str:
 def splice(text: str, spans: Sequence[Span], fills: Sequence[str]) -> str:
     """`text` with each span replaced by its fill, and nothing else changed. Raises ValueError as `segments`."""
     return "".join(each for pair in zip(pinned(text, spans), [*fills, ""], strict=True) for each in pair)
-
-
-def _hole(text: str, span: Span) -> Hole:
-    return Hole(
-        kind=span.kind,
-        starts_with=well_formed(span.starts_with),
-        single_line=span.single_line,
-        text=well_formed(text[span.start : span.end]),
-    )
 
 
 def pinned(text: str, spans: Sequence[Span]) -> list[str]:

@@ -6,6 +6,7 @@ import itertools
 import os
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from lsp_server.commands.arguments import (
     add_shape_arguments,
     add_trust_argument,
     given_settings,
+    whole_number,
 )
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.reading import (
@@ -31,7 +33,7 @@ from lsp_server.documents.uris import names_of
 from lsp_server.fill.fitting import count_unfilled, current_texts
 from lsp_server.fill.pipeline import Budget, FillOptions, fill, left_as_they_are
 from lsp_server.settings.launch import worker_options
-from lsp_server.settings.resolver import COMMAND_LINE, Configuration, configuration_for
+from lsp_server.settings.resolver import COMMAND_LINE, Configuration
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import language_of
 from lsp_server.worker import WorkerClient, WorkerFailure
@@ -78,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--deadline-ms", dest="deadlineMs.invoked", type=int, metavar="N", help=limit)
     parser.add_argument(
         "--seed",
-        type=_seed,
+        type=partial(whole_number, 0),
         metavar="N",
         help="random seed of a diffusion model; other models ignore it",
     )
@@ -104,8 +106,7 @@ def run(args: argparse.Namespace) -> int:
         current = current_texts(file.snapshot, spans)
         answer, better = asyncio.run(_fill(file, spans, args))
         texts = answer["candidates"][0]["texts"]
-        found = output.as_json(file.snapshot, spans, texts) | answer
-        text = str(found["result"])
+        text = carve.splice(old, spans, texts)
         if args.write:
             replace_text(file.name, file.real, old, text)
     except (BadInput, NothingFound, WorkerFailure) as error:
@@ -115,6 +116,7 @@ def run(args: argparse.Namespace) -> int:
         say(error)
         refused = isinstance(error, WorkerFailure) and error.code in (ErrorCode.MODEL, ErrorCode.BAD_REQUEST)
         return EXIT_BAD_INPUT if refused or isinstance(error, BadInput) else EXIT_FAILED
+    found = output.as_json(file.snapshot, spans, texts) | answer if args.json else None
     filled = len(current) - count_unfilled(texts, current)
     output.show(args, file.name, (old, text), found, f"{filled} of {len(current)} filled in {answer['ms']:.0f} ms")
     if left := left_as_they_are(texts, current):
@@ -130,15 +132,16 @@ def open_file(name: Path, args: argparse.Namespace, *, from_stdin: bool = False)
     """
     path = Path(os.path.abspath(name))  # noqa: PTH100 - does not follow links
     language = language_of(str(path))
-    configuration = configuration_for(path, given_settings(args), os.environ)
+    names = names_of(path)
+    configuration = Configuration(given_settings(args), os.environ, around=names)
     for problem in configuration.problems:
         if problem.startswith(COMMAND_LINE):
             raise BadInput(problem)
         say(problem)
-    real = names_of(path)[-1]
+    real = names[-1]
     if os.path.realpath(name) != str(real):
         raise BadInput(f"{name}: '..' after a link does not lead where it seems to; give the path without it")
-    if reason := configuration.why_unreadable(path, language):
+    if reason := configuration.why_off([each.as_posix() for each in names], language, configuration.at(path)):
         raise BadInput(f"{name}: {reason}")
     text = read_standard_input() if from_stdin else read_named_file(name, real)
     return NamedFile(name, real, Document(path.as_uri(), language, 0, text).snapshot(), configuration)
@@ -194,10 +197,3 @@ async def _fill(file: NamedFile, spans: tuple[carve.Span, ...], args: argparse.N
         "ms": round((time.monotonic() - budget.began_s) * 1000, 1),
     }
     return answer, client.better
-
-
-def _seed(text: str) -> int:
-    """A seed for torch. Raises ArgumentTypeError."""
-    if not (text.isdecimal() and len(text) < 20 and int(text) < 2**63):
-        raise argparse.ArgumentTypeError(f"'{text[:30]}' is not a whole number from 0 to {2**63 - 1}")
-    return int(text)

@@ -28,10 +28,9 @@ from lsp_server.next_edit import model
 from lsp_server.next_edit.elsewhere import Situation
 from lsp_server.next_edit.finder import MOST_OFFERS, HalfRenameError, nearest, next_edits, renames_left
 from lsp_server.next_edit.renames import NextEdit
-from lsp_server.settings.launch import edit_model_options, worker_options
+from lsp_server.settings.launch import edit_model_options, is_remote, worker_options
 from lsp_server.settings.resolver import Configuration
 from lsp_server.worker import WorkerClient, WorkerFailure
-from lsp_server.worker.options import is_remote
 
 STDIN = "-"
 _MOST_REWRITES = 8

@@ -12,7 +12,7 @@ from lsp_server.documents.reading import BadInput, offset_at_line_col, read_name
 from lsp_server.documents.uris import names_of
 from lsp_server.inline.suggestion import Cursor, hole_for
 from lsp_server.settings.layers import PREFIX
-from lsp_server.settings.resolver import NAME, Configuration, configuration_for, workspace_of
+from lsp_server.settings.resolver import NAME, Configuration, workspace_of
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import language_of, table_of
 from lsp_server.syntax.lines import is_word
@@ -22,7 +22,7 @@ _ADVICE = "change the setting that it names, where `settings` above says; if it 
 
 def examine_settings(path: Path, flags: Mapping[str, Any]) -> tuple[list[Check], Configuration]:
     """Where the settings outside editors for a file or folder come from, and their problems."""
-    configuration = configuration_for(path, flags, os.environ)
+    configuration = Configuration(flags, os.environ, around=names_of(path))
     sources = [*map(str, configuration.files), *sorted(name for name in os.environ if name.startswith(PREFIX))]
     found = ", ".join(sources) or f"the defaults (no {NAME} in {workspace_of(path)})"
     checks = [Check("settings", Grade.OK, f"{found}; doctor cannot see your editor's settings")]

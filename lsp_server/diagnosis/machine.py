@@ -12,10 +12,10 @@ from inference.models.catalogue import AUTO, EMBEDDED, FIRST
 from inference.remote import address, token
 from lsp_server.diagnosis.models import Tell, downloads_of_others, or_use
 from lsp_server.diagnosis.workers import Check, Grade, describe_loading, describe_status
+from lsp_server.settings.launch import is_remote, problem_of, role_of
 from lsp_server.worker import WorkerClient, WorkerFailure
 from lsp_server.worker.client import Deadline
 from lsp_server.worker.failure import StillLoadingError
-from lsp_server.worker.options import is_remote, problem_of, role_of
 
 _LIMIT_MS = 60_000
 """The time limit for everything; a partner's server may still have to load its model."""

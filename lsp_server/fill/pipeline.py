@@ -9,14 +9,13 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from inference.messages import Candidate, Hole, InfillRequest, Outcome, Snippet, Text
+from inference.messages import Candidate, InfillRequest, Outcome, Snippet
 from lsp_server import carve
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import path_of
 from lsp_server.fill import fitting
 from lsp_server.fill.fitting import count_unfilled, current_texts, fitted
 from lsp_server.settings.schema import Settings
-from lsp_server.syntax.parsing import well_formed
 from lsp_server.worker import Deadline, OnDraft, WorkerClient
 from lsp_server.worker.client import LATE_S
 
@@ -135,15 +134,22 @@ async def fill(
     `request_id`, which must be unique, is for `WorkerClient.amend`. The model sees no `marker` outside the holes, and
     adds none. It sees the file's name but not its path.
     """
-    segments = carve.segments(snapshot.text, spans, snapshot.before, snapshot.after, marker=marker)
+    segments = carve.segments(
+        snapshot.text,
+        spans,
+        snapshot.before,
+        snapshot.after,
+        marker=marker,
+        strength=options.strength,
+        drafts=options.drafts,
+    )
     request = InfillRequest(
         id=request_id,
-        segments=_as_wanted(segments, options),
+        segments=segments,
         language=snapshot.language_id,
         path=path_of(snapshot.uri).rpartition("/")[2],
         context=tuple(replace(snippet, text=carve.unmarked(snippet.text, marker)) for snippet in context),
         candidates=budget.candidates,
-        deadline_ms=budget.deadline_ms,
         max_steps=budget.max_steps,
         quick=budget.quick,
         background=budget.background,
@@ -205,14 +211,3 @@ def left_as_they_are(texts: Sequence[str], current: Sequence[str]) -> str | None
     """Tells the user how many holes an answer leaves unfilled; None if it fills them all."""
     left = count_unfilled(texts, current)
     return LEFT.format(left, len(current)) if left else None
-
-
-def _as_wanted(segments: tuple[Text | Hole, ...], options: FillOptions) -> tuple[Text | Hole, ...]:
-    drafts = iter(options.drafts or ())
-    found = (
-        replace(part, strength=options.strength, text=well_formed(next(drafts, part.text)))
-        if isinstance(part, Hole)
-        else part
-        for part in segments
-    )
-    return tuple(found)

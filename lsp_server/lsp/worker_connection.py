@@ -13,9 +13,9 @@ from inference.messages import ErrorCode, Status
 from inference.models.catalogue import known
 from inference.remote import address
 from lsp_server.lsp.editor_connection import ProgressDisplay
+from lsp_server.settings.launch import problem_of
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
 from lsp_server.worker.failure import traceback_of
-from lsp_server.worker.options import problem_of
 
 log = logging.getLogger(__name__)
 STATUS = "infill/status"

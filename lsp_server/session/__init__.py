@@ -38,6 +38,7 @@ class Session:
 
     def __init__(self, server: LanguageServer, flags: Mapping[str, Any]) -> None:
         self.features = ClientFeatures()
+        self._flags = flags
         self.configuration = Configuration(flags, os.environ)
         self.documents: dict[str, Document] = {}
         self.notebooks = Notebooks(self.documents)
@@ -79,7 +80,7 @@ class Session:
     def start(self, features: ClientFeatures, options: Any, folders: Sequence[str] = ()) -> None:
         """The client has sent its capabilities, its start options, and the URIs of its workspace folders."""
         self.features = features
-        self.configuration.start(options, folders)
+        self.configuration = Configuration(self._flags, os.environ, options, folders)
         self.worker.shows_progress = features.progress
         self.worker.use(worker_options(self.settings, sends_token=self.configuration.sends_token))
         if self.settings.partner.url is not None and self.settings.model != PARTNER:

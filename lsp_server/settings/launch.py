@@ -1,21 +1,35 @@
-"""Turns settings into the options that start a worker."""
+"""The options that start a worker, from the settings: with absolute paths and one spelling of each URL, since they also
+name the worker, and without what means nothing to its model. Says why none can start.
+"""
+
+import re
+from pathlib import Path
 
 from inference.messages import WorkerOptions
-from inference.models import downloads, edit_prompts
+from inference.models import catalogue, discovery, downloads, edit_prompts
 from inference.models.catalogue import AUTO
+from inference.remote import address
 from lsp_server.settings.schema import OF_WORKER, OFF, PARTNER, Settings
+
+_OLLAMAS = re.compile(r"[^./~\\][^\\]*:[^/\\:]+")
+"""A name such as `qwen2.5-coder:0.5b`."""
 
 
 def worker_options(settings: Settings, *, sends_token: bool = True) -> WorkerOptions:
     """The worker of the model. `sends_token`: the user, and not a workspace, chose the server."""
     if settings.model == PARTNER:
         return partner_options(settings, sends_token=sends_token)
+    model = _in_one_spelling(settings.model)
+    if not address.is_url(model):
+        chosen = {name: getattr(settings, name) for name in OF_WORKER}
+        return WorkerOptions(**{**chosen, "model": model}, idle_s=settings.idle_seconds)
+    server = settings.server
     return WorkerOptions(
-        **{name: getattr(settings, name) for name in OF_WORKER},
+        model=model,
         idle_s=settings.idle_seconds,
-        server_model=settings.server.model,
-        server_tokenizer=settings.server.tokenizer,
-        plain_http=settings.server.plain_http,
+        server_model=server.model,
+        server_tokenizer=_in_one_spelling(server.tokenizer) if server.tokenizer else None,
+        plain_http=server.plain_http,
         sends_token=sends_token,
     )
 
@@ -27,12 +41,13 @@ def edit_model_options(settings: Settings) -> WorkerOptions | None:
     wanted = settings.next_edit
     if wanted.model == OFF or (wanted.model == AUTO and not downloads.edit_models(wanted.kind)):
         return None
+    is_here = not address.is_url(wanted.model)
     return WorkerOptions(
-        model=wanted.model,
-        device=settings.device,
-        dtype=settings.dtype,
+        model=_in_one_spelling(wanted.model),
+        device=settings.device if is_here else None,
+        dtype=settings.dtype if is_here else None,
         idle_s=settings.idle_seconds,
-        plain_http=wanted.plain_http,
+        plain_http=wanted.plain_http and not is_here,
         edits=edit_prompts.kind_of(wanted.kind, wanted.model) or wanted.kind,
     )
 
@@ -40,11 +55,78 @@ def edit_model_options(settings: Settings) -> WorkerOptions | None:
 def partner_options(settings: Settings, *, sends_token: bool = True) -> WorkerOptions:
     """The partner's worker; if none is configured, its `problem_of` says so."""
     partner = settings.partner
+    url = partner.url or ""
     return WorkerOptions(
-        model=partner.url or "",
+        model=_in_one_spelling(url) if address.is_url(url) else url,
         idle_s=settings.idle_seconds,
         server_model=partner.model,
         plain_http=partner.plain_http,
         sends_token=sends_token,
         partner=partner.kind,
     )
+
+
+def is_remote(options: WorkerOptions) -> bool:
+    """Whether a server has the model, so that text leaves this process's machine, or may."""
+    return options.partner is not None or address.is_url(options.model)
+
+
+def role_of(options: WorkerOptions) -> address.ServerRole:
+    """How the user sets up the server of these options, which must be remote."""
+    return address.EDITS if options.edits else address.PARTNER if options.partner else address.MODEL
+
+
+def problem_of(options: WorkerOptions) -> str:
+    """Why no worker can start with this model, and what to do; empty if it can."""
+    if options.partner is not None and not address.is_url(options.model):
+        shown = f"{options.model[:200]!r} is not a URL" if options.model else "no URL is set"
+        return f"partner.url: {shown}; give the URL of a server that you run, such as http://localhost:8080"
+    try:
+        if is_remote(options):
+            role = role_of(options)
+            return address.parse(options.model, role).why_refused(plain_http=options.plain_http, role=role)
+        _resolved(options.model)
+    except address.AddressError as error:
+        return str(error)
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).rstrip(".")
+        what = "give a folder, or a name that `infill-ls models` shows"
+        return f"model: {options.model[:200]!r} cannot be resolved: {reason}; {what}"
+    return ""
+
+
+def _in_one_spelling(model: str) -> str:
+    """A model as every spelling of it comes out; unchanged if `problem_of` has something to say about it."""
+    try:
+        return address.parse(model).url if address.is_url(model) else _resolved(model)
+    except (OSError, RuntimeError, ValueError):
+        return model
+
+
+def _resolved(model: str) -> str:
+    """`model` as the catalogue names it, otherwise as an absolute path if it names a folder, a file, or another
+    program's model. Raises OSError, RuntimeError or ValueError for an odd name.
+    """
+    if entry := catalogue.find(model):
+        return entry.name
+    names_no_folder = catalogue.names_no_folder(model)
+    is_ollamas = bool(_OLLAMAS.fullmatch(model))
+    may_be_anothers = names_no_folder and "/" not in model and model != catalogue.AUTO
+    if (is_ollamas or may_be_anothers) and (file := discovery.file_of(model)):
+        return file
+    if is_ollamas:  # and never a file of that name in a checkout
+        raise ValueError("Ollama has no model of this name here, and a file is written ./NAME")
+    if names_no_folder:
+        return model
+    path = Path(model).expanduser().resolve()
+    path.is_dir()  # raises if nothing can have this name
+    return _pulled_to(path) or str(path)
+
+
+def _pulled_to(path: Path) -> str:
+    """The model of the catalogue that a pull puts at this path; "" if there is none."""
+    for folder in (path, path.parent):
+        entry = catalogue.find(folder.name)
+        if entry and folder == downloads.target(entry.name).folder.resolve():
+            return entry.name if folder == path or (entry.file and entry.file.name == path.name) else ""
+    return ""

@@ -182,22 +182,11 @@ def _is_secret(path: str) -> bool:
 
 def is_secret(path: str, settings: Settings) -> bool:
     globs = settings.secret_globs
-    return is_secret_name(path) or (bool(globs) and any(_matches(name, globs) for name in originals_of(path)))
+    return is_secret_name(path) or (bool(globs) and any(matches(name, globs) for name in originals_of(path)))
 
 
-def why_off(path: str, language: str, settings: Settings) -> str | None:
-    """Why a file known as `path` gets no fills; None if it does."""
-    if is_secret(path, settings):
-        setting = "" if is_secret_name(path) else " (secretGlobs)"
-        return f"files like this one may hold secrets and are never read{setting}"
-    if language in settings.disabled_languages:
-        return f"fills are switched off for {language} (disabledLanguages)"
-    if _matches(path, settings.disabled_globs):
-        return "fills are switched off for this file (disabledGlobs)"
-    return None
-
-
-def _matches(path: str, globs: tuple[str, ...]) -> bool:
+def matches(path: str, globs: tuple[str, ...]) -> bool:
+    """Whether one of a user's patterns is of a file at `path` (with slashes)."""
     whole = "/" + path.lower().strip("/")
     return _pattern(globs).match(whole) is not None
 

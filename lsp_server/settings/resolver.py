@@ -18,7 +18,7 @@ from typing import Any
 from lsp_server.documents.reading import Unreadable, read_text
 from lsp_server.documents.uris import names_of, place_of
 from lsp_server.settings.layers import Layer, Origin, environment_layers, resolve
-from lsp_server.settings.privacy import is_secret, why_off
+from lsp_server.settings.privacy import is_secret, is_secret_name, matches
 from lsp_server.settings.schema import PARTNER, Settings
 from lsp_server.syntax.languages import language_of
 
@@ -82,14 +82,27 @@ class WorkspaceFolder:
 
 
 class Configuration:
-    """All layers of settings. They are merged on first use, and again after each change."""
+    """All layers of settings, merged on first use, and again after each change. Those that are read only at start are
+    read when this is made.
 
-    def __init__(self, flags: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+    `options` are the editor's start options, `folders` the URIs of its workspace folders. Outside of any editor,
+    `around` are the `names_of` a file or folder, and the workspace is the one that an editor would likely open for it.
+    """
+
+    def __init__(
+        self,
+        flags: Mapping[str, Any],
+        environment: Mapping[str, str],
+        options: object = None,
+        folders: Sequence[str] = (),
+        around: Sequence[Path] = (),
+    ) -> None:
         self._environment = environment_layers(environment)
         self._flags = Layer(COMMAND_LINE, dict(flags))
-        self._options = Layer("initializationOptions", None)
+        self._options = Layer("initializationOptions", options)
         self._sent: dict[str | None, Layer] = {}
-        self.folders: list[WorkspaceFolder] = []
+        uris = [workspace_of(around[0]).as_uri()] if around else dict.fromkeys(folders)
+        self.folders = list(map(WorkspaceFolder.of, uris))
         """The workspace folders, in the editor's order."""
         self._tops: dict[Path, Path] = {}
         """The outermost folder whose settings count: for each workspace folder, and for each folder outside of them
@@ -102,6 +115,9 @@ class Configuration:
         """Guards `_files` and `_merged`: a new file and the end of settings made from the old one appear together."""
         self._merged: dict[PurePath, tuple[Settings, list[str]]] = {}
         """The settings and problems of the files in a folder, since something last changed."""
+        self.refresh([*around, *(name / NAME for name in around)])  # as of a file, and as of a folder
+        self._started = self.settings
+        self._merged = {}
 
     @property
     def settings(self) -> Settings:
@@ -139,15 +155,6 @@ class Configuration:
     @property
     def files(self) -> list[Path]:
         return [file.path for file in tuple(self._files.values()) if file.layer]
-
-    def start(self, options: object, folders: Sequence[str]) -> None:
-        """The editor's start options and its folders' URIs. Settings that are read only at start are read here."""
-        self._options = self._options._replace(raw=options)
-        self.folders = list(map(WorkspaceFolder.of, dict.fromkeys(folders)))
-        self._merged = {}
-        self.refresh()
-        self._started = self.settings
-        self._merged = {}
 
     def change_folders(self, added: Sequence[str], removed: Sequence[str]) -> None:
         known = {folder.uri for folder in self.folders}
@@ -205,20 +212,27 @@ class Configuration:
         """Why a file known by these names, the user's first, is not read and gets no fills; None if it does. By `own`
         settings and by those at each of its names, as far as `refresh` has read them.
         """
-        path, *links = names
         for settings in self._judges(names, own):
-            if reason := why_off(path, language, settings):
-                return reason
-            for link in links:
-                if reason := why_off(link, language, settings) or why_off(link, language_of(link), settings):
-                    return f"{reason} (it leads to {link})"
+            for name in names:
+                is_link = name != names[0]
+                off = {language, language_of(name) if is_link else language} & {*settings.disabled_languages}
+                if is_secret(name, settings):
+                    setting = "" if is_secret_name(name) else " (secretGlobs)"
+                    reason = f"files like this one may hold secrets and are never read{setting}"
+                elif off:
+                    reason = f"fills are switched off for {min(off)} (disabledLanguages)"
+                elif matches(name, settings.disabled_globs):
+                    reason = "fills are switched off for this file (disabledGlobs)"
+                else:
+                    continue
+                return f"{reason} (it leads to {name})" if is_link else reason
         return None
 
     def why_unreadable(self, path: Path, language: str) -> str | None:
         """The same for any file, after following the links on its path and reading the settings above. In a thread."""
         names = names_of(path)
         self.refresh(names)
-        return self.why_off([path.as_posix(), *(name.as_posix() for name in names)], language, self.at(path))
+        return self.why_off([name.as_posix() for name in names], language, self.at(path))
 
     def name_of(self, uri: str) -> str:
         """A document's path from its innermost folder; outside all folders its name alone."""
@@ -265,14 +279,6 @@ class Configuration:
         top = self._tops.get(Path(outermost))
         above = [at for at in place.parents if top and at.is_relative_to(top)]
         return innermost, tuple(reversed(above))
-
-
-def configuration_for(path: Path, flags: Mapping[str, Any], environment: Mapping[str, str]) -> Configuration:
-    """The configuration of a file or folder outside of any editor: that of the folder an editor would likely open."""
-    configuration = Configuration(flags, environment)
-    configuration.start(None, [workspace_of(path).as_uri()])
-    configuration.refresh([path, path / NAME])
-    return configuration
 
 
 def workspace_of(path: Path) -> Path:

@@ -37,7 +37,6 @@ from inference.messages import (
 from inference.models.catalogue import AUTO, EMBEDDED, FIRST
 from lsp_server.worker.connect import STATUS_S, Connection, NotListeningError, attach_or_start, join
 from lsp_server.worker.failure import SilentError, StillLoadingError, WorkerFailure
-from lsp_server.worker.options import resolved
 from lsp_server.worker.paths import WorkerPaths, is_stopped, paths_of, pid_of
 
 GRACE_S = 2.0
@@ -115,7 +114,9 @@ class _Pending:
 
 
 class WorkerClient:
-    """A client of the worker of `options`. `on_status` and `on_state` receive its status and this client's state."""
+    """A client of the worker of `options`, which `settings.launch` makes. `on_status` and `on_state` receive its status
+    and this client's state.
+    """
 
     def __init__(
         self,
@@ -127,7 +128,7 @@ class WorkerClient:
         on_state: Callable[[ClientState, str], None] | None = None,
         hung_step_s: float = HUNG_STEP_S,
     ) -> None:
-        self.options = resolved(options)
+        self.options = options
         self.paths = paths or paths_of(options)
         self.last_status: Status | None = None
         self._name = name

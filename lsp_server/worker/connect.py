@@ -35,8 +35,8 @@ from inference.messages import (
     frame,
 )
 from inference.remote.private import why_not_private
+from lsp_server.settings.launch import problem_of
 from lsp_server.worker.failure import SilentError, WorkerFailure
-from lsp_server.worker.options import problem_of, resolved
 from lsp_server.worker.paths import MAX_SOCKET_PATH_BYTES, WorkerPaths, is_stopped, pid_of
 
 HANDSHAKE_S = 15.0
@@ -222,7 +222,7 @@ def command(paths: WorkerPaths, options: WorkerOptions) -> list[str]:
         raise WorkerFailure(ErrorCode.MODEL, problem)
     # -P: the current folder may contain its own package named `inference`
     words = [sys.executable, "-P", "-m", "inference.worker", "--socket", str(paths.socket), "--log", str(paths.log)]
-    for name, value in asdict(resolved(options)).items():
+    for name, value in asdict(options).items():
         flag = name.replace("_", "-")
         if isinstance(value, bool):
             words.append(f"--{flag}" if value else f"--no-{flag}")

@@ -15,7 +15,6 @@ import platformdirs
 import psutil
 
 from inference.messages import WorkerOptions
-from lsp_server.worker.options import resolved
 
 APP = "infill-ls"
 FOLDER_VARIABLE = "INFILL_LS_RUNTIME_DIR"
@@ -47,7 +46,7 @@ class WorkerPaths:
 
 def paths_of(options: WorkerOptions) -> WorkerPaths:
     """The files of the worker of `options`, running or not. Creates nothing."""
-    return paths_at(runtime_folder() / f"{resolved(options).key}.sock")
+    return paths_at(runtime_folder() / f"{options.key}.sock")
 
 
 def paths_at(socket: Path) -> WorkerPaths:

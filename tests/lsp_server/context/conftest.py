@@ -23,8 +23,7 @@ class Workspace:
     def __init__(self, root: Path, **settings: object) -> None:
         self.root = root
         root.mkdir(exist_ok=True)
-        self.configuration = Configuration({}, {})
-        self.configuration.start(settings, [root.as_uri()])
+        self.configuration = Configuration({}, {}, settings, [root.as_uri()])
 
     def at(self, name: str, text: str) -> Path:
         path = self.root / name

@@ -111,8 +111,7 @@ def test_secret_behind_a_link_is_not_shown(tmp_path: Path) -> None:
     hiding, other = Workspace(tmp_path / "hiding"), Workspace(tmp_path / "other")
     hiding.at("infill-ls.toml", 'secretGlobs = ["hidden_*"]\n')
     (hiding.root / "hidden_x.py").symlink_to(other.at("x.py", OTHERS))
-    known = Configuration({}, {})
-    known.start({}, [hiding.root.as_uri(), other.root.as_uri()])
+    known = Configuration({}, {}, {}, [hiding.root.as_uri(), other.root.as_uri()])
     assert readable(known).allowed(hiding.root / "hidden_x.py") is None
     assert readable(known).allowed(other.root / "x.py") == (other.root / "x.py").resolve()
 

@@ -2,11 +2,10 @@
 
 import pytest
 
-from lsp_server.settings.launch import partner_options, worker_options
+from lsp_server.settings.launch import is_remote, partner_options, problem_of, worker_options
 from lsp_server.settings.schema import PartnerSettings, ServerSettings, Settings
 from lsp_server.worker import WorkerFailure
 from lsp_server.worker.connect import command
-from lsp_server.worker.options import is_remote, problem_of
 from lsp_server.worker.paths import paths_of
 
 PARTNER = PartnerSettings("http://gpu.example:8080/v1/", "gemma", "chat", plain_http=True)

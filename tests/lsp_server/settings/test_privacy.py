@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from lsp_server.settings.privacy import is_secret, why_off
+from lsp_server.settings.privacy import is_secret
+from lsp_server.settings.resolver import Configuration
 from lsp_server.settings.schema import Settings
 
 SECRET = """
@@ -131,6 +132,14 @@ def test_a_copy_of_what_the_user_has_named_is_secret_too() -> None:
 
 
 def test_the_reason_names_the_setting() -> None:
-    assert "disabledLanguages" in str(why_off("/p/a.md", "markdown", settings(disabled_languages=("markdown",))))
-    assert "disabledGlobs" in str(why_off("/p/a.gen.py", "python", settings(disabled_globs=("*.gen.py",))))
-    assert why_off("/p/a.py", "python", Settings()) is None
+    why_off = Configuration({}, {}).why_off
+    for name, language, own, said in (
+        ("/p/a.md", "markdown", settings(disabled_languages=("markdown",)), "for markdown (disabledLanguages)"),
+        ("/p/a.gen.py", "python", settings(disabled_globs=("*.gen.py",)), "for this file (disabledGlobs)"),
+        ("/p/mine.py", "python", settings(secret_globs=("mine.*",)), "never read (secretGlobs)"),
+    ):
+        assert str(why_off([name], language, own)).endswith(said)
+        linked = why_off(["/p/link", name], language, own)
+        assert str(linked).endswith(said if "Languages" in said else f"{said} (it leads to {name})")
+    assert "never read (it" in str(why_off(["/p/a.py", "/p/.env"], "python", Settings()))
+    assert why_off(["/p/a.py"], "python", Settings()) is None

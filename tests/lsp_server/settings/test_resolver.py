@@ -5,13 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from lsp_server.settings.resolver import Configuration, configuration_for
+from lsp_server.settings.resolver import Configuration
 
 
 def started(*folders: Path, options: object = None, **environment: str) -> Configuration:
-    configuration = Configuration({}, environment)
-    configuration.start(options, [folder.as_uri() for folder in folders])
-    return configuration
+    return Configuration({}, environment, options, [folder.as_uri() for folder in folders])
 
 
 def folder(parent: Path, name: str, settings: str = "") -> Path:
@@ -55,7 +53,7 @@ def test_files_above_the_folders_count_as_for_the_commands(tmp_path: Path) -> No
     (repository / ".git").mkdir()
     part = folder(repository, "part", 'secretGlobs = ["y.py"]\n')
     folders = (part,), (folder(tmp_path, "elsewhere"),), ()
-    for configuration in [*(started(*each) for each in folders), configuration_for(part / "x.py", {}, {})]:
+    for configuration in [*(started(*each) for each in folders), Configuration({}, {}, around=[part / "x.py"])]:
         for name in ("x.py", "y.py"):
             assert "may hold secrets" in str(configuration.why_unreadable(part / name, "python"))
         assert configuration.why_unreadable(part / "z.py", "python") is None
@@ -76,7 +74,7 @@ def test_a_path_that_cannot_be_looked_at_is_no_error(tmp_path: Path) -> None:
     configuration = started(folder(tmp_path, "a"), out_of_reach.parent, INFILL_LS_MARKER="@mine")
     assert configuration.why_unreadable(out_of_reach, "python") is None
     assert started().why_unreadable(out_of_reach, "python") is None
-    for found in (configuration, configuration_for(out_of_reach, {}, {"INFILL_LS_MARKER": "@mine"})):
+    for found in (configuration, Configuration({}, {"INFILL_LS_MARKER": "@mine"}, around=[out_of_reach])):
         assert found.at(out_of_reach).marker == "@mine"
 
 
@@ -188,8 +186,8 @@ def test_a_settings_file_may_be_anything_and_is_never_waited_for(tmp_path: Path)
 
 
 def test_a_folder_on_another_machine_has_no_file() -> None:
-    configuration = Configuration({}, {})
-    configuration.start({"marker": "@@"}, ["vscode-remote://host/p", "file://server/share", "nonsense"])
+    folders = ["vscode-remote://host/p", "file://server/share", "nonsense"]
+    configuration = Configuration({}, {}, {"marker": "@@"}, folders)
     assert configuration.of("vscode-remote://host/p/a.py").marker == "@@"
     assert configuration.problems == []
 

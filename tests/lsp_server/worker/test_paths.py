@@ -12,13 +12,19 @@ import pytest
 
 from inference.models import catalogue, downloads
 from inference.remote.private import why_not_private
+from lsp_server.settings.launch import edit_model_options, problem_of, worker_options
+from lsp_server.settings.schema import NextEditSettings, ServerSettings, Settings
 from lsp_server.worker import WorkerFailure, WorkerOptions
 from lsp_server.worker.connect import command, require_folders
-from lsp_server.worker.options import problem_of, resolved
 from lsp_server.worker.paths import FOLDER_VARIABLE, paths_of, socket_folders
 
 URL = {"model": "http://h:1"}
 ROOT = Path(__file__).parent.parent.parent.parent
+
+
+def chosen(model: str, **more: Any) -> WorkerOptions:
+    """The options of a worker whose model the user names so."""
+    return worker_options(Settings(model=model, **more))
 
 
 def test_the_same_options_lead_to_the_same_socket() -> None:
@@ -52,7 +58,7 @@ def socket_of(installation: Path) -> Path:
 def test_a_folder_is_one_model_however_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "model").mkdir()
     monkeypatch.chdir(tmp_path)
-    sockets = {paths_of(WorkerOptions(model)).socket for model in ("model/", "./model", f"{tmp_path}/model/")}
+    sockets = {paths_of(chosen(model)).socket for model in ("model/", "./model", f"{tmp_path}/model/")}
     assert len(sockets) == 1
 
 
@@ -61,7 +67,7 @@ def test_name_ignores_the_current_folder(name: str, tmp_path: Path, monkeypatch:
     """Or a checkout with a folder of that name would put its own model into the place of the user's."""
     (tmp_path / name).mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    assert resolved(WorkerOptions(name)).model == name
+    assert chosen(name).model == name
 
 
 def test_a_path_that_is_too_long_for_a_socket_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,9 +103,9 @@ def test_names_of_a_model_share_one_worker(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "open-dcoder-0.5b").mkdir()
     monkeypatch.chdir(tmp_path)
     names = ("open-dcoder-0.5b", "Open-dCoder-0.5B", "fredzzp/open-dcoder-0.5B")
-    assert {resolved(WorkerOptions(model=name)).model for name in names} == {"open-dcoder-0.5b"}
-    assert len({paths_of(WorkerOptions(model=name)) for name in names}) == 1
-    assert resolved(WorkerOptions(model="./open-dcoder-0.5b")).model == str(tmp_path / "open-dcoder-0.5b")
+    assert {chosen(name).model for name in names} == {"open-dcoder-0.5b"}
+    assert len({paths_of(chosen(name)) for name in names}) == 1
+    assert chosen("./open-dcoder-0.5b").model == str(tmp_path / "open-dcoder-0.5b")
 
 
 def test_a_pulled_file_is_the_model_of_the_catalogue(tmp_path: Path) -> None:
@@ -107,9 +113,9 @@ def test_a_pulled_file_is_the_model_of_the_catalogue(tmp_path: Path) -> None:
     folder = downloads.target(entry.name).folder
     assert entry.file
     for place in (folder, folder / entry.file.name):
-        assert resolved(WorkerOptions(model=str(place))).model == entry.name
+        assert chosen(str(place)).model == entry.name
     for other in (folder / "other.gguf", tmp_path / entry.name, tmp_path / entry.name / entry.file.name):
-        assert resolved(WorkerOptions(model=str(other))).model == str(other)
+        assert chosen(str(other)).model == str(other)
 
 
 def test_names_of_models_of_other_programs_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,19 +131,26 @@ def test_names_of_models_of_other_programs_are_known(tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     (tmp_path / "someone").mkdir()
     (tmp_path / "someone" / "coder:0.5b").write_text("a file of a checkout")
-    assert resolved(WorkerOptions(model="someone/coder:0.5b")).model == str(blob)
-    assert resolved(WorkerOptions(model="Some-Coder-Q4_K_M")).model == str(cached)
+    assert chosen("someone/coder:0.5b").model == str(blob)
+    assert chosen("Some-Coder-Q4_K_M").model == str(cached)
     (tmp_path / "someone" / "coder:7b").write_text("another file")
-    missing = WorkerOptions(model="someone/coder:7b")
-    assert resolved(missing).model == missing.model
+    missing = chosen("someone/coder:7b")
+    assert missing.model == "someone/coder:7b"
     assert "Ollama has no model of this name here" in problem_of(missing)
 
 
 def test_spellings_of_a_url_share_one_worker() -> None:
     urls = ("http://localhost:8000", "HTTP://LocalHost:8000/", "vllm://localhost:8000/v1", "http://localhost:8000/v1/")
-    assert {resolved(WorkerOptions(url, "cpu", "float32")) for url in urls} == {WorkerOptions(urls[0])}
-    assert len({paths_of(WorkerOptions(url)) for url in urls}) == 1
-    assert paths_of(WorkerOptions(server_model="gemma", plain_http=True)) == paths_of(WorkerOptions())
+    assert {chosen(url, device="cpu", dtype="float32") for url in urls} == {WorkerOptions(urls[0])}
+    editing = (NextEditSettings(model=url, kind="sweep") for url in urls)
+    edits = {edit_model_options(Settings(next_edit=each, device="cpu")) for each in editing}
+    assert edits == {WorkerOptions(urls[0], edits="sweep")}
+
+
+def test_what_means_nothing_to_a_model_makes_no_other_worker() -> None:
+    assert chosen("auto", server=ServerSettings("gemma", "owner/name", plain_http=True)) == chosen("auto")
+    sweep = Settings(next_edit=NextEditSettings(model="./sweep.gguf", kind="sweep", plain_http=True), device="cpu")
+    assert edit_model_options(sweep) == WorkerOptions(str(Path("sweep.gguf").resolve()), "cpu", edits="sweep")
 
 
 @pytest.mark.parametrize(
@@ -159,7 +172,7 @@ def test_another_model_device_type_or_server_is_another_worker(one: dict[str, An
 
 def test_a_worker_is_told_its_server_but_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INFILL_LS_SERVER_TOKEN", "hush")
-    options = WorkerOptions("https://gpu.example/v1", "cuda", server_model="gemma", server_tokenizer="owner/name")
+    options = chosen("https://gpu.example/v1", device="cuda", server=ServerSettings("gemma", "owner/name"))
     words = command(paths_of(options), options)
     told = ["--model https://gpu.example", "--server-model gemma", "--server-tokenizer owner/name"]
     assert all(each in " ".join(words) for each in told)
