@@ -1,13 +1,13 @@
 """Fills and next edits by real models, one after the other, without a deadline and with fixed seeds."""
 
 import asyncio
-import gzip
-import json
 import os
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from inference.bench import infilling_tasks
+from inference.bench.infilling_tasks import InfillingTask
 from tests.replay.worker_protocol import Message, WorkerClient
 
 DATA = Path(__file__).parents[1] / "data"
@@ -33,15 +33,14 @@ async def record(checkout: Path, model: str, count: int) -> dict[str, Any]:
 
 def _requests(count: int) -> list[tuple[str, Message]]:
     """Lines, spans and bodies of held-out files: for one candidate and for several, with context, typed, reworked."""
-    with gzip.open(DATA / "held_out.jsonl.gz", "rt") as lines:
-        tasks = [json.loads(line) for line in lines]
+    tasks = infilling_tasks.read(DATA / "held_out.jsonl.gz")
     stride = len(tasks) // count
     some = enumerate(tasks[: count * stride : stride])
-    return [(f"{number}: {task['task_id']}", _request(number, task)) for number, task in some]
+    return [(f"{number}: {task.task_id}", _request(number, task)) for number, task in some]
 
 
-def _request(number: int, task: dict[str, str]) -> Message:
-    before, truth, after = task["prompt"][-1500:], task["canonical_solution"], task["suffix"][:800]
+def _request(number: int, task: InfillingTask) -> Message:
+    before, truth, after = task.prompt[-1500:], task.canonical_solution, task.suffix[:800]
     hole: Message = {"type": "hole", "single_line": "\n" not in truth, "kind": "line"}
     segments: list[Message] = [{"type": "text", "text": before}, hole, {"type": "text", "text": after}]
     request: Message = {"type": "infill", "id": str(number), "language": "python", "path": "main.py"}

@@ -1,8 +1,6 @@
 """Sessions of an editor with the scripted worker: documents and edits of the fixtures, requests drawn by seed."""
 
 import asyncio
-import gzip
-import json
 import random
 import re
 import tempfile
@@ -10,8 +8,9 @@ from itertools import count as count_from
 from pathlib import Path
 from typing import Any
 
+from inference.bench import infilling_tasks
 from tests import reference, workers
-from tests.e2e.raw_client import Channel, RawClient, between
+from tests.e2e.raw_client import CAN, Channel, RawClient, between
 from tests.e2e.user import User
 from tests.lsp_server.fixtures import cases
 from tests.replay.worker_protocol import ScriptedWorker
@@ -93,9 +92,8 @@ def drawn(count: int, seed: int = 1) -> list[Session]:
     by_chance = random.Random(seed)
     carved = _texts_of(TESTS / "lsp_server/carve/fixtures")
     edited = [case for case in _texts_of(TESTS / "lsp_server/next_edit/fixtures") if "«" in case[1]]
-    with gzip.open(TESTS / "data/held_out.jsonl.gz", "rt") as lines:
-        tasks = [json.loads(line) for line in lines]
-    typed = [("python", f"{task['prompt']}‸{task['canonical_solution']}\n{task['suffix']}") for task in tasks]
+    tasks = infilling_tasks.read(TESTS / "data" / "held_out.jsonl.gz")
+    typed = [("python", f"{task.prompt}‸{task.canonical_solution}\n{task.suffix}") for task in tasks]
     kinds = {"carve": carved, "edit": edited, "type": [text for text in typed if len(text[1]) < 4000]}
     order = ("carve", "edit", "carve", "type", "carve")
     return [(kind, *by_chance.choice(kinds[kind])) for kind in (order[number % 5] for number in range(count))]
@@ -140,11 +138,10 @@ async def record(checkout: Path, count: int) -> dict[str, Any]:
 
 def _both(capabilities: dict[str, Any]) -> dict[str, Any]:
     """What every editor can do, in the two sections that the editors also differ in."""
-    action = {"dataSupport": True, "resolveSupport": {"properties": ["edit"]}}
-    action["codeActionLiteralSupport"] = {"codeActionKind": {"valueSet": ["refactor"]}}
+    action = {"codeAction": CAN["textDocument"]["codeAction"]}
     return {
         **capabilities,
-        "textDocument": {**capabilities.get("textDocument", {}), "codeAction": action},
+        "textDocument": {**capabilities.get("textDocument", {}), **action},
         "workspace": {"applyEdit": True, "workspaceEdit": {"documentChanges": True}},
     }
 

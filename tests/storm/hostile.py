@@ -10,8 +10,9 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,9 +97,9 @@ async def writes_to_a_full_disk(
     done, faults = Counter[str](), list[str]()
     file, text = folder / "a.py", "x = 1\ny = ???\n"
     file.write_text(text)
-    words = [sys.executable, "-m", "lsp_server.cli", "fill", str(file), "--write", "--model", "embedded"]
+    fill = partial(_command, environment(runtime), "fill", str(file), "--write", "--model", "embedded", first=_no_room)
     while time.monotonic() < until:
-        status, said = await asyncio.to_thread(_without_room, words, environment(runtime))
+        status, said = await asyncio.to_thread(fill)
         done[f"fill --write on a full disk: {status}"] += 1
         if not said.startswith("infill-ls: ") or said.count("\n") != 1 or not status:
             faults.append(f"not one clear line: {status} {said[-300:]!r}")
@@ -108,25 +109,27 @@ async def writes_to_a_full_disk(
     return done, faults
 
 
-def _without_room(words: list[str], places: dict[str, str]) -> tuple[int | None, str]:
-    """The exit status of a command that can write to no file, and all that it says."""
+def _no_room() -> None:
+    """From now on this process can write to no file."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_FULL_BYTES, _FULL_BYTES))
 
-    def no_room() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (_FULL_BYTES, _FULL_BYTES))
 
+def _command(places: dict[str, str], *words: str, first: Callable[[], None] | None = None) -> tuple[int | None, str]:
+    """The exit status of `infill-ls`, None if it hangs, and all that it says. The process does `first` first."""
     try:
         done = subprocess.run(
-            words,
+            [sys.executable, "-m", "lsp_server.cli", *words],
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             env=places,
             timeout=180,
             check=False,
-            preexec_fn=no_room,
+            preexec_fn=first,
         )
     except subprocess.TimeoutExpired as error:
-        return None, f"it hangs, {error.output!r}"
-    return done.returncode, (done.stdout + done.stderr).decode(errors="replace")
+        return None, f"Traceback: it hangs, {error.output!r}"
+    return done.returncode, done.stdout.decode(errors="replace")
 
 
 class HostileAnswers:
@@ -177,22 +180,14 @@ async def pulls(folder: Path, chance: random.Random, until: float) -> tuple[Coun
 
 
 def _pull(model: Path, home: Path, kind: str, size: float) -> tuple[int | None, str]:
-    """Returns the exit status (None if it hangs) and all output."""
-    words = [sys.executable, "-m", "lsp_server.cli", "models", "pull", "team/model"]
-    nothing, pipe, both = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
+    """As `_command`."""
     with hub_of("team/model", model) as hub:
         hub.claims = {"model.safetensors": size} if kind == "size" else {}
         hub.also = ("../evil.json", "/tmp/evil.json", "a" * 300 + ".json") if kind == "name" else ()
         hub.cut_at, hub.damaged = (100 if kind == "cut" else None), ("config.json" if kind == "damaged" else "")
         hub.licence = "\x1b]0;mine\x07other" if kind == "licence" else "apache-2.0"
-        places = {"HF_ENDPOINT": hub.url, "HF_HOME": str(home)}
-        try:
-            done = subprocess.run(
-                words, stdin=nothing, stdout=pipe, stderr=both, env=environment(home) | places, timeout=180, check=False
-            )
-        except subprocess.TimeoutExpired as error:
-            return None, f"Traceback: it hangs, {error.output!r}"
-    return done.returncode, done.stdout.decode(errors="replace")
+        places = {**environment(home), "HF_ENDPOINT": hub.url, "HF_HOME": str(home)}
+        return _command(places, "models", "pull", "team/model")
 
 
 def unseen_shown(messages: Iterable[Any]) -> int:
