@@ -1,18 +1,15 @@
-"""The benchmarks behind `infill-ls bench`, described in README.md. Each prints one JSON object as its last line."""
+"""The benchmarks behind `infill-ls bench`, described in README.md, and what several of them use.
+
+Each is a module with `add_arguments(parser)` and `measure(args)`, which returns its figures.
+"""
 
 import argparse
-import json
 import math
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-import httpx2
-
-from inference.engine.errors import RequestError
-from inference.models.family import ModelError
-from inference.models.printable import say
 from inference.serving.startup import spin_briefly
 
 if TYPE_CHECKING:  # it imports torch
@@ -25,32 +22,11 @@ class BenchError(Exception):
     """A benchmark cannot be run, or measures something else than it should; str() says why, for the user."""
 
 
-def command(name: str, about: str | None) -> argparse.ArgumentParser:
-    """The parser of a benchmark without its own flags."""
-    prog = f"infill-ls bench {name}"
-    return argparse.ArgumentParser(prog, description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
-
-
 def add_model(parser: argparse.ArgumentParser) -> None:
     """Adds the flags for a model."""
     parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER", help="the model (default: embedded)")
     parser.add_argument("--device", metavar="NAME", help="where to compute (default: the best device found)")
     parser.add_argument("--dtype", metavar="NAME", help="what to compute in (default: the best found)")
-
-
-def run(
-    parser: argparse.ArgumentParser,
-    measure: Callable[[argparse.Namespace], Mapping[str, Any]],
-    argv: Sequence[str] | None,
-) -> int:
-    """Prints what is measured by the flags as one JSON object; returns the exit status, 2 if it cannot be measured."""
-    args = parser.parse_args(argv)
-    try:
-        print(json.dumps(measure(args)))
-    except (BenchError, ModelError, RequestError, OSError, ValueError, httpx2.HTTPError) as error:
-        say(error)
-        return 2
-    return 0
 
 
 def loaded(args: argparse.Namespace) -> "Engine":

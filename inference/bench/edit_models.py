@@ -16,7 +16,7 @@ import statistics
 import sys
 import tempfile
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,9 +25,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from inference.bench import command, run
 from inference.bench.next_edit import DEADLINES
-from inference.bench.server_editor import ScriptedEditor
+from inference.bench.server_editor import ScriptedEditor, offset_of
+from inference.messages import Hunk
 from inference.models import edit_prompts
 from inference.models.catalogue import EMBEDDED
 
@@ -43,17 +43,11 @@ _MARKS = re.compile(r"<\|editable_region_start\|>\n|<\|user_cursor\|>|<\|user_cu
 
 
 @dataclass(frozen=True)
-class Change:
-    """A change of a file before the scenario: a snippet of it, before and after."""
-
-    path: str
-    old: str
-    new: str
-
-
-@dataclass(frozen=True)
 class Scenario:
-    """A file, the user's last changes, and the wanted text; None: nothing should be offered. Offsets into `text`."""
+    """A file, the user's last changes without their lines, and the wanted text; None: nothing should be offered.
+
+    `cursors` are offsets into `text`.
+    """
 
     name: str
     language: str
@@ -61,7 +55,7 @@ class Scenario:
     text: str
     is_modified: bool
     cursors: tuple[int, ...]
-    history: tuple[Change, ...]
+    history: tuple[Hunk, ...]
     wanted: str | None
 
     @classmethod
@@ -70,7 +64,7 @@ class Scenario:
         head, *sections = re.split(r"^-- ([\w.]+) --\n", file.read_text("utf-8"), flags=re.MULTILINE)
         parts = {name: text.rstrip("\n") for name, text in zip(sections[::2], sections[1::2], strict=True)}
         found = dict(re.findall(r"^([a-z-]+|viewport\w+): (.*)$", head, re.MULTILINE))
-        places = [f"{found['row']}:{found['col']}", *found.get("cursor-positions", "").split(",")]
+        places = re.findall(r"(\d+):(\d+)", f"{found['row']}:{found['col']},{found.get('cursor-positions', '')}")
         text = parts["buffer.txt"]
         return cls(
             file.stem,
@@ -78,23 +72,25 @@ class Scenario:
             found["file"],
             text,
             found.get("modified") != "false",
-            tuple(_cursor(text, *map(int, place.split(":"))) for place in places if place.strip()),
+            tuple(offset_of(text, int(row) - 1, int(column)) for row, column in places),
             tuple(_history(parts.get("history", ""))),
             None if "suppress" in file.stem else parts["expected"],
         )
 
 
-def _cursor(text: str, row: int, column: int) -> int:
-    """The offset of a place: rows from 1, columns from 0, as in the recorded prompts."""
-    lines = text.split("\n")[:row]
-    return sum(len(line) + 1 for line in lines[:-1]) + min(column, len(lines[-1]))
-
-
-def _history(text: str) -> Iterator[Change]:
+def _history(text: str) -> Iterator[Hunk]:
     for entry in text.split("<|file|> ")[1:]:
         path, _, rest = entry.partition("\n")
         old, _, new = rest.partition("<|new|>\n")
-        yield Change(path.strip(), old.removeprefix("<|old|>\n"), new.removesuffix("\n") + "\n")
+        yield Hunk(0, old.removeprefix("<|old|>\n"), new.removesuffix("\n") + "\n", path.strip())
+
+
+def _region(prompt: str) -> tuple[str, str]:
+    """The region that a prompt asks to rewrite, and the start of the rewrite, if it has that. Raises ValueError."""
+    found = _REGION.search(prompt)
+    if found is None:
+        raise ValueError(f"a prompt of no known kind: {prompt[-80:]!r}")
+    return _MARKS.sub("", found["zeta2"] or found["zeta"] or found["sweep"]), found["written"] or ""
 
 
 @dataclass(frozen=True)
@@ -107,16 +103,9 @@ class Rewrite:
     @classmethod
     def of(cls, prompt: str, answer: str) -> "Rewrite":
         """Raises ValueError for a prompt of no known kind."""
-        found = _REGION.search(prompt)
-        if found is None:
-            raise ValueError(f"a prompt of no known kind: {prompt[-80:]!r}")
-        now = _MARKS.sub("", found["zeta2"] or found["zeta"] or found["sweep"])
-        new = (found["written"] or "") + _MARKS.sub("", answer)
+        now, begun = _region(prompt)
+        new = begun + _MARKS.sub("", answer)
         return cls(now, new.rstrip("\n") + "\n" if answer.strip() else now)
-
-    def whole(self, text: str) -> str:
-        """A text with all of it; the same text if the region is not there."""
-        return text.replace(self.now.rstrip("\n"), self.new.rstrip("\n"), 1)
 
     def on(self, region: str) -> str:
         """Another region with those changes of this one whose lines have no other words there."""
@@ -143,10 +132,8 @@ class RecordedModel:
 
     def complete(self, prompt: str) -> str:
         """The answer to a prompt. Raises ValueError."""
-        asked = Rewrite.of(prompt, "")
-        found = _REGION.search(prompt)
-        new = self.left.pop(0).on(asked.now) if self.left else asked.now
-        return new.removeprefix((found and found["written"]) or "")
+        now, begun = _region(prompt)
+        return (self.left.pop(0).on(now) if self.left else now).removeprefix(begun)
 
     @contextmanager
     def served(self) -> Iterator[str]:
@@ -187,7 +174,7 @@ def _begun(editor: ScriptedEditor, scenario: Scenario, cursor: int) -> str:
     """The URI of the scenario's file, with its history behind it; other files' changes are made in those."""
     uri, text = f"{_ROOT}/{scenario.path}", scenario.text
     here = list[tuple[int, str, str]]()
-    beside = list[Change]()
+    beside = list[Hunk]()
     for change in reversed(scenario.history):
         old = change.old.removesuffix("\n")
         new = change.new.removesuffix("\n")
@@ -236,51 +223,43 @@ def _changes(old: str, new: str, n: int) -> Counter[tuple[str, bool]]:
 def measure(args: argparse.Namespace) -> dict[str, float]:
     """Plays the scenarios. Raises BenchError, OSError or ValueError."""
     scenarios = [Scenario.read(file) for file in sorted(args.scenarios.glob("*.txtar"))]
-    model = RecordedModel(args.model)
     recorded = _recorded(args.recorded, args.model) if args.recorded else {}
-    with model.served() as url:
+    model = RecordedModel(args.model)
+    texts: dict[str, list[str]] = {one.name: [] for one in scenarios}
+    folders = [_ROOT, *(f"file:///history{number}" for number in range(max(len(one.history) for one in scenarios)))]
+    with model.served() as url, tempfile.TemporaryDirectory(prefix="ils-") as folder:
         kind = edit_prompts.kind_of(args.kind, args.model) or args.kind
         asked = {"model": url, "kind": kind} if recorded else {"model": args.model, "kind": args.kind}
         options = {"statistics": "off", "deadlineMs": DEADLINES, "model": EMBEDDED, "nextEdit": asked}
-        found = _figures(scenarios, _played(scenarios, options, model, recorded))
+        with ScriptedEditor(Path(folder), options, folders) as editor:
+            for scenario in scenarios:
+                for cursor in scenario.cursors:
+                    model.left = [*recorded.get(scenario.name, ())]
+                    texts[scenario.name].append(play(editor, scenario, cursor))
+                print(f"{_score(scenario, texts[scenario.name]):.3f} {scenario.name}", file=sys.stderr, flush=True)
+    found = _figures(scenarios, texts)
     if recorded:
-        raw = _figures(scenarios, {one.name: [_whole(one, recorded)] for one in scenarios})
+        raw = _figures(scenarios, {one.name: [_whole(one.text, recorded.get(one.name, []))] for one in scenarios})
         found |= {f"raw_{name}": value for name, value in raw.items()}
     return found
 
 
 def _recorded(file: Path, model: str) -> dict[str, list[Rewrite]]:
     """A model's answers by scenario. Raises OSError, KeyError or ValueError, also if there is none."""
-    found: dict[str, list[Rewrite]] = {}
+    found = defaultdict[str, list[Rewrite]](list)
     with file.open(encoding="utf-8") as lines:
         for one in map(json.loads, lines):
             if one["model"] == model:
-                found.setdefault(one["scenario"], []).append(Rewrite.of(one["prompt"], one["text"]))
+                found[one["scenario"]].append(Rewrite.of(one["prompt"], one["text"]))
     if not found:
         raise ValueError(f"{file} has no answers of {model}")
     return found
 
 
-def _played(
-    scenarios: Sequence[Scenario], options: dict[str, Any], model: RecordedModel, recorded: dict[str, list[Rewrite]]
-) -> dict[str, list[str]]:
-    """The final texts of each scenario, by its cursors."""
-    folders = [_ROOT, *(f"file:///history{number}" for number in range(max(len(one.history) for one in scenarios)))]
-    found: dict[str, list[str]] = {}
-    with tempfile.TemporaryDirectory(prefix="ils-") as folder, ScriptedEditor(Path(folder), options, folders) as editor:
-        for scenario in scenarios:
-            texts = found[scenario.name] = []
-            for cursor in scenario.cursors:
-                model.left = list(recorded.get(scenario.name, []))
-                texts.append(play(editor, scenario, cursor))
-            print(f"{_score(scenario, texts):.3f} {scenario.name}", file=sys.stderr, flush=True)
-    return found
-
-
-def _whole(scenario: Scenario, recorded: dict[str, list[Rewrite]]) -> str:
-    text = scenario.text
-    for one in recorded.get(scenario.name, []):
-        text = one.whole(text)
+def _whole(text: str, rewrites: Sequence[Rewrite]) -> str:
+    """A text with all of each rewrite whose region is there."""
+    for one in rewrites:
+        text = text.replace(one.now.rstrip("\n"), one.new.rstrip("\n"), 1)
     return text
 
 
@@ -297,18 +276,8 @@ def _figures(scenarios: Sequence[Scenario], texts: dict[str, list[str]]) -> dict
     return {name: round(statistics.fmean(values), 4) if values else 0.0 for name, values in scores.items()}
 
 
-def argument_parser() -> argparse.ArgumentParser:
-    parser = command("edit-models", __doc__)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scenarios", type=Path, required=True, metavar="FOLDER", help="scenarios (*.txtar)")
     parser.add_argument("--recorded", type=Path, metavar="FILE", help="answers to play; else the model is asked")
     parser.add_argument("--model", required=True, help="whose answers; without --recorded a file or a server's URL")
     parser.add_argument("--kind", default="auto", metavar="KIND", help="its prompt (default: its name says)")
-    return parser
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    return run(argument_parser(), measure, argv)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -18,15 +18,16 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import psutil
 
-from inference.bench import BenchError, command, percentiles, positive
+from inference.bench import BenchError, percentiles, positive
 from inference.bench.server_editor import SERVER, server_environment
 from inference.models.catalogue import names_no_folder
 from inference.models.printable import say
@@ -44,93 +45,89 @@ _KEY_S = 4
 """How long Neovim may take to get to the first key, and for each key."""
 
 
+Presses = Sequence[Mapping[str, float]]
+"""For each key press, the times of its stages, in seconds since 1970."""
+Ends = Sequence[tuple[float, float]]
+"""When each request of the worker ended, in seconds since 1970, and its duration in ms."""
+
+
 def measure(args: argparse.Namespace) -> dict[str, Any]:
-    """The figures of each editor, or why it was not measured."""
+    """The figures of each editor, or why it was not measured. Prints them and ends with status 1 if none was."""
     is_path = Path(args.model).exists() and not names_no_folder(args.model)
     model = str(Path(args.model).resolve()) if is_path else args.model
-    wanted: dict[str, Callable[[], dict[str, Any]]] = {
-        "neovim": lambda: neovim(args.nvim, args.keystrokes, model),
-        "vscode": lambda: vscode(args.keystrokes, model),
-    }
+    editors: dict[str, Callable[[int, str], tuple[Presses, Ends]]]
+    editors = {"neovim": partial(neovim, args.nvim), "vscode": vscode}
     found: dict[str, Any] = {}
-    for name, measure_it in wanted.items():
+    for name, press_keys in editors.items():
         if args.editor in (None, name):
+            about = {"benchmark": "editor", "editor": name, "model": model, "keystrokes": args.keystrokes}
             try:
-                found[name] = measure_it()
+                found[name] = about | figures(*press_keys(args.keystrokes, model))
             except BenchError as reason:
                 say(f"{name} is not measured: {reason}")
                 found[name] = {"not_measured": str(reason)}
-    return found
+    result = {"benchmark": "editor", "editors": found}
+    if not any("ms" in one for one in found.values()):
+        print(json.dumps(result))
+        raise SystemExit(1)
+    return result
 
 
-def neovim(program: str | None, keystrokes: int, model: str) -> dict[str, Any]:
-    """Measures key presses in a Neovim with a home and a worker of its own. Raises BenchError."""
-    path = program or shutil.which("nvim") or shutil.which("nvim", path=str(INSTALLED))
-    if path is None:
-        raise BenchError("nvim is not on PATH; install Neovim 0.12 or newer, or name one with --nvim")
-    with tempfile.TemporaryDirectory(prefix="ilb-", dir="/tmp", ignore_cleanup_errors=True) as folder:
-        home, runtime = Path(folder), Path(folder) / "run"
-        runtime.mkdir(mode=0o700)
-        variables = {k: v for k, v in server_environment(runtime).items() if not k.startswith(("XDG_", "NVIM"))}
-        environment = variables | {"HOME": folder, "TERM": "xterm-256color"}
-        try:
-            presses = _presses(path, home, environment, keystrokes, model)
-        finally:
-            stop = [*SERVER, "worker", "--stop", "--model", model]
-            subprocess.run(stop, env=environment, capture_output=True, check=False)
-        ended = list(engine_ends(runtime))
-    rows = [split(press, ended) for press in presses[1:] if press.keys() >= _STAGES]  # the first warms up
+def figures(presses: Presses, ended: Ends) -> dict[str, Any]:
+    """Where the time went, of the presses that brought ghost text. Raises BenchError if none did."""
+    rows = [_split(press, ended) for press in presses if press.keys() >= _STAGES]
     if not rows:
         raise BenchError("no key press brought ghost text; see what `infill-ls doctor` says")
     return {
-        "benchmark": "editor",
-        "editor": "neovim",
-        "model": model,
-        "keystrokes": keystrokes,
         "with_ghost_text": len(rows),
         "load_average": round(psutil.getloadavg()[0], 1),
         "ms": {part: percentiles([row[part] for row in rows]) for part in rows[0]},
     }
 
 
-def vscode(keystrokes: int, model: str) -> dict[str, Any]:
-    """Measures key presses in VS Code with the script of its tests. Raises BenchError."""
+def neovim(program: str | None, keystrokes: int, model: str) -> tuple[Presses, Ends]:
+    """Presses keys in a Neovim with a home and a worker of its own. Raises BenchError."""
+    path = program or shutil.which("nvim") or shutil.which("nvim", path=str(INSTALLED))
+    if path is None:
+        raise BenchError("nvim is not on PATH; install Neovim 0.12 or newer, or name one with --nvim")
+    with tempfile.TemporaryDirectory(prefix="ilb-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        runtime, result = Path(folder, "run"), Path(folder, "result.json")
+        runtime.mkdir(mode=0o700)
+        plan = {
+            "cmd": [*SERVER, "serve", "--model", model],
+            "file": str(Path(folder, "bench.py")),
+            "result": str(result),
+            "keystrokes": keystrokes + 1,
+        }
+        kept = {k: v for k, v in server_environment(runtime).items() if not k.startswith(("XDG_", "NVIM"))}
+        environment = kept | {"HOME": folder, "TERM": "xterm-256color", "BENCH_PLAN": json.dumps(plan)}
+        command = [path, "--embed", "--clean", "-n", "-c", f"luafile {LUA}"]
+        try:
+            _run_with_screen(command, environment, _START_S + (keystrokes + 1) * _KEY_S)
+        except OSError as error:
+            raise BenchError(f"{path} does not run: {error}") from error
+        finally:
+            stop = [*SERVER, "worker", "--stop", "--model", model]
+            subprocess.run(stop, env=environment, capture_output=True, check=False)
+        if not result.is_file():
+            raise BenchError("Neovim ended before it was done")
+        said = json.loads(result.read_text())
+        if said.get("problem"):
+            raise BenchError(said["problem"])
+        return said["presses"][1:], engine_ends(runtime)  # the first warms up
+
+
+def vscode(keystrokes: int, model: str) -> tuple[Presses, Ends]:
+    """Presses keys in VS Code with the script of its tests. Raises BenchError."""
     if not VSCODE.is_file():
         raise BenchError("its driver is not part of the package; run this in a checkout of the repository")
     command = [sys.executable, "-m", "tests.editors.vscode.bench", "--keystrokes", str(keystrokes), "--model", model]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    try:
-        result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    except (IndexError, ValueError):
-        said = done.stderr.strip().splitlines()
-        raise BenchError(said[-1].removeprefix("infill-ls: ") if said else f"exit {done.returncode}") from None
-    return result
-
-
-def _presses(
-    program: str, home: Path, environment: Mapping[str, str], keystrokes: int, model: str
-) -> Sequence[Mapping[str, float]]:
-    """The Lua recording: for each key press, the times (seconds since 1970) of its stages. Raises BenchError."""
-    result = home / "result.json"
-    plan = {
-        "cmd": [*SERVER, "serve", "--model", model],
-        "file": str(home / "bench.py"),
-        "result": str(result),
-        "keystrokes": keystrokes + 1,
-    }
-    limit_s = _START_S + (keystrokes + 1) * _KEY_S
-    command = [program, "--embed", "--clean", "-n", "-c", f"luafile {LUA}"]
-    try:
-        _run_with_screen(command, {**environment, "BENCH_PLAN": json.dumps(plan)}, limit_s)
-    except OSError as error:
-        raise BenchError(f"{program} does not run: {error}") from error
-    if not result.is_file():
-        raise BenchError("Neovim ended before it was done")
-    said = json.loads(result.read_text())
-    if said.get("problem"):
-        raise BenchError(said["problem"])
-    presses: list[dict[str, float]] = said["presses"]
-    return presses
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or [f"exit {done.returncode}"]
+        raise BenchError(said[-1].removeprefix("infill-ls: "))
+    presses, ended = json.loads(done.stdout.splitlines()[-1])
+    return presses, ended
 
 
 def _run_with_screen(command: Sequence[str], environment: Mapping[str, str], limit_s: float) -> None:
@@ -148,14 +145,13 @@ def _run_with_screen(command: Sequence[str], environment: Mapping[str, str], lim
             process.kill()
 
 
-def engine_ends(runtime: Path) -> Iterator[tuple[float, float]]:
-    """When each request of the worker ended, in seconds since 1970, and its duration in ms."""
-    for log in runtime.glob("*.log"):
-        for stamp, thousandths, ms in _ENDED.findall(log.read_text("utf-8")):
-            yield datetime.fromisoformat(stamp).timestamp() + int(thousandths) / 1000, float(ms)
+def engine_ends(runtime: Path) -> Ends:
+    """What the logs of workers say."""
+    found = [each for log in runtime.glob("*.log") for each in _ENDED.findall(log.read_text("utf-8"))]
+    return [(datetime.fromisoformat(stamp).timestamp() + int(part) / 1000, float(ms)) for stamp, part, ms in found]
 
 
-def split(press: Mapping[str, float], ended: Sequence[tuple[float, float]]) -> dict[str, float]:
+def _split(press: Mapping[str, float], ended: Ends) -> dict[str, float]:
     """Where the time of a key press went, in ms, by its stages and the ends of the worker's requests."""
     engine = sum(ms for at, ms in ended if press["asked"] <= at <= press["answered"] + 0.005)
     return {
@@ -167,21 +163,8 @@ def split(press: Mapping[str, float], ended: Sequence[tuple[float, float]]) -> d
     }
 
 
-def argument_parser() -> argparse.ArgumentParser:
-    parser = command("editor", __doc__)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--editor", choices=("neovim", "vscode"), help="measure only this one")
     parser.add_argument("--keystrokes", type=positive, default=20, metavar="N", help="in each (default: %(default)s)")
     parser.add_argument("--nvim", metavar="PROGRAM", help="this Neovim instead of the one on PATH")
     parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER", help="the model (default: embedded)")
-    return parser
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Measures and prints; returns the exit status, 1 if no editor could be measured."""
-    found = measure(argument_parser().parse_args(argv))
-    print(json.dumps({"benchmark": "editor", "editors": found}))
-    return 0 if any("ms" in one for one in found.values()) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -4,14 +4,17 @@ The tasks are in the HumanEval-Infilling format. White space at the ends of a fi
 - Levenshtein distance / the longer length. It prints one JSON object as its last line.
 
 With --by, transformers or llama.cpp's server fills instead, greedily, after the model's own prompt cut at the hole.
-With --context, parts of other files stand in the prompt, hole by hole; a run continues from its file of predictions.
+With --context, pieces of other files stand in the prompt, hole by hole; a run continues from its file of predictions.
+The first --context is what the others are compared with. There is one hole per file, so errors are by file.
 """
 
 import argparse
-import sys
+import os
+import statistics
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +22,9 @@ import msgspec
 from rich.console import Console
 from rich.progress import track
 
-from inference.bench import BenchError, add_model, command, infilling_tasks, loaded, positive, run
-from inference.bench.context import ARMS, ContextTask, Prompts, compared
-from inference.bench.infilling_tasks import InfillingTask, TaskResult, figures, kind_of, llama_fill
+from inference.bench import BenchError, add_model, infilling_tasks, loaded, positive
+from inference.bench.infilling_tasks import InfillingTask, TaskResult, figures
+from inference.bench.server_process import ask_llama
 from inference.engine import Engine
 from inference.messages import Candidate, Done, Hole, HoleKind, InfillRequest, Text
 from inference.models.fim_tokens import TABLE
@@ -29,30 +32,46 @@ from inference.models.fim_tokens import TABLE
 _LINE_TOKENS = 64
 _LINES_TOKENS = 128
 _TIMEOUT_S = 600
+ARMS = {"none": 0, "pieces-256": 256, "pieces-512": 512}
+"""How many tokens of other files each --context shows."""
 Filler = Callable[[InfillingTask], TaskResult]
 """Fills one task's hole."""
 
 
-def by_engine(engine: Engine, *, seed: int = 0) -> Filler:
-    """Fills with a loaded model. The filler raises RequestError for a hole that fits no canvas of this checkpoint."""
+def by_engine(engine: Engine, *, seed: int = 0, pieces_tokens: int | None = None) -> Filler:
+    """Fills with a loaded model. With `pieces_tokens`, which must fill the middle, its prompts show so much of pieces.
+
+    The filler raises RequestError for a hole that fits no canvas of this checkpoint.
+    """
 
     def fill(task: InfillingTask) -> TaskResult:
         hole = Hole(HoleKind.LINE if task.single_line else HoleKind.BODY, single_line=task.single_line)
         segments = (Text(task.before), hole, Text(task.after))
         request = InfillRequest(task.task_id, segments, language="python", seed=seed)
+        if pieces_tokens is not None:
+            _show_pieces(engine, task, pieces_tokens)
         began = time.perf_counter()
-        best: Candidate | None = None
-        passes = 0
-        for event in engine.infill(request):
-            if isinstance(event, Candidate):
-                best = best or event
-            elif isinstance(event, Done):
-                passes = event.stats.steps
-        if best is None:
-            return TaskResult.of(task, "", began, passes=passes)
-        return TaskResult.of(task, best.texts[0], began, steps=best.steps, passes=passes, tokens=best.tokens)
+        events = [*engine.infill(request)]
+        best = next((event for event in events if isinstance(event, Candidate)), Candidate("", ("",)))
+        stats = next(event.stats for event in events if isinstance(event, Done))
+        counted = {"steps": best.steps, "tokens": best.tokens, "passes": stats.steps}
+        return TaskResult.of(task, best.texts[0], began, **counted, prompt_tokens=stats.prefix_tokens)
 
     return fill
+
+
+def _show_pieces(engine: Engine, task: InfillingTask, most: int) -> None:
+    """From now on a task's pieces stand plain in front of each prompt, the first one last: at most so many tokens."""
+    shown = ""
+    for piece in task.pieces:
+        lines = piece.text.splitlines(keepends=True)
+        while lines and (need := len(engine.loaded.vocabulary.encode("".join(lines)))) > most:
+            del lines[-1]
+        if lines:
+            shown = f"{''.join(lines).rstrip()}\n\n{shown}"
+            most -= need
+    family = engine.loaded.middle
+    vars(family)["middle_prompt"] = lambda before, after: type(family).middle_prompt(family, shown + before, after)
 
 
 def by_transformers(file: Path, dtype: str | None) -> Filler:
@@ -82,14 +101,11 @@ def by_transformers(file: Path, dtype: str | None) -> Filler:
     return fill
 
 
-def by_llama_server(url: str) -> Filler:
-    """Fills with llama.cpp's `/infill`, which chooses the prompt itself. The filler raises httpx2.HTTPError."""
-
-    def fill(task: InfillingTask) -> TaskResult:
-        began = time.perf_counter()
-        return _result(task, str(llama_fill(url.rstrip("/"), task, _most_tokens(task), _TIMEOUT_S)["content"]), began)
-
-    return fill
+def by_llama_server(url: str, task: InfillingTask) -> TaskResult:
+    """Fills with llama.cpp's `/infill`, which chooses the prompt itself. Raises httpx2.HTTPError."""
+    began = time.perf_counter()
+    answer = ask_llama(url, "infill", task.for_llama(_most_tokens(task)), _TIMEOUT_S)
+    return _result(task, str(answer["content"]), began)
 
 
 def _result(task: InfillingTask, text: str, began: float) -> TaskResult:
@@ -103,74 +119,94 @@ def _most_tokens(task: InfillingTask) -> int:
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
     """The figures of all tasks and of each kind, with --context of each arm. Raises BenchError and ModelError."""
-    results = list(_with_context(args) if args.context else _plain(args))
-    kinds: dict[str, list[TaskResult]] = {}
-    for result in results:
-        kinds.setdefault(kind_of(result.task_id), []).append(result)
+    kinds = defaultdict[str, list[TaskResult]](list)
+    for task, result in _results(args):
+        kinds[task.kind].append(result)
     if args.context:
-        found = {kind: compared(some) for kind, some in kinds.items()}
+        found = {kind: _compared(some) for kind, some in kinds.items()}
         return {"model": args.model, "half": args.half, "kinds": found}
     by_kind = {kind: figures(some) for kind, some in kinds.items()}
-    overall = figures(results)
+    overall = figures([result for some in kinds.values() for result in some])
     for kind, known in (by_kind | {"all": overall}).items():
         print(f"{kind}: {', '.join(f'{name} {value:g}' for name, value in known.items())}")
     return {"data": args.data.name, "model": args.model, "by": args.by, **overall, "kinds": by_kind}
 
 
-def _plain(args: argparse.Namespace) -> Iterator[TaskResult]:
-    tasks = infilling_tasks.sample(infilling_tasks.read(args.data, args.limit), args.sample, args.seed)
-    if args.by == "transformers":
-        fill = by_transformers(Path(args.model), args.dtype)
-    else:
-        fill = by_llama_server(args.by) if args.by else by_engine(loaded(args), seed=args.seed)
-    if args.predictions:
-        args.predictions.write_bytes(b"")
-    for task in track(tasks, "tasks", console=Console(stderr=True), transient=True):
-        yield _saved(fill(task), args.predictions)
+def _results(args: argparse.Namespace) -> Iterator[tuple[InfillingTask, TaskResult]]:
+    """Each task with each arm; those that a run with --context wrote before are not filled again."""
+    tasks = _tasks(args)
+    known = _known(args)
+    fillers = _fillers(args)
+    file = args.predictions or Path(os.devnull)
+    with file.open("ab" if args.context else "wb", buffering=0) as predictions:
+        for task in track(tasks, "tasks", console=Console(stderr=True), transient=True):
+            for arm, fill in fillers.items():
+                if (arm, task.task_id) not in known:
+                    result = msgspec.structs.replace(fill(task), arm=arm, model=args.model)
+                    predictions.write(msgspec.json.encode(result) + b"\n")
+                    known[arm, task.task_id] = result
+                yield task, known[arm, task.task_id]
 
 
-def _with_context(args: argparse.Namespace) -> Iterator[TaskResult]:
-    """Each task with each arm, but for those that a run before this one wrote."""
-    known = _known(args.predictions, args.model)
-    count = Counter[str]()
+def _tasks(args: argparse.Namespace) -> list[InfillingTask]:
+    """Those that the flags choose. Raises BenchError."""
+    if not args.context:
+        return infilling_tasks.sample(infilling_tasks.read(args.data, args.limit), args.sample, args.seed)
+    kinds = defaultdict[str, list[InfillingTask]](list)
+    for task in infilling_tasks.read(args.data):
+        if task.half == args.half:
+            kinds[task.kind].append(task)
+    if not kinds:
+        raise BenchError(f"{args.data} has no tasks of the half '{args.half}'")
+    return [task for some in kinds.values() for task in some[: args.limit]]
+
+
+def _fillers(args: argparse.Namespace) -> dict[str, Filler]:
+    """By the name of the arm; "": without --context. Raises BenchError and ModelError."""
+    if args.by and not args.context:
+        by_model = args.by == "transformers"
+        return {"": by_transformers(Path(args.model), args.dtype) if by_model else partial(by_llama_server, args.by)}
     engine = loaded(args)
-    prompts = Prompts(engine)
-    fill = by_engine(engine)
-    for task in infilling_tasks.read_as(ContextTask, args.data):
-        if task.half != args.half or count[task.kind] == args.limit:
-            continue
-        count[task.kind] += 1
-        for arm in args.context:
-            result = known.get((arm, task.task_id))
-            if result is None:
-                prompts.show(task, arm)
-                filled = fill(task)
-                more = {"arm": arm, "model": args.model, "prompt_tokens": prompts.tokens}
-                result = _saved(msgspec.structs.replace(filled, **more), args.predictions)
-            yield result
+    if not args.context:
+        return {"": by_engine(engine, seed=args.seed)}
+    if not engine.loaded.traits.fills_middle:
+        raise BenchError("--context compares prompts of models that fill the middle; name such a --model")
+    return {arm: by_engine(engine, seed=args.seed, pieces_tokens=ARMS[arm]) for arm in args.context}
 
 
-def _known(file: Path | None, model: str) -> dict[tuple[str, str], TaskResult]:
-    """The fills in a file of predictions, by arm and task. Raises BenchError."""
-    try:
-        lines = file.read_bytes().splitlines() if file else []
-        found = [msgspec.json.decode(line, type=TaskResult) for line in lines]
-    except FileNotFoundError:
+def _known(args: argparse.Namespace) -> dict[tuple[str, str], TaskResult]:
+    """The fills of an earlier run with --context, by arm and task. Raises BenchError."""
+    file = args.predictions
+    if not (args.context and file and file.exists()):
         return {}
+    try:
+        found = msgspec.json.Decoder(TaskResult).decode_lines(file.read_bytes())
     except msgspec.DecodeError as error:
         raise BenchError(f"{file} holds no fills of this benchmark: {error}; name another file") from error
-    return {(each.arm, each.task_id): each for each in found if each.model == model}
+    return {(each.arm, each.task_id): each for each in found if each.model == args.model}
 
 
-def _saved(result: TaskResult, file: Path | None) -> TaskResult:
-    if file:
-        with file.open("ab") as output:
-            output.write(msgspec.json.encode(result) + b"\n")
-    return result
+def _compared(results: Sequence[TaskResult]) -> dict[str, dict[str, float]]:
+    """The figures of each arm, and how it differs from the first one on the same holes."""
+    arms = defaultdict[str, list[TaskResult]](list)
+    for result in results:
+        arms[result.arm].append(result)
+    base = arms[results[0].arm]
+    found = {}
+    for arm, some in arms.items():
+        gains = [one.edit_similarity - other.edit_similarity for one, other in zip(some, base, strict=True)]
+        exact = [(one.exact, other.exact) for one, other in zip(some, base, strict=True)]
+        found[arm] = figures(some) | {
+            "similarity_gain": round(statistics.fmean(gains), 4),
+            "standard_error": round(statistics.stdev(gains) / len(gains) ** 0.5, 4) if len(gains) > 1 else 0.0,
+            "won": exact.count((True, False)),
+            "lost": exact.count((False, True)),
+            "prompt_tokens": round(statistics.fmean(each.prompt_tokens for each in some), 1),
+        }
+    return found
 
 
-def argument_parser() -> argparse.ArgumentParser:
-    parser = command("infilling", __doc__)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, required=True, metavar="FILE.jsonl[.gz]", help="the tasks")
     parser.add_argument(
         "--limit", type=positive, metavar="N", help="measure only the first N tasks (with --context: of each kind)"
@@ -178,16 +214,9 @@ def argument_parser() -> argparse.ArgumentParser:
     parser.add_argument("--sample", type=positive, metavar="N", help="measure only N tasks, chosen by the seed")
     add_model(parser)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the sample and the sampler (default: 0)")
-    parser.add_argument("--context", action="append", choices=ARMS, help="show parts of other files; repeat to compare")
+    parser.add_argument(
+        "--context", action="append", choices=ARMS, help="show pieces of other files; repeat to compare"
+    )
     parser.add_argument("--half", choices=("tuning", "report"), default="report", help="with --context: which packages")
     parser.add_argument("--by", metavar="transformers|URL", help="who fills instead; a URL: llama.cpp's server")
     parser.add_argument("--predictions", type=Path, metavar="FILE", help="write every fill, one JSON object a line")
-    return parser
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    return run(argument_parser(), measure, argv)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

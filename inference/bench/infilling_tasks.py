@@ -12,26 +12,32 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-import httpx2
 import msgspec
 
 from inference.bench import BenchError
+from inference.messages import Snippet
 
 _LINE_BREAKS = "\r\n"
 _Task = TypeVar("_Task", bound=msgspec.Struct)
 
 
 class InfillingTask(msgspec.Struct, frozen=True):
-    """A hole between `prompt` and `suffix`, filled by `canonical_solution`."""
+    """A hole between `prompt` and `suffix`, filled by `canonical_solution`.
+
+    `pieces` are parts of other files, the most like the hole's surroundings first. A task with such is of one `half`.
+    """
 
     task_id: str
     prompt: str
     suffix: str
     canonical_solution: str
+    half: str = ""
+    pieces: tuple[Snippet, ...] = ()
 
     @property
     def kind(self) -> str:
-        return kind_of(self.task_id)
+        """The part of its id before the first slash: `line`, `body`, `SingleLineInfilling`, …"""
+        return self.task_id.partition("/")[0]
 
     @property
     def single_line(self) -> bool:
@@ -45,23 +51,26 @@ class InfillingTask(msgspec.Struct, frozen=True):
     @property
     def before(self) -> str:
         """The text before the hole."""
-        return self.prompt + self._breaks[0]
+        return self.prompt + self.canonical_solution[: self._start]
 
     @property
     def after(self) -> str:
-        return self._breaks[1] + self.suffix
+        return self.canonical_solution[self._start + len(self.solution) :] + self.suffix
 
     @property
-    def _breaks(self) -> tuple[str, str]:
-        """The line breaks around the solution."""
-        full = self.canonical_solution
-        start = len(full) - len(full.lstrip(_LINE_BREAKS)) if self.solution else 0
-        return full[:start], full[start + len(self.solution) :]
+    def _start(self) -> int:
+        return self.canonical_solution.index(self.solution)
 
-
-def kind_of(task_id: str) -> str:
-    """The part of an id before its first slash: `line`, `body`, `SingleLineInfilling`, …"""
-    return task_id.partition("/")[0]
+    def for_llama(self, most_tokens: int, typed: int = 0) -> dict[str, Any]:
+        """What to ask llama.cpp's `/infill`, once so many characters are typed."""
+        return {
+            "input_prefix": self.before,
+            "input_suffix": self.after,
+            "prompt": self.solution[:typed],
+            "n_predict": most_tokens,
+            "temperature": 0,
+            "stop": ["\n"] if self.single_line else [],
+        }
 
 
 def read(file: Path, limit: int | None = None) -> list[InfillingTask]:
@@ -90,34 +99,16 @@ def read_as(kind: type[_Task], file: Path, limit: int | None = None) -> list[_Ta
 
 def sample(tasks: Sequence[InfillingTask], count: int | None, seed: int) -> list[InfillingTask]:
     """This many of the tasks, in order: the same for the same seed. None: all."""
-    if count is None or count >= len(tasks):
-        return list(tasks)
+    count = min(count or len(tasks), len(tasks))
     chosen = random.Random(seed).sample(range(len(tasks)), count)  # noqa: S311 - a sample, not a secret
     return [tasks[number] for number in sorted(chosen)]
-
-
-def llama_fill(
-    server: str, task: InfillingTask, most_tokens: int, timeout_s: float, *, typed: int = 0, **more: bool
-) -> dict[str, Any]:
-    """The answer of llama.cpp's `/infill`, once so many characters are typed. Raises httpx2.HTTPError."""
-    body = {
-        "input_prefix": task.before,
-        "input_suffix": task.after,
-        "prompt": task.solution[:typed],
-        "n_predict": most_tokens,
-        "temperature": 0,
-        "stop": ["\n"] if task.single_line else [],
-        **more,
-    }
-    answer = httpx2.post(f"{server}/infill", json=body, timeout=timeout_s, trust_env=False)
-    return answer.raise_for_status().json()  # type: ignore[no-any-return]
 
 
 class TaskResult(msgspec.Struct, frozen=True):
     """The fill of one task and its scores.
 
-    `steps` counts the denoising steps of the fill, `passes` all of the decoder's. `tokens` counts the hole's rows. If
-    parts of other files were shown, `arm` says which, and `prompt_tokens` counts the whole prompt.
+    `steps` counts the denoising steps of the fill, `passes` all of the decoder's. `tokens` counts the hole's rows, and
+    `prompt_tokens` what the model read before it wrote. `arm` says which pieces of other files it was shown, if any.
     """
 
     task_id: str

@@ -7,15 +7,15 @@ machines.
 
 import argparse
 import statistics
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
+from math import prod
 from typing import Any, cast
 
 import torch
 
-from inference.bench import add_model, command, run, times_ms
+from inference.bench import add_model, times_ms
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.layout import OPEN, Row
 from inference.engine.search.denoise import Denoising, Noise
@@ -65,36 +65,36 @@ class RandomWeights(Weights):
     def __init__(self, model: Any, device: torch.device, dtype: torch.dtype) -> None:
         """`model`: the shapes."""
         self.shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-        self._device = device
-        self._dtype = dtype
+        self._made: dict[str, Any] = {"device": device, "dtype": dtype}
         self._generator = torch.Generator(device).manual_seed(0)
 
-    def tensor(self, name: str, shape: Sequence[int], device: torch.device, dtype: torch.dtype) -> torch.Tensor:
+    def rows(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, torch.Tensor]]:
         """Norms and scalars are ones, but for those of queries: attention is unscaled, and its scores stay near 1."""
         if len(shape) == 1:
-            value = shape[0] ** -0.5 if "q_norm" in name else 1.0
-            return torch.full(tuple(shape), value, device=device, dtype=dtype)
-        made = torch.empty(*shape, device=device, dtype=dtype)
-        return made.normal_(0, ROUTER_SPREAD if "router.proj" in name else SPREAD, generator=self._generator)
+            yield 0, torch.full((1, *shape), shape[0] ** -0.5 if "q_norm" in name else 1.0, **self._made)
+            return
+        spread = ROUTER_SPREAD if "router.proj" in name else SPREAD
+        for first in range(0, prod(shape[:-1]), shape[-2]):  # matrix by matrix: those of experts have three dimensions
+            made = torch.empty(shape[-2:], **self._made)
+            yield first, made.normal_(0, spread, generator=self._generator)
 
-    def rows(self, name: str, shape: Sequence[int]) -> Iterator[tuple[int, torch.Tensor]]:
-        """The rows of an expert's tensor, expert by expert, each with the number of its first row."""
-        for number in range(shape[0]):
-            yield number * shape[1], self.tensor(name, shape[1:], self._device, self._dtype)
+
+def config_of(text: dict[str, Any]) -> Any:
+    """The configuration of a DiffusionGemma from that of its text part."""
+    from transformers import DiffusionGemmaConfig, DiffusionGemmaTextConfig
+
+    return DiffusionGemmaConfig(
+        text_config=DiffusionGemmaTextConfig(**text), vision_config=NO_VISION, canvas_length=256
+    )
 
 
 def random_network(shape: str, device: str | None, dtype: str | None) -> Network:
     """Random weights of one of `RANDOM_SHAPES`. Raises ModelError if they cannot fit."""
-    from transformers import DiffusionGemmaConfig, DiffusionGemmaTextConfig
-
     place = devices.choose_device(device)
     if shape == "26b" and place.type != "cuda":
         raise ModelError("--random 26b needs a CUDA device with 64 GB, or with 24 GB in 4 bits")
     chosen = devices.candidates(place, dtype)[0]
-    config = DiffusionGemmaConfig(
-        text_config=DiffusionGemmaTextConfig(**RANDOM_SHAPES[shape]), vision_config=NO_VISION, canvas_length=256
-    )
-    model = weights.without_weights(config)
+    model = weights.without_weights(config_of(RANDOM_SHAPES[shape]))
     values = RandomWeights(model, place, devices.DTYPES[chosen])
     packs = chosen == devices.FOUR_BIT
     weights.by_layers(model, values, place, devices.DTYPES[chosen], lambda *_: None, packs=packs)
@@ -237,16 +237,6 @@ class LatencyBench:
             torch.mps.synchronize()
 
 
-def argument_parser() -> argparse.ArgumentParser:
-    parser = command("latency", __doc__)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     parser.add_argument("--random", choices=sorted(RANDOM_SHAPES), help="random weights of a shape")
-    return parser
-
-
-def main(argv: Sequence[str] | None = None, lengths: Sequence[int] = _PREFIXES) -> int:
-    return run(argument_parser(), partial(measure, lengths=lengths), argv)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -11,17 +11,16 @@ import argparse
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from inference.bench import command, positive, run
+from inference.bench import positive
 from inference.bench.infilling_tasks import read_as
 from inference.bench.server_editor import PATIENCE_S, ScriptedEditor
+from inference.messages import Hunk
 from inference.models.catalogue import EMBEDDED
 from inference.models.family import common_ends
 
@@ -34,16 +33,8 @@ _REPORT_HALF = Path(__file__).parents[2] / "tests" / "data" / "next_edit" / "rep
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
-class LineChange(msgspec.Struct, frozen=True):
-    """Whole lines of a file, from line `line` on: `old` there becomes `new`. One of the two may be empty."""
-
-    line: int
-    old: str
-    new: str
-
-
 class EditCase(msgspec.Struct, frozen=True):
-    """A case: in `text` the user makes the first of `changes`, at their lines in it, and the others should follow.
+    """A case: in `text` the user makes the first of `changes`, all at their lines in it, and the others should follow.
 
     With one change it is quiet: nothing should follow. Without any, the cursor rests at line `cursor`.
     """
@@ -52,7 +43,7 @@ class EditCase(msgspec.Struct, frozen=True):
     language: str
     path: str
     text: str
-    changes: tuple[LineChange, ...]
+    changes: tuple[Hunk, ...]
     cursor: int = 0
 
     @property
@@ -60,39 +51,15 @@ class EditCase(msgspec.Struct, frozen=True):
         """Whether nothing should be offered."""
         return len(self.changes) < 2
 
-    @property
-    def edited(self) -> str:
-        """The text with the first change made."""
-        return apply(self.text, self.changes[:1])
-
-    @property
-    def finished(self) -> str:
-        """The text with all changes made."""
-        return apply(self.text, self.changes)
-
-
-def apply(text: str, changes: Sequence[LineChange]) -> str:
-    """`text` with `changes` made. Raises ValueError if a change's old lines are not there."""
-    lines = text.splitlines(keepends=True)
-    for change in sorted(changes, key=lambda one: one.line, reverse=True):
-        end = change.line + change.old.count("\n")
-        if "".join(lines[change.line : end]) != change.old:
-            raise ValueError(f"line {change.line + 1} differs from the text to change")
-        lines[change.line : end] = change.new.splitlines(keepends=True)
-    return "".join(lines)
-
-
-@dataclass(frozen=True)
-class CaseResult:
-    """The result of one case: its offers in order, each exact or not."""
-
-    case: EditCase
-    offers: list[bool]
-
-    @property
-    def needed(self) -> int:
-        """How many places the author changed afterwards."""
-        return max(0, len(self.case.changes) - 1)
+    def after(self, count: int) -> str:
+        """The text with the first `count` changes. Raises ValueError if the lines to change are not there."""
+        lines = self.text.splitlines(keepends=True)
+        for change in sorted(self.changes[:count], key=lambda one: one.line, reverse=True):
+            end = change.line + change.old.count("\n")
+            if "".join(lines[change.line : end]) != change.old:
+                raise ValueError(f"{self.name}: line {change.line + 1} differs from the text to change")
+            lines[change.line : end] = change.new.splitlines(keepends=True)
+        return "".join(lines)
 
 
 def is_exact(before: str, after: str, finished: str) -> bool:
@@ -118,18 +85,31 @@ def _distance(one: str, other: str) -> int:
 def measure(args: argparse.Namespace) -> dict[str, Any]:
     """Plays the cases. Raises BenchError, OSError or ValueError."""
     options: dict[str, Any] = {"statistics": "off", "deadlineMs": DEADLINES, "model": args.model or EMBEDDED}
-    cases = _chosen(read_as(EditCase, args.cases), args.limit)
+    cases = read_as(EditCase, args.cases)
+    edits, quiet = ([case for case in cases if case.is_quiet == wanted][: args.limit] for wanted in (False, True))
     with tempfile.TemporaryDirectory(prefix="ils-") as folder, ScriptedEditor(Path(folder), options) as editor:
         if args.model:
             editor.wait_until_ready(5 * PATIENCE_S)
-        results = [_told(number, play(editor, case, number)) for number, case in enumerate(cases, 1)]
-    return {"model": args.model, **figures(results)}
+        offers = [play(editor, case, number) for number, case in enumerate([*edits, *quiet], 1)]
+    made = [exact for found in offers[: len(edits)] for exact in found]
+    needed = sum(len(case.changes) - 1 for case in edits)
+    found = {
+        "cases": len(edits),
+        "needed_places": needed,
+        "offers": len(made),
+        "precision": sum(made) / max(1, len(made)),
+        "recall": sum(made) / max(1, needed),
+        "quiet_cases": len(quiet),
+        "false_offers": sum(map(bool, offers[len(edits) :])) / max(1, len(quiet)),
+    }
+    return {"model": args.model} | {name: round(value, 4) for name, value in found.items()}
 
 
-def play(editor: ScriptedEditor, case: EditCase, number: int) -> CaseResult:
-    """Plays one case."""
+def play(editor: ScriptedEditor, case: EditCase, number: int) -> list[bool]:
+    """Plays one case: its offers in order, each exact or not."""
     uri = f"file:///project/{number}/{case.path}"
-    text, edited = case.text, case.edited
+    text, edited = case.text, case.after(1)
+    finished = case.after(len(case.changes))
     editor.open(text, uri, case.language)
     if edited != text:
         first, same = common_ends(text, edited)
@@ -137,67 +117,27 @@ def play(editor: ScriptedEditor, case: EditCase, number: int) -> CaseResult:
     offers: list[bool] = []
 
     def is_wanted(before: str, after: str) -> bool:
-        offers.append(is_exact(before, after, case.finished))
+        offers.append(is_exact(before, after, finished))
         return offers[-1] and not case.is_quiet
 
     most = len(case.changes) + _MORE_OFFERS
     editor.take_offers(uri, text, _end_of_edit(case), most=most, is_wanted=is_wanted)
     editor.close_all()
-    return CaseResult(case, offers)
-
-
-def figures(results: Sequence[CaseResult]) -> dict[str, Any]:
-    """Shares are 0 to 1: `precision` of all offers in cases that need edits, `recall` of the needed places."""
-    edits = [one for one in results if not one.case.is_quiet]
-    quiet = [one for one in results if one.case.is_quiet]
-    offered = sum(len(one.offers) for one in edits)
-    needed = sum(one.needed for one in edits)
-    exact = sum(sum(one.offers) for one in edits)
-    found = {
-        "cases": len(edits),
-        "needed_places": needed,
-        "offers": offered,
-        "precision": exact / offered if offered else 0.0,
-        "recall": exact / needed if needed else 0.0,
-        "quiet_cases": len(quiet),
-        "false_offers": sum(bool(one.offers) for one in quiet) / len(quiet) if quiet else 0.0,
-    }
-    return {name: round(value, 4) for name, value in found.items()}
-
-
-def _chosen(cases: Sequence[EditCase], limit: int | None) -> list[EditCase]:
-    """The first cases of both sorts, equally many."""
-    edits, quiet = ([one for one in cases if one.is_quiet == wanted] for wanted in (False, True))
-    return [*edits[:limit], *quiet[:limit]]
+    marks = "".join("+" if one else "-" for one in offers) or "."
+    needed = max(0, len(case.changes) - 1)
+    print(f"{number:4} {marks:6} of {needed}  {case.name}", file=sys.stderr, flush=True)
+    return offers
 
 
 def _end_of_edit(case: EditCase) -> int:
-    lines = case.text.splitlines(keepends=True)
-    if not case.changes:
-        return len("".join(lines[: case.cursor]))
-    return len("".join(lines[: case.changes[0].line])) + max(0, len(case.changes[0].new) - 1)
+    made = case.changes[0] if case.changes else Hunk(case.cursor, "", "")
+    above = "".join(case.text.splitlines(keepends=True)[: made.line])
+    return len(above) + max(0, len(made.new) - 1)
 
 
-def _told(number: int, result: CaseResult) -> CaseResult:
-    """Reports the result of a case on the error stream."""
-    marks = "".join("+" if one else "-" for one in result.offers) or "."
-    print(f"{number:4} {marks:6} of {result.needed}  {result.case.name}", file=sys.stderr, flush=True)
-    return result
-
-
-def argument_parser() -> argparse.ArgumentParser:
-    parser = command("next-edit", __doc__)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="NAME", help="the checkpoint; without one the server uses syntax alone")
     parser.add_argument("--cases", type=Path, default=_REPORT_HALF, metavar="FILE", help="default: %(default)s")
     parser.add_argument(
         "--limit", type=positive, metavar="N", help="only the first N that need edits, and N quiet ones"
     )
-    return parser
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    return run(argument_parser(), measure, argv)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -9,7 +9,6 @@ draft, and without. The servers write as many tokens behind the same prompt.
 """
 
 import argparse
-import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -18,15 +17,14 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
-import httpx2
 import psutil
 import torch
 
-from inference.bench import BenchError, add_model, command, infilling_tasks, loaded, positive, run, times_ms
+from inference.bench import BenchError, add_model, infilling_tasks, loaded, positive, times_ms
 from inference.bench.infilling_tasks import InfillingTask
-from inference.bench.server_process import llama_server
+from inference.bench.server_process import ask_llama, llama_server
 from inference.engine import Engine
 from inference.engine.next_edit.rewriting import EditRewriting
 from inference.messages import Candidate, Done, Draft, EditKind, Hole, Hunk, InfillRequest, NextEditRequest, Text
@@ -69,56 +67,48 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         folder = Path(stack.enter_context(TemporaryDirectory()))
         peers = []
         for number, program in enumerate(args.peer):
-            peers.append(llama_server([program], args.model, folder / f"{number}.log", _threads()))
+            peers.append(llama_server([program], args.model, folder / f"{number}.log", torch.get_num_threads()))
             stack.callback(peers[-1].stop)
         loads_s = [peer.wait() for peer in peers]
-        urls = (*(peer.url for peer in peers), *args.url)
+        urls = [*(peer.url for peer in peers), *args.url]
         if args.edits:
             return load | {"regions": len(tasks), **_rewrites(engine, args.edits, tasks, urls)}
-        fillers = {url: partial(_by_server, url) for url in urls}
-        filled = _filled(tasks, {"": partial(_by_engine, engine), **fillers})
-        about: dict[str, dict[str, Any]] = {
-            peer.url: {"system_info": peer.system_info, "load_s": load_s, "memory_mb": peer.memory_mb}
+        fillers = [partial(_by_engine, engine), *(partial(_by_server, url) for url in urls)]
+        ours, *theirs = _filled(tasks, fillers)
+        about = [
+            {"system_info": peer.system_info, "load_s": load_s, "memory_mb": peer.memory_mb}
             for peer, load_s in zip(peers, loads_s, strict=True)
-        }
-    ours = _figures(filled.pop(""))
-    family = cast("MiddleFamily", engine.loaded.family)
+        ]
+    about += [{"url": url} for url in args.url]
+    family = engine.loaded.middle
     on_gpu = family.device.type == "cuda"
     machine = torch.cuda.get_device_name() if on_gpu else torch.backends.cpu.get_cpu_capability()
-    theirs = [about.get(url, {"url": url}) | _beside(ours, _figures(times)) for url, times in filled.items()]
+    threads = f"n_threads = {torch.get_num_threads()} | torch {torch.__version__}"
     return load | {
-        "system_info": f"n_threads = {_threads()} | torch {torch.__version__}: {machine} | {engine.dtype}",
+        "system_info": f"{threads}: {machine} | {engine.dtype}",
         "lines": len(tasks),
         "ours": ours | {"memory_mb": _memory_mb()},
         "device_memory_mb": torch.cuda.max_memory_allocated() >> 20 if on_gpu else 0,
         "pass_ms_by_rows": _passes(family, tasks[0]),
         "reads_gb_s": _bandwidth_gb_s(family.device),
-        "peers": theirs,
+        "peers": [one | _beside(ours, figures) for one, figures in zip(about, theirs, strict=True)],
     }
 
 
-Filler = Callable[[InfillingTask, int], Filled]
-"""Fills a line once so many characters of it are typed."""
-
-
-def _filled(tasks: Sequence[InfillingTask], fillers: dict[str, Filler]) -> dict[str, dict[int, list[Filled]]]:
-    """What each filler took, by the number of characters typed."""
-    found: dict[str, dict[int, list[Filled]]] = {name: {0: [], _TYPED: []} for name in fillers}
+def _filled(
+    tasks: Sequence[InfillingTask], fillers: Sequence[Callable[[InfillingTask, int], Filled]]
+) -> list[dict[str, float]]:
+    """Fills each line by each filler, cold and once some of it is typed; the seconds, and the cold tokens a second."""
+    found = defaultdict[tuple[int, int], list[Filled]](list)
     for task in tasks:
-        for name, fill in fillers.items():
-            for typed, times in found[name].items():
-                times.append(fill(task, typed))
-    return found
-
-
-def _figures(times: dict[int, list[Filled]]) -> dict[str, float]:
-    """The seconds, and the tokens a second of cold lines."""
-    cold = times[0]
-    return {
-        "cold_s": sum(one.seconds for one in cold),
-        "next_key_s": sum(one.seconds for one in times[_TYPED]),
-        **_speeds(cold),
-    }
+        for number, fill in enumerate(fillers):
+            for typed in (0, _TYPED):
+                found[number, typed].append(fill(task, typed))
+    seconds = {key: sum(one.seconds for one in times) for key, times in found.items()}
+    return [
+        {"cold_s": seconds[number, 0], "next_key_s": seconds[number, _TYPED], **_speeds(found[number, 0])}
+        for number in range(len(fillers))
+    ]
 
 
 def _speeds(times: Sequence[Filled]) -> dict[str, float]:
@@ -156,18 +146,17 @@ def _by_engine(engine: Engine, task: InfillingTask, typed: int) -> Filled:
     return Filled(seconds, read, 1000 * read_s, written, 1000 * (seconds - read_s))
 
 
-def _by_server(server: str, task: InfillingTask, typed: int) -> Filled:
+def _by_server(url: str, task: InfillingTask, typed: int) -> Filled:
+    return _told(url, "infill", task.for_llama(_MOST_TOKENS, typed) | {"cache_prompt": True})
+
+
+def _told(url: str, path: str, asked: dict[str, Any]) -> Filled:
+    """What a server says of its times when it is asked. Raises BenchError."""
     began = time.perf_counter()
-    answer = infilling_tasks.llama_fill(server, task, _MOST_TOKENS, _TIMEOUT_S, typed=typed, cache_prompt=True)
+    found = ask_llama(url, path, asked, _TIMEOUT_S).get("timings")
     seconds = time.perf_counter() - began
-    return _told(server, answer, seconds)
-
-
-def _told(server: str, answer: dict[str, Any], seconds: float) -> Filled:
-    """What a server says of its times. Raises BenchError."""
-    found = answer.get("timings")
     if found is None:
-        raise BenchError(f"{server} tells no timings, as llama.cpp does")
+        raise BenchError(f"{url} tells no timings, as llama.cpp does")
     return Filled(seconds, found["prompt_n"], found["prompt_ms"], found["predicted_n"], found["predicted_ms"])
 
 
@@ -188,8 +177,9 @@ def _rewrites(
             found[name].append(Filled(seconds, read, stats.encode_ms, tokens, 1000 * seconds - stats.encode_ms))
             passes[name] += work.passes
         prompt = edit_prompts.prompt_for(kind, request)
+        asked = {"prompt": prompt.text if prompt else "", "n_predict": tokens, "temperature": 0}
         for url in urls:
-            found[url].append(_continued(url, prompt.text if prompt else "", tokens))
+            found[url].append(_told(url, "completion", asked | {"ignore_eos": True, "cache_prompt": False}))
     return {
         name: {
             "seconds": sum(one.seconds for one in times),
@@ -210,15 +200,6 @@ def _edit_request(task: InfillingTask) -> NextEditRequest:
     old = text[start : len(task.before)] + text[cursor : start + len(new)]
     change = Hunk(text.count("\n", 0, cursor), old, new)
     return NextEditRequest("passes", text, (change,), path="main.py", cursor=cursor)
-
-
-def _continued(server: str, prompt: str, tokens: int) -> Filled:
-    """So many tokens behind a prompt, by llama.cpp."""
-    asked = {"prompt": prompt, "n_predict": tokens, "temperature": 0, "ignore_eos": True, "cache_prompt": False}
-    began = time.perf_counter()
-    answer = httpx2.post(f"{server}/completion", json=asked, timeout=_TIMEOUT_S, trust_env=False).raise_for_status()
-    seconds = time.perf_counter() - began
-    return _told(server, answer.json(), seconds)
 
 
 def _passes(family: MiddleFamily, task: InfillingTask) -> dict[int, float]:
@@ -249,12 +230,7 @@ def _memory_mb() -> int:
     return int(psutil.Process().memory_info().rss) >> 20
 
 
-def _threads() -> int:
-    return torch.get_num_threads()
-
-
-def argument_parser() -> argparse.ArgumentParser:
-    parser = command("passes", __doc__)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("tasks", type=Path, metavar="FILE", help="tasks in the HumanEval-Infilling format")
     add_model(parser)
     parser.add_argument("--edits", choices=get_args(EditKind)[1:], help="ask it for rewrites, by this prompt")
@@ -263,12 +239,3 @@ def argument_parser() -> argparse.ArgumentParser:
         "--peer", action="append", default=[], metavar="PROGRAM", help="a llama-server to compare with; repeat for more"
     )
     parser.add_argument("--url", action="append", default=[], help="a running server with llama.cpp's /infill")
-    return parser
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    return run(argument_parser(), measure, argv)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

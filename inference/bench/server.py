@@ -6,16 +6,28 @@ prints one JSON object as its last line. Times are in milliseconds; compare rati
 """
 
 import argparse
+import asyncio
+import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
-from inference.bench import BenchError, command, percentiles, positive, run, times_ms
+from inference.bench import BenchError, percentiles, positive, times_ms
 from inference.bench.server_editor import SERVER, ScriptedEditor, server_environment
+from inference.messages import Candidate, Done, Hole, InfillRequest
+from inference.serving import startup
+from inference.serving.engine_thread import open_engine
+from inference.serving.place import Place
+from inference.worker import serve
+
+if TYPE_CHECKING:  # it imports torch
+    from inference.engine import Engine
 
 _OPTIONS = {"debounceMs": 0, "deadlineMs": {"automatic": 60_000, "invoked": 60_000}}
 _FUNCTION = '''
@@ -32,6 +44,8 @@ _HEIGHT = _FUNCTION.count("\n")
 _LINE_IN_FUNCTION = 4
 _TYPED_BEFORE = "    chosen = "
 _LONGEST_LINE = 60
+_ANSWER = "choose_{}(first, [second, total], default=first)"
+"""The fill of every hole, after its required start; the number makes each answer new."""
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
@@ -43,7 +57,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         ScriptedEditor(Path(folder), _OPTIONS) as editor,
     ):
         editor.open(text)
-        if (model := editor.wait_until_ready()["model"]) != "echo":
+        if (model := editor.wait_until_ready()["model"]) != EchoEngine.model:
             raise BenchError(f"the worker that answers is not the echo worker: {model}")
         typist = Typist(editor, args.lines // 2)
         sections = {"no_op": editor.no_op, "remembered": typist.agree, "asked": typist.disagree}
@@ -75,8 +89,6 @@ class Typist:
     def disagree(self) -> None:
         """Types a character that no suggestion continues with: the server must ask the worker."""
         self._key("z")
-        if not self._shown:
-            raise BenchError("the server had nothing to show")
 
     def go_on(self) -> None:
         """Gets to a place with a suggestion: if need be in the next function, away from rejected ones."""
@@ -87,13 +99,13 @@ class Typist:
         self._editor.type(self._line, 0, f"{_TYPED_BEFORE.rstrip()}\n")
         self._column = len(_TYPED_BEFORE) - 1
         self._key(" ")
-        if not self._shown:
-            raise BenchError("the server had nothing to show")
 
     def _key(self, character: str) -> None:
         self._editor.type(self._line, self._column, character)
         self._column += 1
         self._shown = self._editor.complete(self._line, self._column)
+        if not self._shown:
+            raise BenchError("the server had nothing to show")
 
 
 def _timed(typist: Typist, work: Callable[[], None], count: int) -> dict[str, float]:
@@ -105,13 +117,45 @@ def _timed(typist: Typist, work: Callable[[], None], count: int) -> dict[str, fl
     return percentiles(times)
 
 
+class EchoEngine:
+    """Fills holes without a model, so that only the sockets, the queue and the messages cost time."""
+
+    model = "echo"
+    device = "none"
+    context_tokens = 0
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+
+    def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Iterator[Candidate | Done]:
+        """One candidate and the end."""
+        holes = [part for part in request.segments if isinstance(part, Hole)]
+        texts = tuple(hole.starts_with + _ANSWER.format(next(self._numbers)) for hole in holes)
+        yield Candidate(request.id, texts, confidence=1.0)
+        yield Done(request.id)
+
+    def prepare(self) -> bool:
+        return False
+
+
+def serve_echo() -> None:
+    """The process of a worker with that engine; its arguments are a worker's."""
+    arguments = startup.parse()
+    place = Place(arguments.socket, arguments.transport)
+    place.take()
+    opener = partial(open_engine, lambda *_: cast("Engine", EchoEngine()))
+    status = asyncio.run(serve(arguments, place, opener))
+    os._exit(status)  # the engine's thread waits for work
+
+
 @contextmanager
 def _echo_worker(runtime: Path) -> Iterator[None]:
     """Runs an echo worker where servers with this runtime folder look for theirs."""
     where = [*SERVER, "worker", "--where"]
     found = subprocess.run(where, env=server_environment(runtime), capture_output=True, text=True, check=True)
-    words = [sys.executable, "-P", "-m", "inference.bench.server_echo_worker", "--socket", found.stdout.strip()]
-    worker = subprocess.Popen([*words, "--model", "echo"])
+    program = f"from {__name__} import serve_echo; serve_echo()"
+    words = [sys.executable, "-P", "-c", program, "--socket", found.stdout.strip(), "--model", EchoEngine.model]
+    worker = subprocess.Popen(words)
     try:
         yield
     finally:
@@ -119,18 +163,8 @@ def _echo_worker(runtime: Path) -> Iterator[None]:
         worker.wait()
 
 
-def argument_parser() -> argparse.ArgumentParser:
-    parser = command("server", __doc__)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lines", type=positive, default=5_000, help="length of the Python file (default: %(default)s)"
     )
     parser.add_argument("--keystrokes", type=positive, default=500, help="in each section (default: %(default)s)")
-    return parser
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    return run(argument_parser(), measure, argv)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ def server_environment(runtime: Path) -> dict[str, str]:
     return {**os.environ, "INFILL_LS_RUNTIME_DIR": str(runtime)}
 
 
-class ScriptedEditor:
+class ScriptedEditor(AbstractContextManager["ScriptedEditor"]):
     """One server process. Use it in a `with` statement; leaving it ends the process."""
 
     def __init__(self, runtime: Path, options: Mapping[str, Any], folders: Sequence[str] = ()) -> None:
@@ -39,15 +40,11 @@ class ScriptedEditor:
         self.ask("initialize", {"capabilities": can, "initializationOptions": options, "workspaceFolders": opened})
         self.tell("initialized", {})
 
-    def __enter__(self) -> "ScriptedEditor":
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.tell("exit", None)
-        try:
+        with suppress(subprocess.TimeoutExpired):
             self._process.wait(PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
+        self._process.kill()
 
     def open(self, text: str, uri: str = URI, language: str = "python") -> None:
         self._versions[uri] = 1
@@ -81,7 +78,7 @@ class ScriptedEditor:
             found = self.ask("textDocument/copilotInlineEdit", params)["edits"]
             if not found:
                 break
-            start, end = (offset_of(text, found[0]["range"][side]) for side in ("start", "end"))
+            start, end = (offset_of(text, **found[0]["range"][side]) for side in ("start", "end"))
             new = found[0]["text"]
             if not is_wanted(text, text[:start] + new + text[end:]):
                 break
@@ -163,6 +160,7 @@ def position_of(text: str, offset: int) -> dict[str, int]:
     return {"line": text.count("\n", 0, offset), "character": offset - text.rfind("\n", 0, offset) - 1}
 
 
-def offset_of(text: str, position: dict[str, int]) -> int:
-    lines = text.split("\n")[: position["line"]]
-    return sum(len(line) + 1 for line in lines) + position["character"]
+def offset_of(text: str, line: int, character: int) -> int:
+    """Both count from 0. A place behind a line's end is that end."""
+    *above, last = text.split("\n")[: line + 1]
+    return sum(len(each) + 1 for each in above) + min(character, len(last))

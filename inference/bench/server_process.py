@@ -10,11 +10,11 @@ A wheel may hold code for fewer instruction sets than the processor has, so comp
 import os
 import re
 import socket
-import subprocess
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import psutil
@@ -41,18 +41,19 @@ class ServerProcess:
         self._began = time.perf_counter()
         with log.open("w") as output:
             command = [*words, "--port", str(port)]
-            self._process = subprocess.Popen(command, stdout=output, stderr=output, env=os.environ | environment)
+            self._process = psutil.Popen(command, stdout=output, stderr=output, env=os.environ | environment)
 
     def wait(self) -> float:
         """Until it answers; the seconds since its start. Raises TimeoutError, or BenchError where it has ended."""
+        name = self._process.args[0]
         while time.perf_counter() < self._began + self._start_s:
-            if self._process.poll() is not None:
-                raise BenchError(f"{self._name} ended with {self._process.returncode}: {self._last_words()}")
+            if (status := self._process.poll()) is not None:
+                raise BenchError(f"{name} ended with {status}: {self._said()[-2000:]}")
             with suppress(httpx2.HTTPError):
                 if httpx2.get(f"{self.url}{self._path}", timeout=5, trust_env=False).is_success:
                     return time.perf_counter() - self._began
             time.sleep(0.1)
-        raise TimeoutError(f"{self._name} did not start in {self._start_s:.0f} s: {self._last_words()}")
+        raise TimeoutError(f"{name} did not start in {self._start_s:.0f} s: {self._said()[-2000:]}")
 
     @property
     def system_info(self) -> str:
@@ -63,32 +64,30 @@ class ServerProcess:
     @property
     def memory_mb(self) -> int:
         """Its resident memory, which includes mapped weights."""
-        return int(psutil.Process(self._process.pid).memory_info().rss) >> 20
+        return int(self._process.memory_info().rss) >> 20
 
     def stop(self) -> None:
         """Kills it and the processes that it has started."""
         with suppress(psutil.NoSuchProcess):
-            process = psutil.Process(self._process.pid)
-            for one in [*process.children(recursive=True), process]:
+            for process in [*self._process.children(recursive=True), self._process]:
                 with suppress(psutil.NoSuchProcess):
-                    one.kill()
+                    process.kill()
         self._process.wait()
-
-    @property
-    def _name(self) -> str:
-        return str(self._process.args[0])  # type: ignore[index]  # a list
 
     def _said(self) -> str:
         return self._log.read_text(errors="replace")
-
-    def _last_words(self) -> str:
-        return self._said()[-2000:]
 
 
 def llama_server(program: Sequence[str], model: str, log: Path, threads: int) -> ServerProcess:
     """`program`: a llama-server, or a command with its flags. `model`: a GGUF file."""
     words = [*program, "-m", model, "-t", str(threads), "-tb", str(threads)]
     return ServerProcess([*words, "-np", "1", "-c", _CONTEXT_TOKENS, "-lv", _SAYS_INFO], log)
+
+
+def ask_llama(url: str, path: str, asked: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+    """The answer of llama.cpp's server. Raises httpx2.HTTPError."""
+    answer = httpx2.post(f"{url.rstrip('/')}/{path}", json=asked, timeout=timeout_s, trust_env=False)
+    return answer.raise_for_status().json()  # type: ignore[no-any-return]
 
 
 def free_port() -> int:

@@ -45,19 +45,20 @@ class FimTokens:
     def prompt(self, prefix: str, suffix: str, path: str, context: Sequence[Snippet]) -> str:
         """The prompt after which the fill is written. Leaves out other files that contain control tokens."""
         shown = [each for each in context if not any(token in each.text for token in self.controls)]
-        return "".join(text for _, text in self.parts(prefix, suffix, path, shown))
-
-    def parts(self, prefix: str, suffix: str, path: str, context: Sequence[Snippet]) -> Iterator[tuple[bool, str]]:
-        """The same in parts: either a control token, True, or text, whatever that spells."""
-        name = ""
-        if self.file and (context or (path and not self.repository)):
+        head = ""
+        if self.file and (shown or (path and not self.repository)):
+            files = (f"{self.file}{self._name(each.path)}\n{each.text.rstrip()}\n" for each in shown)
+            head = (f"{self.repository}project\n" if self.repository else "") + "".join(files) + self.file
             name = f"{self._name(path)}\n" if path else ""
-            yield from ((True, self.repository), (False, "project\n")) if self.repository else ()
-            for each in context:
-                yield from ((True, self.file), (False, f"{self._name(each.path)}\n{each.text.rstrip()}\n"))
-            yield from ((True, self.file), (False, "" if self.names_file_inside else name))
-        inside = self.space + (name if self.names_file_inside else "") + prefix
-        around = [((True, self.prefix), (False, inside)), ((True, self.suffix), (False, suffix))]
+            if self.names_file_inside:
+                prefix = name + prefix
+            else:
+                head += name
+        return head + "".join(text for _, text in self.parts(prefix, suffix))
+
+    def parts(self, prefix: str, suffix: str) -> Iterator[tuple[bool, str]]:
+        """A prompt without other files in parts: either a control token, True, or text, whatever that spells."""
+        around = [((True, self.prefix), (False, self.space + prefix)), ((True, self.suffix), (False, suffix))]
         for part in reversed(around) if self.is_suffix_first else around:
             yield from part
         if self.middle:

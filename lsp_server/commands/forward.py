@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Runs the benchmark; returns its exit status."""
-    return _run(f"inference.bench.{args.benchmark.replace('-', '_')}", args.arguments)
+    return _run("inference.bench", [args.benchmark, *args.arguments])
 
 
 def pull(arguments: Sequence[str]) -> int:

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from inference.bench.latency import RELEASED_TEXT_CONFIG, ROUTER_SPREAD, SPREAD
-from inference.models.diffusion_gemma.config import NO_VISION
+from inference.bench.latency import RELEASED_TEXT_CONFIG, RandomWeights, config_of
+from inference.models.diffusion_gemma.weights import without_weights
 
 TWIN = Path(__file__).parents[1] / "data" / "twin"
 SMALL = {
@@ -39,41 +39,28 @@ _DENSE_ELEMENTS = 1_000_000
 
 
 def write(folder: Path, layers: int, *, dense: bool, **shape: int) -> None:
-    """The folder; with `dense` every weight is random, 2.2 GB for a layer and for the embedding. `shape` changes it."""
-    config = _config(layers, shape)
+    """The folder; with `dense` every weight is random, 2.2 GB for a layer and for the embedding. `shape` changes it.
+
+    At least two layers: a sliding one and a full one, which is always the last.
+    """
+    config = config_of(RELEASED_TEXT_CONFIG | {"num_hidden_layers": layers} | shape)
+    config.dtype = torch.bfloat16
+    config.architectures = ["DiffusionGemmaForBlockDiffusion"]
     config.save_pretrained(folder)
     _write_tokenizer(folder / "tokenizer.json", config.text_config.vocab_size)
     (folder / "generation_config.json").write_bytes((TWIN / "generation_config.json").read_bytes())
-    generator, shards = torch.Generator().manual_seed(0), list(_shards(_shapes(config)))
+    weights = RandomWeights(without_weights(config), torch.device("cpu"), torch.bfloat16)
+    shards = list(_shards({name: size for name, size in weights.shapes.items() if _is_stored(name)}))
     files = [f"model-{number:05}-of-{len(shards):05}.safetensors" for number in range(1, len(shards) + 1)]
     for file, shard in zip(files, shards, strict=True):
-        _write_shard(folder / file, shard, dense, generator)
+        _write_shard(folder / file, shard, weights, dense)
     index = {name: file for file, shard in zip(files, shards, strict=True) for name in shard}
     (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": index}))
 
 
-def _config(layers: int, shape: dict[str, int]) -> Any:
-    """At least two layers: a sliding one and a full one, which is always the last."""
-    from transformers import DiffusionGemmaConfig, DiffusionGemmaTextConfig
-
-    text = RELEASED_TEXT_CONFIG | {"num_hidden_layers": layers} | shape
-    kinds = ["sliding_attention" if (number + 1) % 6 else "full_attention" for number in range(layers)]
-    kinds[-1] = "full_attention"
-    text_config = DiffusionGemmaTextConfig(**text, layer_types=kinds)
-    config = DiffusionGemmaConfig(text_config=text_config, vision_config=NO_VISION, canvas_length=256)
-    config.dtype = torch.bfloat16
-    config.architectures = ["DiffusionGemmaForBlockDiffusion"]
-    return config
-
-
-def _shapes(config: Any) -> dict[str, tuple[int, ...]]:
-    from transformers import DiffusionGemmaForBlockDiffusion
-
-    with torch.device("meta"):
-        weights = DiffusionGemmaForBlockDiffusion(config).state_dict()
-    encoder_own = [name for name in weights if "encoder.language_model" in name and "layer_scalar" in name]
-    names = [name for name in weights if name.startswith("model.decoder.")] + encoder_own
-    return {name: tuple(weights[name].shape) for name in names}
+def _is_stored(name: str) -> bool:
+    """Whether the encoder does not share it with the decoder."""
+    return name.startswith("model.decoder.") or ("encoder.language_model" in name and "layer_scalar" in name)
 
 
 def _shards(shapes: dict[str, tuple[int, ...]]) -> Iterator[dict[str, tuple[int, ...]]]:
@@ -86,7 +73,7 @@ def _shards(shapes: dict[str, tuple[int, ...]]) -> Iterator[dict[str, tuple[int,
     yield shard
 
 
-def _write_shard(file: Path, shapes: dict[str, tuple[int, ...]], dense: bool, generator: torch.Generator) -> None:
+def _write_shard(file: Path, shapes: dict[str, tuple[int, ...]], weights: RandomWeights, dense: bool) -> None:
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
     for name, shape in shapes.items():
@@ -99,21 +86,16 @@ def _write_shard(file: Path, shapes: dict[str, tuple[int, ...]], dense: bool, ge
         stream.truncate(start + end)
         for name, shape in shapes.items():
             stream.seek(start + header[name]["data_offsets"][0])
-            for rows in _values(name, shape, dense, generator):
-                stream.write(rows.bfloat16().view(torch.uint8).numpy().tobytes())
+            for rows in _values(name, shape, weights, dense):
+                stream.write(rows.view(torch.uint8).numpy().tobytes())
 
 
-def _values(name: str, shape: tuple[int, ...], dense: bool, generator: torch.Generator) -> Iterator[Tensor]:
+def _values(name: str, shape: tuple[int, ...], weights: RandomWeights, dense: bool) -> Iterator[Tensor]:
     """Writes the first rows of a weight; the rest stays zero."""
-    if len(shape) == 1:  # norms and scalars; attention is unscaled, so a query's norm has what keeps its scores near 1
-        yield torch.full(shape, shape[0] ** -0.5 if "q_norm" in name else 1.0)
-        return
-    spread = ROUTER_SPREAD if "router.proj" in name else SPREAD
-    if dense or prod(shape) <= _DENSE_ELEMENTS or "embed_tokens" in name:
-        rows = shape[0] if dense else min(shape[0], FILLED_ROWS)
-        step = max(1, _DENSE_ELEMENTS // prod(shape[1:]))
-        for first in range(0, rows, step):
-            yield torch.randn((min(step, rows - first), *shape[1:]), generator=generator) * spread
+    if dense or prod(shape) <= _DENSE_ELEMENTS:
+        yield from (rows for _, rows in weights.rows(name, shape))
+    elif "embed_tokens" in name:
+        yield from (rows for _, rows in weights.rows(name, (min(shape[0], FILLED_ROWS), *shape[1:])))
 
 
 def _write_tokenizer(file: Path, vocabulary_size: int) -> None:

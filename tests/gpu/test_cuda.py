@@ -73,7 +73,7 @@ def test_a_reused_prefix_gives_the_same_answer(engine: Engine) -> None:
 def test_the_released_shape_steps_near_its_bandwidth_floor(tmp_path: Path) -> None:
     if torch.cuda.mem_get_info()[0] < RELEASED_BYTES:
         pytest.skip("the released shape needs 64 GB of free GPU memory")
-    command = [sys.executable, "-m", "inference.bench.latency", "--random", "26b"]
+    command = [sys.executable, "-m", "inference.bench", "latency", "--random", "26b"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     result = json.loads(done.stdout.splitlines()[-1])
     (tmp_path / "latency.json").write_text(done.stdout)

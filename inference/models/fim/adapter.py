@@ -7,7 +7,6 @@ from functools import lru_cache
 
 from tokenizers import Tokenizer
 
-from inference.messages import Snippet
 from inference.models import devices, fim_tokens
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import MiddleFamily, OnProgress, Traits
@@ -106,9 +105,8 @@ class FillInMiddle(MiddleFamily):
                 deque(context.encode(), maxlen=0)
         return self.known_tokens(ids) < len(ids) - 1
 
-    def middle_prompt(self, prefix: str, suffix: str, path: str = "", files: Sequence[Snippet] = ()) -> list[int]:
-        """See `MiddleFamily`. `files` are other files and `path` the hole's own, in the model's form for several."""
-        return [*self.begin_ids, *self._ids(self._tokens.parts(prefix, suffix, path, files))]
+    def middle_prompt(self, prefix: str, suffix: str) -> list[int]:
+        return [*self.begin_ids, *self._ids(self._tokens.parts(prefix, suffix))]
 
     def chat_prompt(self, message: str, answer: str = "") -> list[int] | None:
         """See `MiddleFamily`. Models trained to chat end their answers with the end of a turn.

@@ -1,11 +1,8 @@
-"""From a key press to visible ghost text in real VS Code, and where the time goes: python -m tests.editors.vscode.bench
+"""Presses keys in real VS Code for `infill-ls bench editor`: python -m tests.editors.vscode.bench
 
-    editor   key down until the server's process has the request: VS Code's own delay before it asks, and the way there
-    server   request until answer, less the engine: the server's debounce (a setting), carving, fitting, both sockets
-    engine   the worker's request: encoding, denoising, ranking
-    paint    answer until the ghost text is painted
-
-Real server, real worker, real model. Last line of output: one JSON object. Times are in milliseconds.
+Real server, real worker, real model. Prints one JSON list: the times of each key press that brought ghost text, and the
+ends of the worker's requests, as `inference/bench/editor.py` takes them. Its time until the server is asked counts
+until the server's process has the request.
 """
 
 import argparse
@@ -21,8 +18,7 @@ from typing import Any
 from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import TimeoutError, sync_playwright
 
-from inference.bench import percentiles
-from inference.bench.editor import engine_ends, split
+from inference.bench.editor import Ends, Presses, engine_ends
 from tests.editors.vscode.browser import browser_in
 from tests.editors.vscode.code_server import CodeServer, new_home, why_missing
 from tests.editors.vscode.window import Window
@@ -52,7 +48,7 @@ class Message:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measures, prints, and returns the exit status."""
+    """Prints what was measured; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.editors.vscode.bench", description=__doc__.splitlines()[0])
     parser.add_argument("--keystrokes", type=int, default=20, metavar="N", help="default: %(default)s")
     parser.add_argument("--model", default="embedded", metavar="ID_OR_FOLDER", help="default: %(default)s")
@@ -80,7 +76,7 @@ def why(error: Exception) -> str:
     return f"VS Code was too slow ({' '.join([first, waited]).strip()}; {load}); try again on a less busy machine"
 
 
-def measure(home: Path, keystrokes: int, model: str) -> dict[str, Any]:
+def measure(home: Path, keystrokes: int, model: str) -> tuple[Presses, Ends]:
     code_server = CodeServer(home)
     server, tap = home / "bin" / "tap", home / "tap.log"
     words = (sys.executable, HERE / "tap.py", tap, home / "bin" / "infill-ls")
@@ -100,18 +96,8 @@ def measure(home: Path, keystrokes: int, model: str) -> dict[str, Any]:
     finally:
         code_server.stop()
     messages = [Message(**json.loads(line)) for line in tap.read_text().splitlines()]
-    ended = list(engine_ends(code_server.runtime))
     found = (_stages(key, painted, messages) for key, painted in presses)
-    rows = [split(stages, ended) for stages in found if stages]
-    return {
-        "benchmark": "editor",
-        "editor": "vscode",
-        "keystrokes": keystrokes,
-        "with_ghost_text": len(rows),
-        "debounce_ms": default("debounceMs"),
-        "load_average": round(os.getloadavg()[0], 1),
-        "ms": {part: percentiles([row[part] for row in rows]) for part in (rows[0] if rows else ())},
-    }
+    return [stages for stages in found if stages], engine_ends(code_server.runtime)
 
 
 def _presses(window: Window, keystrokes: int) -> Iterator[tuple[float, float]]:

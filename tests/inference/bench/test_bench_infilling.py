@@ -1,17 +1,24 @@
 """The infilling benchmark: its tasks, its scores, and the commands as a user runs them."""
 
 import json
+import statistics
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.bench import BenchError, infilling, infilling_tasks
+from inference.bench import BenchError, infilling_tasks
+from inference.bench.__main__ import main
+from inference.bench.infilling import by_engine
 from inference.bench.infilling_tasks import InfillingTask
+from inference.engine import Engine
+from tests.inference.bench.conftest import Measured
 from tests.inference.models import random_masked
 
-HELD_OUT = Path(__file__).parents[2] / "data" / "held_out.jsonl.gz"
+DATA = Path(__file__).parents[2] / "data"
+HELD_OUT = DATA / "held_out.jsonl.gz"
+OTHER_FILES = DATA / "other_files.jsonl.gz"
 ADD = InfillingTask(
     "SingleLineInfilling/0",
     prompt='def add(a, b):\n    """The sum."""\n',
@@ -57,29 +64,64 @@ def test_a_broken_file_is_named_with_its_line(tmp_path: Path) -> None:
         infilling_tasks.read(tmp_path / "none.jsonl")
 
 
-def test_bidirectional_model_is_measured_on_canvases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bidirectional_model_is_measured_on_canvases(tmp_path: Path, measured: Measured) -> None:
     random_masked.save_open_dcoder(tmp_path)
-    given = ["--data", str(HELD_OUT), "--limit", "1", "--model", str(tmp_path)]
-    assert infilling.main(given) == 0
-    assert json.loads(capsys.readouterr().out.splitlines()[-1])["tasks"] == 1
+    assert measured("infilling", "--data", HELD_OUT, "--limit", 1, "--model", tmp_path)["tasks"] == 1
 
 
 def test_a_sample_is_picked_by_a_seed() -> None:
     tasks = infilling_tasks.read(HELD_OUT)
     three = infilling_tasks.sample(tasks, 3, 5)
     assert three == infilling_tasks.sample(tasks, 3, 5) != infilling_tasks.sample(tasks, 3, 6)
+    assert infilling_tasks.sample(tasks, None, 5) == infilling_tasks.sample(tasks, 2000, 5) == tasks
 
 
-def test_command_writes_predictions_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_writes_predictions_and_json(tmp_path: Path, measured: Measured) -> None:
     predictions = tmp_path / "predictions.jsonl"
-    words = ["--data", str(HELD_OUT), "--limit", "3", "--predictions", str(predictions)]
-    assert infilling.main(words) == 0
-    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    result = measured("infilling", "--data", HELD_OUT, "--limit", 3, "--predictions", predictions)
     assert result["tasks"] == 3
     assert {"exact", "edit_similarity", "mean_ms", "p50_ms"} < result.keys()
     written = [json.loads(line) for line in predictions.read_text().splitlines()]
     assert all(one["steps"] <= 32 for one in written)
     assert [one["task_id"] for one in written] == [task.task_id for task in infilling_tasks.read(HELD_OUT, 3)]
+
+
+def test_a_run_goes_on_where_the_last_one_stopped(
+    tmp_path: Path, measured: Measured, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With other files in the prompt, of both kinds of tasks."""
+    fills = tmp_path / "fills.jsonl"
+    words = ["infilling", "--data", OTHER_FILES, "--model", DATA / "fim", "--predictions", fills]
+    words += [word for arm in ("none", "pieces-256", "pieces-512") for word in ("--context", arm)]
+    measured(*words, "--limit", 1)
+    first = fills.read_bytes()
+    shown = measured(*words, "--limit", 2)["kinds"]["other"]
+    assert fills.read_bytes().startswith(first)
+    written = [json.loads(line) for line in fills.read_bytes().splitlines()]
+    assert [one["arm"] for one in written] == ["none", "pieces-256", "pieces-512"] * 4
+    assert shown["none"]["won"] == shown["none"]["lost"] == 0
+    assert shown["none"]["prompt_tokens"] < shown["pieces-256"]["prompt_tokens"] < shown["pieces-512"]["prompt_tokens"]
+    fills.write_text("nothing\n")
+    assert main([*map(str, words)]) == 2
+    assert "fills.jsonl" in capsys.readouterr().err
+
+
+def test_only_tasks_with_pieces_are_filled_with_context(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["infilling", "--data", str(HELD_OUT), "--model", str(DATA / "fim"), "--context", "none"]) == 2
+    assert "report" in capsys.readouterr().err
+
+
+def test_the_holes_that_need_other_files_say_what_to_show() -> None:
+    tasks = infilling_tasks.read(OTHER_FILES)
+    halves = {half: [task for task in tasks if task.half == half] for half in ("tuning", "report")}
+    assert all(sum(task.kind == "other" for task in some) >= 120 for some in halves.values())
+    assert all(sum(task.kind == "own" for task in some) >= 60 for some in halves.values())
+    packages = [{task.task_id.split("/")[1] for task in some} for some in halves.values()]
+    assert not packages[0] & packages[1], "settings are chosen by packages that the told numbers are not from"
+    files = [task.task_id.rpartition(":")[0] for task in tasks]
+    assert len(set(files)) == len(tasks)
+    own_paths = [file.split("/", 2)[2] for file in files]
+    assert all(piece.path != own for own, task in zip(own_paths, tasks, strict=True) for piece in task.pieces)
 
 
 def test_the_held_out_file_is_small_and_says_what_it_is() -> None:
@@ -90,3 +132,19 @@ def test_the_held_out_file_is_small_and_says_what_it_is() -> None:
     assert not any("human_eval" in (task.prompt + task.suffix).lower() for task in tasks)
     files = [{task.task_id.partition("/")[2].rpartition(":")[0] for task in some} for some in (tasks, others)]
     assert not files[0] & files[1], "settings are chosen by files that the told numbers are not from"
+
+
+FLOOR = 0.42
+"""Catches a broken sampler, constraint, healing or checkpoint, not a slightly worse one. Measure it again for a new
+checkpoint.
+"""
+
+
+def test_fills_come_near_the_truth(embedded: Engine) -> None:
+    """The embedded checkpoint fills unseen lines about as well as when it was committed."""
+    tasks = [task for task in infilling_tasks.read(HELD_OUT) if task.single_line][:40]
+    fills = [*map(by_engine(embedded), tasks)]
+    assert statistics.fmean(fill.edit_similarity for fill in fills) > FLOOR
+    chosen = sum(fill.tokens for fill in fills)
+    true = sum(len(embedded.loaded.vocabulary.encode(task.solution)) for task in tasks)
+    assert 0.5 * true < chosen < 1.8 * true, "lengths"

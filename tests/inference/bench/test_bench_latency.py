@@ -1,10 +1,12 @@
-"""The latency benchmark runs on any machine and prints one JSON object last."""
+"""The latency benchmark runs on any machine."""
 
+import argparse
 import json
 
 import pytest
 
 from inference.bench import latency
+from inference.bench.__main__ import main
 
 SMALL = {
     "vocab_size": 512,
@@ -23,10 +25,11 @@ SMALL = {
 """The released layer pattern, small enough for any machine."""
 
 
-def test_it_measures_every_section(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_measures_every_section(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(latency.RANDOM_SHAPES, "small", latency.RELEASED_TEXT_CONFIG | SMALL)
-    assert latency.main(["--random", "small"], (64, 256)) == 0
-    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    parser = argparse.ArgumentParser()
+    latency.add_arguments(parser)
+    result = json.loads(json.dumps(latency.measure(parser.parse_args(["--random", "small"]), (64, 256))))
     line = result["against_generate"]
     assert line["same_canvas_cold_times_faster"] == round_like(line["generate_ms"] / line["same_canvas_cold_ms"])
     assert [row["prefix_tokens"] for row in result["prefixes"]] == [64, 256]
@@ -41,5 +44,5 @@ def round_like(value: float) -> object:
 
 
 def test_the_released_shape_needs_a_gpu_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert latency.main(["--random", "26b", "--device", "cpu"]) == 2
+    assert main(["latency", "--random", "26b", "--device", "cpu"]) == 2
     assert "CUDA" in capsys.readouterr().err
