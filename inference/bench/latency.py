@@ -19,7 +19,7 @@ from inference.bench import add_model, times_ms
 from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.layout import OPEN, Row
 from inference.engine.search.denoise import Denoising, Noise
-from inference.models import devices, registry
+from inference.models import devices, diffusion_gemma, registry
 from inference.models.diffusion_gemma import recorded, weights
 from inference.models.diffusion_gemma.adapter import DiffusionGemma, EncodedContext
 from inference.models.diffusion_gemma.config import NO_VISION
@@ -109,8 +109,8 @@ def measure(args: argparse.Namespace, lengths: Sequence[int] = _PREFIXES) -> dic
     if args.random:
         network = random_network(args.random, args.device, args.dtype)
     else:
-        family = DiffusionGemma.load(registry.find(args.model), args.device, args.dtype, lambda *_: None)
-        network = cast("Network", family.network)
+        family = diffusion_gemma.load(registry.find(args.model), args.device, args.dtype, lambda *_: None)
+        network = cast("Network", cast("DiffusionGemma", family).network)
     bench = LatencyBench(network)
     lengths = sorted({min(length, network.max_positions // 2) for length in lengths})
     return {

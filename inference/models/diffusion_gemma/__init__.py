@@ -17,6 +17,16 @@ def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnP
             f"{found.name}: MLX has packed its weights, and only MLX reads them; on a Mac with Apple silicon "
             "install infill-ls[mlx] and leave out the device; elsewhere choose a checkpoint that is not packed"
         )
-    from inference.models.diffusion_gemma.adapter import DiffusionGemma
+    from inference.models import devices
+    from inference.models.diffusion_gemma import adapter, recorded, weights
 
-    return DiffusionGemma.load(found, device, dtype, progress)
+    tokenizer = found.tokenizer()
+    place = devices.choose_device(device)
+    progress(0.1, "checking memory")
+    chosen = weights.choose_dtype(found, place, dtype, devices.free_bytes(place))
+    model = weights.read(found, place, chosen, progress)
+    progress(0.9, "preparing")
+    network = recorded.fastest(model)
+    free_bytes = devices.free_bytes(place)
+    cache_bytes = adapter.cache_budget(network, found.properties, free_bytes, on_cpu=place.type == "cpu")
+    return adapter.DiffusionGemma(found, tokenizer, network, chosen, cache_bytes)

@@ -6,12 +6,10 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from inference.models import devices
 from inference.models.checkpoint import Checkpoint
-from inference.models.diffusion_gemma import recorded, weights
 from inference.models.diffusion_gemma.passes import Passes
 from inference.models.diffusion_gemma.prefix_cache import EncodedPrefix, PrefixCache
-from inference.models.family import Family, OnProgress, Traits
+from inference.models.family import Family, Traits
 from inference.models.properties import Properties
 
 _CACHE_SHARE = 0.25
@@ -55,18 +53,6 @@ class DiffusionGemma(Family):
             runs_on=runs_on,
             free_rows=_FREE_ROWS if self.device.type == "cuda" else 0,
         )
-
-    @classmethod
-    def load(cls, found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> "DiffusionGemma":
-        tokenizer = found.tokenizer()
-        place = devices.choose_device(device)
-        progress(0.1, "checking memory")
-        chosen = weights.choose_dtype(found, place, dtype, devices.free_bytes(place))
-        model = weights.read(found, place, chosen, progress)
-        progress(0.9, "preparing")
-        network = recorded.fastest(model)
-        cache_bytes = cache_budget(network, found.properties, devices.free_bytes(place), on_cpu=place.type == "cpu")
-        return cls(found, tokenizer, network, chosen, cache_bytes)
 
     def prepare(self) -> bool:
         return self.network.prepare()

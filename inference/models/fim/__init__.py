@@ -9,6 +9,7 @@ from typing import Any
 from inference.models import llama
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import Family, ModelError, OnProgress
+from inference.models.masked import token_files
 from inference.models.properties import Properties
 
 MAX_PREFIX_TOKENS, SUFFIX_TOKENS = 1024, 256
@@ -35,6 +36,10 @@ def check(found: Checkpoint) -> None:
 
 def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:
     """The loaded model. Raises ModelError if it does not fit, or its weights differ from their description."""
-    from inference.models.fim.adapter import FillInMiddle
+    from inference.models import devices
+    from inference.models.fim import adapter, formats, weights
 
-    return FillInMiddle.load(found, device, dtype, progress)
+    tokenizer = token_files.tokenizer(found)
+    place = devices.choose_device(device)
+    network, precision = weights.read(found, place, formats.candidates(place, dtype), progress)
+    return adapter.FillInMiddle(found, tokenizer, network, precision)

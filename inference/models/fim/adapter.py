@@ -7,10 +7,9 @@ from functools import lru_cache
 
 from tokenizers import Tokenizer
 
-from inference.models import devices, fim_tokens
+from inference.models import fim_tokens
 from inference.models.checkpoint import Checkpoint
-from inference.models.family import MiddleFamily, OnProgress, Traits
-from inference.models.fim import formats, weights
+from inference.models.family import MiddleFamily, Traits
 from inference.models.fim.context import PromptContext, Prompts
 from inference.models.fim.matrices import Dynamic
 from inference.models.fim.network import Network
@@ -74,14 +73,6 @@ class FillInMiddle(MiddleFamily):
             fills_middle=True,
             free_rows=_free_rows(network),
         )
-
-    @classmethod
-    def load(cls, found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> "FillInMiddle":
-        """See `FamilyModule.load`."""
-        tokenizer = token_files.tokenizer(found)
-        place = devices.choose_device(device)
-        network, precision = weights.read(found, place, formats.candidates(place, dtype), progress)
-        return cls(found, tokenizer, network, precision)
 
     def open(self, prefix_ids: Sequence[int]) -> PromptContext:
         return PromptContext(self.network, self.prompts, prefix_ids, self._passed)

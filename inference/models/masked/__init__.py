@@ -59,6 +59,11 @@ def check(found: Checkpoint) -> None:
 
 def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:
     """The loaded model. Raises ModelError if it does not fit, or its weights differ from their description."""
-    from inference.models.masked.adapter import MaskedDiffusion
+    from inference.models import devices
+    from inference.models.fim import formats, weights
+    from inference.models.masked import adapter
 
-    return MaskedDiffusion.load(found, device, dtype, progress)
+    tokenizer = token_files.tokenizer(found)
+    place = devices.choose_device(device)
+    network, precision = weights.read(found, place, formats.for_many_rows(place, dtype), progress)
+    return adapter.MaskedDiffusion(found.name, network, found.properties, tokenizer, precision)

@@ -18,12 +18,8 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from inference.models import devices
-from inference.models.checkpoint import Checkpoint
-from inference.models.family import Context, Family, OnProgress, Traits, common_ends
-from inference.models.fim import formats, weights
+from inference.models.family import Context, Family, Traits, common_ends
 from inference.models.fim.network import Network, turned
-from inference.models.masked import token_files
 from inference.models.properties import ENTROPY_BOUND, NoiseKind, Properties
 
 _NEIGHBOURS = 8
@@ -262,13 +258,6 @@ class MaskedDiffusion(Family):
             vocabulary_size=network.config.vocab_size,
             can_score=False,  # a row sees the rows behind it, so no product of its predictions is a likelihood
         )
-
-    @classmethod
-    def load(cls, found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> "MaskedDiffusion":
-        tokenizer = token_files.tokenizer(found)
-        place = devices.choose_device(device)
-        network, precision = weights.read(found, place, formats.for_many_rows(place, dtype), progress)
-        return cls(found.name, network, found.properties, tokenizer, precision)
 
     @property
     def row_s(self) -> float:

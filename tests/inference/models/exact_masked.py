@@ -5,6 +5,7 @@ The first pass over one canvas takes nothing from earlier ones; `test_masked.py`
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -15,7 +16,8 @@ from inference.models.masked.adapter import CachedContext, MaskedDiffusion, Memo
 
 
 def load_exact(folder: Path) -> "ExactMasked":
-    return ExactMasked.load(registry.find(str(folder)), "cpu", "float32", lambda *_: None)  # type: ignore[return-value]
+    one = cast("MaskedDiffusion", registry.load(str(folder), device="cpu", dtype="float32"))
+    return ExactMasked(one.name, one.network, one.properties, one.tokenizer, one.dtype)
 
 
 class ExactMasked(MaskedDiffusion):
