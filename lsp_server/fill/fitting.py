@@ -305,9 +305,15 @@ def _line_end_cuts(around: Around, fill: str) -> list[str]:
             if fill.endswith(after[:length]) and not is_blank(after[:length]):
                 kept, rest = fill[:-length], after[length : length + 1]
                 splits_word = is_word(kept[-1:]) and is_word(after[0])
-                if not (splits_word or (is_word(after[length - 1]) and is_word(rest))):
+                splits_angles = _angles_open(kept) > max(_angles_open(fill), 0)
+                if not (splits_word or splits_angles or (is_word(after[length - 1]) and is_word(rest))):
                     cuts.append(fill[: pair_end(fill, len(kept), around.table)])
     return sorted((cut for cut in cuts if cut != fill), key=len)
+
+
+def _angles_open(text: str) -> int:
+    """How many more angle brackets open than close, arrows left out."""
+    return text.count("<") - len(re.findall(r"(?<![-=])>", text))
 
 
 def _splits_quotes(around: Around, kept: str, fill: str) -> bool:

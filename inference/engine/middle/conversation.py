@@ -201,21 +201,28 @@ def without_after(text: str, suffix: str, front: str) -> str:
             text = kept if is_repeat and not _opens_more(kept, text) else text
             break
     end = rest.rstrip() if text.rstrip().endswith(rest.rstrip()) else rest.strip()
-    if end and text.rstrip().endswith(end) and (re.search(r"\w", end) or _surplus(text, end)):
+    closes_others = any(each in _CLOSERS for each in _unpaired(end)) and not re.search(r"\w", end)
+    if end and text.rstrip().endswith(end) and (not closes_others or _surplus(text, end)):
         kept = text.rstrip()[: -len(end)]
-        return text if _unpaired(front + kept + rest) > _unpaired(front + rest) else kept
+        is_worse = len(_unpaired(front + kept + rest)) > len(_unpaired(front + rest))
+        return text if is_worse or _angles_open(kept) > max(_angles_open(text), 0) else kept
     return text
 
 
-def _unpaired(line: str) -> int:
-    """How many brackets have no partner."""
+def _angles_open(text: str) -> int:
+    """How many more angle brackets open than close, arrows left out."""
+    return text.count("<") - len(re.findall(r"(?<![-=])>", text))
+
+
+def _unpaired(line: str) -> list[str]:
+    """The brackets that have no partner."""
     stack: list[str] = []
     for each in line:
         if each in _CLOSERS and stack and stack[-1] == _CLOSERS[each]:
             stack.pop()
         elif each in _CLOSERS or each in _CLOSERS.values():
             stack.append(each)
-    return len(stack)
+    return stack
 
 
 def _opens_more(kept: str, text: str) -> bool:

@@ -79,6 +79,12 @@ def question(prefix: str, suffix: str = "\n", **other: object) -> Question:
         ("a = 1\nf(a)\n", "a = 1\nf(a)\nb = 1", "\n", "b = 1"),
         ("def f(", "self) -> Iterator[str]:", "str]:\n", "self) -> Iterator["),
         ("if (", "a(b) and c", ") and c\n", "a(b) and c"),
+        ("if ", "x > 0:", ":\n    pass\n", "x > 0"),
+        ("if a.", "is_it():", "():\n    pass\n", "is_it"),
+        ("f(\n    ", "x,", ",\n)\n", "x"),
+        ("f(\n    ", "g(x)", ")\n", "g(x)"),
+        ("x: Vec<", "Option<u8>", ">;\n", "Option<u8>"),
+        ("f(a: ", "Vec<u8>) -> u8 {", " -> u8 {\n", "Vec<u8>)"),
     ],
 )
 def test_what_stands_around_the_hole_is_not_written_twice(prefix: str, answer: str, suffix: str, text: str) -> None:

@@ -64,11 +64,14 @@ PIECES = st.lists(st.sampled_from(["a", "b1", "(", ")", "[", "]", "{", "}", " ",
 
 
 @given(PIECES.map("".join), PIECES.map("".join))
-def test_no_cut_opens_a_bracket_that_was_closed(fill: str, after: str) -> None:
+def test_no_cut_leaves_more_brackets_without_partners(fill: str, after: str) -> None:
     table = table_of("javascript")
     assume(not unclosed(fill, table) and not unopened(fill, table))
     source = Source.parse("javascript", f"if (???{after}) {{\n}}\n")
-    assert not unclosed(fitting.Fitter(source).fit(carve.markers(source)[0], fill) or "", table)
+    fit = fitting.Fitter(source).fit(carve.markers(source)[0], fill) or ""
+    cut, whole = (f"if ({each}{after}) {{" for each in (fit, fill))
+    assert len(unclosed(cut, table) + unopened(cut, table)) <= len(unclosed(whole, table) + unopened(whole, table))
+    assert not unclosed(fit, table) or unopened(f"({after})", table)
 
 
 UNSEEN = (
