@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import json
+import os
 import platform
 import sys
 from collections.abc import Iterator
@@ -19,8 +20,9 @@ from lsp_server.diagnosis.file_report import examine_file, examine_settings
 from lsp_server.diagnosis.machine import examine_worker
 from lsp_server.diagnosis.models import Tell
 from lsp_server.diagnosis.workers import Check, Grade
+from lsp_server.documents.uris import names_of
 from lsp_server.settings.launch import edit_model_options, partner_options, worker_options
-from lsp_server.settings.resolver import NAME
+from lsp_server.settings.resolver import NAME, Configuration
 from lsp_server.settings.schema import Settings, json_schema
 from lsp_server.worker.paths import paths_of
 
@@ -60,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
 def _examine(args: argparse.Namespace, tell: Tell) -> Iterator[Check]:
     """The checks of the program, of the models, of the settings in effect here, and of the file, if given."""
     path = (args.file or Path(NAME)).absolute()  # whose settings are those of this folder
-    of_settings, configuration = examine_settings(path, given_settings(args))
+    configuration = Configuration(given_settings(args), os.environ, around=names_of(path))
     settings = configuration.at(path)
     options = worker_options(settings, sends_token=configuration.sends_token)
     yield Check("infill-ls", Grade.OK, version("infill-ls"))
@@ -70,7 +72,7 @@ def _examine(args: argparse.Namespace, tell: Tell) -> Iterator[Check]:
     if settings.partner.url and not options.partner:
         yield from examine_worker(partner_options(settings, sends_token=configuration.sends_partner_token), tell)
     yield from _edit_model(settings, tell)
-    yield from of_settings
+    yield from examine_settings(configuration)
     if args.file:
         yield from examine_file(args.file, args.at, configuration)
 

@@ -169,7 +169,7 @@ async def _fill(file: NamedFile, spans: tuple[carve.Span, ...], args: argparse.N
     """
     settings = file.configuration.of(file.snapshot.uri)
     budget = Budget.of(settings, invoked=True)
-    is_set = "deadlineMs.invoked" in given_settings(args) or budget.deadline_ms != Settings().deadline_ms.invoked
+    is_set = vars(args)["deadlineMs.invoked"] is not None or budget.deadline_ms != Settings().deadline_ms.invoked
     with output.progress(file.snapshot, spans, args) as (on_status, on_draft):
         options = worker_options(settings, sends_token=file.configuration.sends_token)
         async with WorkerClient(options, name="infill-ls fill", on_status=on_status) as client:

@@ -1,9 +1,8 @@
 """Explains why nothing happens in a file or at a position, and which settings apply. Asks no worker."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from lsp_server import carve
 from lsp_server.diagnosis.workers import Check, Grade
@@ -12,7 +11,7 @@ from lsp_server.documents.reading import BadInput, offset_at_line_col, read_name
 from lsp_server.documents.uris import names_of
 from lsp_server.inline.suggestion import Cursor, hole_for
 from lsp_server.settings.layers import PREFIX
-from lsp_server.settings.resolver import NAME, Configuration, workspace_of
+from lsp_server.settings.resolver import NAME, Configuration
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import language_of, table_of
 from lsp_server.syntax.lines import is_word
@@ -20,14 +19,13 @@ from lsp_server.syntax.lines import is_word
 _ADVICE = "change the setting that it names, where `settings` above says; if it names none, rename the file"
 
 
-def examine_settings(path: Path, flags: Mapping[str, Any]) -> tuple[list[Check], Configuration]:
-    """Where the settings outside editors for a file or folder come from, and their problems."""
-    configuration = Configuration(flags, os.environ, around=names_of(path))
+def examine_settings(configuration: Configuration) -> Iterator[Check]:
+    """Where the settings of a file or folder outside of editors come from, and their problems."""
     sources = [*map(str, configuration.files), *sorted(name for name in os.environ if name.startswith(PREFIX))]
-    found = ", ".join(sources) or f"the defaults (no {NAME} in {workspace_of(path)})"
-    checks = [Check("settings", Grade.OK, f"{found}; doctor cannot see your editor's settings")]
-    checks += [Check("settings", Grade.WARN, problem) for problem in configuration.problems]
-    return checks, configuration
+    found = ", ".join(sources) or f"the defaults (no {NAME} in {configuration.roots[0]})"
+    yield Check("settings", Grade.OK, f"{found}; doctor cannot see your editor's settings")
+    for problem in configuration.problems:
+        yield Check("settings", Grade.WARN, problem)
 
 
 def examine_file(file: Path, position: str | None, configuration: Configuration) -> Iterator[Check]:

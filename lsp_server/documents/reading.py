@@ -10,7 +10,8 @@ from tempfile import mkstemp
 from lsp_server.documents.positions import Encoding, LineIndex
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
-_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_NONBLOCKING: int = getattr(os, "O_NONBLOCK", 0)
+"""So that a pipe is opened without a writer."""
 _MAX_DIGITS = 9
 
 
@@ -29,12 +30,15 @@ class BadInput(Exception):
 def read_text(path: Path, max_bytes: int) -> str:
     """The text of a regular UTF-8 file of at most `max_bytes`, with unchanged line ends. Raises Unreadable."""
     try:
-        descriptor = os.open(path, _FLAGS)
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NONBLOCKING)) as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                raise Unreadable("not a regular file")
+            content = stream.read(max_bytes + 1)
     except FileNotFoundError:
         raise Unreadable("no such file", missing=True) from None
     except (OSError, ValueError) as error:
         raise Unreadable(getattr(error, "strerror", None) or "not a valid path") from None
-    return _decoded(_content(descriptor, max_bytes), max_bytes)
+    return _decoded(content, max_bytes)
 
 
 def _decoded(content: bytes, max_bytes: int) -> str:
@@ -77,19 +81,6 @@ def offset_at_line_col(lines: LineIndex, place: str, file: Path) -> int:
     if column > last:
         raise BadInput(f"{file}: --at {place} is outside the file; the last column of line {line} is {last}")
     return lines.offset(line - 1, column - 1, Encoding.UTF32)
-
-
-def _content(descriptor: int, max_bytes: int) -> bytes:
-    """Up to one byte more than `max_bytes` of an open file, which is then closed. Raises Unreadable."""
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise Unreadable("not a regular file")
-        with os.fdopen(descriptor, "rb", closefd=False) as stream:
-            return stream.read(max_bytes + 1)
-    except OSError as error:
-        raise Unreadable(error.strerror or "it cannot be read") from None
-    finally:
-        os.close(descriptor)
 
 
 NEW_PREFIX = ".infill-ls-new-"

@@ -44,9 +44,8 @@ from lsp_server.worker.failure import traceback_of
 
 log = logging.getLogger(__name__)
 MAX_BODY_BYTES = 8 * 1024 * 1024
-MAX_RUNNING = 16
-"""More requests at a time than a plugin ever has."""
-MAX_CONNECTIONS = 128
+MAX_CONNECTIONS = 64
+"""As many requests as the worker takes from one client; more than plugins ever have."""
 BODY_S = 10.0
 """A request, from the first byte to the last, may take this long to arrive."""
 KEEP_ALIVE_S = 30
@@ -106,7 +105,6 @@ class Endpoint:
     def __init__(self, client: WorkerClient, settings: Settings) -> None:
         self._client = client
         self._settings = settings
-        self._running = 0
 
     def app(self, middleware: list[Middleware]) -> Starlette:
         """The application. It loads the model when it begins to serve."""
@@ -157,8 +155,6 @@ class Endpoint:
         return status.model if status else self._client.options.model
 
     async def _fill(self, kind: type[Form], request: Request) -> Response:
-        if self._running >= MAX_RUNNING:
-            raise HTTPException(503, f"{MAX_RUNNING} requests are running already; ask again once one has ended")
         try:
             form = msgspec.json.decode(await _body(request), type=kind)
         except (msgspec.MsgspecError, RecursionError, ValueError) as error:
@@ -200,7 +196,6 @@ class Endpoint:
 
         asking = asyncio.create_task(self._client.ask(wanted, on_draft))
         asking.add_done_callback(lambda _: parts.put_nowait(None))
-        self._running += 1
         try:
             while (part := await parts.get()) is not None:
                 if part:
@@ -214,7 +209,6 @@ class Endpoint:
             stats = answer.done.stats if answer else Stats()
             yield Written(text.sent, ms, is_cut, best.tokens if best else tokens, stats)
         finally:
-            self._running -= 1
             asking.cancel()
             await asyncio.wait({asking})
 

@@ -12,6 +12,7 @@ from lsp_server import carve
 from lsp_server.diagnosis.file_report import examine_file, examine_settings, why_no_hole
 from lsp_server.diagnosis.workers import Check, Grade
 from lsp_server.documents.document import Document
+from lsp_server.settings.resolver import Configuration
 from tests.e2e.user import CURSOR
 from tests.inference.models.test_discovery import DIGEST, manifest, put
 from tests.workers import checks_of, infill_ls
@@ -21,8 +22,11 @@ CODERS = ("qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b")
 
 
 def examined(file: Path, place: str | None = None) -> dict[str, Check]:
-    _, configuration = examine_settings(file, {})
-    return {check.name: check for check in examine_file(file, place, configuration)}
+    return {check.name: check for check in examine_file(file, place, around(file))}
+
+
+def around(file: Path) -> Configuration:
+    return Configuration({}, os.environ, around=[file])
 
 
 @pytest.fixture
@@ -98,7 +102,8 @@ def test_settings_files_variables_and_their_problems_are_told(project: Path, mon
     (project / "deep").mkdir()
     monkeypatch.setenv("INFILL_LS_MAX_STEPS", "4")
     monkeypatch.setenv("INFILL_LS_PREFETCH", "perhaps")
-    (first, *problems), configuration = examine_settings(project / "deep" / "a.py", {})
+    configuration = around(project / "deep" / "a.py")
+    first, *problems = examine_settings(configuration)
     assert configuration.settings.max_steps == 4
     assert first.verdict is Grade.OK
     assert str(project / "infill-ls.toml") in first.found and "INFILL_LS_MAX_STEPS" in first.found
