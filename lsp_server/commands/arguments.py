@@ -9,8 +9,6 @@ from lsp_server.settings.layers import KEYS
 from lsp_server.settings.resolver import Configuration
 from lsp_server.settings.schema import PARTNER, Dtype, Settings
 
-_LARGEST = 2**63 - 1
-
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     """The model and its device. A missing argument is None: then the settings decide."""
@@ -50,10 +48,10 @@ def add_trust_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def whole_number(least: int, text: str) -> int:
-    """An argument that is a whole number from `least` to the largest of 64 bits. Raises ArgumentTypeError."""
-    if not (text.isdecimal() and len(text) < 20 and least <= int(text) <= _LARGEST):
-        raise argparse.ArgumentTypeError(f"'{text[:30]}' is not a whole number from {least} to {_LARGEST}")
+def whole_number(least: int, most: int, text: str) -> int:
+    """An argument that is a whole number within these limits. Raises ArgumentTypeError."""
+    if not (text.isdecimal() and len(text) < 20 and least <= int(text) <= most):
+        raise argparse.ArgumentTypeError(f"'{text[:30]}' is not a whole number from {least} to {most}")
     return int(text)
 
 

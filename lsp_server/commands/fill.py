@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--deadline-ms", dest="deadlineMs.invoked", type=int, metavar="N", help=limit)
     parser.add_argument(
         "--seed",
-        type=partial(whole_number, 0),
+        type=partial(whole_number, 0, 2**63 - 1),
         metavar="N",
         help="random seed of a diffusion model; other models ignore it",
     )
