@@ -73,7 +73,6 @@ class Published:
     packed: float
     stored_bits: float = 16.0
     quality: Quality | None = None
-    mac_only: bool = False
     infill: Mapping[str, Any] = field(default_factory=dict)
     file: PinnedFile | None = None
     is_tried: bool = True
@@ -88,7 +87,7 @@ class Published:
 
     def weight_bytes(self, dtype: str) -> float:
         """The memory of its weights. A checkpoint stored packed stays packed, whatever the dtype."""
-        if self.mac_only:
+        if self.family == "mlx":
             return self.download_bytes
         if dtype == "4bit":
             return (self.packed * _PACKED_BITS + (self.parameters - self.packed) * 16) / 8
@@ -238,7 +237,6 @@ ENTRIES = (
             "mlx",
             *_GEMMA,
             stored_bits=bits + 0.66,
-            mac_only=True,
         )
         for bits in (4, 6)
     ),

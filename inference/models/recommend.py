@@ -102,9 +102,9 @@ def this_machine(device: str | None) -> Machine:
 def judge(entry: Published, machine: Machine, *, beside_others: bool = False) -> Fit:
     """How a model fares on a machine, alone or `beside_others`, which keep the memory that they have."""
     usable_bytes = machine.free_bytes if beside_others else machine.usable_bytes
-    dtypes = (f"{int(entry.stored_bits)}bit",) if entry.mac_only else machine.dtypes[entry.family]
+    dtypes = (f"{int(entry.stored_bits)}bit",) if entry.family == "mlx" else machine.dtypes[entry.family]
     needs = {dtype: devices.needed_bytes(entry.weight_bytes(dtype)) for dtype in dtypes}
-    if entry.mac_only and not machine.apple:
+    if entry.family == "mlx" and not machine.apple:
         return Fit(Verdict.MAC, "", needs, "needs a Mac with Apple silicon")
     dtype = next((dtype for dtype, needed in needs.items() if needed <= usable_bytes), "")
     if not dtype:
@@ -135,7 +135,7 @@ def judge(entry: Published, machine: Machine, *, beside_others: bool = False) ->
 
 def _package(entry: Published, dtype: str, machine: Machine) -> list[str]:
     """The command that installs what is missing to run a model in a dtype; empty if nothing is."""
-    if entry.mac_only:
+    if entry.family == "mlx":
         return [] if machine.mlx else extras.install("mlx")
     return extras.install("4bit") if dtype == devices.FOUR_BIT and not machine.four_bit else []
 
