@@ -163,15 +163,10 @@ class RecordedModel:
 
 
 def play(editor: ScriptedEditor, scenario: Scenario, cursor: int) -> str:
-    """Plays a scenario like a user who takes every offer; the text once none comes."""
-    uri = _begun(editor, scenario, cursor)
-    text = editor.take_offers(uri, scenario.text, cursor, most=_MOST_OFFERS)
-    editor.close_all()
-    return text
+    """Plays a scenario like a user who takes every offer; the text once none comes.
 
-
-def _begun(editor: ScriptedEditor, scenario: Scenario, cursor: int) -> str:
-    """The URI of the scenario's file, with its history behind it; other files' changes are made in those."""
+    First its history happens: in the file where its result stands there, else in a file of its own.
+    """
     uri, text = f"{_ROOT}/{scenario.path}", scenario.text
     here = list[tuple[int, str, str]]()
     beside = list[Hunk]()
@@ -194,7 +189,9 @@ def _begun(editor: ScriptedEditor, scenario: Scenario, cursor: int) -> str:
         text = editor.replace(uri, text, start, start + len(old), new)
     if scenario.is_modified and not scenario.history:  # by an edit that left nothing
         editor.replace(uri, editor.replace(uri, text, 0, 0, " "), 0, 1, "")
-    return uri
+    text = editor.take_offers(uri, scenario.text, cursor, most=_MOST_OFFERS)
+    editor.close_all()
+    return text
 
 
 def delta_chrf(before: str, after: str, wanted: str) -> float:

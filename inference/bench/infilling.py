@@ -29,8 +29,8 @@ from inference.engine import Engine
 from inference.messages import Candidate, Done, Hole, HoleKind, InfillRequest, Text
 from inference.models.fim_tokens import TABLE
 
-_LINE_TOKENS = 64
-_LINES_TOKENS = 128
+_MOST_TOKENS = {True: 64, False: 128}
+"""Of the fills by others, by whether they are one line."""
 _TIMEOUT_S = 600
 ARMS = {"none": 0, "pieces-256": 256, "pieces-512": 512}
 """How many tokens of other files each --context shows."""
@@ -93,10 +93,11 @@ def by_transformers(file: Path, dtype: str | None) -> Filler:
         before, after = (tokenizer.encode(text) for text in (task.before, task.after))
         ids = torch.tensor([[prefix, *before, suffix, *after, middle]])
         stop = {"stop_strings": ["\n"], "tokenizer": tokenizer} if task.single_line else {}
-        most = {"max_new_tokens": _most_tokens(task), "eos_token_id": ends, "pad_token_id": ends[0]}
+        most = {"max_new_tokens": _MOST_TOKENS[task.single_line], "eos_token_id": ends, "pad_token_id": ends[0]}
         with torch.inference_mode():
             written = model.generate(ids, attention_mask=torch.ones_like(ids), **greedy, **most, **stop)
-        return _result(task, str(tokenizer.decode(written[0, ids.shape[1] :], skip_special_tokens=True)), began)
+        text = tokenizer.decode(written[0, ids.shape[1] :], skip_special_tokens=True)
+        return TaskResult.of(task, str(text), began)
 
     return fill
 
@@ -104,17 +105,8 @@ def by_transformers(file: Path, dtype: str | None) -> Filler:
 def by_llama_server(url: str, task: InfillingTask) -> TaskResult:
     """Fills with llama.cpp's `/infill`, which chooses the prompt itself. Raises httpx2.HTTPError."""
     began = time.perf_counter()
-    answer = ask_llama(url, "infill", task.for_llama(_most_tokens(task)), _TIMEOUT_S)
-    return _result(task, str(answer["content"]), began)
-
-
-def _result(task: InfillingTask, text: str, began: float) -> TaskResult:
-    """A fill of one line ends at its first line break."""
-    return TaskResult.of(task, text.partition("\n")[0] if task.single_line else text, began)
-
-
-def _most_tokens(task: InfillingTask) -> int:
-    return _LINE_TOKENS if task.single_line else _LINES_TOKENS
+    answer = ask_llama(url, "infill", task.for_llama(_MOST_TOKENS[task.single_line]), _TIMEOUT_S)
+    return TaskResult.of(task, str(answer["content"]), began)
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:

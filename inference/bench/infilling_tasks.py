@@ -125,23 +125,21 @@ class TaskResult(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, task: InfillingTask, text: str, began: float, **counted: Any) -> "TaskResult":
-        """The result of a task with this fill, begun at `began` of `time.perf_counter`."""
+        """The result of a task with this fill, begun at `began` of `time.perf_counter`.
+
+        A fill of one line ends at its first line break.
+        """
         ms = round((time.perf_counter() - began) * 1000, 2)
-        similarity = round(edit_similarity(text, task.solution), 4)
-        return cls(task.task_id, text, exact(text, task.solution), similarity, ms=ms, **counted)
-
-
-def exact(fill: str, solution: str) -> bool:
-    """Whether they are the same except for white space at their ends."""
-    return fill.strip() == solution.strip()
+        fill = text.partition("\n")[0] if task.single_line else text
+        similarity = edit_similarity(fill, task.solution)
+        return cls(task.task_id, fill, similarity == 1, round(similarity, 4), ms=ms, **counted)
 
 
 def edit_similarity(fill: str, solution: str) -> float:
     """1 - Levenshtein distance / the longer length, in characters, ignoring white space at the ends; 1: the same."""
     one = fill.strip()
     other = solution.strip()
-    longest = max(len(one), len(other))
-    return 1.0 if longest == 0 else 1.0 - _distance(one, other) / longest
+    return 1.0 - _distance(one, other) / max(1, len(one), len(other))
 
 
 def _distance(one: str, other: str) -> int:

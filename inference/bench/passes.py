@@ -80,6 +80,8 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
             for peer, load_s in zip(peers, loads_s, strict=True)
         ]
     about += [{"url": url} for url in args.url]
+    for figures in theirs:
+        figures.update({f"{what}_ratio": ours[f"{what}_s"] / figures[f"{what}_s"] for what in ("cold", "next_key")})
     family = engine.loaded.middle
     on_gpu = family.device.type == "cuda"
     machine = torch.cuda.get_device_name() if on_gpu else torch.backends.cpu.get_cpu_capability()
@@ -91,7 +93,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         "device_memory_mb": torch.cuda.max_memory_allocated() >> 20 if on_gpu else 0,
         "pass_ms_by_rows": _passes(family, tasks[0]),
         "reads_gb_s": _bandwidth_gb_s(family.device),
-        "peers": [one | _beside(ours, figures) for one, figures in zip(about, theirs, strict=True)],
+        "peers": [one | figures for one, figures in zip(about, theirs, strict=True)],
     }
 
 
@@ -118,10 +120,6 @@ def _speeds(times: Sequence[Filled]) -> dict[str, float]:
         "prompt_tokens_s": 1000 * sum(one.read_tokens for one in times) / max(1e-9, read_ms),
         "output_tokens_s": 1000 * sum(one.written_tokens for one in times) / max(1e-9, written_ms),
     }
-
-
-def _beside(ours: dict[str, float], theirs: dict[str, float]) -> dict[str, float]:
-    return theirs | {f"{what}_ratio": ours[f"{what}_s"] / theirs[f"{what}_s"] for what in ("cold", "next_key")}
 
 
 def _by_engine(engine: Engine, task: InfillingTask, typed: int) -> Filled:
