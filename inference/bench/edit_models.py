@@ -182,14 +182,16 @@ def play(editor: ScriptedEditor, scenario: Scenario, cursor: int) -> str:
             beside.insert(0, change)
     for number, change in enumerate(beside):
         other = f"file:///history{number}/{change.path}"
-        editor.open(change.old, other, scenario.language)
-        editor.replace(other, change.old, 0, len(change.old), change.new)
-    editor.open(text, uri, scenario.language)
+        editor.open(other, change.old, scenario.language)
+        editor.replace(other, 0, len(change.old), change.new)
+    editor.open(uri, text, scenario.language)
     for start, old, new in here:
-        text = editor.replace(uri, text, start, start + len(old), new)
+        editor.replace(uri, start, start + len(old), new)
     if scenario.is_modified and not scenario.history:  # by an edit that left nothing
-        editor.replace(uri, editor.replace(uri, text, 0, 0, " "), 0, 1, "")
-    text = editor.take_offers(uri, scenario.text, cursor, most=_MOST_OFFERS)
+        editor.replace(uri, 0, 0, " ")
+        editor.replace(uri, 0, 1, "")
+    editor.take_offers(uri, cursor, _MOST_OFFERS)
+    text = editor.texts[uri]
     editor.close_all()
     return text
 

@@ -110,18 +110,17 @@ def play(editor: ScriptedEditor, case: EditCase, number: int) -> list[bool]:
     uri = f"file:///project/{number}/{case.path}"
     text, edited = case.text, case.after(1)
     finished = case.after(len(case.changes))
-    editor.open(text, uri, case.language)
+    editor.open(uri, text, case.language)
     if edited != text:
         first, same = common_ends(text, edited)
-        text = editor.replace(uri, text, first, len(text) - same, edited[first : len(edited) - same])
+        editor.replace(uri, first, len(text) - same, edited[first : len(edited) - same])
     offers: list[bool] = []
 
     def is_wanted(before: str, after: str) -> bool:
         offers.append(is_exact(before, after, finished))
         return offers[-1] and not case.is_quiet
 
-    most = len(case.changes) + _MORE_OFFERS
-    editor.take_offers(uri, text, _end_of_edit(case), most=most, is_wanted=is_wanted)
+    editor.take_offers(uri, _end_of_edit(case), len(case.changes) + _MORE_OFFERS, is_wanted)
     editor.close_all()
     marks = "".join("+" if one else "-" for one in offers) or "."
     needed = max(0, len(case.changes) - 1)

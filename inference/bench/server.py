@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from inference.bench import BenchError, percentiles, positive, times_ms
-from inference.bench.server_editor import SERVER, ScriptedEditor, server_environment
+from inference.bench.server_editor import SERVER, URI, ScriptedEditor, server_environment
 from inference.messages import Candidate, Done, Hole, InfillRequest
 from inference.serving import startup
 from inference.serving.engine_thread import open_engine
@@ -56,7 +56,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         _echo_worker(Path(folder)),
         ScriptedEditor(Path(folder), _OPTIONS) as editor,
     ):
-        editor.open(text)
+        editor.open(URI, text)
         if (model := editor.wait_until_ready()["model"]) != EchoEngine.model:
             raise BenchError(f"the worker that answers is not the echo worker: {model}")
         typist = Typist(editor, args.lines // 2)

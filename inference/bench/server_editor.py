@@ -26,7 +26,10 @@ def server_environment(runtime: Path) -> dict[str, str]:
 
 
 class ScriptedEditor(AbstractContextManager["ScriptedEditor"]):
-    """One server process. Use it in a `with` statement; leaving it ends the process."""
+    """One server process. Use it in a `with` statement; leaving it ends the process.
+
+    `texts` are its documents by their URIs, as `open` and `replace` have left them.
+    """
 
     def __init__(self, runtime: Path, options: Mapping[str, Any], folders: Sequence[str] = ()) -> None:
         """`options` are its settings and `folders` the URIs of its workspace folders."""
@@ -34,6 +37,7 @@ class ScriptedEditor(AbstractContextManager["ScriptedEditor"]):
         command = [*SERVER, "serve", "--stdio"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         self._last_id = 0
+        self.texts: dict[str, str] = {}
         self._versions: dict[str, int] = {}
         can = {"general": {"positionEncodings": ["utf-32"]}}
         opened = [{"uri": uri, "name": uri} for uri in folders] or None
@@ -46,33 +50,36 @@ class ScriptedEditor(AbstractContextManager["ScriptedEditor"]):
             self._process.wait(PATIENCE_S)
         self._process.kill()
 
-    def open(self, text: str, uri: str = URI, language: str = "python") -> None:
+    def open(self, uri: str, text: str, language: str = "python") -> None:
+        self.texts[uri] = text
         self._versions[uri] = 1
         document = {"uri": uri, "languageId": language, "version": 1, "text": text}
         self.tell("textDocument/didOpen", {"textDocument": document})
 
     def close_all(self) -> None:
-        while self._versions:
-            self.tell("textDocument/didClose", {"textDocument": {"uri": self._versions.popitem()[0]}})
+        while self.texts:
+            self.tell("textDocument/didClose", {"textDocument": {"uri": self.texts.popitem()[0]}})
 
     def type(self, line: int, character: int, text: str) -> None:
-        """Inserts `text` at a position."""
+        """Inserts `text` at a position of `URI`, and leaves `texts` alone, so that it takes no time."""
         position = {"line": line, "character": character}
         self._change(URI, {"start": position, "end": position}, text)
 
-    def replace(self, uri: str, text: str, start: int, end: int, new: str) -> str:
-        """Replaces [start, end) of a document's `text`, and returns what it is then."""
+    def replace(self, uri: str, start: int, end: int, new: str) -> None:
+        """Replaces [start, end) of a document's text."""
+        text = self.texts[uri]
         self._change(uri, {"start": position_of(text, start), "end": position_of(text, end)}, new)
-        return text[:start] + new + text[end:]
+        self.texts[uri] = text[:start] + new + text[end:]
 
     def take_offers(
-        self, uri: str, text: str, cursor: int, *, most: int, is_wanted: Callable[[str, str], bool] = lambda *_: True
-    ) -> str:
-        """Takes the next edits offered at the cursor of a document's `text`, and where the last one ends, and so on.
+        self, uri: str, cursor: int, most: int, is_wanted: Callable[[str, str], bool] = lambda *_: True
+    ) -> None:
+        """Takes the next edits offered at the cursor of a document, and where the last one ends, and so on.
 
-        Ends if there is none, or it is not wanted, by the texts without and with it. Returns the text then.
+        Ends if there is none, or it is not wanted, by the texts without and with it.
         """
         for _ in range(most):
+            text = self.texts[uri]
             document = {"uri": uri, "version": self._versions[uri]}
             params = {"textDocument": document, "position": position_of(text, cursor), "context": {"triggerKind": 2}}
             found = self.ask("textDocument/copilotInlineEdit", params)["edits"]
@@ -82,18 +89,16 @@ class ScriptedEditor(AbstractContextManager["ScriptedEditor"]):
             new = found[0]["text"]
             if not is_wanted(text, text[:start] + new + text[end:]):
                 break
-            text = self.replace(uri, text, start, end, new)
+            self.replace(uri, start, end, new)
             cursor = start + len(new)
             accept = found[0]["command"]
             self.ask("workspace/executeCommand", {name: accept[name] for name in ("command", "arguments")})
-        return text
 
-    def _change(self, uri: str, places: dict[str, Any], text: str) -> None:
+    def _change(self, uri: str, place: dict[str, Any], text: str) -> None:
         self._versions[uri] += 1
         document = {"uri": uri, "version": self._versions[uri]}
-        self.tell(
-            "textDocument/didChange", {"textDocument": document, "contentChanges": [{"range": places, "text": text}]}
-        )
+        changes = [{"range": place, "text": text}]
+        self.tell("textDocument/didChange", {"textDocument": document, "contentChanges": changes})
 
     def complete(self, line: int, character: int) -> str:
         """The text that the first inline completion shows after the cursor, as for an automatic trigger; "": none.

@@ -212,16 +212,6 @@ async def storm(folder: Path, seconds: float, seed: int) -> bool:
     return not any(troubles.values())
 
 
-async def within_limit(folder: Path, seconds: float, seed: int) -> bool:
-    """The same; False, and said, where it takes longer than it may."""
-    try:
-        async with asyncio.timeout(seconds + LIMIT_S):
-            return await storm(folder, seconds, seed)
-    except TimeoutError as error:
-        print(f"not done within {seconds + LIMIT_S:g} s, or a request was not answered: {error}")
-        return False
-
-
 def main() -> int:
     """The exit status: 0 when nothing was lost, and there was enough of a storm to say so."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -231,8 +221,12 @@ def main() -> int:
     seed = random.randrange(1 << 32) if args.seed is None else args.seed
     print(f"seed {seed}; again: make storm SEED={seed}", flush=True)
     folder = Path(tempfile.mkdtemp(prefix="ils-", dir="/tmp"))
+    limit_s = args.seconds + LIMIT_S
     try:
-        return 0 if asyncio.run(within_limit(folder, args.seconds, seed)) else 1
+        return 0 if asyncio.run(asyncio.wait_for(storm(folder, args.seconds, seed), limit_s)) else 1
+    except TimeoutError as error:
+        print(f"not done within {limit_s:g} s, or a request was not answered: {error}")
+        return 1
     finally:
         while (worker := worker_of(folder)) is not None:
             worker.kill()

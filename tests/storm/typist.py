@@ -3,8 +3,8 @@
 import asyncio
 import random
 import time
+from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
 
 from tests.e2e.raw_client import between
 from tests.e2e.user import User
@@ -105,9 +105,5 @@ class Typist(User):
 
     def errors(self) -> dict[str, int]:
         """How many replies were errors, by code."""
-        codes: dict[str, int] = {}
-        for key in self.sent:
-            error: dict[str, Any] | None = self.client.replies.get(key, {}).get("error")
-            if error:
-                codes[str(error["code"])] = codes.get(str(error["code"]), 0) + 1
-        return codes
+        errors = (self.client.replies.get(key, {}).get("error") for key in self.sent)
+        return dict(Counter(str(error["code"]) for error in errors if error))

@@ -1,12 +1,15 @@
-"""The latency benchmark runs on any machine."""
+"""The released shape on a small one: the latency benchmark, and the dry run, where the real worker fills in 4 bits."""
 
 import argparse
 import json
+import subprocess
+import sys
 
 import pytest
 
 from inference.bench import latency
 from inference.bench.__main__ import main
+from tests.workers import PATIENCE_S
 
 SMALL = {
     "vocab_size": 512,
@@ -41,3 +44,12 @@ def test_it_measures_every_section(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_released_shape_needs_a_gpu_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["latency", "--random", "26b", "--device", "cpu"]) == 2
     assert "CUDA" in capsys.readouterr().err
+
+
+def test_a_worker_fills_in_four_bits() -> None:
+    command = [sys.executable, "-m", "tests.full_shape.dry_run", "--layers", "2", "--small"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert result["dtype"] == "4bit"
+    assert result["peak_bytes"] >= result["load_peak_bytes"] > 0
