@@ -55,9 +55,7 @@ class Survey:
 
 async def survey(name: str) -> Survey:
     folders = socket_folders()
-    sockets = {
-        socket for folder in folders if folder.is_dir() for socket in folder.glob("*.sock") if not socket.is_symlink()
-    }
+    sockets = {socket for folder in folders for socket in folder.glob("*.sock") if not socket.is_symlink()}
     sockets |= {socket for socket in await asyncio.to_thread(worker_processes) if socket.parent in folders}
     answers = await asyncio.gather(*(_ask(paths_at(socket), name) for socket in sockets))
     running = (worker for worker in answers if isinstance(worker, RunningWorker))
@@ -98,30 +96,28 @@ def _files(paths: WorkerPaths) -> dict[str, object]:
 
 
 def describe_status(status: Status) -> str:
-    words = [f"{status.model} on {status.device or 'a device to be chosen'} {status.dtype}".strip()]
-    if status.detail:
-        words.append(f"{status.progress:.0%} {status.detail}" if status.state == "loading" else status.detail)
-    words += [f"process {status.pid}", f"up {duration(status.uptime_s)}", size(status.memory_bytes)]
-    if status.device_memory_bytes:
-        words.append(f"{size(status.device_memory_bytes)} on the device")
-    if status.token_ms:
-        words.append(f"{status.token_ms:.0f} ms a token")
-    if status.prompt_token_ms:
-        words.append(f"{status.prompt_token_ms:.1f} ms a token of a prompt")
-    if status.step_s >= _LONG_STEP_S:
-        words.append(f"{duration(status.step_s)} in one step")
-    if asked_as := status.partner or status.edits:
-        words.append(f"asked as {asked_as}")
-    if status.server:
-        answers = f", which has answered for {duration(status.server_up_s)}" if status.server_up_s else ""
-        fails = f", which fails: {status.server_problem}" if status.server_problem else answers
-        words.append(f"text goes to {status.server}{fails}")
-    if status.choice:
-        words.append(f"chosen as {status.choice}")
-    if status.note:
-        words.append(status.note)
-    words += [f"clients {status.clients}", f"running {status.running}", f"waiting {status.waiting}"]
-    return ", ".join(words)
+    is_slow = status.step_s >= _LONG_STEP_S
+    answers = status.server_up_s and f", which has answered for {duration(status.server_up_s)}"
+    fails = status.server_problem and f", which fails: {status.server_problem}"
+    parts: list[object] = [
+        f"{status.model} on {status.device or 'a device to be chosen'} {status.dtype}".strip(),
+        f"{status.progress:.0%} {status.detail}" if status.state == "loading" and status.detail else status.detail,
+        f"process {status.pid}",
+        f"up {duration(status.uptime_s)}",
+        size(status.memory_bytes),
+        status.device_memory_bytes and f"{size(status.device_memory_bytes)} on the device",
+        status.token_ms and f"{status.token_ms:.0f} ms a token",
+        status.prompt_token_ms and f"{status.prompt_token_ms:.1f} ms a token of a prompt",
+        is_slow and f"{duration(status.step_s)} in one step",
+        (asked_as := status.partner or status.edits) and f"asked as {asked_as}",
+        status.server and f"text goes to {status.server}{fails or answers or ''}",
+        status.choice and f"chosen as {status.choice}",
+        status.note,
+        f"clients {status.clients}",
+        f"running {status.running}",
+        f"waiting {status.waiting}",
+    ]
+    return ", ".join(str(part) for part in parts if part)
 
 
 def describe_loading(status: Status) -> str:
