@@ -3,11 +3,9 @@
 import asyncio
 import json
 import math
-import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import platformdirs
@@ -16,7 +14,7 @@ from inference.models import catalogue, discovery
 from inference.models.catalogue import EMBEDDED
 from inference.models.extras import shown
 from lsp_server.diagnosis.workers import size
-from lsp_server.worker.paths import APP, FOLDER_VARIABLE, run_child
+from lsp_server.worker.paths import APP, chosen_folder, run_child
 
 TOLD = "told-of-models"
 """Exists once a user has been told about models."""
@@ -105,8 +103,7 @@ def downloads_of_others() -> list[dict[str, Any]]:
 
 def is_first_time() -> bool:
     """Whether to tell this user about models; True once, unless that cannot be recorded."""
-    chosen = os.environ.get(FOLDER_VARIABLE)
-    folder = Path(chosen).expanduser() if chosen else platformdirs.user_cache_path(APP, appauthor=False)
+    folder = chosen_folder() or platformdirs.user_cache_path(APP, appauthor=False)
     if (folder / TOLD).exists():
         return False
     with suppress(OSError):

@@ -19,7 +19,7 @@ import platformdirs
 from inference.remote.private import why_not_private
 from lsp_server.fill.feature import Feature, Shown, Taken
 from lsp_server.settings.file_system import in_thread
-from lsp_server.worker.paths import APP, FOLDER_VARIABLE, runtime_folder
+from lsp_server.worker.paths import APP, chosen_folder
 
 if TYPE_CHECKING:
     import sqlite3
@@ -70,10 +70,8 @@ def usage_file() -> Path:
     """The file, existing or not: in a folder that the environment names, otherwise in the system's folder for state."""
     if chosen := os.environ.get(STATE_VARIABLE):
         folder = Path(chosen).expanduser().absolute()
-    elif os.environ.get(FOLDER_VARIABLE):
-        folder = runtime_folder()
     else:
-        folder = platformdirs.user_state_path(APP, appauthor=False)
+        folder = chosen_folder() or platformdirs.user_state_path(APP, appauthor=False)
     return folder / "usage" / "counters.sqlite"
 
 

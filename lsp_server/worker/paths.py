@@ -50,13 +50,20 @@ def paths_of(options: WorkerOptions) -> WorkerPaths:
 
 
 def paths_at(socket: Path) -> WorkerPaths:
-    return WorkerPaths(socket, log_folder() / f"worker-{socket.stem}.log")
+    logs = chosen_folder() or platformdirs.user_log_path(APP, appauthor=False)
+    return WorkerPaths(socket, logs / f"worker-{socket.stem}.log")
+
+
+def chosen_folder() -> Path | None:
+    """`INFILL_LS_RUNTIME_DIR`, which then holds sockets, logs and records alike; None: it is not set."""
+    chosen = os.environ.get(FOLDER_VARIABLE)
+    return Path(chosen).expanduser().absolute() if chosen else None
 
 
 def runtime_folder() -> Path:
-    """The folder of the sockets: `INFILL_LS_RUNTIME_DIR`, otherwise ours in the user's runtime folder."""
-    if chosen := os.environ.get(FOLDER_VARIABLE):
-        return Path(chosen).expanduser().absolute()
+    """The folder of the sockets: the chosen one, otherwise ours in the user's runtime folder."""
+    if chosen := chosen_folder():
+        return chosen
     named = Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{_owner()}")
     return named / APP if named.is_dir() else _temporary_folder()
 
@@ -64,14 +71,7 @@ def runtime_folder() -> Path:
 def socket_folders() -> tuple[Path, ...]:
     """Every folder that may hold a socket of this user: the chosen one, or all that the system may name."""
     folder = runtime_folder()
-    return (folder,) if os.environ.get(FOLDER_VARIABLE) else tuple(dict.fromkeys((folder, _temporary_folder())))
-
-
-def log_folder() -> Path:
-    """The folder of the log files; `INFILL_LS_RUNTIME_DIR` holds everything if set."""
-    if os.environ.get(FOLDER_VARIABLE):
-        return runtime_folder()
-    return platformdirs.user_log_path(APP, appauthor=False)
+    return (folder,) if chosen_folder() else tuple(dict.fromkeys((folder, _temporary_folder())))
 
 
 def _temporary_folder() -> Path:
