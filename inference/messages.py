@@ -145,7 +145,7 @@ class Hole(_Message, frozen=True, tag="hole"):
 
 
 class Snippet(_Message, frozen=True, tag="snippet"):
-    """Text of another file that may help. It is context only and never changes."""
+    """Text of another file, or of a far part of this one, that may help. It is context only and never changes."""
 
     path: str
     text: str
@@ -166,7 +166,7 @@ class InfillRequest(_Message, frozen=True, tag="infill"):
     """Fill the holes of `segments` together. `id` is not empty, and unique among this connection's running requests.
 
     `language` is an LSP language id; empty: not known. `path` is the file's name, for prompts; a document
-    with fewer running requests goes first. `context` is text of other files, most useful first;
+    with fewer running requests goes first. `context` is further text, most useful first;
     checkpoints that cannot use it ignore it. `candidates` is the number of answers wanted, up to `MAX_CANDIDATES`.
     `deadline_ms` counts from the worker's receipt, and at the deadline it sends the best whole answer so far; None: no
     deadline. `max_steps` caps the denoising steps of each canvas, 1 to `MAX_STEPS`; None: the checkpoint's own number.

@@ -1,16 +1,20 @@
-"""Cuts pieces out of open and imported files for a request, in a thread: likest to the lines around the hole first."""
+"""Cuts pieces out of open and imported files, and of the far parts of the document, for a request, in a thread: likest
+to the lines around the hole first.
+"""
 
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 
 from inference.messages import Snippet
-from lsp_server.context.similar import around, pieces, ranked
+from lsp_server.context.similar import Piece, around, pieces, pieces_of, ranked
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.reading import Unreadable, read_text
 from lsp_server.documents.uris import local_path
@@ -29,6 +33,12 @@ REGION_LINES = 20
 """The choice stays within so many lines of where it was made, so that the model need not read its prompt again."""
 BYTES_PER_TOKEN = 3
 """With the supported tokenizers, code has 3 to 4 bytes of UTF-8 per token; other scripts have about one character."""
+_SEEN_TIMES = 4
+"""In front of a hole a model sees so many times the tokens that it takes of other texts, and a quarter of that behind.
+
+Of 206 lines in long files of unseen packages, 256 tokens of far parts won 18 and lost 6 (0.5B). Of 72 others, twice
+the text in front won 4 and lost 1.
+"""
 TYPING_MS, ASKED_MS = 50, 1_000
 """How long an automatic and an explicit request wait for the parts of other files."""
 MAX_UNFINISHED = 4
@@ -120,23 +130,43 @@ def choose(query: ContextQuery, last: Choice | None) -> Choice:
 
 
 def _likest(query: ContextQuery, imported: list[Buffer]) -> Iterator[Snippet]:
-    """Pieces of other files, those of the first group first."""
+    """Pieces of the texts, those of the first group first."""
     lines = around(query.document.text, query.line)
-    for buffers in _groups(query, imported):
-        found = [(_shown_path(each.path, query.readable), piece) for each in buffers for piece in pieces(each.text)]
+    for group in _groups(query, imported):
+        found = [(_shown_path(path, query.readable), piece) for path, some in group for piece in some]
         for path, piece in ranked(lines, found):
             yield Snippet(path, well_formed(piece.text))
 
 
-def _groups(query: ContextQuery, imported: list[Buffer]) -> Iterator[list[Buffer]]:
-    """Open documents in the same language, imported files, other open documents. Reads files, which it adds to
-    `imported`, if it gets so far.
+_Group = list[tuple[Path, Sequence[Piece]]]
+
+
+def _groups(query: ContextQuery, imported: list[Buffer]) -> Iterator[_Group]:
+    """The document and those open in the same language, imported files, other open documents. Reads files, which it
+    adds to `imported`, if it gets so far.
     """
     language_id = query.document.language_id
-    yield [buffer for buffer in query.others if buffer.language_id == language_id]
+    yield [(query.document.path, [*_far(query)]), *_cut(query.others, lambda each: each == language_id)]
     imported += _imported(query)
-    yield imported
-    yield [buffer for buffer in query.others if buffer.language_id != language_id]
+    yield _cut(imported)
+    yield _cut(query.others, lambda each: each != language_id)
+
+
+def _cut(buffers: Iterable[Buffer], is_wanted: Callable[[str], bool] = lambda _: True) -> _Group:
+    return [(each.path, pieces(each.text)) for each in buffers if is_wanted(each.language_id)]
+
+
+def _far(query: ContextQuery) -> Iterator[Piece]:
+    """Pieces of the document that are not around the hole, where the model sees all anyway."""
+    text = query.document.text
+    if _is_source(text):
+        lines = text.splitlines(keepends=True)
+        starts = [0, *accumulate(map(len, lines))]
+        seen = query.max_tokens * BYTES_PER_TOKEN
+        here = starts[min(query.line, len(lines))]
+        yield from pieces_of(lines[: bisect_left(starts, here - _SEEN_TIMES * seen)])
+        behind = bisect_left(starts, here + seen)
+        yield from pieces_of(lines[behind:], behind)
 
 
 def _imported(query: ContextQuery) -> list[Buffer]:

@@ -34,15 +34,16 @@ class Piece:
 @lru_cache(maxsize=_KEPT_TEXTS)
 def pieces(text: str) -> tuple[Piece, ...]:
     """Overlapping pieces of all of a text."""
-    return tuple(_pieces(text.splitlines(keepends=True)))
+    return tuple(pieces_of(text.splitlines(keepends=True)))
 
 
-def _pieces(lines: Sequence[str]) -> Iterator[Piece]:
+def pieces_of(lines: Sequence[str], first: int = 0) -> Iterator[Piece]:
+    """The same of some lines, which begin at line `first`."""
     for start in range(0, max(1, len(lines) - _STEP_LINES), _STEP_LINES):
         part = lines[start : start + PIECE_LINES]
         if all(len(line) <= _MAX_LINE_CHARACTERS for line in part):
             joined = "".join(part)
-            yield Piece(start, joined, Counter(_words(joined)))
+            yield Piece(first + start, joined, Counter(_words(joined)))
 
 
 def around(text: str, line: int) -> str:

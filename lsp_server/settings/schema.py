@@ -34,9 +34,11 @@ class Candidates(Struct, frozen=True, rename="camel", forbid_unknown_fields=True
 
 
 class ContextSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """What the model sees of open and imported files: the pieces that are most like the lines around a hole."""
+    """What the model sees besides the text around a hole: the pieces of other text that are most like that."""
 
-    enabled: Annotated[bool, Meta(description="Show the model parts of open and imported files.")] = True
+    enabled: Annotated[
+        bool, Meta(description="Show the model parts of open and imported files, and far parts of a long file.")
+    ] = True
 
 
 _ServedName = Annotated[
@@ -157,7 +159,7 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         Literal["on", "off"],
         Meta(description="Count suggestions you see and accept, for `infill-ls stats`. Keeps no text, sends nothing."),
     ] = "on"
-    context: Annotated[ContextSettings, Meta(description="What the model sees of other files.")] = ContextSettings()
+    context: Annotated[ContextSettings, Meta(description="What else the model sees.")] = ContextSettings()
     marker: Annotated[str, Meta(min_length=1, max_length=64, description="Text that marks a hole.")] = "???"
     disabled_languages: Annotated[Globs, Meta(description="Language ids to exclude from fills.")] = ()
     disabled_globs: Annotated[Globs, Meta(description="Files to exclude from fills.")] = ()

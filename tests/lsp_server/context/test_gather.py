@@ -25,6 +25,26 @@ def test_most_similar_lines_of_open_files_come_first(workspace: Workspace) -> No
     assert workspace.shown("main.py", "import antigravity\n\n", other, line=1) == {}
 
 
+@pytest.mark.parametrize("is_far", [False, True])
+def test_far_parts_of_the_document_are_shown(workspace: Workspace, is_far: bool) -> None:
+    between = "unrelated = 1\n" * 200 * is_far
+    here = f"{ABOVE}    total = \n"
+    for text in (f"{OTHERS}{between}{here}", f"{here}{between}{OTHERS}"):
+        line = text[: text.index("    total = \n")].count("\n")
+        found = choose(workspace.query("main.py", text, line=line, max_tokens=200), None).snippets
+        assert bool(found) is is_far, "a model sees near ones anyway"
+        assert all(OTHERS in snippet.text and snippet.path == "main.py" for snippet in found[:1])
+        assert all(here not in snippet.text for snippet in found)
+
+
+def test_far_parts_and_open_files_are_ranked_together(workspace: Workspace) -> None:
+    between = "unrelated = 1\n" * 100
+    text = f"{OTHERS}{between}{ABOVE}    total = \n"
+    unlike, alike = workspace.opened("a.py", "invoice = 1\n" * 30), workspace.opened("b.py", f"{OTHERS}{ABOVE}")
+    found = choose(workspace.query("main.py", text, unlike, alike, line=104, max_tokens=120), None).snippets
+    assert [snippet.path for snippet in found][:2] == ["b.py", "main.py"]
+
+
 def test_words_count_by_their_parts(workspace: Workspace) -> None:
     other = workspace.opened("billing.py", OTHERS)
     assert workspace.shown("main.py", "parseCSV()\n\n", other, line=1) == {"billing.py": OTHERS}
