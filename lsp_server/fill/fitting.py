@@ -300,12 +300,13 @@ def _line_end_cuts(around: Around, fill: str) -> list[str]:
     shortest first.
     """
     cuts = []
+    needs_angle = _angles_open(around.before) > 0
     for after in (around.after, around.after.lstrip()):
         for length in range(min(len(fill), len(after)), 0, -1):
             if fill.endswith(after[:length]) and not is_blank(after[:length]):
                 kept, rest = fill[:-length], after[length : length + 1]
                 splits_word = is_word(kept[-1:]) and is_word(after[0])
-                splits_angles = _angles_open(kept) > max(_angles_open(fill), 0)
+                splits_angles = needs_angle and _angles_open(kept) > max(_angles_open(fill), 0)
                 if not (splits_word or splits_angles or (is_word(after[length - 1]) and is_word(rest))):
                     cuts.append(fill[: pair_end(fill, len(kept), around.table)])
     return sorted((cut for cut in cuts if cut != fill), key=len)

@@ -201,12 +201,27 @@ def without_after(text: str, suffix: str, front: str) -> str:
             text = kept if is_repeat and not _opens_more(kept, text) else text
             break
     end = rest.rstrip() if text.rstrip().endswith(rest.rstrip()) else rest.strip()
-    closes_others = any(each in _CLOSERS for each in _unpaired(end)) and not re.search(r"\w", end)
-    if end and text.rstrip().endswith(end) and (not closes_others or _surplus(text, end)):
-        kept = text.rstrip()[: -len(end)]
-        is_worse = len(_unpaired(front + kept + rest)) > len(_unpaired(front + rest))
-        return text if is_worse or _angles_open(kept) > max(_angles_open(text), 0) else kept
-    return text
+    if not (end and text.rstrip().endswith(end)):
+        return text
+    kept = text.rstrip()[: -len(end)]
+    is_bare = not re.search(r"\w", end)
+    is_needed = is_bare and any(each in _CLOSERS for each in _unpaired(end)) and not _surplus(text, end)
+    is_worse = len(_unpaired(front + kept + rest)) > len(_unpaired(front + rest))
+    splits_angles = _angles_open(front) > 0 and _angles_open(kept) > max(_angles_open(text), 0)
+    text_ends_in_string, kept_ends_in_string = (_ends_in_string(front + each + rest) for each in (text, kept))
+    splits_quotes = is_bare and _ends_in_string(front) and kept_ends_in_string and not text_ends_in_string
+    return text if is_needed or is_worse or splits_angles or splits_quotes else kept
+
+
+def _ends_in_string(text: str) -> bool:
+    """Whether the last line leaves a quote without its partner."""
+    opened = ""
+    for quote in re.findall(r"\\.|[\"'`]", text.rpartition("\n")[2]):
+        if quote == opened:
+            opened = ""
+        elif not opened and len(quote) == 1:
+            opened = quote
+    return bool(opened)
 
 
 def _angles_open(text: str) -> int:

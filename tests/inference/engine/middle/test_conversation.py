@@ -85,6 +85,11 @@ def question(prefix: str, suffix: str = "\n", **other: object) -> Question:
         ("f(\n    ", "g(x)", ")\n", "g(x)"),
         ("x: Vec<", "Option<u8>", ">;\n", "Option<u8>"),
         ("f(a: ", "Vec<u8>) -> u8 {", " -> u8 {\n", "Vec<u8>)"),
+        ("let x: ", "Vec<u8>;", ">;\n", "Vec<u8"),
+        ('x = "', 'a"', '"\n', "a"),
+        ('x = "', 'a" + b + "', '"\n', 'a" + b + "'),
+        ('x = "', r"\"a\"", '"\n', r"\"a\""),
+        ("x = f(\"don't\", '", "a')", "')\n", "a"),
     ],
 )
 def test_what_stands_around_the_hole_is_not_written_twice(prefix: str, answer: str, suffix: str, text: str) -> None:
