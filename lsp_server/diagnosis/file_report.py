@@ -22,7 +22,7 @@ _ADVICE = "change the setting that it names, where `settings` above says; if it 
 def examine_settings(configuration: Configuration) -> Iterator[Check]:
     """Where the settings of a file or folder outside of editors come from, and their problems."""
     sources = [*map(str, configuration.files), *sorted(name for name in os.environ if name.startswith(PREFIX))]
-    found = ", ".join(sources) or f"the defaults (no {NAME} in {configuration.roots[0]})"
+    found = ", ".join(sources) or f"the defaults (no {NAME} in {configuration.folders[0].root})"
     yield Check("settings", Grade.OK, f"{found}; doctor cannot see your editor's settings")
     for problem in configuration.problems:
         yield Check("settings", Grade.WARN, problem)

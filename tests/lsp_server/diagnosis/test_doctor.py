@@ -12,6 +12,7 @@ from lsp_server import carve
 from lsp_server.diagnosis.file_report import examine_file, examine_settings, why_no_hole
 from lsp_server.diagnosis.workers import Check, Grade
 from lsp_server.documents.document import Document
+from lsp_server.settings.layers import PREFIX
 from lsp_server.settings.resolver import Configuration
 from tests.e2e.user import CURSOR
 from tests.inference.models.test_discovery import DIGEST, manifest, put
@@ -110,6 +111,14 @@ def test_settings_files_variables_and_their_problems_are_told(project: Path, mon
     assert [problem.verdict for problem in problems] == [Grade.WARN] * 3
     for said in ("INFILL_LS_PREFETCH: prefetch: Expected", "did you mean 'marker'?", "model is ignored"):
         assert sum(said in problem.found for problem in problems) == 1
+
+
+def test_a_folder_on_a_network_share_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its URI, on Windows, names a server."""
+    for name in [name for name in os.environ if name.startswith(PREFIX)]:
+        monkeypatch.delenv(name)
+    (only,) = examine_settings(Configuration({}, {}, None, ["file://server/share"]))
+    assert "the defaults (no infill-ls.toml in " in only.found and "server/share" in only.found
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
