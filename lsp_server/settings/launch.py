@@ -19,7 +19,7 @@ def worker_options(settings: Settings, *, sends_token: bool = True) -> WorkerOpt
     """The worker of the model. `sends_token`: the user, and not a workspace, chose the server."""
     if settings.model == PARTNER:
         return partner_options(settings, sends_token=sends_token)
-    model = _in_one_spelling(settings.model)
+    model = in_one_spelling(settings.model)
     if not address.is_url(model):
         chosen = {name: getattr(settings, name) for name in OF_WORKER}
         return WorkerOptions(**{**chosen, "model": model}, idle_s=settings.idle_seconds)
@@ -28,7 +28,7 @@ def worker_options(settings: Settings, *, sends_token: bool = True) -> WorkerOpt
         model=model,
         idle_s=settings.idle_seconds,
         server_model=server.model,
-        server_tokenizer=_in_one_spelling(server.tokenizer) if server.tokenizer else None,
+        server_tokenizer=in_one_spelling(server.tokenizer) if server.tokenizer else None,
         plain_http=server.plain_http,
         sends_token=sends_token,
     )
@@ -43,7 +43,7 @@ def edit_model_options(settings: Settings) -> WorkerOptions | None:
         return None
     is_here = not address.is_url(wanted.model)
     return WorkerOptions(
-        model=_in_one_spelling(wanted.model),
+        model=in_one_spelling(wanted.model),
         device=settings.device if is_here else None,
         dtype=settings.dtype if is_here else None,
         idle_s=settings.idle_seconds,
@@ -57,7 +57,7 @@ def partner_options(settings: Settings, *, sends_token: bool = True) -> WorkerOp
     partner = settings.partner
     url = partner.url or ""
     return WorkerOptions(
-        model=_in_one_spelling(url) if address.is_url(url) else url,
+        model=in_one_spelling(url) if address.is_url(url) else url,
         idle_s=settings.idle_seconds,
         server_model=partner.model,
         plain_http=partner.plain_http,
@@ -95,8 +95,10 @@ def problem_of(options: WorkerOptions) -> str:
     return ""
 
 
-def _in_one_spelling(model: str) -> str:
-    """A model as every spelling of it comes out; unchanged if `problem_of` has something to say about it."""
+def in_one_spelling(model: str) -> str:
+    """A model as every spelling of it comes out; unchanged if `problem_of` has something to say about it, or if it is a
+    name that no program here has a model of, yet.
+    """
     try:
         return address.parse(model).url if address.is_url(model) else _resolved(model)
     except (OSError, RuntimeError, ValueError):

@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 import msgspec
 from filelock import FileLock, Timeout
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from inference import messages
 from inference.messages import (
@@ -35,7 +35,7 @@ from inference.messages import (
     frame,
 )
 from inference.remote.private import why_not_private
-from lsp_server.settings.launch import problem_of
+from lsp_server.settings.launch import in_one_spelling, problem_of
 from lsp_server.worker.failure import SilentError, WorkerFailure
 from lsp_server.worker.paths import MAX_SOCKET_PATH_BYTES, WorkerPaths, is_stopped, pid_of
 
@@ -222,7 +222,8 @@ def command(paths: WorkerPaths, options: WorkerOptions) -> list[str]:
         raise WorkerFailure(ErrorCode.MODEL, problem)
     # -P: the current folder may contain its own package named `inference`
     words = [sys.executable, "-P", "-m", "inference.worker", "--socket", str(paths.socket), "--log", str(paths.log)]
-    for name, value in asdict(options).items():
+    found = replace(options, model=in_one_spelling(options.model))  # another program may have got it meanwhile
+    for name, value in asdict(found).items():
         flag = name.replace("_", "-")
         if isinstance(value, bool):
             words.append(f"--{flag}" if value else f"--no-{flag}")

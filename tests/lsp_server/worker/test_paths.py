@@ -139,6 +139,17 @@ def test_names_of_models_of_other_programs_are_known(tmp_path: Path, monkeypatch
     assert "Ollama has no model of this name here" in problem_of(missing)
 
 
+def test_a_model_that_another_program_gets_later_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after an error that made the user download it, without a restart of the editor."""
+    monkeypatch.setenv("LLAMA_CACHE", str(tmp_path))
+    options = chosen("Some-Coder-Q4_K_M")
+    assert options.model == "Some-Coder-Q4_K_M"
+    file = tmp_path / "Some-Coder-Q4_K_M.gguf"
+    file.touch()
+    words = command(paths_of(options), options)
+    assert words[words.index("--model") + 1] == str(file)
+
+
 def test_spellings_of_a_url_share_one_worker() -> None:
     urls = ("http://localhost:8000", "HTTP://LocalHost:8000/", "vllm://localhost:8000/v1", "http://localhost:8000/v1/")
     assert {chosen(url, device="cpu", dtype="float32") for url in urls} == {WorkerOptions(urls[0])}
