@@ -245,6 +245,8 @@ def look_around(source: Source, span: Span, view: View | None) -> Around:
     )
 
 
+_LINE_ENDS = frozenset(":;,{")
+"""What a fill may repeat of the end of its line, though not of what follows at once."""
 _LeastBroken = Callable[..., str]
 """Of an `Around` and some fills, the fill that leaves the fewest errors."""
 
@@ -282,6 +284,9 @@ def cut_repeated_line_end(around: Around, fill: str, least_broken: _LeastBroken)
     safe = next((cut for cut in cuts if not _splits_quotes(around, cut, fill)), None)
     inside = fill.find(around.after.strip()) if not cuts else -1  # everything that follows, and more
     doubtful = [fill[: pair_end(fill, inside, around.table)]] if inside > 0 else cuts[:1]
+    last = around.after.rstrip()[-1:]
+    if not doubtful and last in _LINE_ENDS and fill.rstrip().endswith(last):  # as `y:` in front of `.copy():`
+        doubtful = [fill.rstrip()[:-1]]
     found = least_broken(around, fill, *doubtful) if safe is None else safe
     closer = around.after.lstrip()[:1]
     is_lone = closer in CLOSERS.values() and not any(CLOSERS[each.kind] == closer for each in around.brackets)
