@@ -1,7 +1,7 @@
 """The worker's queue of waiting and running requests, for local and served models. Used on the event loop only.
 
-A free place goes to the document with the fewest running requests, and there to the newest. Knows nothing about
-sockets, clients, threads or HTTP.
+A free place goes to the client with the fewest running requests, there to the document with the fewest, and there to
+the newest: one client cannot keep the others waiting. Knows nothing about sockets, threads or HTTP.
 """
 
 import asyncio
@@ -55,10 +55,11 @@ class Infiller(Protocol):
 
 @dataclass(eq=False)
 class Job:
-    """A request and its arrival (`time.monotonic()` seconds). `emit` receives each reply."""
+    """A request and its arrival (`time.monotonic()` seconds). `emit` receives each reply; `client` is who asks."""
 
     request: Request
     emit: Callable[["Job", JobEvent], None]
+    client: object = None
     received: float = field(default_factory=time.monotonic)
     typed: dict[int, str] = field(default_factory=dict)
     """The user's whole text at the start of a hole, by the hole's number, where some was typed since the request."""
@@ -160,9 +161,10 @@ class Queue:
         if not wanted and not self._running:
             wanted = self._waiting
         running = Counter(job.request.quick for job in self._running)
+        clients = Counter(job.client for job in self._running)
         documents = Counter(job.request.path for job in self._running)
         may_start = [job for job in reversed(wanted) if running[job.request.quick] < MAX_RUNNING]
-        return min(may_start, key=lambda job: documents[job.request.path], default=None)
+        return min(may_start, key=lambda job: (clients[job.client], documents[job.request.path]), default=None)
 
     async def _answer(self, job: Job) -> Done | Failed:
         """The final reply to `job`; emits everything before it, and frees everything first."""

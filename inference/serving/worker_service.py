@@ -172,7 +172,7 @@ class WorkerService:
         if self._state.state is WorkerState.STOPPING:
             return Failed(request.id, ErrorCode.STOPPED, STOPPED)
 
-        job = Job(request, partial(self._deliver, connection))
+        job = Job(request, partial(self._deliver, connection), connection)
         self.jobs.submit(job)
         self._refresh()
         return job

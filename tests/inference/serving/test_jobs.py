@@ -35,7 +35,7 @@ SEGMENTS = (Text(f"{SECRET} = "), Hole(), Text("\n"))
 
 
 class Asker:
-    """Asks a queue, and keeps what it hears of each request."""
+    """A client: asks a queue, and keeps what it hears of each request."""
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
@@ -44,7 +44,8 @@ class Asker:
     def ask(self, name: str, document: str = "a", **other: object) -> Job:
         """Asks for a fill; one whose name begins with "q" appears while somebody types."""
         fields = {"segments": SEGMENTS, "path": document, "quick": name.startswith("q"), **other}
-        job = Job(InfillRequest(name, **fields), lambda job, event: self.heard[job.request.id].append(event))
+        request = InfillRequest(name, **fields)
+        job = Job(request, lambda job, event: self.heard[job.request.id].append(event), self)
         self.heard[name] = []
         self.queue.submit(job)
         return job
@@ -228,6 +229,18 @@ async def test_a_document_with_fewer_requests_is_next() -> None:
         await server.until(lambda it: len(it.fills) == MAX_RUNNING + 1 and it.aborted == 1)
         assert server.fills[-1].prefix == "modest = "
         assert asker.queue.counts() == (MAX_RUNNING, 1)
+
+
+async def test_a_client_with_fewer_requests_is_next() -> None:
+    async with served() as (server, greedy):
+        jobs = [greedy.ask(f"{number}", f"document {number}") for number in range(MAX_RUNNING)]
+        Asker(greedy.queue).ask("modest", "modest", segments=(Text("modest = "), Hole(), Text("\n")))
+        greedy.ask("more", "one more document")
+        await server.until(lambda it: len(it.fills) == MAX_RUNNING)
+        greedy.queue.cancel(jobs[0])
+        await server.until(lambda it: len(it.fills) == MAX_RUNNING + 1 and it.aborted == 1)
+        assert server.fills[-1].prefix == "modest = "
+        assert greedy.queue.counts() == (MAX_RUNNING, 1)
 
 
 async def test_typing_reaches_waiting_and_running_requests() -> None:
