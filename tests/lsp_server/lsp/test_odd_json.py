@@ -86,6 +86,14 @@ async def test_too_deep_edit_loses_only_its_document(talk: ServerUnderTest, chan
     assert second is None
 
 
+async def test_too_deep_edit_of_a_notebook_loses_all_documents(talk: ServerUnderTest) -> None:
+    """Its cells have other URIs."""
+    await open_two(talk)
+    changed = b'{"notebookDocument": {"version": 2, "uri": "%b"}, "change": %b}' % (URI.encode(), DEEP)
+    talk.say(b'{"method": "notebookDocument/didChange", "params": %b}' % changed)
+    assert all(reason and "could not be read" in reason for reason in await why_off(talk))
+
+
 @pytest.mark.parametrize("number", [b"1e999", b"9" * 400 + b".5", b"NaN", b"9" * 5_000])
 async def test_numbers_that_are_none_are_answered(talk: ServerUnderTest, number: bytes) -> None:
     talk.say(b'{"method": "codeAction/resolve", "params": {"title": "x", "data": [%b]}, "id": 2}' % number)
