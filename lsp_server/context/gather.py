@@ -14,7 +14,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from inference.messages import Snippet
-from lsp_server.context.similar import Piece, around, pieces, pieces_of, ranked
+from lsp_server.context.similar import Piece, around, lines_of, pieces, pieces_of, ranked
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.reading import Unreadable, read_text
 from lsp_server.documents.uris import local_path
@@ -110,7 +110,9 @@ class Choice:
 
 
 def choose(query: ContextQuery, last: Choice | None) -> Choice:
-    """The pieces for a query: the `last` choice near its line, as long as the other documents stay the same."""
+    """The pieces for a query: the `last` choice near its line, as long as the other documents and the parts shown of
+    this one stay the same.
+    """
     document = query.document
     folders = tuple(Path(os.path.realpath(at)) for at in query.readable.folders)
     readable = replace(query.readable, folders=folders)
@@ -120,13 +122,20 @@ def choose(query: ContextQuery, last: Choice | None) -> Choice:
     others = [buffer for buffer in others if buffer.path != own and _is_source(buffer.text)][:MAX_BUFFERS]
     versions = ((buffer.path, buffer.version) for buffer in others)
     key = own, query.max_tokens, folders, frozenset(versions)
-    is_near = last is not None and last.key == key and abs(query.line - last.line) <= REGION_LINES
-    if last is not None and is_near and all(map(readable.allowed, last.imported)):  # none became secret
-        return last
     query = replace(query, document=replace(document, path=own), others=tuple(others), readable=readable)
+    is_near = last is not None and last.key == key and abs(query.line - last.line) <= REGION_LINES
+    if last is not None and is_near and _still_holds(last, query):
+        return last
     imported = list[Buffer]()
     snippets = tuple(within(_likest(query, imported), query.max_tokens))
     return Choice(key, query.line, snippets, tuple(buffer.path for buffer in imported))
+
+
+def _still_holds(last: Choice, query: ContextQuery) -> bool:
+    """Whether the imported files may still be shown, and the parts of the document are still in it."""
+    own, text = _shown_path(query.document.path, query.readable), well_formed(query.document.text)
+    is_in_text = all(snippet.text in text for snippet in last.snippets if snippet.path == own)
+    return is_in_text and all(map(query.readable.allowed, last.imported))
 
 
 def _likest(query: ContextQuery, imported: list[Buffer]) -> Iterator[Snippet]:
@@ -160,7 +169,7 @@ def _far(query: ContextQuery) -> Iterator[Piece]:
     """Pieces of the document that are not around the hole, where the model sees all anyway."""
     text = query.document.text
     if _is_source(text):
-        lines = text.splitlines(keepends=True)
+        lines = lines_of(text)
         starts = [0, *accumulate(map(len, lines))]
         seen = query.max_tokens * BYTES_PER_TOKEN
         here = starts[min(query.line, len(lines))]

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from io import StringIO
 from itertools import chain
 
 PIECE_LINES = 24
@@ -31,10 +32,15 @@ class Piece:
     words: Counter[str]
 
 
+def lines_of(text: str) -> list[str]:
+    """The lines with their ends, as an editor counts them: `str.splitlines` would also break at a form feed."""
+    return [*StringIO(text, newline="")]
+
+
 @lru_cache(maxsize=_KEPT_TEXTS)
 def pieces(text: str) -> tuple[Piece, ...]:
     """Overlapping pieces of all of a text."""
-    return tuple(pieces_of(text.splitlines(keepends=True)))
+    return tuple(pieces_of(lines_of(text)))
 
 
 def pieces_of(lines: Sequence[str], first: int = 0) -> Iterator[Piece]:
@@ -48,7 +54,7 @@ def pieces_of(lines: Sequence[str], first: int = 0) -> Iterator[Piece]:
 
 def around(text: str, line: int) -> str:
     """The lines around a line (from 0), but for itself: what is typed there must not choose the pieces."""
-    lines = text.splitlines(keepends=True)
+    lines = lines_of(text)
     return "".join(lines[max(0, line - _AROUND_LINES) : line] + lines[line + 1 : line + 1 + _AROUND_LINES])
 
 

@@ -37,6 +37,28 @@ def test_far_parts_of_the_document_are_shown(workspace: Workspace, is_far: bool)
         assert all(here not in snippet.text for snippet in found)
 
 
+@pytest.mark.parametrize("unusual", ["\f", "\x85", "\u2028"])
+def test_lines_of_the_document_end_as_in_an_editor(workspace: Workspace, unusual: str) -> None:
+    between = f"unrelated = 1 # {unusual}\n" * 200
+    query = workspace.query("main.py", f"{OTHERS}{between}{ABOVE}    total = \n", line=204, max_tokens=200)
+    found = choose(query, None).snippets
+    assert OTHERS in found[0].text
+
+
+def test_far_parts_that_have_changed_are_not_shown(workspace: Workspace) -> None:
+    """After a name is changed throughout the file, the model would copy the old one."""
+    rest = "unrelated = 1\n" * 200 + f"{ABOVE}    total = "
+    line = (OTHERS + rest).count("\n")
+    last = choose(workspace.query("main.py", f"\ud800{OTHERS}{rest}\n", line=line, max_tokens=200), None)
+    assert "convert" in last.snippets[0].text
+    typed = workspace.query("main.py", f"\ud800{OTHERS}{rest}1\n", line=line, max_tokens=200)
+    assert choose(typed, last) is last
+    renamed = OTHERS.replace("convert", "exchange")
+    now = choose(workspace.query("main.py", f"{renamed}{rest}\n", line=line, max_tokens=200), last)
+    assert "exchange" in now.snippets[0].text
+    assert not any("convert" in snippet.text for snippet in now.snippets)
+
+
 def test_far_parts_and_open_files_are_ranked_together(workspace: Workspace) -> None:
     between = "unrelated = 1\n" * 100
     text = f"{OTHERS}{between}{ABOVE}    total = \n"
