@@ -26,6 +26,7 @@ from lsp_server.syntax.lines import (
     indentation,
     is_blank,
     is_deeper,
+    is_one_line,
     is_unseen,
     is_word,
     line_end,
@@ -382,7 +383,8 @@ class Fitter:
         self._source = source
         self._patience = patience or Patience()
         self._marker = marker
-        self._view = View.of(source)
+        self._named = _with_names(source, marker, self._patience)
+        self._view = View.of(self._named)
         self.drops = Counter[Drop]()
         self._known: tuple[Span, Around] | None = None
 
@@ -448,7 +450,19 @@ class Fitter:
         return fill if at < 0 or literal.unfinished else self._least_broken(around, fill[:at], fill)
 
     def _least_broken(self, around: Around, *fills: str) -> str:
-        return least_broken(self._source, around.span, *fills, patience=self._patience)
+        return least_broken(self._named, around.span, *fills, patience=self._patience)
+
+
+def _with_names(source: Source, marker: str, patience: Patience) -> Source:
+    """`source` with a name of the same length in place of each marker, where markers break the parse."""
+    is_broken = marker in source.text and source.tree is not None and source.tree.root_node.has_error
+    limit = patience.for_parse() if marker and is_one_line(marker) and is_broken else None
+    if limit is None:
+        return source
+    name = table_of(source.language_id).name
+    text = source.text.replace(marker, (name * len(marker))[: len(marker)])
+    tree = parse(source.language_id, text, limit=limit)
+    return source if tree is None else Source(text, source.language_id, tree, source.uri)
 
 
 def _is_empty(around: Around, fill: str) -> bool:

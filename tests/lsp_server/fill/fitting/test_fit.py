@@ -60,6 +60,18 @@ def test_marker_within_a_line_does_not_repeat_the_rest() -> None:
     assert at_marker("x = f(???, b)\n", "a, b)") == "a"
 
 
+@pytest.mark.parametrize(
+    ("language_id", "text", "fill", "shown"),
+    [
+        ("typescript", "foo(???, () => {});\n", ");", None),
+        ("python", "s = f'{name} is {???} years'\n", "age} years old'", "age"),
+    ],
+)
+def test_a_marker_hides_no_bracket_around_it(language_id: str, text: str, fill: str, shown: str | None) -> None:
+    source = Source.parse(language_id, text)
+    assert fitting.Fitter(source, marker="???").fit(carve.markers(source)[0], fill) == shown
+
+
 PIECES = st.lists(st.sampled_from(["a", "b1", "(", ")", "[", "]", "{", "}", " ", ", ", ";", "."]), max_size=12)
 
 
