@@ -44,8 +44,10 @@ from lsp_server.worker.failure import traceback_of
 
 log = logging.getLogger(__name__)
 MAX_BODY_BYTES = 8 * 1024 * 1024
-MAX_CONNECTIONS = 64
-"""As many requests as the worker takes from one client; more than plugins ever have."""
+MAX_REQUESTS = 64
+"""As many at a time as the worker takes from one client; more than plugins ever have."""
+MAX_CONNECTIONS = 512
+"""Most of them idle."""
 BODY_S = 10.0
 """A request, from the first byte to the last, may take this long to arrive."""
 KEEP_ALIVE_S = 30
@@ -58,7 +60,8 @@ _STATUS = {ErrorCode.BAD_REQUEST: 400, ErrorCode.INTERNAL: 500, ErrorCode.SERVER
 
 
 class Guard:
-    """Lets no request through that is not the user's: a web page's, another host's, or one without the `token`.
+    """Lets no request through that is not the user's: a web page's, another host's, or one without the `token`. Nor
+    one more than may run at a time.
 
     `hosts`: the names that this server goes by; empty: any, since a token protects it. A page whose own name was made
     to lead here gives itself away by that name.
@@ -69,13 +72,19 @@ class Guard:
         self._token = token
         self._hosts = hosts
         self._origins = origins
+        self._running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and (refusal := self._refusal(Headers(scope=scope))):
+        is_request = scope["type"] == "http"
+        if is_request and (refusal := self._refusal(Headers(scope=scope))):
             log.info("a request is refused: %s", refusal.detail)
             await _refused(refusal.status_code, refusal.detail)(scope, receive, send)
-        else:
+            return
+        self._running += is_request
+        try:
             await self._app(scope, receive, send)
+        finally:
+            self._running -= is_request
 
     def _refusal(self, headers: Headers) -> HTTPException | None:
         origin = headers.get("origin")
@@ -88,6 +97,8 @@ class Guard:
         given = headers.get("authorization", "").encode()
         if self._token and not hmac.compare_digest(given, f"Bearer {self._token}".encode()):
             return HTTPException(401, "the token is missing or wrong; send the header Authorization: Bearer TOKEN")
+        if self._running >= MAX_REQUESTS:
+            return HTTPException(503, f"{MAX_REQUESTS} requests are running; ask again when one has ended")
         return None
 
 

@@ -14,6 +14,7 @@ import pytest_asyncio
 
 from inference.messages import InfillRequest, Snippet, Text, WorkerOptions
 from lsp_server.diagnosis.workers import survey
+from lsp_server.http.app import MAX_REQUESTS
 from lsp_server.worker import WorkerClient
 from tests.e2e.conftest import PATIENT, Start
 from tests.e2e.listening import Listening, endpoint_with, loaded, serve
@@ -193,6 +194,22 @@ async def test_an_editor_and_the_endpoint_share_a_worker(start: Start, runtime_f
         await User(client, "x = ‸").complete()
         workers = [each.status for each in (await survey("tests")).running if each.status.model == str(FIM)]
         assert len(workers) == 1
+
+
+async def test_idle_connections_take_no_place(endpoint: Listening, http: httpx2.AsyncClient) -> None:
+    opened = [await asyncio.open_connection("127.0.0.1", endpoint.port) for _ in range(MAX_REQUESTS + 1)]
+    assert (await http.get("/health")).status_code == 200
+    for _, writer in opened[1:]:
+        writer.write(b"POST /infill HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n")
+    async with asyncio.timeout(PATIENCE_S):
+        while (refused := await http.get("/health")).status_code == 200:
+            await asyncio.sleep(0.05)
+    for _, writer in opened:
+        writer.transport.abort()
+    assert (refused.status_code, refused.json()["error"]["type"]) == (503, "unavailable_error")
+    async with asyncio.timeout(PATIENCE_S):
+        while (await http.get("/health")).status_code != 200:
+            await asyncio.sleep(0.05)
 
 
 @pytest.mark.parametrize("stream", [True, False])
