@@ -193,7 +193,7 @@ class Endpoint:
         except ValueError as error:
             raise HTTPException(400, str(error)) from error
         began_s = time.monotonic()
-        text = TextSoFar(form.place().before, form.stops)
+        text = TextSoFar(form.place(), form.stops)
         tokens = 0
         parts = asyncio.Queue[str | None]()
 

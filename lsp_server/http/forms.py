@@ -249,21 +249,25 @@ class TextSoFar:
     its last lines. One that refines a whole text sends it at its end.
     """
 
-    def __init__(self, before: str, stops: Sequence[str]) -> None:
-        """`before` is what stands in front of it; the text ends before a line that leaves the block of that."""
-        line = before.rpartition("\n")[2]
+    def __init__(self, place: Place, stops: Sequence[str]) -> None:
+        """The text ends before a line that leaves the block of its place, with a closing bracket if that follows."""
+        line = place.before.rpartition("\n")[2]
         indent = len(line) - len(line.lstrip(" \t"))
         leaving = [rf"\s*\n(?=[ \t]{{0,{indent - 1}}}[^\s)\]}}])"] if indent else []
         self._ends = re.compile("|".join([*map(re.escape, stops), *leaving]) or "(?!)")
+        below = next((each.rstrip() for each in place.after.split("\n")[1:] if each.strip()), "")
+        is_outside = len(below) - len(below.lstrip(" \t")) < indent
+        self._below = re.compile(rf"\s*\n{re.escape(below)}\s*\n" if below and is_outside else "(?!)")
         self.sent = ""
         self.is_stopped = False
 
     def more(self, text: str, *, is_whole: bool) -> str:
         """What `text`, a draft or the whole text, adds that is final."""
-        end = self._ends.search(text)
-        self.is_stopped = end is not None
-        text = text[: end.start()] if end else text
-        final = text if is_whole or end else _without_last_lines(text)
+        found = self._ends.search(text), self._below.search(f"{text}\n" if is_whole else text)
+        ends = [end.start() for end in found if end]
+        self.is_stopped = bool(ends)
+        text = text[: min(ends, default=None)]
+        final = text if is_whole or ends else _without_last_lines(text)
         more = final[len(self.sent) :] if final.startswith(self.sent) else ""
         self.sent += more
         return more

@@ -76,8 +76,8 @@ def test_a_body_with_half_a_character_is_refused(half: bytes) -> None:
 WHOLE = "one = 1\ntwo = 2\n\nthree = 3\nfour = 4\n"
 
 
-def sent(before: str, drafts: list[str], whole: str, *stops: str) -> tuple[list[str], bool]:
-    text = TextSoFar(before, stops)
+def sent(before: str, drafts: list[str], whole: str, *stops: str, after: str = "") -> tuple[list[str], bool]:
+    text = TextSoFar(Place(before, after), stops)
     parts = []
     for draft in drafts:
         parts.append(text.more(draft, is_whole=False))
@@ -111,3 +111,20 @@ def test_a_line_that_leaves_the_block_ends_the_text() -> None:
 
 def test_a_closing_bracket_leaves_no_block() -> None:
     assert sent("    f(", [], "\n        1,\n)\n    g()\n") == (["\n        1,\n)\n    g()\n"], False)
+
+
+@pytest.mark.parametrize(
+    ("before", "text", "after", "kept"),
+    [
+        ("f() {\n  return ", "g(x);\n}", "\n}\n", "g(x);"),
+        ("f() {\r\n  return ", "g(x);\r\n}\r\n", "\r\n\r\n}\r\n", "g(x);"),
+        ("f() {\n\tif (x) {\n\t\t", "g();\n\t}\n}\n\nh() {\n}\n", "\n\n}\n", "g();\n\t}"),
+        ("x = f(\n    a,\n    ", "b,\n)\n", "\n)\n", "b,"),
+        ("f() {\n  ", "if (x) {\n    g();\n  }", "\n}\n", "if (x) {\n    g();\n  }"),
+        ("f() {\n  ", "if (x) {\n    g();\n  }", "\n  }\n}\n", "if (x) {\n    g();\n  }"),
+        ("f() {\n  ", "g();\n} else {", "\n}\n", "g();\n} else {"),
+    ],
+)
+def test_a_closing_bracket_that_follows_is_not_sent(before: str, text: str, after: str, kept: str) -> None:
+    for drafts in ([], [text[:end] for end in range(len(text))]):
+        assert "".join(sent(before, drafts, text, after=after)[0]) == kept
