@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.add_argument("--device", metavar="NAME", help="cuda, mps or cpu (default: the best available)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    actions = parser.add_subparsers(dest="action", metavar="pull")
+    actions = parser.add_subparsers(dest="action", metavar="[pull]")
     pull = actions.add_parser("pull", help="download a model and verify its files")
     pull.add_argument("model", metavar="NAME", help="a name from the table, or a hub id: owner/name")
     pull.add_argument("--accept-licence", action="store_true", help="accept its licence without asking")

@@ -34,7 +34,7 @@ _NOTE = """infill-ls counts answers and times, keeps no text, and sends nothing:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_report_arguments(parser)
-    actions = parser.add_subparsers(dest="action", metavar="forget")
+    actions = parser.add_subparsers(dest="action", metavar="[forget]")
     actions.add_parser("forget", help="delete all records, including those of `infill-ls shadow`")
 
 
