@@ -26,8 +26,9 @@ FILL = [*CLI, "fill"]
 NUMBERS = ("--candidates", "--deadline-ms", "--steps")
 MAKES_DO = (
     "infill-ls: the tiny bundled model filled this, because no pulled model runs here; for a real one, run: "
-    "infill-ls models pull qwen2.5-coder-0.5b\n"
+    r"infill-ls models pull qwen2\.5-coder-[\d.]+b\n"
 )
+"""A pattern: which one suits the machine, is measured there."""
 
 
 def fill(*arguments: object, **more: Any) -> Finished:
@@ -57,7 +58,8 @@ def outside(text: str) -> str:
 
 def test_piped_it_prints_the_filled_text_and_nothing_else(file: Path) -> None:
     done = fill(file, "--seed", 1, "--steps", 4)
-    assert (done.returncode, done.stderr) == (0, MAKES_DO)
+    assert done.returncode == 0
+    assert re.fullmatch(MAKES_DO, done.stderr)
     assert re.fullmatch(outside(SOURCE), done.stdout)
     assert file.read_text() == SOURCE
 
@@ -77,7 +79,8 @@ def test_places_are_counted_from_1_and_text_goes_out_as_utf_8(file: Path) -> Non
 
 def test_dash_fills_what_comes_in_and_prints_it(tmp_path: Path) -> None:
     named = fill("-", "--stdin-filename", tmp_path / "sized.py", "--seed", 1, "--steps", 4, given=SOURCE)
-    assert (named.returncode, named.stderr) == (0, MAKES_DO)
+    assert named.returncode == 0
+    assert re.fullmatch(MAKES_DO, named.stderr)
     assert re.fullmatch(outside(SOURCE), named.stdout)
     unnamed = fill("-", "--steps", 2, given="a = 1\r\nb = ???\r\n")
     assert re.fullmatch(outside("a = 1\nb = ???\n"), unnamed.stdout.replace("\r", "")), "unnamed it is plain text"
