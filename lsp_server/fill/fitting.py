@@ -228,6 +228,10 @@ class Around:
         typed = self.starts_with.rpartition("\n")[2]
         return indentation(typed if "\n" in self.starts_with else self.before + typed, 0)
 
+    def stays_in_literal(self, fill: str) -> bool:
+        """Whether all of the fill is in a string or comment around the hole."""
+        return self.literal is not None and not (self.literal.closer and self.literal.closer in fill)
+
 
 def look_around(source: Source, span: Span, view: View | None) -> Around:
     text, table = source.text, table_of(source.language_id)
@@ -241,9 +245,22 @@ def look_around(source: Source, span: Span, view: View | None) -> Around:
         before=text[max(line_start(text, span.start), span.start - _LINE_CHARACTERS) : span.start],
         after=text[span.end : min(end, span.end + _LINE_CHARACTERS)],
         below=tuple(filter(None, (line.rstrip() for line in below))),
-        brackets=tuple(open_brackets(view, span.start) if view else open_in_text(text, span.start, span.end, table)),
+        brackets=tuple(
+            open_brackets(view, span.start)
+            if view and not _is_unparsed(view, span.start)
+            else open_in_text(text, span.start, span.end, table)
+        ),
         literal=string_or_comment_at(view, span.start) if view else None,
     )
+
+
+def _is_unparsed(view: View, offset: int) -> bool:
+    """Whether the grammar reads the code here as one token, as a macro's in C."""
+    leaf = view.leaf_at(offset - 1)
+    if leaf is None or leaf.child_count or string_or_comment_at(view, offset):
+        return False
+    code = view.code(leaf)
+    return len(code) > 1 and any(brackets_of(code, view.table))
 
 
 _LINE_ENDS = frozenset(":;,{")
@@ -416,7 +433,7 @@ class Fitter:
             return Drop.REPEATS_BELOW
         if _is_empty(around, fill := trim_end(around, cut_repeated_line_end(around, fill, self._least_broken))):
             return Drop.REPEATS_BEHIND
-        return self._ready(around, fill)
+        return self._ready(around, self._ended(around, fill))
 
     def _ready(self, around: Around, fill: str) -> str | Drop:
         text, span = self._source.text, around.span
@@ -440,6 +457,28 @@ class Fitter:
         fill = cut_comment_before_code(around, drop_repeated_line_start(around, fill))
         fill = stay_in_block(around, indent_like(around, self._source.text, fill))
         return self._least_broken(around, cut_at_foreign_closer(fill, around.brackets, around.table), fill)
+
+    def _ended(self, around: Around, fill: str) -> str:
+        """`fill` with the sign at its end that makes it fit to the lines below, or without one that does not, where the
+        parse tells: a comma between items, a bracket or a colon before a block, no semicolon inside an expression.
+        """
+        if around.stays_in_literal(fill) or not is_blank(around.after) or not around.below:
+            return fill
+        errors = self._errors_with(around, fill)
+        if not errors:
+            return fill
+        table = around.table
+        signs = (table.statement_end, ",", ":" if table.by_indentation else " {" if "{" in table.openers else "")
+        others = (
+            [fill[:-1]] if fill[-1] in ",;" else [fill + sign for sign in signs if sign and fill[-1] not in CLOSERS]
+        )
+        known = [(count, other) for other in others if (count := self._errors_with(around, other)) is not None]
+        least, ended = min(known, key=lambda each: each[0], default=(errors, fill))
+        is_mended = least < errors and least <= _allowed_errors(self._named, [around.span], self._patience)
+        return ended if is_mended else fill
+
+    def _errors_with(self, around: Around, fill: str) -> int | None:
+        return errors_with(self._named, [around.span], [fill], self._patience)
 
     def _fit_literal(self, around: Around, literal: StringOrComment, fill: str) -> str:
         """A fill inside a comment or string, cut before its end; a parse tells whether a string ends there."""
@@ -523,10 +562,24 @@ def close_on_new_line(around: Around, fill: str) -> str:
 
 
 def trim_end(around: Around, fill: str) -> str:
-    """`fill` without trailing blank lines, and without trailing white space unless it separates the fill from code."""
+    """`fill` without trailing blank lines, and without trailing white space unless it separates the fill from code or
+    from the end of brackets that begin with a space, as `{ a }` does.
+    """
     fill = fill.rstrip("\n") if around.span.single_line else fill.rstrip()
     follows = around.after[:1]
-    return fill if follows and not follows.isspace() and follows not in ")]},;:" else fill.rstrip()
+    if follows and not follows.isspace() and follows not in ")]},;:":
+        return fill
+    fill = fill.rstrip()
+    return f"{fill} " if not _is_empty(around, fill) and _is_spaced(around, fill) else fill
+
+
+def _is_spaced(around: Around, fill: str) -> bool:
+    """Whether the brackets that end right behind the hole begin with a space, on its line."""
+    bracket = around.brackets[-1] if around.brackets and not around.stays_in_literal(fill) else None
+    if bracket is None or CLOSERS.get(bracket.kind) != around.after[:1] or "\n" in fill:
+        return False
+    at = len(around.before) - (around.span.start - bracket.start)
+    return at >= 0 and (around.before[at + 1 :] + fill).startswith(" ")
 
 
 FEW_HOLES = 8
