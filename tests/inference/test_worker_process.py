@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.messages import Done, ErrorCode, Failed, Hello, Outcome, Shutdown, WorkerState, frame
+from inference.messages import Done, ErrorCode, Failed, Hello, Outcome, WorkerState, frame
 from inference.models import recommend
 from inference.models.catalogue import AUTO, EMBEDDED
 from inference.models.family import ModelError
@@ -190,23 +190,10 @@ async def test_slow_load_does_not_count_as_idle(start_worker: StartWorker) -> No
     assert isinstance(await second.final("first"), Done)
 
 
-async def test_shutdown_without_work_ends_it_at_once(start_worker: StartWorker) -> None:
-    worker = start_worker("--idle-s", "60")
-    client = await worker.connect()
-    client.send(fill("waits for the model"), Shutdown())
-    assert (await client.final("waits for the model")).code is ErrorCode.STOPPED
-    assert await worker.exit_status() == 0
-
-
-@pytest.mark.parametrize("problem", ["open to others", "a link", "a file"])
-async def test_a_folder_that_is_not_private_is_refused(start_worker: StartWorker, tmp_path: Path, problem: str) -> None:
+async def test_a_folder_that_is_not_private_is_refused(start_worker: StartWorker, tmp_path: Path) -> None:
+    """`tests/lsp_server/worker/test_paths.py` has what else is not private."""
     folder = tmp_path / "run"
-    if problem == "open to others":
-        folder.mkdir(mode=0o755)
-    elif problem == "a link":
-        folder.symlink_to(tmp_path)
-    else:
-        folder.touch()
+    folder.mkdir(mode=0o755)
     worker = start_worker(folder=folder)
     assert await worker.exit_status() == EXIT_REFUSED
     assert str(folder) in worker.stderr and "Traceback" not in worker.stderr

@@ -38,14 +38,6 @@ async def test_cancel_stops_between_two_steps_and_is_answered_once(client: RawCl
     assert await final_outcome(client, "a") is Outcome.COMPLETE
 
 
-async def test_next_edits_then_done(client: RawClient) -> None:
-    hunk = messages.Hunk(0, "def area(hight):\n", "def area(width):\n")
-    client.send(messages.NextEditRequest("n", "def area(width):\n    return hight\n", (hunk,)))
-    found, done = await client.answer(), await client.answer()
-    assert isinstance(found, messages.NextEdits)
-    assert (found.id, found.edits, done.id, done.outcome) == ("n", (), "n", Outcome.COMPLETE)
-
-
 async def test_cancelling_a_request_that_is_not_running_does_nothing(client: RawClient) -> None:
     client.send(Cancel("never heard of"), fill("a"))
     assert await final_outcome(client, "a") is Outcome.COMPLETE

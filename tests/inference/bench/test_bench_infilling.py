@@ -5,8 +5,6 @@ import statistics
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from inference.bench import BenchError, infilling_tasks
 from inference.bench.__main__ import main
@@ -33,25 +31,11 @@ def test_final_line_break_is_pinned() -> None:
     assert ADD.single_line
 
 
-@given(st.text("ab \n"))
-def test_pinned_parts_always_add_up(solution: str) -> None:
-    task = InfillingTask("t", "p", "s", solution)
-    assert task.before + task.solution + task.after == "p" + solution + "s"
-
-
 def test_white_space_at_the_ends_does_not_count() -> None:
     assert infilling_tasks.edit_similarity("  x = 1\n", "x = 1") == 1.0
     assert infilling_tasks.edit_similarity("x  = 1", "x = 1") < 1.0
     assert infilling_tasks.edit_similarity(" abcd", "abxd\n") == 0.75
     assert infilling_tasks.edit_similarity("", " ") == 1.0
-
-
-@given(one=st.text("abc"), other=st.text("abc"))
-def test_edit_similarity_is_symmetric_and_one_only_for_equals(one: str, other: str) -> None:
-    value = infilling_tasks.edit_similarity(one, other)
-    assert value == infilling_tasks.edit_similarity(other, one)
-    assert 0.0 <= value <= 1.0
-    assert (value == 1.0) == (one == other)
 
 
 def test_a_broken_file_is_named_with_its_line(tmp_path: Path) -> None:
@@ -109,29 +93,6 @@ def test_a_run_goes_on_where_the_last_one_stopped(
 def test_only_tasks_with_pieces_are_filled_with_context(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["infilling", "--data", str(HELD_OUT), "--model", str(DATA / "fim"), "--context", "none"]) == 2
     assert "report" in capsys.readouterr().err
-
-
-def test_the_holes_that_need_other_files_say_what_to_show() -> None:
-    tasks = infilling_tasks.read(OTHER_FILES)
-    halves = {half: [task for task in tasks if task.half == half] for half in ("tuning", "report")}
-    assert all(sum(task.kind == "other" for task in some) >= 120 for some in halves.values())
-    assert all(sum(task.kind == "own" for task in some) >= 60 for some in halves.values())
-    packages = [{task.task_id.split("/")[1] for task in some} for some in halves.values()]
-    assert not packages[0] & packages[1], "settings are chosen by packages that the told numbers are not from"
-    files = [task.task_id.rpartition(":")[0] for task in tasks]
-    assert len(set(files)) == len(tasks)
-    own_paths = [file.split("/", 2)[2] for file in files]
-    assert all(piece.path != own for own, task in zip(own_paths, tasks, strict=True) for piece in task.pieces)
-
-
-def test_the_held_out_file_is_small_and_says_what_it_is() -> None:
-    tasks, others = infilling_tasks.read(HELD_OUT), infilling_tasks.read(HELD_OUT.with_name("tuning.jsonl.gz"))
-    assert HELD_OUT.stat().st_size < 600_000
-    assert len({task.task_id for task in tasks}) == len(tasks) == 1045
-    assert sum(task.single_line for task in tasks) > 800
-    assert not any("human_eval" in (task.prompt + task.suffix).lower() for task in tasks)
-    files = [{task.task_id.partition("/")[2].rpartition(":")[0] for task in some} for some in (tasks, others)]
-    assert not files[0] & files[1], "settings are chosen by files that the told numbers are not from"
 
 
 FLOOR = 0.42

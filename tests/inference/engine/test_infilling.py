@@ -3,7 +3,6 @@
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from itertools import count
 from pathlib import Path
 
@@ -42,13 +41,6 @@ def fill(engine: Engine, *segments: Text | Hole, **options: object) -> tuple[lis
 
 
 FAR = "\n" + "\n".join(f"value_{i} = {i}" for i in range(60)) + "\nb ="
-
-
-@pytest.mark.parametrize(("between", "canvases"), [("\nb =", 1), (FAR, 2)])
-def test_holes_share_a_canvas_unless_they_are_distant(embedded: Engine, between: str, canvases: int) -> None:
-    segments = (Text("a ="), Hole(max_tokens=4), Text(between), Hole(max_tokens=4), Text("\n"))
-    candidates, done, _ = fill(embedded, *segments, max_steps=3, seed=1)
-    assert (done.stats.canvases, len(candidates[0].texts)) == (canvases, 2)
 
 
 def test_candidates_differ_and_the_best_comes_first(engine: Engine) -> None:
@@ -149,13 +141,6 @@ def test_half_a_character_is_never_offered(tmp_path: Path) -> None:
     assert {number for found in answered for each in found for number in each.unfilled} == {0, 1}
     (candidate, *_), _, _ = fill(engine, Text("x = "), Hole(text="caf\ufffd", strength=0.0), Text("\n"))
     assert candidate.texts == ("caf\ufffd",), "what the user has there stays"
-
-
-def test_closing_stops_within_a_step_and_frees_memory(embedded: Engine) -> None:
-    request = InfillRequest("r", (Text(SOURCE), Hole(max_tokens=16), Text(REST)), max_steps=48, drafts=True)
-    with closing(embedded.infill(request)) as events:
-        assert isinstance(next(e for e in events if e is not None), Draft)
-    check_nothing_is_open(embedded)
 
 
 def test_interleaved_requests_answer_as_they_would_alone(each: Engine) -> None:

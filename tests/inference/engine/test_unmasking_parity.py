@@ -1,4 +1,10 @@
-"""The loop gives the same tokens as the published samplers of masked-diffusion models, pins included."""
+"""The loop gives the same tokens as the published samplers of masked-diffusion models, pins included.
+
+The samplers are one plain function each, as their papers and code describe them, written independently of the engine:
+one sequence, all of it run again at each step by transformers' own Qwen2, plain Python numbers where the originals have
+vectors. Temperature 0. In all of them `bias` (n, V), added to the logits, forbids the mask token, which the originals
+may write and leave standing; that is the one difference.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,11 +19,11 @@ from inference.engine.search.denoise import Noise
 from inference.engine.search.unmask import Resizing, Unmasking
 from inference.models.family import Family
 from inference.models.properties import SamplerSettings
-from tests.inference.engine import masked_references as references
 from tests.inference.models import random_masked
 from tests.inference.models.exact_masked import load_exact
-from tests.inference.models.random_masked import EOS, EXPAND, MASK, VOCABULARY_SIZE, random_qwen2
+from tests.inference.models.random_masked import EOS, EXPAND, MASK, VOCABULARY_SIZE, random_qwen2, stock_logits
 
+DREAM_END = 1e-3
 ALGORITHMS = {"entropy": "entropy", "confidence": "maskgit_plus"}
 NO_MASK = torch.zeros(VOCABULARY_SIZE).index_fill(0, torch.tensor([MASK]), FORBIDDEN)
 PREFIX = tuple((7 * number) % 200 for number in range(11))
@@ -25,6 +31,88 @@ ROWS = {
     "one hole": Row((*(OPEN,) * 9, 33, 44, 55), ((0, 0, 9),)),
     "three holes": Row((3, *(OPEN,) * 4, 90, OPEN, 91, 92, *(OPEN,) * 4, 60), ((1, 1, 5), (6, 6, 7), (9, 9, 13))),
 }
+
+
+def sure(row: torch.Tensor, algorithm: str, top_p: float = 1.0) -> float:
+    if top_p < 1.0:
+        ordered, order = row.sort(descending=True)
+        total = ordered.softmax(-1).cumsum(-1)
+        row = row.clone()
+        row[order[1:][total[:-1] > top_p]] = torch.finfo(row.dtype).min
+    chances = row.softmax(-1)
+    if algorithm == "entropy":
+        return float((chances * torch.log(chances + 1e-10)).sum())
+    return float(chances.max())
+
+
+def surest(rows: dict[int, float], count: int) -> list[int]:
+    return sorted(rows, key=lambda place: (-rows[place], place))[:count]
+
+
+def dream(
+    model: Any, ids: Sequence[int], mask: int, bias: torch.Tensor, algorithm: str, steps: int, top_p: float = 1.0
+) -> list[int]:
+    """Dream's `_sample` and Open-dLLM's `_mdm_sample`: `maskgit_plus` and `entropy`."""
+    ids = list(ids)
+    times = torch.linspace(1, DREAM_END, steps + 1)
+    for step in range(steps):
+        masked = [place for place, id_ in enumerate(ids) if id_ == mask]
+        count = len(masked)
+        if step < steps - 1:
+            count = int(torch.tensor(len(masked), dtype=torch.float32) * (1 - times[step + 1] / times[step]))
+        if count == 0:
+            continue
+        logits = stock_logits(model, ids, shifted=True) + bias
+        for place in surest({place: sure(logits[place], algorithm, top_p) for place in masked}, count):
+            ids[place] = int(logits[place].argmax())
+    return ids
+
+
+def mdlm(model: Any, ids: Sequence[int], mask: int, bias: torch.Tensor, steps: int) -> list[int]:
+    """MDLM's `infill` with the whole sequence as one block: how many at each step is settled beforehand."""
+    ids = list(ids)
+    left = ids.count(mask)
+    counts = []
+    for step in range(steps):
+        before, after = (torch.tensor((steps - at) / steps, dtype=torch.float32) for at in (step, step + 1))
+        share = 1 - (1 - (1 - after)) / (1 - (1 - before))
+        counts.append(round(float(torch.tensor(float(left)) * share)))
+        left -= counts[-1]
+    for count in filter(None, counts):
+        logits = stock_logits(model, ids, shifted=False) + bias
+        masked = {place: sure(logits[place], "low_confidence") for place, id_ in enumerate(ids) if id_ == mask}
+        for place in surest(masked, count):
+            ids[place] = int(logits[place].argmax())
+    return ids
+
+
+@torch.inference_mode()
+def dreamon(
+    model: Any,
+    ids: Sequence[int],
+    mask: int,
+    bias: torch.Tensor,
+    algorithm: str,
+    *,
+    expand: int,
+    delete: int,
+    most_masks: int,
+    budget: int,
+    top_p: float = 1.0,
+) -> tuple[list[int], list[str]]:
+    """DreamOn for one hole, `bias` (V,): expands below `most_masks` rows, `budget` times; and what happened."""
+    ids, happened = list(ids), []
+    rest = len(ids) - ids.count(mask)
+    while mask in ids:
+        logits = stock_logits(model, ids, shifted=True) + bias
+        if len(ids) - rest == most_masks or happened.count("expand") == budget:
+            logits[:, expand] -= 1e9
+        masked = {place: sure(logits[place], algorithm, top_p) for place, id_ in enumerate(ids) if id_ == mask}
+        (place,) = surest(masked, 1)
+        token = int(logits[place].argmax())
+        happened.append("expand" if token == expand else "delete" if token == delete else "write")
+        ids[place : place + 1] = {expand: [mask, mask], delete: []}.get(token, [token])
+    return ids, happened
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +160,7 @@ def behind(ids: Sequence[int]) -> list[int]:
 @pytest.mark.parametrize("method", ALGORITHMS)
 def test_dream_and_open_dllm(shifted: tuple[Family, Any], method: str, steps: int, row: str) -> None:
     family, model = shifted
-    wanted = references.dream(model, whole(ROWS[row]), MASK, NO_MASK, ALGORITHMS[method], steps)
+    wanted = dream(model, whole(ROWS[row]), MASK, NO_MASK, ALGORITHMS[method], steps)
     tokens, passes = ours(family, ROWS[row], plain(method, steps))
     assert tokens == behind(wanted)
     assert passes <= min(steps, 9), "steps that write nothing cost nothing"
@@ -83,7 +171,7 @@ def test_dream_and_open_dllm(shifted: tuple[Family, Any], method: str, steps: in
 def test_the_order_is_that_of_what_top_p_leaves(shifted: tuple[Family, Any], method: str, top_p: float) -> None:
     family, model = shifted
     row = ROWS["three holes"]
-    wanted = references.dream(model, whole(row), MASK, NO_MASK, ALGORITHMS[method], 16, top_p)
+    wanted = dream(model, whole(row), MASK, NO_MASK, ALGORITHMS[method], 16, top_p)
     assert ours(family, row, plain(method, 16, top_p=top_p))[0] == behind(wanted)
 
 
@@ -91,7 +179,7 @@ def test_the_order_is_that_of_what_top_p_leaves(shifted: tuple[Family, Any], met
 @pytest.mark.parametrize("steps", [3, 128])
 def test_mdlm_in_place(in_place: tuple[Family, Any], steps: int, row: str) -> None:
     family, model = in_place
-    wanted = references.mdlm(model, whole(ROWS[row]), MASK, NO_MASK, steps)
+    wanted = mdlm(model, whole(ROWS[row]), MASK, NO_MASK, steps)
     assert ours(family, ROWS[row], plain("confidence", steps, schedule="rounded"))[0] == behind(wanted)
 
 
@@ -104,7 +192,7 @@ def test_dreamon_resizes(shifted: tuple[Family, Any], method: str, liking: float
     bias = NO_MASK.clone()
     bias[[EXPAND, EOS]] = liking
     limits = {"expand": EXPAND, "delete": EOS, "most_masks": 12, "budget": 24, "top_p": top_p}
-    wanted, happened = references.dreamon(model, whole(row), MASK, bias, ALGORITHMS[method], **limits)
+    wanted, happened = dreamon(model, whole(row), MASK, bias, ALGORITHMS[method], **limits)
     resizing = Resizing(EXPAND, EOS, ((0, 12),), budget=24)
     settings = plain(method, 300, schedule="single", top_p=top_p)
     tokens, passes = ours(family, row, settings, resizing, bias)

@@ -1,6 +1,7 @@
 """Small random masked-diffusion checkpoints, as their publishers write them: plain Qwen2 under three names."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,14 @@ def random_qwen2(seed: int = 0, *, tied: bool = False, **other: Any) -> Any:
         if not tied:
             model.lm_head.weight[[id_ for id_, name in enumerate(BYTES) if name >= "\u00a1"]] *= _PARTS
     return model
+
+
+@torch.inference_mode()
+def stock_logits(model: Any, ids: Sequence[int], *, shifted: bool) -> torch.Tensor:
+    """(n, V) what transformers' own Qwen2, told with a whole mask that every row sees every row, predicts of each."""
+    everything = torch.ones(1, 1, len(ids), len(ids), dtype=torch.bool)
+    found: torch.Tensor = model(torch.tensor([list(ids)]), attention_mask=everything).logits[0]
+    return torch.cat([found[:1], found[:-1]]) if shifted else found
 
 
 def save_open_dcoder(folder: Path, seed: int = 0, *, mask: str = "<M>", **shape: Any) -> None:

@@ -14,7 +14,6 @@ import gguf
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 from tokenizers import Tokenizer, pre_tokenizers
 from transformers import AutoTokenizer
 
@@ -50,24 +49,6 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def opened(file: Path) -> Checkpoint:
     return checkpoint.find(str(file), {"qwen2": lambda _folder, _config: Properties()})
-
-
-def test_its_config_is_that_of_the_folder(file: Path) -> None:
-    stated, found = json.loads((FIM / "config.json").read_text()), opened(file).config
-    for key in ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "vocab_size"):
-        assert found[key] == stated[key]
-    assert found["num_key_value_heads"] == stated["num_key_value_heads"]
-    assert found["rope_theta"] == stated["rope_parameters"]["rope_theta"]
-    assert found["rms_norm_eps"] == pytest.approx(stated["rms_norm_eps"])
-    assert (found["tie_word_embeddings"], found["eos_token_id"]) == (True, stated["eos_token_id"])
-
-
-def test_its_weights_are_those_of_the_folder(file: Path) -> None:
-    wanted = load_file(FIM / "model.safetensors")
-    weights = shards.opened(opened(file))
-    assert dict(weights.shapes) == {name: tuple(value.shape) for name, value in wanted.items()}
-    for name, value in wanted.items():
-        assert torch.equal(weights.tensor(name, value.shape, torch.device("cpu"), value.dtype), value), name
 
 
 KINDS = ("F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0")

@@ -81,15 +81,6 @@ def test_many_edits_in_a_row_keep_equal_to_fresh(network: Network) -> None:
         prefix.release()
 
 
-def test_another_document_does_not_throw_the_first_out(network: Network) -> None:
-    cache = PrefixCache(network, 1 << 30)
-    first, second = tokens(LONG, seed=1), tokens(LONG, seed=2)
-    encoded(cache, first).release()
-    encoded(cache, second).release()
-    check_equals_fresh(cache, [*first, 9], reused=LONG)
-    check_equals_fresh(cache, [*second, 9], reused=LONG)
-
-
 def test_who_reads_a_prefix_is_not_disturbed_by_an_edit_of_it(network: Network) -> None:
     cache, ids = PrefixCache(network, 1 << 30), tokens(LONG)
     reading = encoded(cache, ids)

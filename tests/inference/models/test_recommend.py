@@ -1,6 +1,13 @@
-"""Which model is recommended on which machine, and why the others are not."""
+"""Which model is recommended on which machine, which one `auto` chooses, and why not the others.
+
+The command suggested to a user, by the way infill-ls was installed.
+"""
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -222,3 +229,89 @@ def test_what_is_not_scored_comes_behind_what_is() -> None:
     released = catalogue.known("diffusiongemma-26b")
     assert best([released, catalogue.known("open-dcoder-0.5b")]).name == "open-dcoder-0.5b"
     assert best([catalogue.known(EMBEDDED), released]) is released
+
+
+TWIN = Path(__file__).parents[2] / "data" / "twin"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "infill-ls"
+
+
+def chosen(folder: Path) -> tuple[str, str]:
+    program = "import json; from inference.models import recommend; print(json.dumps(recommend.choose('cpu')))"
+    environment = {**os.environ, "HF_HOME": str(folder.parent), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment, check=True)
+    model, why, better = json.loads(done.stdout)
+    assert better in (["qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"] if model == EMBEDDED else [""])
+    return model, why
+
+
+def put(folder: Path, name: str, *, complete: bool = True) -> None:
+    """As a pull leaves it, but for what `auto` does not read."""
+    shutil.copytree(TWIN, folder / name)
+    repo = catalogue.known(name).repo
+    weights = TWIN / "model.safetensors"
+    files = {weights.name: {"size": weights.stat().st_size, "digest": "0" * 64}}
+    record = {"repo": repo, "revision": "r", "licence": "mit", "files": files, "complete": complete}
+    (folder / name / "pulled.json").write_text(json.dumps(record))
+
+
+def test_what_is_half_pulled_or_damaged_is_not_and_it_says_so(folder: Path) -> None:
+    put(folder, "open-dcoder-0.5b", complete=False)
+    put(folder, "qwen2.5-coder-0.5b-mdlm")
+    (folder / "qwen2.5-coder-0.5b-mdlm" / "pulled.json").write_text("no JSON")
+    put(folder, "dreamon-7b")
+    (folder / "dreamon-7b" / "model.safetensors").unlink()
+    (folder / "qwen2.5-coder-1.5b").mkdir()
+    (folder / "qwen2.5-coder-1.5b" / catalogue.known("qwen2.5-coder-1.5b").file.name).write_bytes(b"GGUF")
+    model, why = chosen(folder)
+    assert model == EMBEDDED
+    assert "open-dcoder-0.5b: only partly downloaded" in why
+    assert "dreamon-7b/model.safetensors is missing or cut off" in why
+    assert ".gguf is missing or cut off" in why
+    assert "pulled.json is damaged" in why
+    assert "run: infill-ls models pull open-dcoder-0.5b" in why
+
+
+def test_what_is_too_slow_here_is_not_and_it_says_so(folder: Path) -> None:
+    put(folder, "dreamon-7b")
+    model, why = chosen(folder)
+    assert model == EMBEDDED
+    assert "dreamon-7b" in why
+    put(folder, "open-dcoder-0.5b")
+    model, why = chosen(folder)
+    assert model == "open-dcoder-0.5b"
+    assert "dreamon-7b" in why
+
+
+@pytest.mark.parametrize(
+    ("file", "command"),
+    [
+        ("uv-receipt.toml", 'uv tool install "infill-ls[4bit]"'),
+        ("pipx_metadata.json", 'pipx runpip infill-ls install "infill-ls[4bit]"'),
+        ("pyvenv.cfg", f'{sys.executable} -m pip install "infill-ls[4bit]"'),
+    ],
+)
+def test_an_extra_goes_where_infill_ls_is(tmp_path: Path, file: str, command: str) -> None:
+    folder = tmp_path / "infill-ls"
+    folder.mkdir()
+    (folder / file).touch()
+    assert extras.shown(extras.install("4bit", str(folder))) == command
+
+
+def test_install_command_names_our_python() -> None:
+    python, *words = extras.install("mlx")
+    assert words == ["-m", "pip", "install", "infill-ls[mlx]"]
+    subprocess.run([python, "-P", "-c", "import inference.models.extras"], cwd="/", check=True)
+
+
+def test_a_path_with_a_space_is_one_word() -> None:
+    assert extras.shown(["/a b/python", "-m", "pip"]) == '"/a b/python" -m pip'
+
+
+def test_looking_for_pip_leaves_setuptools_as_it_is() -> None:
+    """torch.compile imports it. It mistakes the usual lookup of pip for pip itself, and then fails."""
+    words = [sys.executable, "-c", "from inference.models import extras; extras.install('mlx'); import setuptools"]
+    subprocess.run(words, check=True)

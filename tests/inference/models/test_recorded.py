@@ -1,6 +1,7 @@
 """A pass in a fixed shape equals that of the exact shape, whatever its earlier contents, and no request records it.
 
-A GPU's replay is not tested here: `AsItIs` runs the pass that would be recorded.
+A faster pass is used only if it gives the same result; otherwise the log says so. A GPU's replay is not tested here:
+`AsItIs` runs the pass that would be recorded.
 """
 
 import dataclasses
@@ -15,9 +16,10 @@ from inference.engine import Engine
 from inference.engine.engine import usual_requests
 from inference.messages import InfillRequest, Text
 from inference.models import registry
+from inference.models.diffusion_gemma import recorded
 from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.prefix_cache import EncodedPrefix, PrefixCache
-from inference.models.diffusion_gemma.recorded import MAX_PROGRAMS, Pass, RecordedNetwork
+from inference.models.diffusion_gemma.recorded import MAX_PROGRAMS, CudaGraphs, Pass, RecordedNetwork
 from tests.inference.models.random_model import VOCABULARY_SIZE, AsItIs, random_model, save_random_checkpoint
 
 USUAL = [0, 256, 512, 1_024]
@@ -162,3 +164,36 @@ def test_after_the_warm_up_usual_requests_record_nothing(engine: Engine, recorde
             assert list(engine.infill(in_place_of(request, lines)))
     assert not engine.prepare(), "there was a shape that had not been recorded"
     assert len(recorder.recorded) == recorded
+
+
+def test_agreeing_fast_pass_is_used_silently(caplog: pytest.LogCaptureFixture) -> None:
+    plain = Network(random_model())
+    faster = RecordedNetwork(plain.model, AsItIs())
+    assert recorded.verified(lambda: faster, plain) is faster
+    assert not caplog.records
+
+
+def test_what_differs_is_left_out_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    plain = Network(random_model())
+    no_number = random_model()
+    no_number.model.decoder.layers[-1].layer_scalar.fill_(torch.nan)
+    for other in (random_model(seed=1), no_number):
+        caplog.clear()
+        assert recorded.verified(lambda other=other: Network(other), plain) is plain  # type: ignore[misc]
+        assert "Network differs from Network and is not used" in caplog.text
+
+
+def test_difference_in_prefix_or_canvas_is_found() -> None:
+    """Each of the two stacks has a scalar of its own for each layer; all else is shared."""
+    for stack in ("encoder", "decoder"):
+        other = random_model()
+        layers = other.model.decoder.layers if stack == "decoder" else other.model.encoder.language_model.layers
+        layers[0].layer_scalar.fill_(1.1)
+        assert recorded.difference(Network(other), Network(random_model())) > 1
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device can record")
+def test_what_cannot_run_is_left_out_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    plain = Network(random_model())
+    assert recorded.verified(lambda: RecordedNetwork(plain.model, CudaGraphs()), plain) is plain
+    assert "cannot run here and is not used" in caplog.text

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import random
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -219,28 +218,19 @@ async def served() -> AsyncIterator[tuple[PartnerServer, Asker]]:
                 await asker.queue.close()
 
 
-async def test_a_document_with_fewer_requests_is_next() -> None:
+@pytest.mark.parametrize("who", ["a document", "a client"])
+async def test_who_has_fewer_requests_is_next(who: str) -> None:
     async with served() as (server, asker):
-        jobs = [asker.ask(f"{number}", "greedy") for number in range(MAX_RUNNING)]
-        asker.ask("modest", "modest", segments=(Text("modest = "), Hole(), Text("\n")))
-        asker.ask("more", "greedy")
+        documents = [str(number) if who == "a client" else "greedy" for number in range(MAX_RUNNING + 1)]
+        jobs = [asker.ask(f"{number}", document) for number, document in enumerate(documents[1:])]
+        modest = Asker(asker.queue) if who == "a client" else asker
+        modest.ask("modest", "modest", segments=(Text("modest = "), Hole(), Text("\n")))
+        asker.ask("more", documents[0])
         await server.until(lambda it: len(it.fills) == MAX_RUNNING)
         asker.queue.cancel(jobs[0])
         await server.until(lambda it: len(it.fills) == MAX_RUNNING + 1 and it.aborted == 1)
         assert server.fills[-1].prefix == "modest = "
         assert asker.queue.counts() == (MAX_RUNNING, 1)
-
-
-async def test_a_client_with_fewer_requests_is_next() -> None:
-    async with served() as (server, greedy):
-        jobs = [greedy.ask(f"{number}", f"document {number}") for number in range(MAX_RUNNING)]
-        Asker(greedy.queue).ask("modest", "modest", segments=(Text("modest = "), Hole(), Text("\n")))
-        greedy.ask("more", "one more document")
-        await server.until(lambda it: len(it.fills) == MAX_RUNNING)
-        greedy.queue.cancel(jobs[0])
-        await server.until(lambda it: len(it.fills) == MAX_RUNNING + 1 and it.aborted == 1)
-        assert server.fills[-1].prefix == "modest = "
-        assert greedy.queue.counts() == (MAX_RUNNING, 1)
 
 
 async def test_typing_reaches_waiting_and_running_requests() -> None:
@@ -283,25 +273,3 @@ async def test_closing_answers_everybody_and_aborts_what_runs() -> None:
         await asker.queue.close()
         assert {await asker.end(name) for name in names} == {ErrorCode.STOPPED}
         await server.until(lambda it: it.aborted == MAX_RUNNING)
-
-
-async def test_everybody_gets_exactly_one_reply_whatever_happens() -> None:
-    chance = random.Random(2)
-    async with served() as (server, asker):
-        jobs: list[Job] = []
-        for number in range(120):
-            server.status = chance.choice([200, 200, 500])
-            (server.hold.set if chance.random() < 0.5 else server.hold.clear)()
-            more = {"deadline_ms": chance.choice([None, 1, 20]), "background": chance.random() < 0.2}
-            more |= {"segments": ()} if chance.random() < 0.2 else {}
-            jobs.append(asker.ask(f"{chance.choice('qa')}{number}", chance.choice("abc"), **more))
-            if chance.random() < 0.5:
-                asker.queue.cancel(chance.choice(jobs))
-            else:
-                asker.queue.amend(chance.choice(jobs), Amend("", chance.choice([0, 0, 3]), "t"))
-            if chance.random() < 0.3:
-                await asyncio.sleep(chance.choice([0, 0.001, 0.01]))
-        server.hold.set()
-        for job in jobs:
-            await asker.end(job.request.id)
-        assert asker.queue.counts() == (0, 0)

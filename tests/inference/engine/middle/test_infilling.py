@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from itertools import islice, pairwise
 
 import pytest
 
@@ -129,18 +128,6 @@ def test_a_partly_known_region_is_as_likely_as_a_new_one(middle: Engine, before:
     assert region(middle, texts, fills) == pytest.approx([region(middle, texts, [each])[0] for each in fills], abs=1e-3)
 
 
-def test_each_step_through_a_region_is_one_pass(middle: Engine) -> None:
-    loaded, family = middle.loaded, middle.loaded.family
-    parts = TextAndHoles(("a = ", "\n" * 300 + "b = ", "\n"), (line(), line()))
-    whole = Region(loaded, PromptBuilder(loaded, request()), parts)
-    with closing(family.open(whole.prompt.ids)) as context:
-        list(context.encode())
-        writer = Decoder(loaded, context, 0, None)
-        texts = (("1", "2"), ("1", "3"), ("x", "3"), ("", ""))
-        passes = [writer.passes for fills in texts for _ in whole.log_likelihood(writer, fills)]
-    assert all(after - before <= 1 for before, after in pairwise(passes))
-
-
 def test_a_long_region_is_not_read_to_choose_texts(middle: Engine) -> None:
     hole = line(max_tokens=6)
     steps = [fill(middle, "a = ", hole, "\n" + "b = 1\n" * lines + "c = ", hole, "\n").done.stats for lines in (3, 300)]
@@ -182,21 +169,6 @@ def test_only_agreeing_typing_goes_on(middle: Engine) -> None:
         assert answer.text.startswith(typed)
         if whole.startswith(typed):
             assert answer.text == whole
-
-
-def test_typing_into_one_of_several_holes_is_kept(middle: Engine) -> None:
-    hole = line(max_tokens=6)
-    for passes in range(1, 200):
-        segments = ("a = f(", hole, ")\nb = g(", hole, ")\nc = h(", hole, f")\n# {passes}: not read before\n")
-        with closing(middle.infill(request(*segments, candidates=3))) as work:
-            events = list(islice(work, passes))
-            if any(events):
-                break
-            work.amend(passes % 3, "zq")
-            answer = Answer([*events, *work])
-        assert answer.done.outcome is Outcome.COMPLETE
-        assert all(candidate.texts[passes % 3].startswith("zq") for candidate in answer.candidates)
-        assert all(not candidate.unfilled for candidate in answer.candidates)
 
 
 def test_a_late_request_is_answered_with_what_there_is(middle: Engine) -> None:

@@ -68,16 +68,17 @@ def test_every_row_is_what_transformers_says(tmp_path: Path) -> None:
             torch.testing.assert_close(torch.cat(rows, 1)[0], wanted, atol=2e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize("rope", LLAMAS)
-def test_a_llama_as_a_file_is_what_its_folder_is(tmp_path: Path, rope: str) -> None:
-    folder = random_checkpoint(tmp_path / "folder", "llama", **LLAMAS[rope])
-    as_gguf(folder, tmp_path / "llama.gguf")
-    one, other = loaded(folder), loaded(tmp_path / "llama.gguf")
+@pytest.mark.parametrize("kind", ["qwen2", *LLAMAS])
+def test_a_model_as_a_file_is_what_its_folder_is(tmp_path: Path, kind: str) -> None:
+    folder = FIM if kind == "qwen2" else random_checkpoint(tmp_path / "folder", "llama", **LLAMAS[kind])
+    as_gguf(folder, tmp_path / "model.gguf")
+    one, other = loaded(folder), loaded(tmp_path / "model.gguf")
+    assert other.end_ids == one.end_ids
     ids = one.middle_prompt(BEFORE, AFTER)
     assert other.middle_prompt(BEFORE, AFTER) == ids
     found, wanted = (each.open([]).log_probabilities([ids])[0] for each in (other, one))
     torch.testing.assert_close(found, wanted, atol=2e-4, rtol=1e-4)
-    loaded(tmp_path / "llama.gguf", "bfloat16").open([]).log_probabilities([ids])
+    loaded(tmp_path / "model.gguf", "bfloat16").open([]).log_probabilities([ids])
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from inference.models.mlx import weights
 from inference.models.mlx.network import MlxNetwork
 from tests.inference.models.test_prefix_cache import (  # noqa: F401
     test_after_an_edit_the_cache_equals_a_fresh_one,
-    test_another_document_does_not_throw_the_first_out,
     test_many_edits_in_a_row_keep_equal_to_fresh,
     test_the_budget_holds_once_nobody_reads,
     test_the_least_recently_used_goes_first,

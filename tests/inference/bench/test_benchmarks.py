@@ -1,0 +1,165 @@
+"""The benchmarks of speed and of next edits, each run once on something small; each has a row in the README, and help.
+
+One plays an editor, with a real server, and its worker or one that answers at once. The released shape is a small one
+here; in its dry run the real worker fills in 4 bits.
+"""
+
+import argparse
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from inference.bench import latency
+from inference.bench.__main__ import main
+from lsp_server.commands.forward import BENCHMARKS
+from tests.e2e.listening import Listening
+from tests.inference.bench.conftest import Measured
+from tests.workers import PATIENCE_S
+
+COMMAND = [sys.executable, "-m", "lsp_server.cli", "bench", "server"]
+SCENARIOS = Path(__file__).parents[2] / "data" / "edit_models"
+
+
+def test_each_kind_of_keystroke_is_measured() -> None:
+    command = [*COMMAND, "--lines", "200", "--keystrokes", "200"]
+    result = json.loads(subprocess.check_output(command, text=True).splitlines()[-1])
+    assert result["lines"] == pytest.approx(200, abs=10)
+    floor = result["sections"].pop("no_op")
+    assert set(result["sections"]) == {"remembered", "asked"}
+    for section in result["sections"].values():
+        assert 0 < section["p50"] <= section["p95"]
+        assert section["own_p95"] == pytest.approx(section["p95"] - floor["p95"], abs=0.002)
+
+
+@pytest.mark.parametrize("wrong", ["0", "-5", "many", "1e3"])
+def test_a_count_that_is_not_a_sensible_number_is_refused(wrong: str) -> None:
+    done = subprocess.run([*COMMAND, f"--keystrokes={wrong}"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "not a number" in done.stderr
+
+
+def test_a_case_that_needs_edits_and_a_quiet_one_are_played(measured: Measured) -> None:
+    """With the syntax alone."""
+    found = measured("next-edit", "--limit", 1)
+    assert (found["cases"], found["quiet_cases"]) == (1, 1)
+    assert found["needed_places"] >= 1
+    assert 0 <= found["precision"] <= 1
+    assert found["false_offers"] in (0, 1)
+
+
+@pytest.mark.parametrize(("model", "is_quiet"), [("zeta-2", 1.0), ("zeta", 0.5), ("sweep-next-edit-1.5B", 0.5)])
+def test_offers_are_as_good_as_the_rewrites(model: str, is_quiet: float, measured: Measured) -> None:
+    """Recorded answers of edit models."""
+    recorded = SCENARIOS / "recorded.jsonl"
+    found = measured("edit-models", "--scenarios", SCENARIOS, "--recorded", recorded, "--model", model)
+    assert found["raw_score"] > 0.7 and found["score"] >= found["raw_score"]
+    assert (found["quiet"], found["raw_quiet"]) == (1.0, is_quiet)
+
+
+DATA = Path(__file__).parents[2] / "data"
+WORDS = ("passes", DATA / "tuning.jsonl.gz", "--model", DATA / "fim")
+
+
+def test_reading_writing_and_passes_are_measured(measured: Measured) -> None:
+    found = measured(*WORDS, "--limit", 2)
+    assert found["lines"] == 2
+    assert all(found["ours"][key] > 0 for key in ("cold_s", "next_key_s", "prompt_tokens_s", "output_tokens_s"))
+    assert set(found["pass_ms_by_rows"]) == {"1", "2", "4", "8", "16", "64", "256"}
+
+
+async def test_a_running_server_is_measured_likewise(runtime_folder: Path, measured: Measured) -> None:
+    endpoint = await Listening.start(runtime_folder, "--http", "0", "--model", str(DATA / "fim"), "--device", "cpu")
+    try:
+        found = await asyncio.to_thread(measured, *WORDS, "--limit", 1, "--url", endpoint.url)
+    finally:
+        await endpoint.stop()
+    [server] = found["peers"]
+    assert server["url"] == endpoint.url
+    assert all(server[key] > 0 for key in ("cold_s", "next_key_s", "prompt_tokens_s", "cold_ratio"))
+
+
+def test_rewrites_are_measured_with_their_draft_and_without(measured: Measured) -> None:
+    found = measured(*WORDS, "--limit", 1, "--edits", "zeta")
+    drafted, plain = found["drafted"], found["plain"]
+    assert 0 < drafted["passes"] <= plain["passes"]
+    assert drafted["output_tokens"] == plain["output_tokens"] > 0
+
+
+def test_a_model_with_canvases_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["passes", str(DATA / "tuning.jsonl.gz"), "--model", str(DATA / "masked")]) == 2
+    assert "does not fill the middle" in capsys.readouterr().err
+
+
+def test_a_peer_that_does_not_start_leaves_no_other_running(tmp_path: Path) -> None:
+    peer = tmp_path / "peer"
+    peer.write_text("#!/bin/sh\nexec sleep 600\n")
+    peer.chmod(0o700)
+    before = psutil.Process().children()
+    assert main([*map(str, WORDS), "--peer", str(peer), "--peer", str(tmp_path / "missing")]) == 2
+    assert psutil.Process().children() == before
+
+
+SMALL = {
+    "vocab_size": 512,
+    "hidden_size": 64,
+    "intermediate_size": 48,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "global_head_dim": 32,
+    "num_global_key_value_heads": 1,
+    "num_experts": 8,
+    "top_k_experts": 2,
+    "moe_intermediate_size": 32,
+}
+"""The released layer pattern, small enough for any machine."""
+
+
+def test_it_measures_every_section(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(latency.RANDOM_SHAPES, "small", latency.RELEASED_TEXT_CONFIG | SMALL)
+    parser = argparse.ArgumentParser()
+    latency.add_arguments(parser)
+    result = json.loads(json.dumps(latency.measure(parser.parse_args(["--random", "small"]), (64, 256))))
+    line = result["against_generate"]
+    assert line["same_canvas_cold_times_faster"] == pytest.approx(line["generate_ms"] / line["same_canvas_cold_ms"])
+    assert [row["prefix_tokens"] for row in result["prefixes"]] == [64, 256]
+    floor = result["floor"]
+    assert floor["times_floor"] == pytest.approx(floor["ms_per_step"] / floor["floor_ms"])
+    assert floor["times_floor"] > 1, "no step is faster than the reading of its weights"
+
+
+def test_the_released_shape_needs_a_gpu_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["latency", "--random", "26b", "--device", "cpu"]) == 2
+    assert "CUDA" in capsys.readouterr().err
+
+
+def test_a_worker_fills_in_four_bits() -> None:
+    command = [sys.executable, "-m", "tests.full_shape.dry_run", "--layers", "2", "--small"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert result["dtype"] == "4bit"
+    assert result["peak_bytes"] >= result["load_peak_bytes"] > 0
+
+
+README = (Path(__file__).parents[3] / "inference" / "bench" / "README.md").read_text("utf-8")
+_FLAG = re.compile(r"^  (--[a-z][a-z\d-]+)(?: [^\s]+)?(?:  +|\n +)\w", re.MULTILINE)
+
+
+@pytest.mark.parametrize("benchmark", BENCHMARKS)
+def test_each_benchmark_has_its_row_and_its_flags_their_help(
+    benchmark: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert f"| `infill-ls bench {benchmark}` |" in README
+    with pytest.raises(SystemExit):
+        main([benchmark, "--help"])
+    usage, _, explained = capsys.readouterr().out.partition("\n\n")
+    flags = set(re.findall(r"--[a-z][a-z\d-]+", usage))
+    assert flags and set(_FLAG.findall(explained)) == flags
