@@ -1,4 +1,7 @@
-"""In any text, in any language, at any place: spans are inside the text. Troublesome pieces and damaged code."""
+"""In any text, in any language, at any place: spans are inside the text, and any fill keeps to its hole.
+
+Troublesome pieces and damaged code.
+"""
 
 from pathlib import Path
 
@@ -69,6 +72,7 @@ def test_every_span_lies_inside_the_text(language_id: str, data: st.DataObject) 
         assert cursor.start <= typed_to <= cursor.end
         assert cursor.starts_with.startswith(text[cursor.start : typed_to]), "what is typed stays"
         assert not {"\r", "\n"} & set(text[cursor.start : cursor.end])
+    fill = data.draw(short_texts, "fill")
     for span in (
         cursor,
         carve.body_around(source, start),
@@ -78,8 +82,10 @@ def test_every_span_lies_inside_the_text(language_id: str, data: st.DataObject) 
         if span is not None:
             carve.splice(text, [span], ["x"])
             assert span.single_line <= (not {"\r", "\n"} & set(text[span.start : span.end] + span.starts_with))
-            fitted = fitting.Fitter(source).fit(span, span.starts_with + "x")
-            assert fitted is None or fitted.startswith(span.starts_with)
+            fitted = fitting.Fitter(source).fit(span, span.starts_with + fill)
+            if fitted is not None:
+                assert fitted.startswith(span.starts_with) and fitted != text[span.start : span.end]
+                assert not (span.single_line and {"\r", "\n"} & set(fitted))
 
 
 @pytest.mark.parametrize("text", NESTED, ids=lambda text: text[:6])

@@ -1,5 +1,6 @@
-"""`infill-ls doctor FILE`: why nothing happens there, for real files; and why a place has no hole."""
+"""`infill-ls doctor FILE`: why nothing happens in a real file, or at a place of it; and what a partner can do."""
 
+import asyncio
 import json
 import os
 import re
@@ -16,6 +17,7 @@ from lsp_server.settings.layers import PREFIX
 from lsp_server.settings.resolver import Configuration
 from tests.e2e.user import CURSOR
 from tests.inference.models.test_discovery import DIGEST, manifest, put
+from tests.partner_server import partner_server
 from tests.workers import checks_of, infill_ls
 
 CODERS = ("qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b")
@@ -33,7 +35,7 @@ def around(file: Path) -> Configuration:
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A folder that stands for itself, whatever is above it."""
-    (tmp_path / "infill-ls.toml").write_text('disabledGlobs = ["gen_*"]\nmarker = "@@"\n')
+    (tmp_path / "infill-ls.toml").write_text('disabledGlobs = ["gen_*"]\nsecretGlobs = ["mine.py"]\nmarker = "@@"\n')
     return tmp_path
 
 
@@ -48,41 +50,30 @@ def test_a_file_without_trouble(project: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "place", "check", "verdict", "said"),
+    ("name", "text", "place", "found", "advice"),
     [
-        (".env", "A=1", None, "file", Grade.FAIL, "may hold secrets"),
-        ("gen_a.py", "x = 1", None, "file", Grade.FAIL, "disabledGlobs"),
-        ("gone.py", None, None, "file", Grade.FAIL, "no such file"),
-        ("a.py", b"\xff\xfe", None, "file", Grade.FAIL, "not UTF-8"),
-        ("a.xyz", "x = 1\n", None, "language", Grade.WARN, "unknown from the name"),
-        ("a.py", "name = 1\n", "1:3", "hole", Grade.FAIL, "middle of a word"),
-        ("a.py", "name = 1\n", "9:3", "hole", Grade.FAIL, "outside the file"),
-        ("a.py", "name = 1\n", "nine", "hole", Grade.FAIL, "counted from 1"),
+        (".env", b"A=1", None, "may hold secrets and are never read", "if it names none, rename the file"),
+        ("mine.py", b"x = 1", None, "(secretGlobs)", "if it names none, rename the file"),
+        ("gen_a.py", b"x = 1", None, "(disabledGlobs)", "if it names none, rename the file"),
+        ("gone.py", None, None, "no such file", "check the path"),
+        ("a.py", b"\xff\xfe", None, "not UTF-8", "give a text file in UTF-8"),
+        ("a.xyz", b"x = 1\n", None, "unknown from the name", ""),
+        ("a.py", b"name = 1\n", "1:3", "middle of a word", ""),
+        ("a.py", b"name = 1\n", "9:3", "outside the file", "its last line is 2"),
+        ("a.py", b"name = 1\n", "1:20", "outside the file", "the last column of line 1 is 9"),
+        ("a.py", b"name = 1\n", "nine", "is not LINE:COL", "counted from 1, as in --at 12:5"),
     ],
 )
 def test_what_keeps_a_file_from_being_filled_is_told(
-    project: Path, name: str, text: str | bytes | None, place: str | None, check: str, verdict: Grade, said: str
+    project: Path, name: str, text: bytes | None, place: str | None, found: str, advice: str
 ) -> None:
     file = project / name
     if text is not None:
-        file.write_bytes(text.encode() if isinstance(text, str) else text)
-    found = examined(file, place)[check]
-    assert found.verdict is verdict
-    assert said in f"{found.found}; {found.advice}"
-    assert found.advice
-
-
-def test_the_advice_fits_what_is_wrong(project: Path) -> None:
-    (project / "infill-ls.toml").write_text('disabledGlobs = ["gen_*"]\nsecretGlobs = ["mine.py"]\n')
-    (project / "a.py").write_text("name = 1\n")
-    (project / "bytes.py").write_bytes(b"\xff")
-    for name, setting in {".env": "are never read", "mine.py": "(secretGlobs)", "gen_a.py": "(disabledGlobs)"}.items():
-        check = examined(project / name)["file"]
-        assert check.found.endswith(setting) and "if it names none, rename the file" in check.advice
-    for name, advice in {"gone.py": "check the path", "bytes.py": "give a text file in UTF-8"}.items():
-        assert advice in examined(project / name)["file"].advice
-    for place, advice in {"9:1": "its last line is 2", "1:20": "the last column of line 1 is 9", "x": "12:5"}.items():
-        assert advice in examined(project / "a.py", place)["hole"].advice
+        file.write_bytes(text)
+    checks = examined(file, place)
+    check = checks["hole" if place else "language" if name == "a.xyz" else "file"]
+    assert check.verdict is (Grade.WARN if name == "a.xyz" else Grade.FAIL)
+    assert found in check.found and check.advice and advice in check.advice
 
 
 def test_a_secret_file_is_not_even_opened(project: Path) -> None:
@@ -234,3 +225,34 @@ def test_a_place_without_a_hole_has_a_reason(marked: str, said: str | None, lang
         assert said is None or said in str(why)
     else:
         assert why is None or why.endswith(("go to its end", "or to an empty line"))
+
+
+TOKEN = "hush-hush-0123456789"
+
+
+async def test_doctor_shows_what_a_partner_can_do(tmp_path: Path) -> None:
+    async with partner_server(kinds=("chat",), token=TOKEN) as server:
+        partner = {"INFILL_LS_PARTNER_URL": server.url, "INFILL_LS_PARTNER_TOKEN": TOKEN}
+        found = await asyncio.to_thread(infill_ls, "doctor", "--json", folder=tmp_path, **partner)
+        about = checks_of(found)
+        assert about["partner text goes to"]["found"] == f"{server.url}, on this machine"
+        assert about["partner token"]["found"] == "from INFILL_LS_PARTNER_TOKEN"
+        assert "asked as chat" in about["partner"]["found"]
+        assert server.name in about["partner"]["found"]
+        assert about["partner fills"]["found"].startswith("`return sum(numbers) / len(numbers)` in ")
+        assert "engine" not in about and "model" in about, "the model of this machine is looked at, too"
+        assert TOKEN not in found.stdout + found.stderr
+
+
+async def test_doctor_asks_a_partner_that_is_the_model(tmp_path: Path) -> None:
+    alone = ("doctor", "--model", "partner", "--json")
+    async with partner_server(kinds=("infill",)) as server:
+        partner = {"INFILL_LS_PARTNER_URL": server.url}
+        about = checks_of(await asyncio.to_thread(infill_ls, *alone, folder=tmp_path, **partner))
+        assert "asked as infill" in about["partner"]["found"] and "torch" not in about
+        wrong = {**partner, "INFILL_LS_PARTNER_KIND": "chat"}
+        about = checks_of(await asyncio.to_thread(infill_ls, *alone, folder=tmp_path, **wrong))
+        assert about["partner"]["verdict"] == "fail" and "partner.kind" in about["partner"]["advice"]
+        server.answer = lambda _: ""
+        about = checks_of(await asyncio.to_thread(infill_ls, *alone, folder=tmp_path, **partner))
+        assert about["partner fills"]["verdict"] == "warn"

@@ -1,7 +1,11 @@
-"""Drafts show the text to insert, by token; the rest of a partly typed hole; and the progress of the fill."""
+"""Drafts show the text to insert, by token; the rest of a partly typed hole; and the progress of the fill.
+
+In a terminal, too.
+"""
 
 from inference.messages import Draft
 from lsp_server import carve
+from lsp_server.commands.output import excerpt
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.drafts import DraftReader, HoleDraft, progress_of
@@ -90,3 +94,12 @@ def test_progress_names_the_last_hole_begun() -> None:
     assert progress_of(draft_of(4, "a", "b", "", "")) == ("hole 2 of 4, step 4", 25)
     assert progress_of(draft_of(2, "a", "b", "c", "d")) == ("step 2", 0)
     assert progress_of(draft_of(2, "a")) == ("step 2", 0)
+
+
+def test_neither_draft_nor_document_commands_the_terminal() -> None:
+    text = "y = '\x1b]0;title\x07'; x = ???  # \u202e\n"
+    snapshot = Document("file:///a.py", "python", 1, text).snapshot()
+    draft = Draft("r", 1, 8, (("a", "\x1b[2J", "\u202e"),), ((0.5, 0.5, 0.5),))
+    shown = excerpt(snapshot, carve.markers(snapshot), draft).plain
+    assert not set(shown) & {"\x1b", "\x07", "\u202e"}
+    assert "x = a" in shown

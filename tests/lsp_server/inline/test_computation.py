@@ -26,25 +26,20 @@ def types(computation: Computation, *keys: str) -> bool:
     return all(computation.follow(Change(computation.anchor.start + len(computation.typed), "", key)) for key in keys)
 
 
-def test_the_worker_is_told_all_that_was_typed() -> None:
-    computation = computation_at("x = ‸\n")
-    assert types(computation, "f", "o")
-    assert computation.amendment() == "fo"
-
-
-def test_of_a_begun_word_the_worker_is_told_the_whole_word() -> None:
-    computation = computation_at("x = pri‸\n")
-    assert computation.amendment() is None
-    assert types(computation, "n")
-    assert computation.amendment() == "prin"
-
-
-def test_indentation_already_there_is_not_told() -> None:
-    computation = computation_at("def f():‸\n")
-    assert types(computation, "\n", "    ")
-    assert computation.amendment() is None
-    assert types(computation, "r")
-    assert computation.amendment() == "\n    r"
+@pytest.mark.parametrize(
+    ("marked", "keys", "told"),
+    [
+        ("x = ‸\n", ["f", "o"], "fo"),
+        pytest.param("x = pri‸\n", [], None, id="nothing was typed"),
+        pytest.param("x = pri‸\n", ["n"], "prin", id="the whole of a begun word"),
+        pytest.param("def f():‸\n", ["\n", "    "], None, id="indentation is there already"),
+        ("def f():‸\n", ["\n", "    ", "r"], "\n    r"),
+    ],
+)
+def test_the_worker_is_told_all_that_was_typed(marked: str, keys: list[str], told: str | None) -> None:
+    computation = computation_at(marked)
+    assert types(computation, *keys)
+    assert computation.amendment() == told
 
 
 @pytest.mark.parametrize("typed", ["\n\t", "x", "\n    \n"])

@@ -1,4 +1,7 @@
-"""The answer to each request, and the surviving computations. Most wait for their context, before the worker."""
+"""The answer to each request, and the surviving computations. Most wait for their context, before the worker.
+
+How long to wait for a pause in typing, by a fake clock.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,6 +16,7 @@ from lsp_server.documents.positions import Encoding
 from lsp_server.fill.feature import Broadcast
 from lsp_server.fill.pipeline import Budget
 from lsp_server.inline import Cursor, Found, InlineRequest, InlineService
+from lsp_server.inline.service import Debounce
 from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.settings.schema import PerTrigger, Settings
 from lsp_server.worker import WorkerClient, WorkerFailure
@@ -215,16 +219,6 @@ async def test_nothing_is_prefetched_where_the_user_wants_none(scene: Scene) -> 
     await scene.settles(begun=0)
 
 
-async def test_what_is_known_is_answered_at_once(scene: Scene) -> None:
-    """The path of every key: it must cost next to nothing, however long the document is."""
-    await scene.know("foo")
-    scene.edit(4, 4, "f")
-    request = InlineRequest(Cursor(5), BUDGET.from_now(), "???")
-    answer = scene.service.ask(URI, request)
-    assert [shown.text for _, shown in answer] == ["foo"]
-    assert scene.begun == 0
-
-
 async def test_change_in_the_same_statement_asks_again(scene: Scene) -> None:
     await scene.know("foo")
     scene.edit(0, 1, "z")
@@ -278,3 +272,47 @@ async def test_a_fault_after_the_worker_has_answered_is_told_too(scene: Scene) -
     with pytest.raises(ValueError, match="a fault"):
         async with asyncio.timeout(10):
             await waiting
+
+
+BASE_S = 0.1
+
+
+def typed(debounce: Debounce, interval_s: float, keys: int = 20) -> float:
+    """Typing at a steady pace; when the last key came."""
+    for key in range(keys):
+        debounce.typed(key * interval_s)
+    return (keys - 1) * interval_s
+
+
+def test_without_a_pause_set_nothing_waits() -> None:
+    debounce = Debounce()
+    debounce.filled(10.0)
+    assert debounce.wait_s(0.0, typed(debounce, 0.05)) == 0.0
+
+
+def test_a_fast_engine_is_asked_sooner_than_a_slow_one() -> None:
+    fast, slow = Debounce(), Debounce()
+    for _ in range(20):
+        fast.filled(0.02)
+        slow.filled(2.0)
+    assert fast.wait_s(BASE_S, 0.0) < BASE_S / 2
+    assert BASE_S * 0.9 < slow.wait_s(BASE_S, 0.0) <= BASE_S
+
+
+def test_fast_typing_is_waited_out() -> None:
+    debounce = Debounce()
+    now = typed(debounce, 0.15)
+    assert 0.15 < debounce.wait_s(BASE_S, now) < 0.25
+    assert debounce.wait_s(BASE_S, now + 5) < BASE_S, "a pause later that is forgotten"
+
+
+def test_slow_typing_does_not_make_it_wait() -> None:
+    debounce = Debounce()
+    assert debounce.wait_s(BASE_S, typed(debounce, 0.6)) < BASE_S
+
+
+def test_it_never_waits_longer_than_a_few_times_what_was_set() -> None:
+    debounce = Debounce()
+    for _ in range(50):
+        debounce.filled(60.0)
+    assert debounce.wait_s(BASE_S, typed(debounce, 0.199, 50)) <= 4 * BASE_S

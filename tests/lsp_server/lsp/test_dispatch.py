@@ -1,15 +1,19 @@
-"""The dispatcher: each request gets one reply, and internal errors stay internal."""
+"""The dispatcher: each request gets one reply, and internal errors stay internal.
+
+Of the server's own requests the newest answer counts.
+"""
 
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
 import pytest
 from lsprotocol import types
 
 from lsp_server.lsp.dispatch import ReplyError
+from lsp_server.lsp.editor_connection import EditorConnection
 from lsp_server.lsp.transports import Client
 from lsp_server.server import InfillServer
 from tests.lsp_server.lsp.kept_output import KeptOutput, ServerUnderTest
@@ -30,8 +34,9 @@ async def settle() -> None:
 
 
 async def test_a_handler_that_fails_is_answered_without_what_it_knows(
-    tested: ServerUnderTest, caplog: pytest.LogCaptureFixture
+    tested: ServerUnderTest, log: pytest.LogCaptureFixture
 ) -> None:
+    """Neither in the answer nor in the log, which says where it failed."""
 
     def fail(_: Any) -> None:
         raise ValueError(f"{SECRET} in {PATH}")
@@ -41,38 +46,27 @@ async def test_a_handler_that_fails_is_answered_without_what_it_knows(
 
     tested.add("test/now", fail)
     tested.add("test/later", fail_later)
-    with caplog.at_level(logging.DEBUG):
+    with log.at_level(logging.DEBUG):
         tested.send(id=1, method="test/now")
         tested.send(id=2, method="test/later")
         await settle()
     assert [message["error"]["code"] for message in tested.output.messages] == [-32603, -32603]
     assert "ValueError" in tested.output.messages[0]["error"]["message"]
     assert not any("data" in message["error"] for message in tested.output.messages)
+    assert "test/now failed: ValueError" in log.text and "in fail" in log.text
     for leaked in (SECRET, PATH, "Traceback"):
-        assert leaked not in b"".join(tested.output.bodies).decode() + caplog.text
+        assert leaked not in b"".join(tested.output.bodies).decode() + log.text
 
 
-def logged(handler: Callable[[Any], Any], log: pytest.LogCaptureFixture) -> str:
-    """What stands in the log once `test/now` was called."""
-    tested = ServerUnderTest()
-    tested.add("test/now", handler)
-    tested.send(id=1, method="test/now")
-    return log.text
-
-
-async def test_a_failed_handler_is_found_in_the_log(log: pytest.LogCaptureFixture) -> None:
-    def fail(_: Any) -> None:
-        raise ValueError(SECRET)
-
-    assert "test/now failed: ValueError" in logged(fail, log)
-    assert "in fail" in log.text and SECRET not in log.text
-
-
-async def test_a_handler_that_calls_itself_for_ever_fills_no_log(log: pytest.LogCaptureFixture) -> None:
+async def test_a_handler_that_calls_itself_for_ever_fills_no_log(
+    tested: ServerUnderTest, log: pytest.LogCaptureFixture
+) -> None:
     def call_itself(params: Any) -> Any:
         return call_itself(params)
 
-    assert "in call_itself" in logged(call_itself, log)
+    tested.add("test/now", call_itself)
+    tested.send(id=1, method="test/now")
+    assert "in call_itself" in log.text
     assert len(log.text.splitlines()) < 100
 
 
@@ -241,3 +235,33 @@ async def test_a_request_begins_before_the_next_message_is_read(tested: ServerUn
     client = Client(lambda _write: tested.server.protocol, lambda body: asyncio.sleep(0, body))
     await client.listen(bodies())
     assert seen == ["request", "notification"]
+
+
+ITEMS = [types.ConfigurationItem(section="infill-ls")]
+
+
+class Connected(ServerUnderTest):
+    """A connection whose editor is played by a test."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.editor = EditorConnection(self.server)
+
+    async def sent(self, method: str) -> list[Any]:
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return [message for message in self.output.messages if message["method"] == method]
+
+    def reply(self, request: Any, result: Any) -> None:
+        self.send(id=request["id"], result=result)
+
+
+async def test_only_the_newest_request_for_the_settings_gets_an_answer() -> None:
+    connected = Connected()
+    asking = [asyncio.create_task(connected.editor.configuration(ITEMS)) for _ in range(2)]
+    older, newer = await connected.sent("workspace/configuration")
+    connected.reply(newer, [{"marker": "new"}])
+    connected.reply(older, [{"marker": "old"}])
+    dropped, found = await asyncio.gather(*asking)
+    assert dropped is None
+    assert list(found) == [{"marker": "new"}]

@@ -30,6 +30,7 @@ def test_brackets_in_strings_and_comments_are_not_found(language_id: str, text: 
     [
         *(("python", "x = '#' # note", 8), ("python", "x = 1", -1), ("lua", "--[[ a ]] b -- c", 12)),
         *(("shellscript", "echo $# # args", 8), ("html", "<!-- a -->", -1), ("klingon", "# a", -1)),
+        pytest.param("python", "a  # b\nc", -1, id="one on an earlier line"),
     ],
 )
 def test_a_line_comment_starts_at_a_mark_outside_strings(language_id: str, text: str, start: int) -> None:
@@ -51,7 +52,3 @@ def test_brackets_without_a_partner_are_found_on_both_sides() -> None:
 )
 def test_a_pair_of_brackets_is_not_cut_in_two(text: str, at: int, end: int) -> None:
     assert pair_end(text, at, PLAIN) == end
-
-
-def test_a_comment_on_an_earlier_line_swallows_nothing() -> None:
-    assert comment_at_end("a  # b\nc", table_of("python")) == -1

@@ -1,6 +1,10 @@
-"""Give up on a worker that hangs, within a bounded time. `test_hung_engine.py` hangs the engine alone."""
+"""Give up on a worker that hangs, within a bounded time, and find one again whose socket file is deleted.
+
+`test_hung_engine.py` hangs the engine alone.
+"""
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -13,7 +17,7 @@ from inference.messages import ErrorCode, Status
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
 from lsp_server.worker.failure import SilentError
 from lsp_server.worker.paths import pid_of
-from tests.workers import fill, kill, until
+from tests.workers import fill, infill_ls, kill, until
 
 BOUND_S = 30.0
 """Far less than `LOADING_ANSWER_S`: a stopped process is not waited for so long."""
@@ -92,3 +96,57 @@ async def test_a_model_that_cannot_be_resolved_is_named(
             await client.load()
         assert failure.value.code is ErrorCode.MODEL
         assert model[:100].replace("\0", r"\x00") in str(failure.value)
+
+
+async def loaded(client: WorkerClient) -> int:
+    await client.load()
+    return client.pid
+
+
+def forget(folder: Path) -> None:
+    for file in (*folder.glob("*.sock"), *folder.glob("*.lock")):
+        file.unlink()
+
+
+async def test_client_rejoins_the_same_worker(own_folder: Path) -> None:
+    async with WorkerClient(WorkerOptions(), name="tests") as client:
+        pid = await loaded(client)
+        forget(own_folder)
+        async with WorkerClient(WorkerOptions(), name="tests") as other:
+            assert await loaded(other) == pid
+        forget(own_folder)
+        found = json.loads((await asyncio.to_thread(infill_ls, "status", "--json")).stdout)
+        assert [worker["pid"] for worker in found["workers"]] == [pid]
+        forget(own_folder)
+        stopped = await asyncio.to_thread(infill_ls, "worker", "--stop")
+        assert (stopped.returncode, stopped.stdout) == (0, "stopped\n")
+    assert infill_ls("status").returncode == 3
+
+
+async def given_up() -> str:
+    """What a client says of the silent worker, in time."""
+    async with WorkerClient(WorkerOptions(), name="tests") as client, asyncio.timeout(BOUND_S):
+        with pytest.raises(SilentError) as failure:
+            await client.ask(fill())
+    return str(failure.value)
+
+
+@pytest.mark.parametrize("is_lost", [True, False], ids=["its socket is gone", "its socket is there"])
+async def test_a_worker_that_does_not_come_back_is_named(own_folder: Path, is_lost: bool) -> None:
+    """And told apart from none, by clients and by commands."""
+    async with WorkerClient(WorkerOptions(), name="tests") as client:
+        pid = await loaded(client)
+        os.kill(pid, signal.SIGSTOP)
+        if is_lost:
+            forget(own_folder)
+        try:
+            asked = (["status"], ["status", "--json"], ["worker", "--stop"])
+            commands = (asyncio.to_thread(infill_ls, *words) for words in asked)
+            failure, shown, found, stop = await asyncio.gather(given_up(), *commands)
+        finally:
+            kill(pid)
+    gone = f": {re.escape(str(client.paths.socket))} is gone" if is_lost else ""
+    said = rf"\(process {pid}\) does not answer{gone}.*kill -CONT {pid}.*kill -9 {pid}"
+    assert all(re.search(said, words) for words in (failure, shown.stdout, stop.stderr))
+    assert [silent["pid"] for silent in json.loads(found.stdout)["silent"]] == [pid]
+    assert {shown.returncode, found.returncode, stop.returncode} == {1}

@@ -37,8 +37,10 @@ async def test_a_fill_comes_back_under_the_callers_id(resident: WorkerPaths) -> 
     assert client.state is ClientState.CLOSED
 
 
-@pytest.mark.parametrize("models", [("auto", "embedded"), ("embedded", "auto"), ("auto", "embedded", "auto")])
-@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize(
+    ("models", "at_once"),
+    [(("auto", "embedded", "auto"), True), (("auto", "embedded"), False), (("embedded", "auto"), False)],
+)
 async def test_auto_and_the_same_model_by_name_share_one_worker(
     own_folder: Path, models: tuple[str, ...], at_once: bool
 ) -> None:

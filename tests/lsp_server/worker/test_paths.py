@@ -88,7 +88,8 @@ def test_a_folder_must_be_private(tmp_path: Path) -> None:
         (tmp_path / "open").chmod(mode)
         assert "chmod" not in why_not_private(tmp_path / "open"), "it is not ours alone to close"
         assert FOLDER_VARIABLE in why_not_private(tmp_path / "open")
-    assert why_not_private(tmp_path / "link")
+    (tmp_path / "file").touch(0o600)
+    assert why_not_private(tmp_path / "link") and why_not_private(tmp_path / "file")
 
 
 def test_only_a_chosen_folder_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
