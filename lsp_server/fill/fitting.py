@@ -468,10 +468,11 @@ class Fitter:
         if not errors:
             return fill
         table = around.table
-        signs = (table.statement_end, ",", ":" if table.by_indentation else " {" if "{" in table.openers else "")
-        others = (
-            [fill[:-1]] if fill[-1] in ",;" else [fill + sign for sign in signs if sign and fill[-1] not in CLOSERS]
-        )
+        block = ":" if table.by_indentation else " {" if "{" in table.openers else ""
+        signs = (block,) if _begins_header(around, fill) else (table.statement_end, ",", block)
+        others = [fill + sign for sign in signs if sign and fill[-1] not in CLOSERS]
+        if fill[-1] in ",;":
+            others = [fill[:-1]]
         known = [(count, other) for other in others if (count := self._errors_with(around, other)) is not None]
         least, ended = min(known, key=lambda each: each[0], default=(errors, fill))
         is_mended = least < errors and least <= _allowed_errors(self._named, [around.span], self._patience)
@@ -552,6 +553,13 @@ def stay_in_block(around: Around, fill: str) -> str:
         if is_out and not in_string and pair_end(fill, len(kept), around.table) == len(kept):
             return kept
     return fill
+
+
+def _begins_header(around: Around, fill: str) -> bool:
+    """Whether the fill's last line begins as one before a block does, such as `if`."""
+    words = around.table.header_words.replace(" ", "|")
+    line = (around.before + fill).rpartition("\n")[2]
+    return bool(words) and re.match(rf"\s*(?:\}}\s*)?(?:{words})\b", line) is not None
 
 
 def close_on_new_line(around: Around, fill: str) -> str:
