@@ -32,7 +32,6 @@ from lsp_server.settings.launch import edit_model_options, is_remote, worker_opt
 from lsp_server.settings.resolver import Configuration
 from lsp_server.worker import WorkerClient, WorkerFailure
 
-STDIN = "-"
 _MOST_REWRITES = 8
 """How often to ask an edit model, which may rewrite what it wrote."""
 _MOST_EDITS = 5_000
@@ -55,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         file = open_file(args.file, args)
         text = file.snapshot.text
-        old = read_standard_input() if args.since == STDIN else open_file(Path(args.since), args).snapshot.text
+        old = read_standard_input() if args.since == "-" else open_file(Path(args.since), args).snapshot.text
         edits, result = asyncio.run(_edits_with_model(file.snapshot, old, file.configuration, args))
         if args.write and edits:
             replace_text(args.file, file.real, text, result)

@@ -4,11 +4,11 @@ import argparse
 import difflib
 import json
 import math
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from io import StringIO
 from pathlib import Path
 
 from rich.console import Console
@@ -25,8 +25,6 @@ from lsp_server.fill.fitting import visible
 from lsp_server.worker import OnDraft
 
 _LINE_EVERY_S = 2.0
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")
-"""A line for a patch tool: only a newline ends it."""
 _SURE = 0.9
 _LIKELY = 0.5
 
@@ -96,7 +94,7 @@ def show(args: argparse.Namespace, file: Path, texts: tuple[str, str], as_json: 
 
 def diff(old: str, new: str, name: str) -> str:
     """A unified diff from the text of the file `name` to the result."""
-    before, after = (_LINE.findall(text) for text in (old, new))
+    before, after = ([*StringIO(text, newline="\n")] for text in (old, new))  # only a newline ends a line of a patch
     inside = name.lstrip("/")  # `git apply` and `patch -p1` accept no absolute path
     lines = difflib.unified_diff(before, after, quoted(f"a/{inside}"), quoted(f"b/{inside}"))
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

@@ -136,14 +136,10 @@ class Endpoint:
 
     @asynccontextmanager
     async def _living(self, _: Starlette) -> AsyncIterator[None]:
-        loading = asyncio.create_task(self._load())
+        loading = asyncio.gather(self._client.load(), return_exceptions=True)  # the next request says why it fails
         yield
         loading.cancel()
         await self._client.close()
-
-    async def _load(self) -> None:
-        with suppress(WorkerFailure):  # the next request says so
-            await self._client.load()
 
     async def _health(self, _: Request) -> Response:
         await self._model(HEALTH_MS)

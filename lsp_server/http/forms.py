@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from inference.messages import Candidate, Hole, HoleKind, InfillRequest, Snippet, Stats, Text
 from inference.models.fim_tokens import TABLE
@@ -20,7 +20,6 @@ from lsp_server.syntax.languages import language_of
 MOST_TOKENS = 1_024
 """The longest text, whatever a request asks for."""
 _SPACE = "▁"
-_NEW_LINES = ("\n", "\r\n")
 _Stop = Annotated[str, Meta(max_length=256)]
 _NO_STATS = Stats()
 _HELD_LINES = 2
@@ -75,13 +74,9 @@ class InfillForm(_Form, frozen=True):
     input_suffix: str = ""
     input_extra: Annotated[tuple[_Extra, ...], Meta(max_length=256)] = ()
     prompt: str = ""
-    n_predict: int | None = None
+    wanted_tokens: int | None = field(name="n_predict", default=None)
+    """How long the text may be; None, or less than 0: as long as in an editor."""
     response_fields: tuple[str, ...] = ()
-
-    @property
-    def wanted_tokens(self) -> int | None:
-        """How long the text may be; None, or less than 0: as long as in an editor."""
-        return self.n_predict
 
     def place(self) -> Place:
         """Where the text goes."""
@@ -126,13 +121,9 @@ class CompletionForm(_Form, frozen=True):
 
     prompt: str | Annotated[tuple[str, ...], Meta(min_length=1, max_length=1)] = ""
     suffix: str | None = None
-    max_tokens: int | None = None
+    wanted_tokens: int | None = field(name="max_tokens", default=None)
     n: Annotated[int, Meta(ge=1, le=1)] | None = None
     last_line: ClassVar[str] = "data: [DONE]\n\n"
-
-    @property
-    def wanted_tokens(self) -> int | None:
-        return self.max_tokens
 
     def place(self) -> Place:
         prompt = self.prompt if isinstance(self.prompt, str) else self.prompt[0]
@@ -216,7 +207,7 @@ def request_for(form: Form, settings: Settings, *, drafts: bool) -> InfillReques
     if is_secret(place.path, settings):
         raise ValueError("files like this one may hold secrets and are never sent to a model")
     rest = place.after.partition("\n")[0].strip()
-    single_line = bool(rest) or any(mark in form.stops for mark in _NEW_LINES)
+    single_line = bool(rest) or not {"\n", "\r\n"}.isdisjoint(form.stops)
     most = form.wanted_tokens
     hole = Hole(
         kind=HoleKind.LINE if single_line else HoleKind.BLOCK,
