@@ -21,6 +21,7 @@ from lsp_server.commands.arguments import (
     given_settings,
     whole_number,
 )
+from lsp_server.context.gather import ASKED_MS, ContextQuery, ContextSource
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.reading import (
     BadInput,
@@ -52,11 +53,8 @@ class NothingFound(Exception):
 
 @dataclass(frozen=True)
 class NamedFile:
-    """A file of the command line that may be read. `real` has all links resolved; for standard input, both are the
-    given name.
-    """
+    """A file of the command line that may be read. `real` has all links resolved; for standard input it is the name."""
 
-    name: Path
     real: Path
     snapshot: Snapshot
     configuration: Configuration
@@ -74,8 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_shape_arguments(parser)
     candidates = "number of answers to request"
     parser.add_argument("--candidates", dest="candidates.invoked", type=int, metavar="N", help=candidates)
-    steps = "maximum number of denoising steps"
-    parser.add_argument("--steps", dest="maxSteps", type=int, metavar="N", help=steps)
+    parser.add_argument("--steps", dest="maxSteps", type=int, metavar="N", help="maximum number of denoising steps")
     limit = "time limit, including loading the model; after it, the best answer so far is used"
     parser.add_argument("--deadline-ms", dest="deadlineMs.invoked", type=int, metavar="N", help=limit)
     parser.add_argument(
@@ -108,17 +105,17 @@ def run(args: argparse.Namespace) -> int:
         texts = answer["candidates"][0]["texts"]
         text = carve.splice(old, spans, texts)
         if args.write:
-            replace_text(file.name, file.real, old, text)
+            replace_text(name, file.real, old, text)
     except (BadInput, NothingFound, WorkerFailure) as error:
         if args.json and isinstance(error, NothingFound | StillLoadingError):
             nothing = {**output.as_json(file.snapshot, spans, current), "candidates": [], "reason": str(error)}
-            output.show(args, file.name, (old, old), nothing, "")
+            output.show(args, name, (old, old), nothing, "")
         say(error)
         refused = isinstance(error, WorkerFailure) and error.code in (ErrorCode.MODEL, ErrorCode.BAD_REQUEST)
         return EXIT_BAD_INPUT if refused or isinstance(error, BadInput) else EXIT_FAILED
     found = output.as_json(file.snapshot, spans, texts) | answer if args.json else None
     filled = len(current) - count_unfilled(texts, current)
-    output.show(args, file.name, (old, text), found, f"{filled} of {len(current)} filled in {answer['ms']:.0f} ms")
+    output.show(args, name, (old, text), found, f"{filled} of {len(current)} filled in {answer['ms']:.0f} ms")
     if left := left_as_they_are(texts, current):
         say(left)
     if better:
@@ -144,7 +141,7 @@ def open_file(name: Path, args: argparse.Namespace, *, from_stdin: bool = False)
     if reason := configuration.why_off([each.as_posix() for each in names], language, configuration.at(path)):
         raise BadInput(f"{name}: {reason}")
     text = read_standard_input() if from_stdin else read_named_file(name, real)
-    return NamedFile(name, real, Document(path.as_uri(), language, 0, text).snapshot(), configuration)
+    return NamedFile(real, Document(path.as_uri(), language, 0, text).snapshot(), configuration)
 
 
 def _spans_at(snapshot: Snapshot, args: argparse.Namespace, marker: str) -> list[carve.Span]:
@@ -174,6 +171,8 @@ async def _fill(file: NamedFile, spans: tuple[carve.Span, ...], args: argparse.N
         options = worker_options(settings, sends_token=file.configuration.sends_token)
         async with WorkerClient(options, name="infill-ls fill", on_status=on_status) as client:
             await client.load(budget.deadline if is_set else None)
+            query = ContextQuery.of(file.snapshot, spans[0].start, client.last_status, file.configuration)
+            context = await ContextSource().gather(query, ASKED_MS)
             result = await fill(
                 client,
                 file.snapshot,
@@ -181,6 +180,7 @@ async def _fill(file: NamedFile, spans: tuple[carve.Span, ...], args: argparse.N
                 replace(budget if is_set else budget.from_now(), candidates=max(budget.candidates, _SPARE_CANDIDATES)),
                 options=FillOptions(seed=args.seed),
                 on_draft=on_draft,
+                context=context,
                 marker=settings.marker,
             )
             status = client.last_status

@@ -7,17 +7,20 @@ import logging
 import os
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from functools import partial
+from itertools import accumulate, islice
 from pathlib import Path
+from threading import Lock
 
-from inference.messages import Snippet
+from inference.messages import Snippet, Status
 from lsp_server.context.similar import Piece, around, lines_of, pieces, pieces_of, ranked
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.reading import Unreadable, read_text
 from lsp_server.documents.uris import local_path
+from lsp_server.settings.file_system import in_thread
+from lsp_server.settings.resolver import Configuration
 from lsp_server.syntax.imports import imports_of
 from lsp_server.syntax.languages import language_of
 from lsp_server.syntax.parsing import parse, well_formed
@@ -42,16 +45,56 @@ the text in front won 4 and lost 1.
 TYPING_MS, ASKED_MS = 50, 1_000
 """How long an automatic and an explicit request wait for the parts of other files."""
 MAX_UNFINISHED = 4
-"""This many unfinished queries mean that the thread hangs, as on a lost network drive: do not queue more."""
+"""This many unfinished queries mean that their threads hang, as on a lost network drive: do not start more."""
 _NOT_OURS = frozenset({"node_modules", "site-packages", "dist-packages", ".git"})
 
 
 @dataclass(frozen=True)
-class Readable:
-    """What may be read: the files in `folders` for which `why_unreadable`, given path and language, finds none."""
+class Buffer:
+    """An open document. `path` is that of its file."""
 
+    path: Path
+    language_id: str
+    version: int
+    text: str
+
+
+@dataclass(frozen=True)
+class ContextQuery:
+    """An immutable request for at most `max_tokens` of context at `line` (from 0).
+
+    `others` are the other open documents, last used first. Of files, those in `folders` may be read for which
+    `why_unreadable`, given path and language, finds no reason.
+    """
+
+    document: Buffer
+    line: int
+    others: tuple[Buffer, ...]
+    max_tokens: int
     folders: tuple[Path, ...]
     why_unreadable: Callable[[Path, str], str | None]
+
+    @classmethod
+    def of(
+        cls,
+        snapshot: Snapshot,
+        offset: int,
+        status: Status | None,
+        configuration: Configuration,
+        others: Iterable[Document] = (),
+    ) -> "ContextQuery | None":
+        """The request for a hole at `offset`. None if a model of this `status` takes no context, the settings switch it
+        off, or the document is not a file on this machine.
+        """
+        max_tokens = status.context_tokens if status else 0
+        if not (max_tokens and configuration.of(snapshot.uri).context.enabled and local_path(snapshot.uri)):
+            return None
+        documents: list[Document | Snapshot] = [snapshot, *others]
+        found = ((each, local_path(each.uri)) for each in documents)
+        own, *opened = (Buffer(path, each.language_id, each.version, each.text) for each, path in found if path)
+        line = snapshot.lines.line_of(offset)
+        why_not = configuration.why_unreadable
+        return cls(own, line, tuple(opened), max_tokens, folders=configuration.roots, why_unreadable=why_not)
 
     def allowed(self, path: Path, language_id: str = "") -> Path | None:
         """The real path of a file that the model may see under all its names; None also for one that is not there."""
@@ -68,35 +111,10 @@ class Readable:
         holding = [folder for folder in self.folders if place.is_relative_to(folder)]
         return max(holding, key=lambda folder: len(folder.parts), default=None)
 
-
-@dataclass(frozen=True)
-class Buffer:
-    """An open document. `path` is that of its file."""
-
-    path: Path
-    language_id: str
-    version: int
-    text: str
-
-    @classmethod
-    def of(cls, document: Document | Snapshot) -> "Buffer | None":
-        """None if the document is not a file on this machine."""
-        path = local_path(document.uri)
-        return cls(path, document.language_id, document.version, document.text) if path else None
-
-
-@dataclass(frozen=True)
-class ContextQuery:
-    """An immutable request for at most `max_tokens` of context at `line` (from 0).
-
-    `others` are the other open documents, last used first.
-    """
-
-    document: Buffer
-    line: int
-    others: tuple[Buffer, ...]
-    readable: Readable
-    max_tokens: int
+    def shown_path(self, path: Path) -> str:
+        """The path that the model sees: relative to the workspace folder."""
+        folder = self.folder_of(path)
+        return well_formed(path.relative_to(folder).as_posix() if folder else path.name)
 
 
 @dataclass(frozen=True)
@@ -113,18 +131,15 @@ def choose(query: ContextQuery, last: Choice | None) -> Choice:
     """The pieces for a query: the `last` choice near its line, as long as the other documents and the parts shown of
     this one stay the same.
     """
-    document = query.document
-    folders = tuple(Path(os.path.realpath(at)) for at in query.readable.folders)
-    readable = replace(query.readable, folders=folders)
-    own = Path(os.path.realpath(document.path))
-    real_paths = [readable.allowed(buffer.path, buffer.language_id) for buffer in query.others]
-    others = [replace(buffer, path=real) for buffer, real in zip(query.others, real_paths, strict=True) if real]
-    others = [buffer for buffer in others if buffer.path != own and _is_source(buffer.text)][:MAX_BUFFERS]
-    versions = ((buffer.path, buffer.version) for buffer in others)
+    folders = tuple(Path(os.path.realpath(at)) for at in query.folders)
+    own = Path(os.path.realpath(query.document.path))
+    query = replace(query, document=replace(query.document, path=own), folders=folders)
+    found = ((buffer, query.allowed(buffer.path, buffer.language_id)) for buffer in query.others)
+    others = (replace(buffer, path=real) for buffer, real in found if real and real != own and _is_source(buffer.text))
+    query = replace(query, others=tuple(islice(others, MAX_BUFFERS)))
+    versions = ((buffer.path, buffer.version) for buffer in query.others)
     key = own, query.max_tokens, folders, frozenset(versions)
-    query = replace(query, document=replace(document, path=own), others=tuple(others), readable=readable)
-    is_near = last is not None and last.key == key and abs(query.line - last.line) <= REGION_LINES
-    if last is not None and is_near and _still_holds(last, query):
+    if last and last.key == key and abs(query.line - last.line) <= REGION_LINES and _still_holds(last, query):
         return last
     imported = list[Buffer]()
     snippets = tuple(within(_likest(query, imported), query.max_tokens))
@@ -133,16 +148,16 @@ def choose(query: ContextQuery, last: Choice | None) -> Choice:
 
 def _still_holds(last: Choice, query: ContextQuery) -> bool:
     """Whether the imported files may still be shown, and the parts of the document are still in it."""
-    own, text = _shown_path(query.document.path, query.readable), well_formed(query.document.text)
+    own, text = query.shown_path(query.document.path), well_formed(query.document.text)
     is_in_text = all(snippet.text in text for snippet in last.snippets if snippet.path == own)
-    return is_in_text and all(map(query.readable.allowed, last.imported))
+    return is_in_text and all(map(query.allowed, last.imported))
 
 
 def _likest(query: ContextQuery, imported: list[Buffer]) -> Iterator[Snippet]:
     """Pieces of the texts, those of the first group first."""
     lines = around(query.document.text, query.line)
     for group in _groups(query, imported):
-        found = [(_shown_path(path, query.readable), piece) for path, some in group for piece in some]
+        found = [(query.shown_path(path), piece) for path, some in group for piece in some]
         for path, piece in ranked(lines, found):
             yield Snippet(path, well_formed(piece.text))
 
@@ -182,11 +197,11 @@ def _imported(query: ContextQuery) -> list[Buffer]:
     """The files of the workspace that the document imports, but for open ones."""
     own, found = query.document, dict[Path, Buffer]()
     known = {own.path, *(buffer.path for buffer in query.others)}
-    folders = tuple(os.path.join(folder, "") for folder in query.readable.folders)  # noqa: PTH118 - ends with a slash
+    folders = tuple(os.path.join(folder, "") for folder in query.folders)  # noqa: PTH118 - ends with a slash
     for _, _, files in imports_of(own.language_id, parse(own.language_id, own.text), own.path):
         inside = (file for file in files if file.startswith(folders))
         there = (Path(file) for file in inside if os.path.isfile(file))  # noqa: PTH113 - quick: few of thousands exist
-        real = next((path for each in there if (path := query.readable.allowed(each))), None)
+        real = next((path for each in there if (path := query.allowed(each))), None)
         if len(found) == MAX_IMPORTED:
             break
         if real is not None and real not in known:
@@ -220,43 +235,33 @@ def _is_source(text: str) -> bool:
     return len(text) <= MAX_SOURCE_CHARACTERS and "\0" not in text
 
 
-def _shown_path(path: Path, readable: Readable) -> str:
-    """The path that the model sees: relative to the workspace folder."""
-    folder = readable.folder_of(path)
-    return well_formed(path.relative_to(folder).as_posix() if folder else path.name)
-
-
 class ContextSource:
-    """Chooses context for one query at a time, in its own thread, and keeps the last choice."""
+    """Chooses context for one query at a time, in threads, and keeps the last choice."""
 
-    def __init__(self, threads: ThreadPoolExecutor | None = None) -> None:
-        self._threads = threads or ThreadPoolExecutor(max_workers=1, thread_name_prefix="context")
+    def __init__(self) -> None:
         self._last: Choice | None = None
-        self.unfinished = 0
-        """How many queries the thread has not finished, including those whose requests have stopped waiting."""
+        self._turn = Lock()
+        self.unfinished = set[asyncio.Task[tuple[Snippet, ...]]]()
+        """The queries that are not finished, including those whose requests have stopped waiting."""
 
-    async def gather(self, query: ContextQuery, max_ms: int) -> tuple[Snippet, ...]:
-        """Snippets, most useful first; none if that takes longer than `max_ms`. Never raises."""
-        if self.unfinished >= MAX_UNFINISHED:
+    async def gather(self, query: ContextQuery | None, max_ms: int) -> tuple[Snippet, ...]:
+        """Snippets, most useful first; none without a query, or if that takes longer than `max_ms`. Never raises."""
+        if query is None:
+            return ()
+        if len(self.unfinished) >= MAX_UNFINISHED:
             log.info("no context: earlier requests for it are unfinished")
             return ()
-        working = asyncio.get_running_loop().run_in_executor(self._threads, self._choose, query)
-        self.unfinished += 1
-        working.add_done_callback(self._finished)
+        working = asyncio.create_task(in_thread(partial(self._choose, query)))
+        self.unfinished.add(working)
+        working.add_done_callback(self.unfinished.discard)
         done, _ = await asyncio.wait({working}, timeout=max_ms / 1000)
         return working.result() if done else ()
 
-    def close(self) -> None:
-        """Stops gathering. Does not wait for a folder being looked at."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-    def _finished(self, _: "asyncio.Future[tuple[Snippet, ...]]") -> None:
-        self.unfinished -= 1
-
     def _choose(self, query: ContextQuery) -> tuple[Snippet, ...]:
         try:
-            self._last = choose(query, self._last)
+            with self._turn:
+                self._last = choose(query, self._last)
+                return self._last.snippets
         except Exception as error:  # context is optional: a fill continues without it
             log.warning("context was not gathered: %s", type(error).__name__)
             return ()
-        return self._last.snippets

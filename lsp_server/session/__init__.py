@@ -11,7 +11,7 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from inference.messages import Snippet, Status
-from lsp_server.context.gather import ASKED_MS, Buffer, ContextQuery, ContextSource, Readable
+from lsp_server.context.gather import ASKED_MS, ContextQuery, ContextSource
 from lsp_server.diagnosis.models import downloads_of_others, is_first_time, or_use
 from lsp_server.documents.document import Document, ParseJob, Snapshot
 from lsp_server.documents.notebooks import Notebooks
@@ -141,7 +141,6 @@ class Session:
         """The client is gone: stops the prefetches and drops all documents, which take by far the most memory."""
         for uri in tuple(self.documents):
             self.forget(uri)
-        self._context.close()
         for task in self._tasks:
             task.cancel()
 
@@ -264,14 +263,8 @@ class Session:
         """
         if await self.why_off_now(snapshot.uri):
             return None
-        max_tokens = status.context_tokens if status else 0
-        buffer = Buffer.of(snapshot)
-        if not self.settings_of(snapshot.uri).context.enabled or not max_tokens or buffer is None:
-            return ()
-        opened = (Buffer.of(other) for uri, other in reversed(self.documents.items()) if uri != snapshot.uri)
-        others = tuple(other for other in opened if other is not None)
-        readable = Readable(self.configuration.roots, self.configuration.why_unreadable)
-        query = ContextQuery(buffer, snapshot.lines.line_of(offset), others, readable, max_tokens)
+        others = (other for uri, other in reversed(self.documents.items()) if uri != snapshot.uri)
+        query = ContextQuery.of(snapshot, offset, status, self.configuration, others=others)
         return await self._context.gather(query, max_ms)
 
     def is_current(self, snapshot: Snapshot) -> bool:

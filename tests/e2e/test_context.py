@@ -15,10 +15,11 @@ from tests.e2e.raw_client import EVERYWHERE, RawClient, Refused
 from tests.e2e.relay import Relay, relay_to
 from tests.e2e.user import User
 from tests.inference.models.random_model import save_random_checkpoint
-from tests.workers import fill, kill
+from tests.workers import fill, infill_ls, kill
 
 HELPERS = "def load(path, strict):\n    return path\n"
 DOCUMENT = "from helpers import load\n\nx = ‸\ny = ???\n"
+IMPORTING = "from helpers import *\nimport hidden\nimport linked\n"
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +78,19 @@ async def test_nothing_is_gathered_where_context_is_switched_off(chat: WorkerOpt
         await User(client, DOCUMENT, uri=(project / "main.py").as_uri()).complete()
         assert (await client.status())["contextTokens"] > 0
     assert {request.context for request in relay.requests} == {()}
+
+
+@pytest.mark.parametrize("shown", [["main.py", "helpers.py"], []])
+async def test_the_command_shows_imports_and_far_parts(chat: WorkerOptions, project: Path, shown: list[str]) -> None:
+    """Unless it is switched off. No file that is secret, by its own name or by that of a link's target."""
+    (project / "infill-ls.toml").write_text('secretGlobs = ["hidden.py"]\n')
+    (project / "hidden.py").write_text(HELPERS)
+    (project / "linked.py").symlink_to(".env")
+    (project / "main.py").write_text(f"{IMPORTING}x = load(path)\n" + "1 + 1\n" * 20_000 + "load(path)\ny = ???\n")
+    words = ("fill", project / "main.py", "--model", chat.model, "--device", "cpu", "--steps", 1)
+    async with relayed(chat, project) as (relay, _):
+        enabled = "true" if shown else "false"
+        await asyncio.to_thread(infill_ls, *words, folder=relay.folder, INFILL_LS_CONTEXT_ENABLED=enabled)
+    context = relay.requests[0].context
+    assert [snippet.path for snippet in context] == shown
+    assert all("load(path" in snippet.text for snippet in context)

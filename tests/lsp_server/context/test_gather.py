@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from lsp_server.context.gather import (
     Buffer,
     ContextQuery,
     ContextSource,
-    Readable,
     choose,
     estimated_tokens,
     within,
@@ -25,11 +23,6 @@ from lsp_server.syntax.languages import language_of
 PATIENT_MS = 60_000
 OTHERS = "def parse_invoice(invoice, currency):\n    total = invoice.total\n    return convert(total, currency)\n"
 ABOVE = "def bill(invoice, currency):\n"
-
-
-def readable(configuration: Configuration) -> Readable:
-    """What the model may see with these settings."""
-    return Readable(configuration.roots, configuration.why_unreadable)
 
 
 class Workspace:
@@ -53,7 +46,10 @@ class Workspace:
 
     def query(self, name: str, text: str, *others: Buffer, line: int = 0, max_tokens: int = 10_000) -> ContextQuery:
         """The document with this text, its cursor in `line`, and what else is open."""
-        return ContextQuery(self.buffer(name, text), line, others, readable(self.configuration), max_tokens)
+        known = self.configuration
+        return ContextQuery(
+            self.buffer(name, text), line, others, max_tokens, folders=known.roots, why_unreadable=known.why_unreadable
+        )
 
     def buffer(self, name: str, text: str) -> Buffer:
         return Buffer(self.root / name, language_of(name), 1, text)
@@ -199,7 +195,7 @@ def test_what_becomes_secret_is_no_longer_shown(workspace: Workspace) -> None:
     assert choose(query, last) is last
     workspace.at("infill-ls.toml", 'secretGlobs = ["b.py"]\n')
     assert [snippet.path for snippet in choose(query, last).snippets] == ["a.py"]
-    secret = replace(query, readable=replace(query.readable, why_unreadable=lambda path, language: "secret"))
+    secret = replace(query, why_unreadable=lambda path, language: "secret")
     assert choose(secret, last).snippets == ()
 
 
@@ -208,8 +204,9 @@ def test_secret_behind_a_link_is_not_shown(tmp_path: Path) -> None:
     hiding.at("infill-ls.toml", 'secretGlobs = ["hidden_*"]\n')
     (hiding.root / "hidden_x.py").symlink_to(other.at("x.py", OTHERS))
     known = Configuration({}, {}, {}, [hiding.root.as_uri(), other.root.as_uri()])
-    assert readable(known).allowed(hiding.root / "hidden_x.py") is None
-    assert readable(known).allowed(other.root / "x.py") == (other.root / "x.py").resolve()
+    query = replace(other.query("main.py", ""), folders=known.roots, why_unreadable=known.why_unreadable)
+    assert query.allowed(hiding.root / "hidden_x.py") is None
+    assert query.allowed(other.root / "x.py") == (other.root / "x.py").resolve()
 
 
 def test_nothing_outside_of_the_workspace_is_shown(workspace: Workspace, tmp_path: Path) -> None:
@@ -240,7 +237,7 @@ def test_nothing_outside_of_the_workspace_is_shown(workspace: Workspace, tmp_pat
 
 def test_without_a_workspace_nothing_is_shown(workspace: Workspace) -> None:
     query = workspace.query("main.py", OTHERS, workspace.opened("a.py", OTHERS))
-    assert choose(replace(query, readable=readable(Configuration({}, {}))), None).snippets == ()
+    assert choose(replace(query, folders=Configuration({}, {}).roots), None).snippets == ()
 
 
 def test_a_huge_and_a_binary_text_are_passed_over(workspace: Workspace) -> None:
@@ -283,13 +280,12 @@ def test_a_piece_that_does_not_fit_is_cut_after_a_line() -> None:
 
 async def test_queries_do_not_pile_up_while_a_drive_hangs(workspace: Workspace) -> None:
     """As a lost network drive does: each query holds the text of every open document."""
-    thread, drive_is_back = ThreadPoolExecutor(max_workers=1), threading.Event()
-    thread.submit(drive_is_back.wait)
-    source = ContextSource(thread)
+    drive_is_back, source = threading.Event(), ContextSource()
     query = workspace.query("main.py", OTHERS, workspace.opened("a.py", OTHERS))
+    query = replace(query, why_unreadable=lambda path, language: None if drive_is_back.wait() else "")
     for _ in range(20):
         assert await source.gather(query, 1) == ()
-    assert source.unfinished == MAX_UNFINISHED
+    assert len(source.unfinished) == MAX_UNFINISHED
     drive_is_back.set()
     while not (found := await source.gather(query, PATIENT_MS)):
         await asyncio.sleep(0.01)
