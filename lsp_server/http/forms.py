@@ -249,6 +249,7 @@ class TextSoFar:
         below = next((each.rstrip() for each in place.after.split("\n")[1:] if each.strip()), "")
         is_outside = len(below) - len(below.lstrip(" \t")) < indent
         self._below = re.compile(rf"\s*\n{re.escape(below)}\s*\n" if below and is_outside else "(?!)")
+        self._fills_line = place.after.startswith(("\n", "\r"))
         self.sent = ""
         self.is_stopped = False
 
@@ -258,6 +259,7 @@ class TextSoFar:
         ends = [end.start() for end in found if end]
         self.is_stopped = bool(ends)
         text = text[: min(ends, default=None)]
+        text = text.rstrip() if is_whole and self._fills_line else text
         final = text if is_whole or ends else _without_last_lines(text)
         more = final[len(self.sent) :] if final.startswith(self.sent) else ""
         self.sent += more

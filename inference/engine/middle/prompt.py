@@ -101,8 +101,8 @@ class HolePrompt:
     def _overrun(self, data: bytes) -> int | None:
         """Where a text of several lines leaves its block, runs into the text behind it, or repeats itself."""
         text = data[self.skip :].decode("utf-8", errors="replace")
-        lines = text.split("\n")[:-1]
-        if (lines[1:] and self._leaves_block(lines)) or (lines and self._begins_to_explain(lines)):
+        lines = text.rpartition("\n")[0].rstrip().split("\n")
+        if (lines[1:] and self._leaves_block(lines)) or self._begins_to_explain(lines):
             return self.skip + len("\n".join(lines[:-1]).encode())
         found = [line.rstrip() for line in lines if line.strip()]
         if not found:

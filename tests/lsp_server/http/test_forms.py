@@ -97,6 +97,11 @@ def test_lines_that_the_whole_text_drops_are_never_sent() -> None:
     assert "".join(parts) == "one = 1\ntwo = 2\n"
 
 
+def test_no_line_end_is_sent_where_one_follows() -> None:
+    for drafts in ([], [WHOLE[:end] for end in range(len(WHOLE))]):
+        assert "".join(sent("", drafts, WHOLE, after="\n\nfive = 5\n")[0]) == WHOLE.rstrip()
+
+
 def test_a_stop_ends_a_text_while_it_is_written() -> None:
     assert sent("", ["one", "one two", "one two; thr"], "unseen", ";") == (["one two"], True)
 

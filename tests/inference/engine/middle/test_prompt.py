@@ -71,7 +71,8 @@ def test_a_text_ends_before_an_explanation() -> None:
     """A model tuned to chat closes the code block that it believes to be in, and explains the code."""
     one = replace(PLAIN, has_fences=False)
     text = "x = 1\ny = 2\n```\n"
-    assert text[: one.end_in(text.encode(), b"\n")] == "x = 1\ny = 2"
+    for more in ("", "\n"):
+        assert text[: one.end_in((text + more).encode(), b"\n")] == "x = 1\ny = 2"
     for inside in ("x = 1\n# ```\n", '"""a\n```\n', "x = `\n```\n"):
         assert one.end_in(inside.encode(), b"\n") is None
     assert replace(one, has_fences=True).end_in(text.encode(), b"\n") is None
