@@ -5,6 +5,7 @@ real one the same things. Requests, answers and refusals have the shapes and wor
 """
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
@@ -21,13 +22,13 @@ Answer = tuple[int, dict[str, str], dict[str, Any]]
 
 @dataclass
 class CanvasServer(HttpServer):
-    """Serves `engine`'s model with canvases of `canvas_tokens`.
+    """Serves `engine`'s model with canvases of `canvas_tokens`; without one `instead` answers.
 
     `instead` may answer a request before the model does. `change` may alter the ids of a canvas as they are answered.
     `hold` is cleared by a test that wants answers held back. `knows_pins` False: as a vLLM that is too old.
     """
 
-    engine: Engine
+    engine: Engine | None
     canvas_tokens: int = 128
     max_model_len: int = 2048
     name: str = "infill"
@@ -83,6 +84,7 @@ class CanvasServer(HttpServer):
         seed = torch.tensor(xargs["diffusion_seed_canvas"])[None] if self.knows_pins else torch.zeros(1, 1, dtype=int)
         pinned, rows = torch.tensor(xargs["diffusion_pinned"], dtype=torch.long), torch.arange(seed.shape[1])
         current, logits = seed.clone(), torch.zeros(0)
+        assert self.engine is not None
         with closing(self.engine.loaded.family.open(body["prompt"])) as context:
             for _ in context.encode():
                 pass
@@ -109,4 +111,14 @@ async def canvas_server(engine: Engine, **settings: Any) -> AsyncIterator[Canvas
     server = CanvasServer(engine, **settings)
     server.hold.set()
     async with listening(server):
+        yield server
+
+
+@asynccontextmanager
+async def recording_server(certified: ssl.SSLContext | None = None) -> AsyncIterator[CanvasServer]:
+    """One that records all and fills nothing; over TLS where it has a certificate."""
+    refused = (400, {}, {"error": {"message": "this server only records"}})
+    server = CanvasServer(None, canvas_tokens=64, name="gemma", instead=lambda _: refused)
+    server.hold.set()
+    async with listening(server, certified=certified, host="localhost"):
         yield server

@@ -14,10 +14,10 @@ import psutil
 import pytest
 from tokenizers import Tokenizer
 
+from tests.canvas_server import CanvasServer, recording_server
 from tests.e2e.raw_client import SERVER, RawClient
 from tests.e2e.user import User
 from tests.inference.loaded import TWIN
-from tests.recording_server import RecordingServer, recording_server
 from tests.workers import PATIENCE_S, Finished, checks_of, infill_ls, kill, until
 
 TOKEN = "hush-hush-0123456789"
@@ -66,7 +66,7 @@ def _words(process: psutil.Process) -> list[str]:
         return []
 
 
-def asking(server: RecordingServer, **more: object) -> dict[str, Any]:
+def asking(server: CanvasServer, **more: object) -> dict[str, Any]:
     return {
         "model": server.url,
         "server": {"tokenizer": str(TWIN)},
@@ -74,6 +74,11 @@ def asking(server: RecordingServer, **more: object) -> dict[str, Any]:
         "idleSeconds": 30,
         **more,
     }
+
+
+def fills(server: CanvasServer) -> list[dict[str, Any]]:
+    """What it was asked, but for what found out how wide its canvas is."""
+    return [body for body in server.asked if len(body["prompt"]) > 1]
 
 
 def read(body: dict[str, Any]) -> str:
@@ -106,7 +111,7 @@ async def test_only_text_is_sent_and_only_the_server_sees_the_token(project: Pat
             refused = await until(lambda: client.shown[len(shown) :])
             commands = [" ".join(_words(process)) for process in psutil.process_iter()]
             logs = [stderr.read_text(), *(file.read_text() for file in (tmp_path / "run").glob("*.log"))]
-        sent = "\n".join(map(read, server.fills))
+        sent = "\n".join(map(read, fills(server)))
         assert "x = load_helper" in sent and "def load_helper(path, strict):" in sent and "File helpers.py" in sent
         assert SECRET not in sent and not any(SECRET in asked.content.decode() for asked in server.requests)
         assert str(project) not in sent and str(Path.home()) not in sent
@@ -166,7 +171,7 @@ async def test_doctor_looks_at_the_server(tmp_path: Path) -> None:
         assert about["server token"]["found"] == f"from {file}"
         assert not {"torch", "device", "best model here", "runs embedded"} & about.keys()
         assert not {"torch", "transformers"} & imported(found.stderr)
-        assert not server.fills and TOKEN not in found.stdout + found.stderr
+        assert not fills(server) and TOKEN not in found.stdout + found.stderr
         file.chmod(0o644)
         server_check = checks_of(await run(tmp_path, "doctor", *chosen, "--json"))["server"]
         assert server_check["verdict"] == "fail" and server_check["advice"] == f"run: chmod 600 {file}"

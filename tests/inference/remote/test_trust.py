@@ -1,5 +1,6 @@
 """A worker's trust: certificates, tokens, redirects. The servers are real and record their requests."""
 
+import asyncio
 import ssl
 import subprocess
 from pathlib import Path
@@ -7,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from inference.messages import Status, WorkerState
+from tests.canvas_server import recording_server
+from tests.http_server import HttpRequest, HttpServer, listening, response
 from tests.inference.loaded import TWIN
 from tests.partner_server import partner_server
-from tests.recording_server import recording_server
 from tests.workers import StartWorker, fill, is_idle
 
 TOKEN = "hush-hush-0123456789"
@@ -60,9 +62,18 @@ async def test_a_server_without_tls_is_told_apart(start_worker: StartWorker) -> 
         assert status.state is WorkerState.FAILED and "does not speak TLS" in status.detail
 
 
+class Elsewhere(HttpServer):
+    """Redirects all requests."""
+
+    to: str
+
+    async def reply(self, request: HttpRequest, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(response(307, {}, {"Location": self.to + request.path}))
+
+
 async def test_neither_text_nor_token_follows_a_redirect(start_worker: StartWorker) -> None:
-    async with recording_server() as server, recording_server() as other:
-        server.elsewhere = other.url
+    async with listening(Elsewhere()) as server, recording_server() as other:
+        server.to = other.url
         status = await outcome(start_worker, "--model", server.url, INFILL_LS_SERVER_TOKEN=TOKEN)
         assert status.state is WorkerState.FAILED and "redirects to another URL" in status.detail
         assert server.requests and other.requests == []
