@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from copy import deepcopy
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
@@ -63,21 +63,8 @@ class Refused(Exception):
         self.code = code
 
 
-class Channel(Protocol):
-    """How messages go to a server and come back."""
-
-    async def send(self, body: bytes) -> None:
-        """Send one message."""
-
-    async def receive(self) -> bytes | None:
-        """The next message; None when there will be none."""
-
-    async def close(self) -> None:
-        """Vanish."""
-
-
 class Framed:
-    """Frames over a stream: stdio, or TCP."""
+    """Frames over a stream: stdio, or TCP. `receive` gives None when there will be no more message."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
@@ -118,6 +105,9 @@ class Socket:
         self.connection.transport.abort()
 
 
+Channel = Framed | Socket
+
+
 def between(first: Place, last: Place | None = None) -> dict[str, dict[str, int]]:
     """A range; an empty one without a `last` place."""
     start, end = ({"line": line, "character": character} for line, character in (first, last or first))
@@ -134,8 +124,9 @@ async def channel_to(url: str, **options: Any) -> Channel:
 class RawClient:
     """A client of one server. `replies` keeps every reply, `counts` how many there were to each id.
 
-    `arrived` is when the last one came, by the monotonic clock. `answers` says how the server's own requests are
-    answered, by their params. `process` is the server where it is this client's own, `runtime` its runtime folder.
+    `sent` and `arrived` are when, by the monotonic clock, each request was sent and its last reply came. `answers` says
+    how the server's own requests are answered, by their params. `process` is the server where it is this client's own,
+    `runtime` its runtime folder.
     """
 
     process: asyncio.subprocess.Process
@@ -146,6 +137,7 @@ class RawClient:
         self.channel = channel
         self.replies: dict[Any, dict[str, Any]] = {}
         self.counts: Counter[Any] = Counter()
+        self.sent: dict[Any, float] = {}
         self.arrived: dict[Any, float] = {}
         self.notes: list[dict[str, Any]] = []
         self.can: dict[str, Any] = {}
@@ -153,7 +145,6 @@ class RawClient:
             "window/workDoneProgress/create": lambda _: None,
             "client/registerCapability": lambda _: None,
         }
-        self._asked: list[Any] = []
         self._news = asyncio.Condition()
         self._out: asyncio.Queue[bytes] = asyncio.Queue()
         self._reading = asyncio.create_task(self._read())
@@ -205,7 +196,7 @@ class RawClient:
         self._out.put_nowait(body)
 
     def request(self, key: Any, method: str, params: Any = None) -> None:
-        self._asked.append(key)
+        self.sent[key] = time.monotonic()
         self.send({"id": key, "method": method, "params": params})
 
     def open(self, uri: str, text: str, language: str = "python") -> None:
@@ -258,14 +249,19 @@ class RawClient:
         return self.replies[key]
 
     async def status(self, uri: str | None = None) -> dict[str, Any]:
-        key = f"status at {time.monotonic_ns()}"
-        self.request(key, "infill/status", {"textDocument": {"uri": uri}} if uri else None)
-        return (await self.reply(key))["result"]
+        return await self.ask("infill/status", {"textDocument": {"uri": uri}} if uri else None)
 
     async def becomes(self, state: str) -> None:
         async with asyncio.timeout(PATIENCE_S):
             while (await self.status())["state"] != state:
                 await asyncio.sleep(0.05)
+
+    async def idle(self) -> dict[str, Any]:
+        """The status once the worker has nothing left to do."""
+        async with asyncio.timeout(PATIENCE_S):
+            while (status := await self.status())["running"] or status["waiting"] or status["computing"]:
+                await asyncio.sleep(0.02)
+        return status
 
     @asynccontextmanager
     async def holding_the_worker(self) -> AsyncIterator[int]:
@@ -295,7 +291,7 @@ class RawClient:
         if shutdown:
             self.request("shutdown", "shutdown")
             await self.reply("shutdown")
-            assert {self.counts[key] for key in self._asked} == {1}
+            assert {self.counts[key] for key in self.sent} == {1}
         self.send({"method": "exit"})
         return await self.ended()
 

@@ -2,16 +2,14 @@
 
 import asyncio
 import random
-import time
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
 import psutil
 
 from tests.e2e.conftest import PATIENT, Start
-from tests.e2e.raw_client import RawClient
 from tests.e2e.user import User
-from tests.workers import PATIENCE_S
 
 REQUESTS = 1_000
 DOCUMENTS = 8
@@ -28,26 +26,26 @@ The worker grows by some 40 MB until its cache and its allocator have what they 
 class Storm:
     """Some users of one client, each with an action, and their requests, with those that were cancelled."""
 
-    def __init__(self, client: RawClient, users: list[tuple[User, Any]]) -> None:
-        self.client = client
+    def __init__(self, users: list[tuple[User, Any]], chance: random.Random, pauses_s: Sequence[float]) -> None:
+        self.client = users[0][0].client
         self.users = users
-        self.chance = random.Random(5)
+        self.chance = chance
+        self.pauses_s = pauses_s
         self.asked: list[str] = []
         self.cancelled: set[str] = set()
 
-    async def blow(self, requests: int) -> None:
-        """Fire so many requests; wait for all the answers."""
-        fired: list[str] = []
-        for _ in range(requests):
-            fired.append(self.fire(*self.chance.choice(self.users)))
-            await asyncio.sleep(self.chance.choice([0, 0, 0.01, 0.03]))
+    async def blow(self, goes_on: Callable[[], bool]) -> None:
+        """Fire requests for so long; wait for all the answers."""
+        begin = len(self.asked)
+        while goes_on():
+            self.asked.append(self.fire(*self.chance.choice(self.users)))
+            await asyncio.sleep(self.chance.choice(self.pauses_s))
             if self.chance.random() < 0.5:
-                cancelled = self.chance.choice([fired[-1], fired[-1], self.chance.choice(fired)])
+                cancelled = self.chance.choice([*self.asked[-1:] * 2, self.chance.choice(self.asked[begin:])])
                 self.client.cancel(cancelled)
                 self.cancelled.add(cancelled)
-        for key in fired:
+        for key in self.asked[begin:]:
             await self.client.reply(key)
-        self.asked += fired
 
     def fire(self, user: User, action: Any) -> str:
         if self.chance.random() < 0.3:  # new text everywhere, so that nothing that is remembered goes on from it
@@ -68,12 +66,13 @@ class Storm:
 async def test_thousand_requests_get_one_answer_each(start: Start) -> None:
     client = await start(QUICK)
     users = [User(client, TEXT.replace("return ", "return ‸")) for _ in range(DOCUMENTS)]
-    storm = Storm(client, [(user, (await user.actions((4, 7)))[0]) for user in users])
+    by_user = [(user, (await user.actions((4, 7)))[0]) for user in users]
+    storm = Storm(by_user, random.Random(5), [0, 0, 0.01, 0.03])
     sizes = []
-    for _ in range(2):
-        await storm.blow(REQUESTS // 2)
-        status = await _settled(client)
-        assert (status["state"], status["running"], status["waiting"]) == ("ready", 0, 0)
+    for half in (1, 2):
+        await storm.blow(lambda half=half: len(storm.asked) < half * REQUESTS // 2)
+        await client.becomes("ready")
+        status = await client.idle()
         sizes.append([psutil.Process(pid).memory_info().rss for pid in (client.process.pid, status["pid"])])
     assert [client.counts[key] for key in storm.asked] == [1] * REQUESTS
     for key in storm.asked:
@@ -82,14 +81,3 @@ async def test_thousand_requests_get_one_answer_each(start: Start) -> None:
     server, worker = (after - before for before, after in zip(*sizes, strict=True))
     assert server < SERVER_GROWTH_BYTES
     assert worker < WORKER_GROWTH_BYTES
-
-
-async def _settled(client: RawClient) -> dict[str, Any]:
-    """The status once the worker has nothing left to do, or as it is after a while."""
-    give_up = time.monotonic() + PATIENCE_S
-    while True:
-        status = await client.status()
-        idle = status["state"] == "ready" and not (status["running"] or status["waiting"])
-        if idle or time.monotonic() > give_up:
-            return status
-        await asyncio.sleep(0.1)

@@ -1,6 +1,5 @@
 """A user with one document in an editor: types, asks, and takes what the server answers."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -8,7 +7,7 @@ from typing import Any
 
 from tests import reference
 from tests.e2e.raw_client import Place, RawClient, Refused, between
-from tests.workers import ATTEMPTS, PATIENCE_S
+from tests.workers import ATTEMPTS, until
 
 CURSOR = "‸"
 NOTHING_FITS = "the model found nothing that fits here"
@@ -22,7 +21,7 @@ TextEdit = dict[str, Any]
 class User:
     """`text` may have a mark where the cursor stands. `refuses` is why the editor applies no edit.
 
-    `edits` are those that came for the document, whether they were applied or not.
+    `edits` are those that came for the document, whether they were applied or not; `rejected` counts suggestions.
     """
 
     client: RawClient
@@ -38,6 +37,7 @@ class User:
         self.uri = self.uri or f"file:///project/{next(_numbers)}/{self.name}"
         self.version = 1
         self.edits: list[Any] = []
+        self.rejected = 0
         self.looks_again()
         self.client.open(self.uri, self.text, self.language)
 
@@ -52,6 +52,13 @@ class User:
     @property
     def drafts(self) -> list[Any]:
         return self.told("infill/draft")
+
+    @staticmethod
+    def check_draft(hole: dict[str, Any]) -> None:
+        """The text of a hole of a draft is in pieces with a probability each."""
+        assert "".join(hole["pieces"]) == hole["text"]
+        assert len(hole["pieces"]) == len(hole["confidences"])
+        assert all(0 <= confidence <= 1 for confidence in hole["confidences"])
 
     def progress(self, token: object) -> list[Any]:
         """What was shown under a token: begin, report, …, end."""
@@ -141,6 +148,7 @@ class User:
                 return items[0]
             for item in items:
                 self.says("infill/didReject", id=self.id(item))
+                self.rejected += 1
         raise AssertionError(f"nothing offered in {ATTEMPTS} attempts")
 
     @staticmethod
@@ -206,8 +214,7 @@ class User:
 
     async def requests(self) -> int:
         """How many requests the worker has ended, once it has none."""
-        while not _is_idle(await self.client.status()):
-            await asyncio.sleep(0.02)
+        await self.client.idle()
         return len(self.ended())
 
     def ended(self) -> list[str]:
@@ -221,13 +228,6 @@ class User:
 
         By then the server has their answers, too: the worker's log has each line before its answer is sent.
         """
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                ended = self.ended()[after:]
-                if ended and _is_idle(await self.client.status()):
-                    return ended
-                await asyncio.sleep(0.02)
-
-
-def _is_idle(status: dict[str, Any]) -> bool:
-    return not (status["running"] or status["waiting"] or status["computing"])
+        await until(lambda: self.ended()[after:])
+        await self.client.idle()
+        return self.ended()[after:]

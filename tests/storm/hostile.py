@@ -1,47 +1,26 @@
-"""What surrounds the servers in a storm: damaged state files, planted links, a full disk, a hostile partner and hub."""
+"""What surrounds the servers in a storm: damaged state files, planted links, a full disk, a hostile partner."""
 
 import asyncio
 import json
 import os
 import random
-import resource
-import shutil
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from lsp_server.fill.fitting import unseen_in
-from tests.hub_server import hub_of
 from tests.partner_server import Asked, PartnerServer, sensible
-from tests.workers import environment
 
 SECRET = "SECRET_THAT_NOBODY_MAY_SEE"
 PRECIOUS = "what the user has in a file that a link leads to\n"
 _UNSEEN = ("\x1b[2J", "\u202e", "\u200b", "\ufeff", "\U000e0041", "\x00")
 _FULL_BYTES = 0
-_LIES = ("size", "name", "cut", "damaged", "licence", "honest")
 STATE = ("usage/counters.sqlite", "*.log", "*.err", "infill-ls.toml")
-
-
-async def disk_troubles(
-    runtime: Path, full: Path, precious: Path, processes: Iterable[psutil.Process], chance: random.Random, until: float
-) -> tuple[Counter[str], list[str]]:
-    """Damage state files, and fill the disk for servers and for commands; how often, and what was a fault."""
-    chances = [random.Random(chance.random()) for _ in range(3)]
-    spoilt, filled, (written, faults) = await asyncio.gather(
-        damage(runtime, precious, chances[0], until),
-        full_disk(processes, chances[1], until),
-        writes_to_a_full_disk(full, runtime, chances[2], until),
-    )
-    return spoilt + filled + written, faults
 
 
 async def damage(folder: Path, precious: Path, chance: random.Random, until: float) -> Counter[str]:
@@ -90,48 +69,6 @@ async def full_disk(processes: Iterable[psutil.Process], chance: random.Random, 
     return done
 
 
-async def writes_to_a_full_disk(
-    folder: Path, runtime: Path, chance: random.Random, until: float
-) -> tuple[Counter[str], list[str]]:
-    """How filling a file ended where nothing can be written, and faults: a file changed or left, or no line why."""
-    done, faults = Counter[str](), list[str]()
-    file, text = folder / "a.py", "x = 1\ny = ???\n"
-    file.write_text(text)
-    fill = partial(_command, environment(runtime), "fill", str(file), "--write", "--model", "embedded", first=_no_room)
-    while time.monotonic() < until:
-        status, said = await asyncio.to_thread(fill)
-        done[f"fill --write on a full disk: {status}"] += 1
-        if not said.startswith("infill-ls: ") or said.count("\n") != 1 or not status:
-            faults.append(f"not one clear line: {status} {said[-300:]!r}")
-        if file.read_text() != text or len(list(folder.iterdir())) > 1:
-            faults.append(f"written: {[path.name for path in folder.iterdir()]}, {file.read_text()!r}")
-        await asyncio.sleep(chance.uniform(2, 15))
-    return done, faults
-
-
-def _no_room() -> None:
-    """From now on this process can write to no file."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (_FULL_BYTES, _FULL_BYTES))
-
-
-def _command(places: dict[str, str], *words: str, first: Callable[[], None] | None = None) -> tuple[int | None, str]:
-    """The exit status of `infill-ls`, None if it hangs, and all that it says. The process does `first` first."""
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", "lsp_server.cli", *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=places,
-            timeout=180,
-            check=False,
-            preexec_fn=first,
-        )
-    except subprocess.TimeoutExpired as error:
-        return None, f"Traceback: it hangs, {error.output!r}"
-    return done.returncode, done.stdout.decode(errors="replace")
-
-
 class HostileAnswers:
     """What a partner writes: sometimes sense, else commands to a terminal, noise, no end, or much too much."""
 
@@ -156,38 +93,6 @@ class HostileAnswers:
     def leaks(self) -> int:
         """How many requests had something of the secret file in them."""
         return sum(SECRET in json.dumps(asked.body) for asked in self.server.asked)
-
-
-async def pulls(folder: Path, chance: random.Random, until: float) -> tuple[Counter[str], list[str]]:
-    """Pull models from a hub that lies, breaks off and names files elsewhere; how that ended, and what is a fault."""
-    done, faults = Counter[str](), list[str]()
-    model = folder / "served"
-    model.mkdir()
-    (model / "config.json").write_text('{"model_type": "qwen2"}')
-    (model / "model.safetensors").write_bytes(chance.randbytes(3000))
-    while time.monotonic() < until:
-        kind = chance.choice(_LIES)
-        home = folder / "home"
-        status, said = await asyncio.to_thread(_pull, model, home, kind, chance.choice((-1, 0, 1e300, 1 << 62)))
-        done[f"pull, {kind}: {status}"] += 1
-        if "Traceback" in said or unseen_in(said) - {"\r"}:
-            faults.append(f"{kind}: {said[-300:]!r}")
-        if outside := [path.name for path in folder.iterdir() if path.name not in ("served", "home")]:
-            faults.append(f"{kind}: written outside: {outside}")
-        shutil.rmtree(home, ignore_errors=True)
-        await asyncio.sleep(chance.uniform(0, 10))
-    return done, faults
-
-
-def _pull(model: Path, home: Path, kind: str, size: float) -> tuple[int | None, str]:
-    """As `_command`."""
-    with hub_of("team/model", model) as hub:
-        hub.claims = {"model.safetensors": size} if kind == "size" else {}
-        hub.also = ("../evil.json", "/tmp/evil.json", "a" * 300 + ".json") if kind == "name" else ()
-        hub.cut_at, hub.damaged = (100 if kind == "cut" else None), ("config.json" if kind == "damaged" else "")
-        hub.licence = "\x1b]0;mine\x07other" if kind == "licence" else "apache-2.0"
-        places = {**environment(home), "HF_ENDPOINT": hub.url, "HF_HOME": str(home)}
-        return _command(places, "models", "pull", "team/model")
 
 
 def unseen_shown(messages: Iterable[Any]) -> int:
