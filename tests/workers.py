@@ -190,9 +190,16 @@ StartWorker = Callable[..., "Process"]
 class Process:
     """A worker of one test's own, at `folder`/w.sock, with its stderr in `stderr`."""
 
-    def __init__(self, folder: Path, *arguments: str, module: str = "inference.worker", **environment: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *arguments: str,
+        module: str = "inference.worker",
+        python: str | Path = sys.executable,
+        **environment: str,
+    ) -> None:
         self.paths = WorkerPaths(folder / "w.sock", folder / "w.log")
-        words = [sys.executable, "-P", "-m", module, "--socket", str(self.paths.socket), *arguments]
+        words = [python, "-P", "-m", module, "--socket", str(self.paths.socket), *arguments]
         with (folder.parent / f"{folder.name}.err").open("w") as errors:
             self.popen = subprocess.Popen(words, stderr=errors, env={**os.environ, **environment})
         self._errors = Path(errors.name)

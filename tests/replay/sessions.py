@@ -10,17 +10,24 @@ from typing import Any
 
 from inference.bench import infilling_tasks
 from tests import reference, workers
-from tests.e2e.raw_client import CAN, Channel, RawClient, between
+from tests.e2e.raw_client import Channel, RawClient, between, capable
 from tests.e2e.user import User
 from tests.lsp_server.fixtures import cases
-from tests.replay.worker_protocol import ScriptedWorker
+from tests.replay.ruled_worker import RuledWorker
 
 TESTS = Path(__file__).parents[1]
+_NO_GHOSTS = {"window": None, "textDocument__inlineCompletion": None}
 _EDITORS: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
-    ({"experimental": {"infillDrafts": False}, "textDocument": {"inlineCompletion": {}}}, {}),
-    ({"general": {"positionEncodings": ["utf-8"]}, "textDocument": {"inlineCompletion": {}}}, {"completion": "always"}),
-    ({"general": {"positionEncodings": ["utf-32"]}}, {"prefetch": False}),
-    ({"experimental": {"infillNextEdits": True}}, {"confidenceFloor": 0, "candidates": {"invoked": 1}}),
+    (capable(window=None), {}),
+    (capable(window=None, general__positionEncodings=["utf-8"]), {"completion": "always"}),
+    (
+        capable(window=None, general__positionEncodings=["utf-32"], textDocument__inlineCompletion=None),
+        {"prefetch": False},
+    ),
+    (
+        capable(window=None, experimental__infillNextEdits=True, textDocument__inlineCompletion=None),
+        {"confidenceFloor": 0, "candidates": {"invoked": 1}},
+    ),
 )
 """Capabilities and settings of the editors that take turns."""
 _COMMANDS = ("fillHole", "fillFunction", "fillFile", "writeBody", "rework", "repair")
@@ -33,7 +40,7 @@ Session = tuple[str, str, str]
 class Editor(RawClient):
     """One server process and its worker. `record` gets every answer, and what was shown and edited meanwhile."""
 
-    worker: ScriptedWorker
+    worker: RuledWorker
 
     def __init__(self, channel: Channel) -> None:
         super().__init__(channel)
@@ -119,11 +126,11 @@ async def record(checkout: Path, count: int) -> dict[str, Any]:
         where = await asyncio.create_subprocess_exec(
             *infill_ls, "worker", "--where", env=environment, stdout=asyncio.subprocess.PIPE, cwd=checkout
         )
-        worker = ScriptedWorker()
+        worker = RuledWorker()
         await worker.listen(Path((await where.communicate())[0].decode().strip()))
         for turn, (capabilities, options) in enumerate(_EDITORS):
             options = {"debounceMs": 0, "deadlineMs": {"automatic": 60_000, "invoked": 60_000}, **options}
-            more: dict[str, Any] = {"command": [*infill_ls, "serve", "--stdio"], "capabilities": _both(capabilities)}
+            more: dict[str, Any] = {"command": [*infill_ls, "serve", "--stdio"], "capabilities": capabilities}
             editor = await Editor.start(runtime, options, **more, **variables)
             editor.worker = worker
             for number in range(turn, count, len(_EDITORS)):
@@ -134,16 +141,6 @@ async def record(checkout: Path, count: int) -> dict[str, Any]:
         for number in range(turn, count, 10):
             found[f"fill {number}"] = await _fill(infill_ls, environment, Path(folder), *sessions[number][1:])
     return found
-
-
-def _both(capabilities: dict[str, Any]) -> dict[str, Any]:
-    """What every editor can do, in the two sections that the editors also differ in."""
-    action = {"codeAction": CAN["textDocument"]["codeAction"]}
-    return {
-        **capabilities,
-        "textDocument": {**capabilities.get("textDocument", {}), **action},
-        "workspace": {"applyEdit": True, "workspaceEdit": {"documentChanges": True}},
-    }
 
 
 async def _play(editor: Editor, number: int, kind: str, language: str, text: str) -> None:
