@@ -7,7 +7,7 @@ from typing import Any
 import pytest_asyncio
 
 from tests import reference
-from tests.e2e.conftest import PATIENT, Start, alone
+from tests.e2e.conftest import PATIENT, Start
 from tests.e2e.raw_client import RawClient, capable
 from tests.e2e.user import Item, User
 from tests.workers import ATTEMPTS
@@ -84,14 +84,6 @@ async def test_items_that_are_not_ours_come_back_as_they_are(helix: RawClient) -
 async def test_where_nothing_is_wanted_the_list_is_empty(helix: RawClient) -> None:
     assert (await asked(User(helix, "na‸me = value\n")))["items"] == []
     assert (await asked(User(helix, "TOKEN=‸\n", "dotenv", name=".env")))["items"] == []
-
-
-async def test_the_list_does_not_wait_for_a_model_that_is_loading() -> None:
-    hurried = {"idleSeconds": 1, "deadlineMs": {"automatic": 1, "invoked": 1}}
-    async with alone(hurried, capabilities=HELIX) as client:
-        found = await asked(User(client, "def add(a, b):\n    return ‸\n"))
-        assert found["items"] == [] and found["isIncomplete"]
-        assert (await client.status())["state"] in ("starting", "loading")
 
 
 async def test_completions_are_offered_where_wanted(start: Start, client: RawClient, helix: RawClient) -> None:

@@ -90,14 +90,3 @@ async def test_settings_files_are_reread_on_save_and_open(start: Start, tmp_path
     assert client.told("client/registerCapability") == []
     file.unlink()
     assert not await is_off(opened(client, file.parent))
-
-
-async def test_a_bad_key_is_shown_once_and_the_rest_is_used(start: Start, tmp_path: Path) -> None:
-    client = await start({"maxStep": 4, "marker": "@@@"}, folders=[tmp_path])
-    user = opened(client, tmp_path, "x = ???\ny = @@@\n")
-    problem = "infill-ls: initializationOptions: unknown setting 'maxStep' (did you mean 'maxSteps'?); ignored"
-    changes = (({"infill-ls": {"debounceMs": 2}}, 1), ({"infill": {"disabledGlobs": ["*.py"]}}, 0), ({"other": 5}, 0))
-    for settings, offered in changes:
-        client.send({"method": "workspace/didChangeConfiguration", "params": {"settings": settings}})
-        assert len(await user.actions((1, 4))) == offered, settings
-        assert client.shown == [problem]

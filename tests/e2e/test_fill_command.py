@@ -18,8 +18,8 @@ from lsp_server import carve
 from lsp_server.cli import main
 from lsp_server.documents.document import Document
 from lsp_server.fill.fitting import fitted
-from lsp_server.worker.paths import WorkerPaths, paths_at
-from tests.workers import CLI, PATIENCE_S, Finished, RawClient, environment, infill_ls, is_idle, kill
+from lsp_server.worker.paths import WorkerPaths
+from tests.workers import CLI, PATIENCE_S, Finished, RawClient, infill_ls, is_idle
 
 SOURCE = "import os\n\n\ndef size(path):\n    return ???\n\n\nprint(size(???))\n"
 FILL = [*CLI, "fill"]
@@ -90,23 +90,17 @@ def test_dash_fills_what_comes_in_and_prints_it(tmp_path: Path) -> None:
 
 
 def test_closed_stdin_and_full_disk_are_one_line_each(file: Path) -> None:
-    command = " ".join(CLI)
     for words, status, said in (
-        ("fill - <&-", 2, "standard input is closed"),
-        (f"fill {file} --steps 1 >/dev/full", 1, "the output cannot be written: No space left"),
-        ("doctor --schema >/dev/full", 1, "the output cannot be written: No space left"),
+        ("infill-ls fill - <&-", 2, "standard input is closed"),
+        (f"infill-ls fill {file} --steps 1 >/dev/full", 1, "the output cannot be written: No space left"),
+        ("infill-ls doctor --schema >/dev/full", 1, "the output cannot be written: No space left"),
+        (f"ulimit -f 0; infill-ls fill {file} --model embedded --steps 2 --write", 2, "File too large"),
     ):
-        done = subprocess.run(f"{command} {words}", shell=True, capture_output=True, text=True, check=False)
+        command = words.replace("infill-ls", " ".join(CLI))
+        done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr.count("\n")) == (status, 1), done.stderr
         assert said in done.stderr
-
-
-def test_a_file_named_dash_is_read_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "-").write_text("x = 1\n")
-    done = fill("./-", given="y = ???\n")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "no hole" in done.stderr
+        assert (file.read_text(), list(file.parent.iterdir())) == (SOURCE, [file])
 
 
 def test_as_json_it_prints_one_object_that_agrees_with_itself(file: Path) -> None:
@@ -180,12 +174,6 @@ def test_dash_with_bad_input_says_what_to_do() -> None:
         assert message in done.stderr
 
 
-def test_a_seed_out_of_bounds_is_refused(capsys: pytest.CaptureFixture[str], file: Path) -> None:
-    with pytest.raises(SystemExit):
-        main(["fill", str(file), "--seed", str(10**23)])
-    assert "is not a whole number from" in capsys.readouterr().err
-
-
 def test_pipes_circles_and_links_elsewhere_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.py")
     refused(capsys, tmp_path / "pipe.py", because="not a regular file")
@@ -227,30 +215,6 @@ async def test_a_reader_that_leaves_and_ctrl_c_leave_no_traceback(
         assert process.stderr.read() == ""
         await watcher.becomes(is_idle)
     watcher.close()
-
-
-async def test_a_worker_that_hangs_in_mid_request_is_given_up(tmp_path: Path) -> None:
-    """A worker where the command expects one, stopped while it works for it; the file stays as it was."""
-    file = many_holes(tmp_path)
-    before, folder = file.read_bytes(), tmp_path / "run"
-    folder.mkdir(mode=0o700)
-    start, variables = asyncio.create_subprocess_exec, environment(folder)
-    assert await (await start(*FILL, str(file), stdout=asyncio.subprocess.DEVNULL, env=variables)).wait() == 0
-    slow = ["--write", "--steps", "900", "--candidates", "8", "--deadline-ms", "10000"]
-    filling = await start(*FILL, str(file), *slow, stderr=asyncio.subprocess.PIPE, env=variables)
-    watcher = await RawClient.open(paths_at(next(folder.glob("*.sock"))))
-    pid = (await watcher.status()).pid
-    try:
-        await watcher.becomes(lambda status: status.running > 0)
-        os.kill(pid, signal.SIGSTOP)
-        async with asyncio.timeout(PATIENCE_S):
-            _, stderr = await filling.communicate()
-    finally:
-        kill(pid)
-    assert filling.returncode == 1
-    said = rf"infill-ls: The worker \(process {pid}\) does not answer; .*kill -9 {pid} .*\n"
-    assert re.fullmatch(said, stderr.decode())
-    assert file.read_bytes() == before
 
 
 def test_what_the_user_typed_is_never_taken_away(tmp_path: Path) -> None:

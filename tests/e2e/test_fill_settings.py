@@ -79,14 +79,6 @@ async def test_one_answer_is_chosen_among_several(relay: Relay, project: Path) -
     assert len(json.loads(done.stdout)["candidates"]) == 1
 
 
-async def test_a_marker_outside_the_holes_is_not_shown_to_the_model(relay: Relay, project: Path) -> None:
-    write_settings(project, 'marker = "<one>"')
-    (project / "main.py").write_text("a = <one>\nb = ???\nc = \n")
-    await fill(relay, project / "main.py", "--at", "3:5")
-    shown = str(relay.requests[0].segments)
-    assert "<one>" not in shown and "???" in shown
-
-
 async def test_environment_and_flags_choose_which_worker_is_asked(resident: WorkerPaths, project: Path) -> None:
     chosen = paths_of(WorkerOptions(device="cpu", dtype="float32"))
     async with relay_to(resident.socket, chosen.socket.name) as relay:

@@ -15,7 +15,7 @@ from lsp_server.lsp.transports import framed
 from tests.e2e.conftest import PATIENT, Start
 from tests.e2e.raw_client import SERVER
 from tests.e2e.user import User
-from tests.workers import CLI, PATIENCE_S, environment, infill_ls, kill
+from tests.workers import CLI, PATIENCE_S, environment
 
 TEXT = "def add(a, b):\n    return ‸\n"
 
@@ -84,29 +84,6 @@ async def test_a_worker_that_hangs_keeps_nobody_from_leaving(start: Start) -> No
         assert (await client.status())["state"] in ("ready", "busy")
         assert await client.quit() == 0
         assert client.counts[running] == 1
-
-
-ALONE = {**PATIENT, "device": "cpu", "dtype": "float32"}
-"""Options that no other test uses, so that the worker is not there yet."""
-
-
-async def test_worker_ended_while_loading_is_not_restarted(start: Start) -> None:
-    client = await start(ALONE)
-    await client.becomes("loading")
-    words = ("worker", "--stop", "--device", "cpu", "--dtype", "float32")
-    assert (await asyncio.to_thread(infill_ls, *words)).returncode == 0
-    await client.becomes("stopped")
-    await asyncio.sleep(0.5)
-    assert (await client.status())["state"] == "stopped"
-    assert client.shown == []
-
-
-async def test_a_worker_restarted_before_it_has_loaded_shows_no_error(start: Start) -> None:
-    client = await start(ALONE)
-    await client.becomes("loading")
-    assert await client.command("restartWorker") == {"applied": True, "reason": None}
-    assert client.shown == []
-    kill((await client.status())["pid"])
 
 
 @pytest.mark.parametrize(("key", "status"), [(b"\x04", 1), (b"\x03", 130)], ids=["ctrl-d", "ctrl-c"])

@@ -70,11 +70,6 @@ def test_a_diff_of_an_odd_name_can_be_applied(tmp_path: Path, capsys: pytest.Cap
     assert file.read_text() == RESULT
 
 
-def test_nothing_to_offer_is_no_failure(files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["next", str(files[1]), "--since", str(files[1]), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"edits": [], "result": OLD}
-
-
 def test_bad_input_is_one_line(files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     secret = files[0].with_name(".env")
     secret.write_text("A=1\n")
@@ -119,8 +114,3 @@ def test_the_model_is_asked_second(files: tuple[Path, Path], model: str, capsys:
     said = capsys.readouterr()
     assert json.loads(said.out)["edits"][0]["text"] == "size"
     assert ("no edits from the model: " in said.err) == (model == "no/model")
-
-
-def test_a_flag_with_a_bad_value_is_one_line(files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["next", str(files[0]), "--since", str(files[1]), "--model", ""]) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 1

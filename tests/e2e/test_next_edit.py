@@ -7,7 +7,6 @@ then runs the command of each.
 import asyncio
 import itertools
 import json
-import random
 from pathlib import Path
 from typing import Any
 
@@ -122,27 +121,6 @@ async def test_an_undone_edit_is_rejected(user: Sidekick) -> None:
     assert other["range"]["start"]["line"] == 3
     user.accept(other)
     assert await user.next_edits() == []
-
-
-async def test_nothing_typed_meanwhile_is_overwritten(user: Sidekick) -> None:
-    """Typing, asking and accepting in any order: all that was typed stands, and what was accepted is a whole name."""
-    random_ = random.Random(7)
-    typed = 0
-    user.exchange("count", "total")
-    pending: list[str] = []
-    for _ in range(40):
-        match random_.randrange(3):
-            case 0:
-                user.replace(len(user.text), len(user.text), "#")
-                typed += 1
-            case 1:
-                pending.append(user.ask_next())
-            case _ if pending:
-                for edit in await user.next_edits(pending.pop(random_.randrange(len(pending)))):
-                    user.accept(edit)
-    while edits := await user.next_edits():
-        user.accept(edits[0])
-    assert user.text == TEXT.replace("count", "total") + "#" * typed
 
 
 async def test_a_model_is_asked_where_the_syntax_tells_nothing(start: Start) -> None:

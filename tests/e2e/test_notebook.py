@@ -116,13 +116,6 @@ async def test_cell_has_the_settings_of_its_notebooks_folder(start: Start, tmp_p
     assert [action["title"] for action in await actions(client, CELL)][:1] == ["Fill this hole"]
 
 
-async def test_unreadable_notebook_change_ends_its_fills(client: RawClient) -> None:
-    open_notebook(client, NOTEBOOK, item(CELL, MARKED))
-    assert await actions(client, CELL)
-    change_notebook(client, NOTEBOOK, {"structure": {"array": "all of them"}})
-    assert await actions(client, CELL) == []
-
-
 ODD = (
     "untitled:Untitled-1",
     "vscode-remote://ssh-remote%2Bhost/home/me/a.py",
@@ -141,12 +134,3 @@ async def test_documents_with_odd_uris_are_filled(client: RawClient) -> None:
         assert (await actions(client, uri))[0]["title"]
         assert (await client.status(uri))["off"] is None
     assert client.shown == before
-
-
-async def test_editor_decides_an_untitled_documents_language(start: Start) -> None:
-    client = await start({**PATIENT, "disabledLanguages": ["markdown"]})
-    client.open("untitled:Untitled-1", MARKED)
-    client.open("untitled:Untitled-2", MARKED, "markdown")
-    client.complete(1, "untitled:Untitled-1", 0, 8, invoked=True)
-    assert "items" in (await client.reply(1))["result"]
-    assert "disabledLanguages" in (await client.status("untitled:Untitled-2"))["off"]

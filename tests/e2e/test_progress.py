@@ -11,7 +11,7 @@ from tests import reference
 from tests.e2e.conftest import PATIENT, Start
 from tests.e2e.raw_client import EVERYWHERE, RawClient, Refused, capable
 from tests.e2e.user import User
-from tests.workers import ATTEMPTS, PATIENCE_S, until
+from tests.workers import ATTEMPTS, until
 
 REQUEST_CANCELLED = -32800
 CODE = "def area(radius):\n    return ???\n"
@@ -24,23 +24,11 @@ NEAR = "s = '😀𝔘'\r\ndef area(radius):\r\n    y = ???\r\n    return [radius
 async def user(client: RawClient) -> AsyncIterator[User]:
     """With a document that takes long; its worker has nothing left to do afterwards."""
     yield User(client, LONG)
-    async with asyncio.timeout(PATIENCE_S):
-        while (status := await client.status())["running"] or status["waiting"]:
-            await asyncio.sleep(0.05)
+    await client.idle()
 
 
 def stop(client: RawClient, token: object) -> None:
     client.send({"method": "window/workDoneProgress/cancel", "params": {"token": token}})
-
-
-async def test_a_token_of_the_clients_is_begun_and_ended(client: RawClient) -> None:
-    user = User(client, CODE)
-    await user.fill("fillFile", *EVERYWHERE, token="mine")
-    kinds = user.kinds("mine")
-    assert (kinds[0], kinds[-1]) == ("begin", "end")
-    assert set(kinds[1:-1]) <= {"report"}
-    begin = user.progress("mine")[0]
-    assert begin["title"] == "infill-ls: filling the hole" and begin["cancellable"] is True
 
 
 async def test_it_says_which_step_it_is_at_and_can_be_stopped(start: Start) -> None:
@@ -50,7 +38,9 @@ async def test_it_says_which_step_it_is_at_and_can_be_stopped(start: Start) -> N
     assert (await user.client.status())["running"] == 1
     stop(user.client, "mine")
     assert await filling == {"applied": False, "reason": "cancelled"}
-    assert user.kinds("mine")[-1] == "end"
+    assert (user.kinds("mine")[0], user.kinds("mine")[-1]) == ("begin", "end")
+    begin = user.progress("mine")[0]
+    assert begin["title"] == "infill-ls: filling 400 holes" and begin["cancellable"] is True
     assert user.edits == []
     reports = [value for value in user.progress("mine") if value["kind"] == "report"]
     assert all(" of 400, step " in report["message"] for report in reports)
@@ -128,9 +118,7 @@ async def test_a_draft_says_what_would_stand_in_each_hole(start: Start) -> None:
         for hole in draft["holes"]:
             begin, end = reference.span(NEAR, hole["range"], "utf-8")
             assert NEAR[begin:end] == "???"
-            assert "".join(hole["pieces"]) == hole["text"]
-            assert len(hole["pieces"]) == len(hole["confidences"])
-            assert all(0 <= confidence <= 1 for confidence in hole["confidences"])
+            user.check_draft(hole)
     seen = len(user.drafts)
     assert seen
     await user.client.status()  # whatever was sent before this answer has come

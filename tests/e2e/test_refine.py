@@ -1,4 +1,4 @@
-"""A partner improves the model's drafts: a visible suggestion, a selection, a recent fill.
+"""A partner improves the model's drafts: a visible suggestion, a selection, a recent fill. Or it is the only model.
 
 The language server, its workers and the embedded model are real; the partner is a real HTTP server with scripted
 answers.
@@ -246,8 +246,46 @@ async def test_where_the_partner_writes_nonsense_the_draft_stays(user: Refiner, 
     assert await not_refined(user)
 
 
-async def test_a_partner_that_is_no_url_is_told_of_at_the_start(start: Start) -> None:
-    user = await user_of(start, {**PATIENT, "partner": {"url": "gpu.example:8080"}})
-    (message,) = user.client.shown
-    assert "partner.url" in message
-    assert (await user.client.status())["partner"]["problem"].startswith("partner.url")
+HOLES = "first = ???\nsecond = ???\nthird = first + second\n"
+
+
+def by_partner(server: PartnerServer, kind: str, **more: object) -> dict[str, Any]:
+    partner = {"url": server.url, "kind": kind, "model": server.name}
+    return {**PATIENT, "model": "partner", "partner": partner, "debounceMs": 0, **more}
+
+
+def numbered(asked: Asked) -> str:
+    return "11" if "first = 11" not in asked.prefix else "22"
+
+
+@pytest.mark.parametrize("kind", ["chat", "qwen2.5-coder"])
+async def test_partner_as_model_fills_everything(start: Start, kind: str) -> None:
+    async with partner_server(answer=refined) as server:
+        user = await user_of(start, by_partner(server, kind))
+        for invoked in (False, True):
+            first, *_ = await user.complete(invoked=invoked)
+            assert first["insertText"] == REFINED
+        status = await user.client.status()
+        assert (status["model"], status["server"], status["partner"]) == (server.name, server.url, None)
+        server.answer = numbered
+        user = Refiner(user.client, HOLES)
+        offered = await user.by_kind((0, 0), (0, 0))
+        user.apply(await user.resolved(offered["refactor.rewrite.infill.fillFile"]))
+        assert user.text == HOLES.replace("???", "11", 1).replace("???", "22", 1), "each sees the fills before it"
+
+
+@pytest.mark.parametrize(("kind", "draft"), [("chat", "total"), ("infill", "")])
+async def test_selection_is_reworked_or_rewritten(start: Start, kind: str, draft: str) -> None:
+    async with partner_server(answer=refined) as server:
+        user = await user_of(start, by_partner(server, kind), DOCUMENT.replace("return ", "return total"))
+        offered = await user.by_kind(AT, END)
+        assert REFINE not in offered  # it would be the same
+        user.apply(await user.resolved(offered["refactor.rewrite.infill.rework.halfway"]))
+        assert user.text == PLAIN.replace("return ", f"return {REFINED}")
+        assert {asked.draft.strip() for asked in server.fills} == {draft}
+
+
+async def test_without_a_url_the_user_is_told_which_setting_is_missing(start: Start) -> None:
+    user = Refiner(await start({**PATIENT, "model": "partner"}), DOCUMENT)
+    assert "partner.url: no URL is set" in (await until(lambda: user.client.shown))[0]
+    assert await user.complete() == []

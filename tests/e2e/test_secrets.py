@@ -125,14 +125,6 @@ async def test_settings_of_a_subfolder_hide_its_files(client: RawClient, relay: 
     assert len(relay.requests) == 1
 
 
-async def test_a_cell_of_a_linked_notebook_gets_nothing(client: RawClient, relay: Relay, home: Path) -> None:
-    cell = "vscode-notebook-cell:/n.ipynb#1"
-    open_notebook(client, f"{home.as_uri()}/sshlink/n.ipynb", cell)
-    assert await User(client, MARKED, uri=cell).complete() == []
-    assert "may hold secrets" in (await client.status(cell))["off"]
-    assert relay.requests == []
-
-
 async def test_a_link_changed_while_it_is_open_leaks_nothing(client: RawClient, relay: Relay, home: Path) -> None:
     link = home / "harmless.py"
     user = User(client, MARKED, uri=link.as_uri())

@@ -5,8 +5,7 @@ The server is real and records, but fills nothing; the language server and the w
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,11 @@ import pytest
 from tokenizers import Tokenizer
 
 from tests.canvas_server import CanvasServer, recording_server
+from tests.e2e.conftest import alone
 from tests.e2e.raw_client import SERVER, RawClient
 from tests.e2e.user import User
 from tests.inference.loaded import TWIN
-from tests.workers import PATIENCE_S, Finished, checks_of, infill_ls, kill, until
+from tests.workers import PATIENCE_S, Finished, checks_of, infill_ls, until
 
 TOKEN = "hush-hush-0123456789"
 SECRET = "swordfish"
@@ -38,21 +38,10 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-@asynccontextmanager
-async def edited(
-    project: Path, folder: Path, options: dict[str, Any], **variables: str
-) -> AsyncIterator[tuple[RawClient, Path]]:
-    """A language server that logs all it can, in a runtime folder of its own, and the file of what it logs."""
-    runtime, stderr = folder / "run", folder / "stderr"
+def edited(project: Path, options: dict[str, Any], stderr: Path, **variables: str) -> Any:
+    """A language server that logs all it can to a file, alone in its runtime folder."""
     command = ["sh", "-c", f'exec "$@" 2>{stderr}', "sh", *SERVER, "--log-level", "debug"]
-    runtime.mkdir(mode=0o700, exist_ok=True)
-    client = await RawClient.start(runtime, options, folders=[project], command=command, **variables)
-    try:
-        yield client, stderr
-        assert await client.quit() == 0
-    finally:
-        for pid in (process.pid for process in psutil.process_iter() if str(runtime) in " ".join(_words(process))):
-            kill(pid)
+    return alone(options, folders=[project], command=command, **variables)
 
 
 def opened(client: RawClient, project: Path, text: str, name: str = "main.py") -> User:
@@ -66,13 +55,12 @@ def _words(process: psutil.Process) -> list[str]:
         return []
 
 
-def asking(server: CanvasServer, **more: object) -> dict[str, Any]:
+def asking(server: CanvasServer) -> dict[str, Any]:
     return {
         "model": server.url,
         "server": {"tokenizer": str(TWIN)},
         "deadlineMs": {"automatic": 60_000, "invoked": 60_000},
         "idleSeconds": 30,
-        **more,
     }
 
 
@@ -92,7 +80,8 @@ async def test_only_text_is_sent_and_only_the_server_sees_the_token(project: Pat
     async with recording_server() as server:
         server.token = TOKEN
         variables = {"INFILL_LS_SERVER_TOKEN": TOKEN}
-        async with edited(project, tmp_path, asking(server), **variables) as (client, stderr):
+        stderr = tmp_path / "stderr"
+        async with edited(project, asking(server), stderr, **variables) as client:
             for name in (".env", "credentials.json", "linked.py"):
                 secret = opened(client, project, (project / name).read_text().replace("\n", "‸\n"), name)
                 assert await secret.complete() == []
@@ -110,7 +99,7 @@ async def test_only_text_is_sent_and_only_the_server_sees_the_token(project: Pat
             assert await user.complete() == []
             refused = await until(lambda: client.shown[len(shown) :])
             commands = [" ".join(_words(process)) for process in psutil.process_iter()]
-            logs = [stderr.read_text(), *(file.read_text() for file in (tmp_path / "run").glob("*.log"))]
+            logs = [stderr.read_text(), *(file.read_text() for file in client.runtime.glob("*.log"))]
         sent = "\n".join(map(read, fills(server)))
         assert "x = load_helper" in sent and "def load_helper(path, strict):" in sent and "File helpers.py" in sent
         assert SECRET not in sent and not any(SECRET in asked.content.decode() for asked in server.requests)
@@ -135,7 +124,7 @@ async def test_a_workspace_that_is_not_trusted_sends_nothing_anywhere(project: P
         theirs = {"model": server.url, "server": {"tokenizer": str(TWIN), "plainHttp": True}}
         lines = f'model = "{server.url}"\nserver = {{ tokenizer = "{TWIN}", plainHttp = true }}\n'
         (project / "infill-ls.toml").write_text(lines)
-        async with edited(project, tmp_path, {}) as (client, _):
+        async with edited(project, {}, tmp_path / "stderr") as client:
             user = opened(client, project, DOCUMENT)
             async with asyncio.timeout(PATIENCE_S):
                 while len(problems := (await client.status(user.uri))["problems"]) < 2:

@@ -27,9 +27,8 @@ async def partner() -> AsyncIterator[PartnerServer]:
 
 @pytest.fixture
 def shadowed(state: Path, start: Start, partner: PartnerServer) -> Start:
-    async def begin(sample: float = 1.0, **more: Any) -> RawClient:
-        options = {**QUICK, "partner": {"url": partner.url}, "shadow": {"sample": sample}, **more}
-        return await start(options)
+    async def begin(**more: Any) -> RawClient:
+        return await start({**QUICK, "partner": {"url": partner.url}, "shadow": {"sample": 1.0}, **more})
 
     return begin
 

@@ -59,20 +59,6 @@ async def test_clients_at_the_same_time_have_sessions_of_their_own(url: str) -> 
     await other.vanish()
 
 
-async def test_vanished_client_leaves_the_worker_idle(url: str) -> None:
-    hasty, patient = [await RawClient.join(url, PATIENT) for _ in range(2)]
-    for client in (hasty, patient):
-        client.open(URI, "def add(a, b):\n    return \n")
-    async with hasty.holding_the_worker():
-        hasty.complete(1, URI, 1, 11, invoked=True)
-        await hasty.has_handed_on()
-        await hasty.vanish()
-    patient.complete(1, URI, 1, 11, invoked=True)
-    assert "result" in await patient.reply(1)
-    await patient.becomes("ready")
-    await patient.vanish()
-
-
 async def test_exit_ends_the_connection_and_the_next_client_is_served(url: str) -> None:
     client = await RawClient.join(url, PATIENT)
     client.request("bye", "shutdown")

@@ -1,16 +1,17 @@
-"""The life of a suggestion while the user types, accepts and rejects; with the real worker and model."""
+"""Suggestions at the cursor, and their life while the user types, accepts and rejects; worker and model are real."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
+import pytest
 import pytest_asyncio
 
 from lsp_server.inline.service import GRACE_S
+from tests import reference
 from tests.e2e.conftest import PATIENT, Start
 from tests.e2e.raw_client import RawClient, capable
-from tests.e2e.user import User
+from tests.e2e.user import Item, User
 from tests.workers import ATTEMPTS
 
 CANCELLED = -32800
@@ -39,19 +40,6 @@ async def test_abandoned_cancelled_request_stops_the_worker(start: Start) -> Non
         assert (await user.client.reply(asked))["error"]["code"] == CANCELLED
         await asyncio.sleep(2 * GRACE_S)
     assert await user.becomes_idle(after=before) == ["cancelled"]
-
-
-async def test_only_automatic_requests_wait_for_a_pause(start: Start) -> None:
-    user = User(await start({**QUICK, "debounceMs": 10_000}), BODY)
-    await user.client.becomes("ready")
-    asked = await user.requests()
-    waiting = user.ask()
-    user.client.cancel(waiting)
-    assert (await user.client.reply(waiting))["error"]["code"] == CANCELLED
-    waiting = user.ask()
-    await user.offered(invoked=True)
-    assert await user.items(waiting) == [], "something newer came"
-    assert user.ended()[asked:].count("cancelled") == 0
 
 
 async def test_rest_of_a_partly_accepted_one_is_recomputed(quick: RawClient) -> None:
@@ -93,19 +81,12 @@ async def test_drafts_show_the_suggestion_as_it_settles(start: Start) -> None:
             assert (draft["uri"], draft["version"]) == (user.uri, user.version)
             assert (draft["kind"], draft["token"]) == ("inline", "settling")
             assert 0 < draft["step"] <= draft["maxSteps"]
-            check_hole(user, draft["holes"])
+            (hole,) = draft["holes"]
+            user.check_draft(hole)
+            assert hole["range"] == reference.range_of(user.text, user.cursor, user.cursor, "utf-16")
         if len({draft["step"] for draft in user.drafts}) > 1 and items:
             return
     raise AssertionError("drafts came less than twice before each answer")
-
-
-def check_hole(user: User, holes: list[dict[str, Any]]) -> None:
-    """One hole at the cursor, its text in pieces with a probability each."""
-    (hole,) = holes
-    at = {"line": 0, "character": len("s = 'xx'; total = ")}
-    assert (hole["range"], hole["text"]) == ({"start": at, "end": at}, "".join(hole["pieces"]))
-    assert len(hole["pieces"]) == len(hole["confidences"])
-    assert all(0 <= confidence <= 1 for confidence in hole["confidences"])
 
 
 async def test_a_notification_that_cannot_be_read_does_no_harm(quick: RawClient) -> None:
@@ -116,13 +97,42 @@ async def test_a_notification_that_cannot_be_read_does_no_harm(quick: RawClient)
     assert await user.offered()
 
 
-async def test_a_slip_corrected_in_one_message_costs_no_suggestion(quick: RawClient) -> None:
-    """By a client that counts no versions, as some do."""
-    user = User(quick, BODY)
-    item = await user.offered()
-    at = {"line": 1, "character": len("    return ")}
-    behind = {"line": 1, "character": at["character"] + 2}
-    slip = [{"range": {"start": at, "end": at}, "text": "xy"}, {"range": {"start": at, "end": behind}, "text": ""}]
-    document = {"uri": user.uri, "version": None}
-    quick.send({"method": "textDocument/didChange", "params": {"textDocument": document, "contentChanges": slip}})
-    assert (await user.offered())["insertText"] == item["insertText"]
+async def offered(user: User) -> list[Item]:
+    for _ in range(ATTEMPTS):
+        if items := await user.complete():
+            return items
+    raise AssertionError(f"nothing offered in {ATTEMPTS} attempts")
+
+
+@pytest.mark.parametrize("typed", ["return ", "", "ret"])
+async def test_the_rest_of_a_line_or_body_is_offered(client: RawClient, typed: str) -> None:
+    user = User(client, f"def add(a, b):\n    {typed}‸\n\n\nprint(add(1, 2))\n")
+    for item in await offered(user):
+        user.rest(item)
+        fill = item["insertText"]
+        assert fill.strip()
+        assert typed != "return " or "\n" not in fill
+        assert typed != "ret" or fill.startswith("ret")
+
+
+async def test_what_the_user_asked_for_comes_with_a_choice(client: RawClient) -> None:
+    user = User(client, BODY)
+    asked = [await user.complete() for _ in range(6)]
+    by_itself = [await user.complete(invoked=False) for _ in range(6)]
+    assert max(map(len, asked)) > 1
+    assert max(map(len, by_itself)) == 1
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-32"])
+async def test_positions_are_right_in_every_encoding(start: Start, encoding: str) -> None:
+    client = await start(capabilities=capable(general__positionEncodings=[encoding]))
+    assert client.encoding == encoding
+    user = User(client, "s = '𝔘ñ😀'; label = pri‸\nprint(s)\n")
+    for item in await offered(user):
+        assert user.rest(item) == item["insertText"].removeprefix("pri")
+        assert user.span(item)[0] == user.cursor - 3
+
+
+async def test_a_document_that_is_not_open_is_answered_with_nothing(client: RawClient) -> None:
+    client.complete("never opened", "file:///project/never-opened.py", 0, 0)
+    assert (await client.reply("never opened"))["result"]["items"] == []

@@ -39,40 +39,23 @@ def put_in(user: User, item: Item, characters: int | None = None) -> None:
         user.type(user.rest(item)[:characters])
 
 
-async def offered(user: User) -> tuple[Item, int]:
-    """A suggestion that is long enough to be taken in parts, and how many were rejected since they are not."""
-    for rejected in range(8):
-        first, *_ = await user.complete() or [None]
-        if first and len(user.rest(first).strip()) >= 4:
-            return first, rejected
-        user.says("infill/didReject", id=user.id(first)) if first else None
-    raise AssertionError("nothing offered that is long enough")
-
-
 @pytest_asyncio.fixture(loop_scope="session")
 async def client(state: Path, start: Start) -> RawClient:
     return await start(QUICK)
 
 
 async def test_the_figures_are_what_the_session_did(client: RawClient, stats: Stats) -> None:
-    user = User(client, LONG)
-    item, rejected = await offered(user)
-    put_in(user, item)
-    user.says("infill/didAccept", id=user.id(item))
-
-    user = User(client, LONG)
-    item, more = await offered(user)
-    user.says("infill/didAccept", id=user.id(item), acceptedLength=len(user.rest(item)[:3]))
-    put_in(user, item, 3)
-
-    user = User(client, LONG)
-    item, most = await offered(user)
-    user.says("infill/didReject", id=user.id(item))
-
+    users = [User(client, LONG) for _ in range(3)]
+    whole, part, none = [await user.offered(invoked=True, at_least=4) for user in users]
+    put_in(users[0], whole)
+    users[0].says("infill/didAccept", id=users[0].id(whole))
+    users[1].says("infill/didAccept", id=users[1].id(part), acceptedLength=len(users[1].rest(part)[:3]))
+    put_in(users[1], part, 3)
+    users[2].says("infill/didReject", id=users[2].id(none))
     assert await client.quit() == 0
     found = stats()
     (total,), (language,), (trigger,) = (found[name] for name in ("total", "language", "trigger"))
-    assert (total["whole"], total["part"], total["rejected"]) == (1, 1, rejected + more + most + 1)
+    assert (total["whole"], total["part"], total["rejected"]) == (1, 1, sum(user.rejected for user in users) + 1)
     assert total["shown"] == total["whole"] + total["part"] + total["rejected"]
     assert total["mean ms"] > 0
     assert (language["language"], trigger["trigger"]) == ("python", "asked")
