@@ -9,15 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.editors import keys
 from tests.editors.neovim import PLUGIN, Neovim
 from tests.editors.partner import Partner
 from tests.editors.pictures import Picture, painter
 from tests.editors.places import program
 from tests.editors.vscode import private_network
 from tests.editors.vscode.private_network import PrivateNetwork
-from tests.not_tested import not_tested
-from tests.not_tested import pytest_terminal_summary as tell_what_is_not_tested
+from tests.not_tested import not_tested, pytest_terminal_summary  # noqa: F401 (a hook)
 
 SETUP = """
 vim.opt.runtimepath:prepend({plugin!r})
@@ -33,13 +31,6 @@ def require(*names: str) -> None:
     for name in names:
         if program(name) is None:
             not_tested(f"{name}, which is not installed here (tests/editors/install.sh says why when it runs)")
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    reports = (report for listed in terminalreporter.stats.values() for report in listed)
-    if any("test_keys" in getattr(report, "nodeid", "") for report in reports):
-        terminalreporter.write_line(f"the keys are those of INFILL_TEST_SEED={keys.SEED}")
-    tell_what_is_not_tested(terminalreporter)
 
 
 @pytest.fixture(scope="session")
