@@ -46,7 +46,7 @@ test-real: $(VENV)/.ready
 	$(BIN)/python -m pytest tests/real
 
 # Real editors. What cannot be installed is not tested, which the last lines say in red; EDITORS_ALL=1 makes that a failure.
-# Random keys print their seed: SEED=N has them again, KEYS=all more of them.
+# Random keys that fail print their seed: SEED=N has them again, KEYS=all more of them.
 test-editors: $(VENV)/.ready
 	-tests/editors/install.sh .editors
 	-tests/editors/vscode/install.sh .editors/vscode
@@ -89,12 +89,12 @@ pictures: $(VENV)/.ready
 	tests/editors/install.sh .editors
 	INFILL_TEST_PICTURES=$(CURDIR)/editors/nvim/images INFILL_LS_MODEL=$(REAL_MODEL) \
 		$(BIN)/python -m pytest tests/editors/test_neovim_pictures.py
-	INFILL_TEST_PICTURES=$(CURDIR)/editors/nvim/images $(BIN)/python -m pytest -s tests/editors/test_neovim_install.py
+	INFILL_TEST_PICTURES=$(CURDIR)/editors/nvim/images $(BIN)/python -m pytest tests/editors/test_neovim_install.py
 	INFILL_TEST_PICTURES=$(CURDIR)/editors/helix/images $(BIN)/python -m pytest tests/editors/test_helix.py
 	tests/editors/vscode/install.sh .editors/vscode && $(MAKE) vsix
 	$(PICTURES) INFILL_LS_MODEL=$(REAL_MODEL) $(BIN)/python -m pytest tests/editors/vscode -k "tab or bulb or preview"
 	$(PICTURES) $(BIN)/python -m pytest tests/editors/vscode -k refined_in_place
-	$(PICTURES) $(BIN)/python -m pytest -s tests/editors/test_vscode_install.py
+	$(PICTURES) $(BIN)/python -m pytest tests/editors/test_vscode_install.py
 
 # The VS Code extension as one file to install, with the server's wheel: checked, tested, bundled. Needs Node.js 20 or newer.
 VSCODE := editors/vscode

@@ -7,11 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Error as PlaywrightError
-
 from tests.editors.conftest import require
 from tests.editors.places import environment, program
-from tests.editors.vscode.bench import why
 
 BENCH = [sys.executable, "-m", "lsp_server.cli", "bench", "editor", "--editor", "neovim"]
 
@@ -34,15 +31,6 @@ def test_it_says_why_it_cannot_run(project: Path) -> None:
     assert status == 1
     assert "no-such-nvim does not run" in errors
     assert "no-such-nvim does not run" in found["editors"]["neovim"]["not_measured"]
-
-
-def test_a_vs_code_that_is_too_slow_is_reported_in_one_line() -> None:
-    said = "Page.click: Timeout 60000ms exceeded.\nCall log:\n  - waiting for locator('.tab')\n    - waiting 500ms\n"
-    reason = why(PlaywrightError(said))
-    assert "\n" not in reason
-    assert "Timeout 60000ms exceeded" in reason
-    assert "waiting for locator('.tab')" in reason
-    assert "try again on a less busy machine" in reason
 
 
 def bench(home: Path, *arguments: str) -> tuple[int, dict[str, Any], str]:

@@ -1,7 +1,6 @@
 """`:Infill install` in real Neovim: from no server to the ghost text of a model that Neovim offered."""
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -49,10 +48,8 @@ def test_the_installed_server_offers_a_model(neovim: Neovim, picture: Picture) -
         folder = Path(neovim.lua("return vim.fn.stdpath('data')")) / "infill-ls"
         assert not folder.exists()
 
-        began = time.monotonic()
         neovim.type(":Infill install<CR>")
         until(lambda: any(told.endswith("is installed") for told in neovim.said), "it is installed", INSTALLING_S)
-        took = {"server": time.monotonic() - began}
         neovim.lua("vim.o.cmdheight = 1")
         assert os.access(folder / "bin" / "infill-ls", os.X_OK)
         bundled = neovim.attached().status()["pid"]
@@ -60,16 +57,11 @@ def test_the_installed_server_offers_a_model(neovim: Neovim, picture: Picture) -
         neovim.terminal.shows("Download it")
         offered = neovim.terminal.colours
 
-        began = time.monotonic()
         neovim.type("1<CR>")
         until(lambda: neovim.status().get("pid", bundled) != bundled, "another worker is started", INSTALLING_S)
         neovim.attached()
-        took["model"] = time.monotonic() - began
-        began = time.monotonic()
         neovim.type(f"{HALF_LINE[0]}GA.")
         [ghost] = until(lambda: neovim.shown(GHOSTS), "ghost text is shown")
-        took["ghost text"] = time.monotonic() - began
-        print("seconds:", {what: round(seconds, 1) for what, seconds in took.items()})
         neovim.terminal.shows(f"self.{ghost.splitlines()[0][: NARROW // 3]}")
         screens = [("after :Infill install", offered), ("after 1 and Enter", neovim.terminal.colours)]
         assert "Download it" in picture("install", "Neovim", screens)

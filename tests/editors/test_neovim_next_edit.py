@@ -101,21 +101,6 @@ def test_an_edit_is_taken_in_insert_mode_too(neovim: Neovim) -> None:
     until(lambda: neovim.text == TEXT.replace("count", "total", 2), "one undo takes back one edit")
 
 
-def test_an_undone_edit_does_not_come_back(neovim: Neovim) -> None:
-    """And Tab is Neovim's own until the next change, after which the other place is shown."""
-    rename(neovim)
-    neovim.type("<Tab><Tab>")
-    until(lambda: neovim.text == TEXT.replace("count", "total", 2), "the first is taken")
-    asked = len(neovim.recorded("requests"))
-    neovim.type("u")
-    until(lambda: "complete textDocument/copilotInlineEdit" in neovim.recorded("requests")[asked + 1 :], "it is asked")
-    neovim.lua("vim.wait(500)")
-    assert neovim.shown(OFFERS) == []
-    neovim.type("<Tab>Gox = 1<Esc>")
-    until(lambda: neovim.screen[3] == "    return counttotal", "the other place is shown")
-    assert neovim.text == TEXT.replace("count", "total", 1) + "x = 1\n"
-
-
 def test_a_buffer_that_may_not_change_does_not(neovim: Neovim) -> None:
     rename(neovim)
     neovim.rpc.current.buffer.options["modifiable"] = False

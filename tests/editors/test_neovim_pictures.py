@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from rich.text import Text
 
-from tests.editors.conftest import StartNeovim, require
-from tests.editors.neovim import Neovim
+from tests.editors.conftest import StartNeovim, assert_only_holes_changed, require
+from tests.editors.neovim import DRAFTS, GHOSTS, Neovim
 from tests.editors.partner import Partner
 from tests.editors.pictures import NARROW, WIDTH, Picture
 from tests.editors.places import until
@@ -96,7 +96,10 @@ def test_picture_of_drafts_that_settle(visible: Callable[..., Neovim], picture: 
     chosen = [frames[index * (len(frames) - 1) // (count - 1)] for index in range(count)]
     drawn = picture("drafts", "Neovim :Infill file", chosen)
     assert neovim.text.splitlines()[1] in drawn
-    assert "???" not in drawn
+    assert_only_holes_changed(FILL, neovim.text)
+    until(lambda: neovim.shown(DRAFTS) == [], "the drafts are gone")
+    neovim.type("u")
+    until(lambda: neovim.text == FILL, "one undo takes it back")
 
 
 def test_picture_of_a_suggestion_that_is_refined(
@@ -105,15 +108,23 @@ def test_picture_of_a_suggestion_that_is_refined(
     partner.answers(REFINED)
     neovim = visible(SUGGEST, NARROW)
     neovim.type("5jA")
-    neovim.terminal.shows(neovim.ghost().splitlines()[0][: NARROW // 3])
+    ghost = neovim.ghost()
+    neovim.terminal.shows(ghost.splitlines()[0][: NARROW // 3])
     draft = neovim.terminal.colours
-    neovim.type("<M-r>")
+    with partner.held():
+        neovim.type("<M-r>")
+        assert partner.until_asked()["draft"] == ghost
+        assert "".join(neovim.shown(GHOSTS) + neovim.shown(DRAFTS)) == ghost, "until there is a better one"
     neovim.terminal.shows(REFINED)
     neovim.lua("vim.fn.winrestview({ leftcol = 0 })")  # a long draft has scrolled the window sideways
     neovim.terminal.shows(f"self.size = {REFINED}")
     refined = neovim.terminal.colours
     drawn = picture("refine", "Neovim Alt-R", [("at once", draft), ("refined by the partner", refined)])
     assert f"self.size = {REFINED}" in drawn
+    assert neovim.text == SUGGEST
+    neovim.type("<Tab>")
+    until(lambda: neovim.text == SUGGEST.replace("size = \n", f"size = {REFINED}\n"), "it is taken")
+    assert neovim.said == []
 
 
 def test_picture_of_the_next_edit(visible: Callable[..., Neovim], picture: Picture) -> None:

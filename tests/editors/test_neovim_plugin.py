@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.editors.conftest import StartNeovim, assert_only_holes_changed
+from tests.editors.conftest import StartNeovim
 from tests.editors.neovim import DRAFTS, GHOSTS, HOLES, LINE, PLUGIN, Neovim
 from tests.editors.places import until
 
@@ -89,18 +89,6 @@ def test_drafts_are_shown_until_the_suggestion_is_there(
         assert steps[-1] == sorted(steps[-1])
         until(lambda: neovim.shown(DRAFTS) == [], "the drafts are gone")
     assert any(len(shown) > 1 for shown in steps), steps
-
-
-def test_drafts_of_an_action_are_shown_in_place(start_neovim: StartNeovim, plugin_init: Path) -> None:
-    neovim = start_neovim(HOLES, plugin_init).attached()
-    neovim.type(":Infill file<CR>")
-    until(lambda: neovim.text != HOLES, "the holes are filled")
-    assert len(neovim.recorded("drafts")) > 1
-    assert_only_holes_changed(HOLES, neovim.text)
-    until(lambda: neovim.shown(DRAFTS) == [], "the drafts are gone")
-    neovim.type("u")
-    until(lambda: neovim.text == HOLES, "one undo takes it back")
-    assert neovim.said == []
 
 
 def test_draft_hides_what_it_would_replace(start_neovim: StartNeovim, plugin_init: Path) -> None:

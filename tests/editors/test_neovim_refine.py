@@ -1,4 +1,4 @@
-"""Draft and refine in Neovim: the draft is there before the partner answers, is refined in place, and outlives it."""
+"""Draft and refine in Neovim: a draft outlives the partner, or is taken before. test_neovim_pictures.py refines one."""
 
 from pathlib import Path
 
@@ -34,18 +34,6 @@ def assert_taken(neovim: Neovim, text: str) -> None:
     neovim.type("<Tab>")
     until(lambda: neovim.text != LINE, "the suggestion is in the buffer")
     assert neovim.text == LINE.replace("return ", f"return {text}")
-
-
-def test_draft_is_refined_in_place_and_taken(neovim: Neovim, partner: Partner) -> None:
-    draft = drafted(neovim)
-    with partner.held():
-        neovim.type("<M-r>")
-        assert partner.until_asked()["draft"] == draft
-        assert on_screen(neovim) == draft
-    until(lambda: on_screen(neovim) == BETTER, "the suggestion is refined in place")
-    assert neovim.text == LINE
-    assert_taken(neovim, BETTER)
-    assert neovim.said == []
 
 
 def test_draft_taken_while_the_partner_thinks(neovim: Neovim, partner: Partner) -> None:

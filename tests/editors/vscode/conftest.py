@@ -1,23 +1,14 @@
 """VS Code for the tests: one installation, one browser, one window shared by most tests, on a separate network."""
 
-import asyncio
-import os
-import signal
 from collections.abc import Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import BrowserContext, sync_playwright
 
-from inference.messages import Status
-from lsp_server.diagnosis.workers import survey
-from lsp_server.worker.paths import FOLDER_VARIABLE
 from tests.editors.partner import Partner
 from tests.editors.places import INSTALLED
-from tests.editors.vscode.browser import browser_in
-from tests.editors.vscode.code_server import CodeServer, new_home, why_missing
+from tests.editors.vscode.code_server import CodeServer, browser_in, new_home, why_missing
 from tests.editors.vscode.private_network import PrivateNetwork
 from tests.editors.vscode.window import Window
 from tests.not_tested import not_tested
@@ -57,9 +48,6 @@ def code_server(home: Path, network: PrivateNetwork | None) -> Iterator[CodeServ
     code_server.install()
     yield code_server
     code_server.stop()
-    for worker in _workers(code_server):
-        with suppress(ProcessLookupError):
-            os.kill(worker.pid, signal.SIGKILL)
 
 
 @pytest.fixture(scope="package")
@@ -97,22 +85,11 @@ def partner(home: Path, network: PrivateNetwork | None, request: pytest.FixtureR
 
 
 @pytest.fixture
-def model(
-    window: Window, code_server: CodeServer, partner: Partner, request: pytest.FixtureRequest
-) -> Iterator[Partner]:
-    """The partner as the only model, with the SETTINGS of the test's file."""
+def model(window: Window, code_server: CodeServer, partner: Partner) -> Iterator[Partner]:
+    """The partner as the only model."""
     own = {"model": "partner", "partner__url": partner.url, "partner__kind": "chat"}
-    settings = {f"infill__{name}": value for name, value in own.items()}
-    code_server.set(**settings, **getattr(request.module, "SETTINGS", {}))
+    code_server.set(**{f"infill__{name}": value for name, value in own.items()})
     window.status_is("thinker")
     yield partner
     code_server.set()
     window.status_is("embedded")
-
-
-def _workers(code_server: CodeServer) -> list[Status]:
-    """Asked in a thread: in this one a loop of Playwright's runs."""
-    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(1) as thread:
-        patch.setenv(FOLDER_VARIABLE, str(code_server.runtime))
-        found = thread.submit(asyncio.run, survey("tests")).result().running
-        return [worker.status for worker in found if worker.paths.folder == code_server.runtime]

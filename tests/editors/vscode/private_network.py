@@ -15,7 +15,7 @@ from tests.editors.places import ROOT, until
 _ETHERNET_BYTES = 14
 _IPV4, _IPV6 = 0x0800, 0x86DD
 _OURS = ("127.", "::1", "ff02:")
-_TCP, _UDP, _DNS = 6, 17, 53
+_TCP, _UDP = 6, 17
 _SYN, _ACK = 0x02, 0x10
 _NEW = ("unshare", "--map-root-user", "--net")
 _SETUP = ("link set lo up", "route add local default dev lo", "-6 route add local default dev lo")
@@ -35,7 +35,7 @@ class PrivateNetwork:
         return [*enter, *words]
 
     def attempts(self) -> list[str]:
-        """Each address or name outside this machine that somebody tried to reach, in order."""
+        """Each address outside this machine that somebody tried to reach, in order."""
         return list(dict.fromkeys(self._lines()[1:]))
 
     def close(self) -> None:
@@ -56,7 +56,7 @@ def why_impossible() -> str | None:
 
 
 def outside(packets: Iterator[bytes]) -> Iterator[str]:
-    """For each attempt to reach an address outside, that address; for a question to a name server, the name."""
+    """For each attempt to reach an address outside, that address."""
     for packet in packets:
         kind, body = int.from_bytes(packet[12:14]), packet[_ETHERNET_BYTES:]
         if kind == _IPV4:
@@ -69,15 +69,7 @@ def outside(packets: Iterator[bytes]) -> Iterator[str]:
         if to.startswith(_OURS) or (protocol == _TCP and data[13] & (_SYN | _ACK) != _SYN):
             continue
         if protocol in (_TCP, _UDP):
-            yield _asked(data[8:]) if (protocol, port) == (_UDP, _DNS) else f"{to} port {port}"
-
-
-def _asked(question: bytes) -> str:
-    labels, at = [], 12
-    while at < len(question) and (length := question[at]):
-        labels.append(question[at + 1 : at + 1 + length].decode("ascii", "replace"))
-        at += 1 + length
-    return f"the name {'.'.join(labels)}"
+            yield f"{to} port {port}"
 
 
 def _packets() -> Iterator[bytes]:

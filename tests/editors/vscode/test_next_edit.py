@@ -46,17 +46,3 @@ def test_escape_dismisses_and_tab_is_a_tab_again(window: Window) -> None:
     window.go_to(1, 1)
     window.press("Tab")
     assert window.saved() == "    " + TEXT.replace("count", "total", 1)
-
-
-def test_an_undone_edit_does_not_come_back(window: Window) -> None:
-    window.open("undone.py", TEXT)
-    rename(window)
-    window.press("Tab", "Tab")
-    window.page.wait_for_selector('[id="status.editor.selection"]:has-text("Ln 4")')
-    window.press("Control+z")
-    assert window.saved() == TEXT.replace("count", "total", 1)
-    window.page.wait_for_timeout(1500)
-    assert window.drawn == ""
-    window.go_to(1, 1)
-    window.press("Tab")
-    assert window.saved() == "    " + TEXT.replace("count", "total", 1)

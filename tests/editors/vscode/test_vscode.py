@@ -181,15 +181,6 @@ def test_a_model_that_is_not_there_is_said_once(window: Window, code_server: Cod
     window.status_is("sparkle")
 
 
-def test_a_server_that_is_not_there_is_said_and_can_be_mended(window: Window, code_server: CodeServer) -> None:
-    window.open("mended.py", BASKET)
-    code_server.set(infill__executable="/nowhere/infill-ls")
-    window.status_is("codicon-error")
-    assert "infill.executable names no program: /nowhere/infill-ls" in window.status
-    code_server.set()
-    window.status_is("sparkle")
-
-
 def test_a_server_that_ends_is_started_again(window: Window, code_server: CodeServer) -> None:
     window.open("again.py", BASKET)
     for server in code_server.servers():  # also of windows that were closed: VS Code keeps those for a while
@@ -219,8 +210,3 @@ def test_only_a_trusted_workspace_has_its_own_server_run(
     trusted.status_is("sparkle")
     trusted.close()
     assert ran.exists()
-
-
-def test_the_browser_asked_this_machine_alone(shared_window: Window, home: Path) -> None:
-    """Runs last, and speaks of all tests before it; of the other processes test_network.py does."""
-    assert set((home / "requests.log").read_text().split()) == {"127.0.0.1"}
