@@ -93,18 +93,20 @@ class PartnerServer(HttpServer):
         if path == "/v1/models":
             known = {"max_model_len": self.max_model_len} if self.max_model_len else {}
             listed = {"object": "list", "data": [{"id": self.name, "object": "model", **known}]}
-            _send(writer, 200, listed if self.models is None else self.models)
+            writer.write(response(200, listed if self.models is None else self.models))
         elif path == "/api/version" and self.is_ollama:
-            _send(writer, 200, {"version": "0.9.0"})
+            writer.write(response(200, {"version": "0.9.0"}))
         elif path == "/props" and "infill" in self.kinds:
-            _send(writer, 200, {"default_generation_settings": {"n_ctx": 8192}, "model_path": f"{self.name}.gguf"})
+            writer.write(
+                response(200, {"default_generation_settings": {"n_ctx": 8192}, "model_path": f"{self.name}.gguf"})
+            )
         elif (asked := _read(path, body, headers)) is None or asked.kind not in self.kinds:
-            _send(writer, 404, {"error": {"message": f"there is no {path} for that"}})
+            writer.write(response(404, {"error": {"message": f"there is no {path} for that"}}))
         elif refused := [name for name in self.refuses if name in body]:
-            _send(writer, 400, {"error": {"message": f"{refused[0]} is not currently supported"}})
+            writer.write(response(400, {"error": {"message": f"{refused[0]} is not currently supported"}}))
         elif len(str(body)) > self.most_characters:
             self.asked.append(asked)
-            _send(writer, 400, {"error": {"message": "This model's maximum context length is smaller"}})
+            writer.write(response(400, {"error": {"message": "This model's maximum context length is smaller"}}))
         else:
             self.asked.append(asked)
             await self.unless_gone(reader, self._answer(asked, writer))
@@ -116,14 +118,14 @@ class PartnerServer(HttpServer):
             await _send_raw(writer, parts)
             return
         if self.status != 200:
-            _send(writer, self.status, {"error": {"message": "no"}})
+            writer.write(response(self.status, {"error": {"message": "no"}}))
             return
         text = self.answer(asked)
         if asked.kind == "chat" and self.fenced:
             text = f"```\n{text}\n```"
         pieces, reason = _cut(text, asked.body)
         if not asked.body.get("stream"):
-            _send(writer, 200, _message(asked.kind, pieces, reason, self.name, is_part=False))
+            writer.write(response(200, _message(asked.kind, pieces, reason, self.name, is_part=False)))
             return
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
         for piece in pieces:
@@ -203,10 +205,6 @@ def _message(kind: str, pieces: list[str], reason: str | None, name: str, *, is_
     known = {"tokens": pieces, "token_logprobs": [sure] * len(pieces)}
     choice = {"index": 0, "text": text, "logprobs": known, "finish_reason": reason}
     return {"object": "text_completion", "model": name, "choices": [choice]}
-
-
-def _send(writer: asyncio.StreamWriter, status: int, value: object) -> None:
-    writer.write(response(status, value))
 
 
 async def _send_raw(writer: asyncio.StreamWriter, parts: Iterable[bytes | None]) -> None:

@@ -3,7 +3,6 @@
 import re
 import sys
 import tomllib
-from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -32,7 +31,6 @@ def name_of(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", name[0]).lower()
 
 
-@cache
 def imported() -> set[str]:
     """The third-party packages that what we ship imports, wherever in a file, and the grammars that its tables name."""
     graph = grimp.build_graph(*OURS, include_external_packages=True)

@@ -13,10 +13,8 @@ import pytest
 import torch
 from tokenizers import pre_tokenizers
 
-from inference.engine import Engine
 from inference.models import registry
 from inference.models.checkpoint import Checkpoint
-from inference.models.family import ModelError
 from inference.models.fim.matrices import has_dynamic
 from inference.models.fim.network import Network
 from inference.models.fim.weights import WeightReader
@@ -77,8 +75,3 @@ def test_logits_are_those_of_transformers(found: Checkpoint) -> None:
         torch.testing.assert_close(one, wanted, atol=2e-3, rtol=1e-3)
         likely = wanted.log_softmax(-1)
         assert float((likely.exp() * (likely - other.log_softmax(-1))).sum(-1).mean()) < 0.1
-
-
-def test_it_is_said_that_it_cannot_fill_holes(found: Checkpoint) -> None:
-    with pytest.raises(ModelError, match="no fill-in-the-middle tokens"):
-        Engine(registry.load(str(found.source), device="cpu"))

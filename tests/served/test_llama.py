@@ -14,7 +14,7 @@ from tests.e2e.raw_client import RawClient
 from tests.e2e.user import User
 from tests.inference.remote.asking import job, one_hole, partner_at
 from tests.not_tested import not_tested
-from tests.served.commands import check_fills_alone, with_partner
+from tests.served.conftest import check_fills_alone, with_partner
 from tests.served.llama import MODEL, NAME, PYTHON, VARIABLE, serve
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(1500)]

@@ -17,7 +17,7 @@ from inference.models.family import ModelError
 from tests.e2e.raw_client import RawClient
 from tests.e2e.user import User
 from tests.inference.remote.asking import AFTER, BEFORE, job, one_hole, partner_at
-from tests.served.commands import check_fills_alone, with_partner
+from tests.served.conftest import check_fills_alone, with_partner
 from tests.served.vllm import FIM, FIM_NAME, OTHER_NAME, Vllm
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(900)]

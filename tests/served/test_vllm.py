@@ -16,7 +16,7 @@ from tests.e2e.raw_client import RawClient
 from tests.e2e.user import User
 from tests.inference.loaded import TWIN
 from tests.inference.remote.asking import answered, infiller_at, job, one_hole, request
-from tests.served import commands
+from tests.served import conftest
 from tests.served.vllm import Vllm
 from tests.workers import infill_ls
 
@@ -49,7 +49,7 @@ async def test_three_holes_of_a_file(vllm: Vllm, runtime_folder: Path, tmp_path:
     file = tmp_path / "sized.py"
     file.write_text(SOURCE)
     words = ("fill", file, "--model", vllm.url, "--steps", 2, "--seed", 1)
-    done = await asyncio.to_thread(infill_ls, *words, folder=runtime_folder, **commands.PATIENT)
+    done = await asyncio.to_thread(infill_ls, *words, folder=runtime_folder, **conftest.PATIENT)
     assert done.returncode == 0, done.stderr
     found = re.fullmatch(re.escape(SOURCE).replace(re.escape("???"), "(.*)"), done.stdout)
     assert found, done.stdout
