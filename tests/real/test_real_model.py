@@ -136,14 +136,6 @@ async def test_an_instruction_is_followed(client: RawClient) -> None:
     assert user.text.endswith("    return name\n")
 
 
-async def test_each_step_of_joint_holes_is_shown_as_a_draft(client: RawClient) -> None:
-    text, wanted = HOLES["rust"]
-    user = User(client, text, "rust")
-    answer = await user.fill("fillFile", *EVERYWHERE, token="joint")
-    assert answer["applied"], answer
-    assert len(user.drafts) >= len(wanted)
-
-
 async def test_the_next_edit_that_only_a_model_expects(client: RawClient, tmp_path: Path) -> None:
     line = "fn {}(w: f32, h: f32) -> f32 {{\n    {}\n}}\n"
     old = line.format("area", "w * h") + "\n" + line.format("perimeter", "2.0 * (w + h)")
