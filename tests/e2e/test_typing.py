@@ -42,6 +42,19 @@ async def test_abandoned_cancelled_request_stops_the_worker(start: Start) -> Non
     assert await user.becomes_idle(after=before) == ["cancelled"]
 
 
+async def test_only_automatic_requests_wait_for_a_pause(start: Start) -> None:
+    user = User(await start({**QUICK, "debounceMs": 10_000}), BODY)
+    await user.client.becomes("ready")
+    asked = await user.requests()
+    waiting = user.ask()
+    user.client.cancel(waiting)
+    assert (await user.client.reply(waiting))["error"]["code"] == CANCELLED
+    waiting = user.ask()
+    await user.offered(invoked=True)
+    assert await user.items(waiting) == [], "something newer came"
+    assert user.ended()[asked:].count("cancelled") == 0
+
+
 async def test_rest_of_a_partly_accepted_one_is_recomputed(quick: RawClient) -> None:
     for _ in range(ATTEMPTS):
         user = User(quick, LONG)  # each time another document: typing a text again is a redo

@@ -133,9 +133,7 @@ async def storm(folder: Path, seconds: float, seed: int) -> bool:
     async with partner_server(kinds=("fim",)) as partner:
         answers = hostile.HostileAnswers(partner, next(chances))
         by_partner = {**SETTINGS, "model": "partner", "partner": {"url": partner.url, "kind": "qwen"}}
-        clients = [
-            await RawClient.start(runtime, options, capabilities={}) for options in [*[SETTINGS] * SERVERS, by_partner]
-        ]
+        clients = [await RawClient.start(runtime, options) for options in [*[SETTINGS] * SERVERS, by_partner]]
         users = [User(client, TEXT, uri=f"{project.as_uri()}/{number}.py") for number, client in enumerate(clients)]
         storms = [Storm([(user, (await user.actions((4, 7)))[0])], next(chances), PAUSES_S) for user in users]
         await clients[0].becomes("ready")
