@@ -89,6 +89,13 @@ def test_tokens_starting_with_a_text_are_found_and_no_others(embedded: Engine) -
         assert set(vocabulary.starting_with(start)) == expected
 
 
+def test_half_a_character_is_shown_as_a_replacement(embedded: Engine) -> None:
+    vocabulary = embedded.loaded.vocabulary
+    ids = vocabulary.encode("\U0001f600")
+    assert len(ids) > 1
+    assert "\ufffd" in vocabulary.decode(ids[:1])
+
+
 PROPERTIES = Properties()
 
 

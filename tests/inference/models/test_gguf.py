@@ -54,14 +54,16 @@ def opened(file: Path) -> Checkpoint:
 KINDS = ("F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0")
 
 
-def one_tensor(file: Path, kind: str, values: np.ndarray) -> None:
-    type_ = gguf.GGMLQuantizationType[kind]
-    write_tensor(file, gguf.quants.quantize(values, type_), type_)
-
-
-def write_tensor(file: Path, blocks: np.ndarray, type_: gguf.GGMLQuantizationType) -> None:
+def up_weights(file: Path, blocks: np.ndarray, kind: str, shape: tuple[int, int]) -> torch.Tensor:
+    """One weight, written in this quantisation, as it is read."""
     writer = gguf.GGUFWriter(file, "qwen2")
-    writer.add_tensor("blk.0.ffn_up.weight", blocks, raw_dtype=type_)
+    writer.add_tensor("blk.0.ffn_up.weight", blocks, raw_dtype=gguf.GGMLQuantizationType[kind])
+    finish(writer)
+    weights = shards.GgufWeights("one", header.read(file))
+    return weights.tensor("model.layers.0.mlp.up_proj.weight", shape, torch.device("cpu"), torch.float32)
+
+
+def finish(writer: gguf.GGUFWriter) -> None:
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -70,12 +72,9 @@ def write_tensor(file: Path, blocks: np.ndarray, type_: gguf.GGMLQuantizationTyp
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_quantisation_is_undone(kind: str, tmp_path: Path) -> None:
-    from inference.models.shards import GgufWeights
-
     values = np.random.default_rng(1).normal(size=(70, 256)).astype(np.float32)
-    one_tensor(tmp_path / "one.gguf", kind, values)
-    weights = GgufWeights("one", header.read(tmp_path / "one.gguf"))
-    found = weights.tensor("model.layers.0.mlp.up_proj.weight", (70, 256), torch.device("cpu"), torch.float32)
+    blocks = gguf.quants.quantize(values, gguf.GGMLQuantizationType[kind])
+    found = up_weights(tmp_path / "one.gguf", blocks, kind, (70, 256))
     assert np.abs(found.numpy() - values).max() < {"F16": 0.01, "BF16": 0.02, "Q8_0": 0.03}.get(kind, 0.5)
 
 
@@ -87,16 +86,12 @@ SCALES = {"Q2_K": (80, 82), "Q3_K": (108,), "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_
 def test_k_quantisations_are_undone_as_transformers_does(kind: str, tmp_path: Path) -> None:
     from transformers.integrations.gguf import dequant
 
-    from inference.models.shards import GgufWeights
-
     type_, size = gguf.GGMLQuantizationType[kind], gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[kind]][1]
     drawn = np.random.default_rng(2)
     blocks = drawn.integers(0, 256, (60, size), np.uint8)
     for at in SCALES[kind]:
         blocks[:, at : at + 2] = drawn.uniform(0.01, 0.1, (60, 1)).astype(np.float16).view(np.uint8)
-    write_tensor(tmp_path / "k.gguf", blocks.reshape(30, 2 * size), type_)
-    weights = GgufWeights("k", header.read(tmp_path / "k.gguf"))
-    found = weights.tensor("model.layers.0.mlp.up_proj.weight", (30, 512), torch.device("cpu"), torch.float32)
+    found = up_weights(tmp_path / "k.gguf", blocks.reshape(30, 2 * size), kind, (30, 512))
     wanted = dequant.dequantize(torch.from_numpy(blocks).flatten(), type_.value, torch.float32).view(30, 512)
     assert torch.allclose(found, wanted, atol=1e-5)
 
@@ -297,10 +292,7 @@ def write_vocabulary(file: Path, model: str, pre: str, tokens: list[str], **more
     for key, value in more.items():
         getattr(writer, f"add_{key}")(value)
     writer.add_tensor("token_embd.weight", np.zeros((len(tokens), 256), np.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    finish(writer)
     return file
 
 

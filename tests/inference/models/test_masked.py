@@ -1,7 +1,7 @@
 """Masked-diffusion checkpoints are read as published, and every row sees every row."""
 
 import json
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from tests.inference.engine.filling import fill
 from tests.inference.models import random_masked
 from tests.inference.models.exact_masked import load_exact
 from tests.inference.models.random_masked import BOS, EOS, EXPAND, MASK, VOCABULARY_SIZE, random_qwen2, stock_logits
+from tests.inference.models.test_checkpoint import rewrite
 
 PUBLISHED = {
     "open-dcoder": random_masked.save_open_dcoder,
@@ -83,23 +84,14 @@ def test_a_hole_is_filled(published: tuple[str, Path]) -> None:
     assert text and "\n" not in text
 
 
-def config(**changes: object) -> Callable[[Path], None]:
-    def rewrite(folder: Path) -> None:
-        file = folder / "config.json"
-        values = json.loads(file.read_text()) | changes
-        file.write_text(json.dumps({key: value for key, value in values.items() if value is not None}))
-
-    return rewrite
-
-
 BROKEN = {
     "no mask token": (lambda folder: random_masked.save_open_dcoder(folder, mask="<x>"), "writes from left to right"),
-    "mask beyond the vocabulary": (config(mask_token_id=5000), "mask_token_id: 5000 is not a token"),
-    "fewer layers": (config(num_hidden_layers=2), "are no part of a 'qwen2' model"),
-    "no width": (config(hidden_size=None), "hidden_size"),
-    "layers without end": (config(num_hidden_layers=10**9), "num_hidden_layers"),
-    "another activation": (config(hidden_act="relu"), "only 'silu' is"),
-    "windows": (config(use_sliding_window=True), "windows are not supported"),
+    "mask beyond the vocabulary": (partial(rewrite, mask_token_id=5000), "mask_token_id: 5000 is not a token"),
+    "fewer layers": (partial(rewrite, num_hidden_layers=2), "are no part of a 'qwen2' model"),
+    "no width": (partial(rewrite, hidden_size=None), "hidden_size"),
+    "layers without end": (partial(rewrite, num_hidden_layers=10**9), "num_hidden_layers"),
+    "another activation": (partial(rewrite, hidden_act="relu"), "only 'silu' is"),
+    "windows": (partial(rewrite, use_sliding_window=True), "windows are not supported"),
 }
 
 

@@ -279,6 +279,13 @@ def test_a_refusal_says_what_to_do(hub: Hub, home: Path, pull: Pull, status: HTT
     assert "Bearer hf_very_secret" in hub.tokens
 
 
+def test_without_a_network_files_may_be_put_there_by_hand(home: Path, pull: Pull) -> None:
+    error = pull(status=1, HF_ENDPOINT="http://127.0.0.1:9").stderr
+    assert f"put them into {folder_in(home)}" in error and "Traceback" not in error
+    shutil.copytree(TWIN, folder_in(home), dirs_exist_ok=True)
+    assert names_found(home, NAME) == [str(folder_in(home))]
+
+
 def test_files_placed_by_hand_are_checked_offline(hub: Hub, home: Path, pull: Pull) -> None:
     hub.statuses = [("/resolve/", HTTPStatus.FORBIDDEN, "GatedRepo")]
     error = pull(status=1).stderr
@@ -288,7 +295,6 @@ def test_files_placed_by_hand_are_checked_offline(hub: Hub, home: Path, pull: Pu
     hub.requests.clear()
     pull()
     assert hub.requests == []
-    assert names_found(home, NAME) == [str(folder_in(home))]
 
 
 def test_small_and_full_disks_are_reported(hub: Hub, home: Path, pull: Pull) -> None:

@@ -8,7 +8,6 @@ import pytest
 from inference.engine.engine import Engine
 from inference.messages import Hole
 from inference.models import registry
-from inference.models.properties import SamplerSettings
 from tests.inference.engine.filling import fill
 from tests.inference.loaded import using
 
@@ -19,16 +18,6 @@ TWIN = Path(__file__).parents[2] / "data" / "twin"
 def masked() -> Engine:
     """In float32, so that every host fills alike."""
     return Engine(registry.load(str(TWIN.with_name("masked")), device="cpu", dtype="float32"))
-
-
-def test_the_twin_is_read_as_a_released_checkpoint() -> None:
-    properties = registry.find(str(TWIN)).properties
-    assert not (TWIN / "infill.json").exists()
-    assert (properties.corruption, properties.prompt, properties.canvas_tokens) == ("uniform", "chat", 256)
-    assert properties.mask_token_id is None
-    stop = {"total_entropy": properties.sampler.total_entropy, "still_steps": properties.sampler.still_steps}
-    assert all(stop.values())
-    assert properties.sampler == msgspec.structs.replace(SamplerSettings(), **stop)
 
 
 @pytest.mark.parametrize(
