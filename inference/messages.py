@@ -29,6 +29,9 @@ MAX_STEPS = 1000
 MAX_CANDIDATES = 16
 """The most candidates for one request."""
 
+MAX_PROPOSALS, MAX_PROPOSED_CHARACTERS = 24, 2_000
+"""The most `NextEditRequest.proposals`, and characters in each of a proposal's texts, old and new."""
+
 REFINED_STRENGTH = 0.5
 """The `Hole.strength` that asks a partner to improve a hole's `text`, which is a draft."""
 
@@ -207,7 +210,8 @@ class Hunk(_Message, frozen=True, tag="hunk"):
 class Edit(_Message, frozen=True, tag="edit"):
     """A possible change: `text` replaces the range between the offsets `start` and `end`.
 
-    `score` is the model's confidence; comparable within one answer only.
+    `score` is the model's confidence; comparable within one answer only. A proposal's is how much its lines are like
+    those of the change that it repeats, from 0 to 1.
     """
 
     start: int
@@ -220,9 +224,10 @@ class NextEditRequest(_Message, frozen=True, tag="next_edit"):
     """Asks which other places of `text` no longer fit after `hunks`, its latest changes, newest last.
 
     The answer is one `NextEdits`, then `Done`. `text` is the current text, and offsets are indices into it. `cursor` is
-    the user's position; None: not known. `language`, `path` and `deadline_ms` are as in `InfillRequest`. A model that
-    cannot judge edits finds none. An edit model answers with one edit, its rewrite of the lines around the cursor, and
-    is the only one that uses changes of other files.
+    the user's position; None: not known. `language`, `path` and `deadline_ms` are as in `InfillRequest`. A model judges
+    the `proposals`, edits of whole lines, those of the same lines side by side; one that cannot finds none. An edit
+    model answers with one edit, its rewrite of the lines around the cursor, and is the only one that uses changes of
+    other files.
     """
 
     quick: ClassVar[bool] = False
@@ -235,6 +240,7 @@ class NextEditRequest(_Message, frozen=True, tag="next_edit"):
     path: str = ""
     cursor: int | None = None
     deadline_ms: int | None = None
+    proposals: tuple[Edit, ...] = ()
 
 
 class Cancel(_Message, frozen=True, tag="cancel"):

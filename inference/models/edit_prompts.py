@@ -34,7 +34,8 @@ _NAMES: dict[EditKind, re.Pattern[str]] = {
 }
 """Zeta 2.1 numbers its regions, so its prompt is another."""
 _WORD = re.compile(rb"\w+|\s+|[^\w\s]")
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+LINE = re.compile(r"[^\n]*\n|[^\n]+")
+"""With its end: only a line feed ends one."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ def prompt_for(kind: EditKind, request: NextEditRequest) -> EditPrompt | None:
     """The prompt for the lines around the request's cursor; None if they cannot be shown."""
     how = _KINDS[kind]
     cursor = min(request.cursor or 0, len(request.text))
-    lines = _LINE.findall(request.text)
+    lines = LINE.findall(request.text)
     row = request.text.count("\n", 0, cursor)
     first = max(0, row - how.lines)
     end = min(len(lines), row + how.lines + 1)
@@ -260,7 +261,7 @@ def _sweep(shown: _Shown) -> str:
 
 def _diff(hunk: Hunk) -> str:
     """A change as a unified diff without context."""
-    old, new = (_LINE.findall(_plain(text)) for text in (hunk.old, hunk.new))
+    old, new = (LINE.findall(_plain(text)) for text in (hunk.old, hunk.new))
     place = hunk.line + 1
     head = f"@@ -{place},{len(old)} +{place},{len(new)} @@\n"
     return head + "".join(f"{mark}{_ended(line)}" for mark, lines in (("-", old), ("+", new)) for line in lines)

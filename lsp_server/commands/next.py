@@ -87,13 +87,10 @@ async def _edits_with_model(
                     return ()
                 try:
                     await client.load()
-                    if edit_model is not None:
-                        return await model.rewritten(client, situation, configuration.name_of)
-                    found = nearest(await model.ask(client, situation), situation.cursor)
+                    return await model.ask(client, situation, configuration.name_of)
                 except WorkerFailure as failure:
                     say(f"no edits from the model: {failure}")
                     return ()
-                return [] if found is None else [found]
 
             return await all_edits(now, old, propose)
 

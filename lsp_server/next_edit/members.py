@@ -116,7 +116,8 @@ def _derived(names: Names, owner: str) -> set[str]:
 
 def _derived_by(names: Names, name: Name) -> str:
     """The class whose head names another one; empty if it does not derive from it."""
-    inner = list(takewhile(lambda node: node.type not in names.owner_kinds, name.above))
+    classes = dict(names.rules.owners)
+    inner = list(takewhile(lambda node: node.type not in classes, name.above))
     around = name.above[len(inner)] if len(inner) < len(name.above) else None
     body = None if around is None else around.child_by_field_name("body")
     if body is None or name.start > names.view.start(body) or any(_INSIDE_TYPE.search(node.type) for node in inner):

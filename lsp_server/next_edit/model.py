@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from inference.messages import Hunk, NextEditRequest, WorkerState
 from inference.models.catalogue import AUTO, EMBEDDED
-from lsp_server.documents.uris import path_of
 from lsp_server.next_edit.elsewhere import Situation
 from lsp_server.next_edit.finder import offerable
 from lsp_server.next_edit.recent import Comparison
 from lsp_server.next_edit.renames import NextEdit, trimmed
 from lsp_server.next_edit.rewriting import WHY, offers
+from lsp_server.next_edit.similar import proposals
 from lsp_server.syntax.parsing import well_formed
 from lsp_server.worker import WorkerClient, WorkerFailure
 from lsp_server.worker.client import ClientState
@@ -30,27 +30,23 @@ _MOST_EDITS = 6
 
 async def propose(session: "Session", situation: Situation) -> Sequence[NextEdit]:
     """A model's edits for a document, best first: those of the edit model, if the user has one."""
-    snapshot = situation.snapshot
-    edit_model = (
-        session.edit_model if session.edit_model and _may_ask(session.edit_model, session.worker.client) else None
-    )
-    deadline_ms = session.settings_of(snapshot.uri).deadline_ms.invoked
-    if not (edit_model or _can_judge(session, situation)) or await session.why_off_now(snapshot.uri):
+    uri = situation.snapshot.uri
+    filling = session.worker.client
+    client = session.edit_model if session.edit_model and _may_ask(session.edit_model, filling) else filling
+    if (client is filling and not _can_judge(session, uri)) or await session.why_off_now(uri):
         return ()
+    others = [each for each in situation.others if await session.why_off_now(each.uri) is None]
+    asked = dataclasses.replace(situation, others=others)
+    name_of = session.configuration.name_of
+    deadline_ms = session.settings_of(uri).deadline_ms.invoked
     try:
-        if edit_model is None:
-            return await ask(session.worker.client, situation, deadline_ms)
-        others = [each for each in situation.others if await session.why_off_now(each.uri) is None]
-        situation = dataclasses.replace(situation, others=others)
-        name_of = session.configuration.name_of
         try:
-            return await rewritten(edit_model, situation, name_of, deadline_ms)
+            return await ask(client, asked, name_of, deadline_ms)
         except WorkerFailure as failure:
-            has_ended = edit_model.state is ClientState.FAILED
-            if not has_ended or not _may_ask(edit_model, session.worker.client):
+            if client is filling or client.state is not ClientState.FAILED or not _may_ask(client, filling):
                 raise
             log.info("the edit model's worker is started again: %s", failure)
-            return await rewritten(edit_model, situation, name_of, deadline_ms)
+            return await ask(client, asked, name_of, deadline_ms)
     except WorkerFailure as failure:
         log.info("the model proposes no next edit: %s", failure)
         return ()
@@ -68,54 +64,58 @@ def _may_ask(edit_model: WorkerClient, other: WorkerClient) -> bool:
     return edit_model.state not in failed and other.has_model
 
 
-def _can_judge(session: "Session", situation: Situation) -> bool:
-    """Whether the model may know more than the syntax, after an edit."""
+def _can_judge(session: "Session", uri: str) -> bool:
+    """Whether the model that fills may know more than the syntax."""
     client = session.worker.client
-    name = session.settings_of(situation.snapshot.uri).model
     is_local = client.last_status is not None and not client.last_status.server
-    return bool(situation.earlier) and name != EMBEDDED and is_local and client.has_model
+    return session.settings_of(uri).model != EMBEDDED and is_local and client.has_model
 
 
-async def rewritten(
+async def ask(
     client: WorkerClient, situation: Situation, name_of: Callable[[str], str], deadline_ms: int | None = None
 ) -> Sequence[NextEdit]:
-    """The edits worth offering of the edit model's rewrite, nearest to the cursor first. Raises WorkerFailure."""
-    request = await asyncio.to_thread(_request, situation, name_of, deadline_ms)
-    found = await client.ask(replace(request, cursor=situation.cursor))
-    return await asyncio.to_thread(offers, situation, found.edits[0]) if found.edits else ()
-
-
-async def ask(client: WorkerClient, situation: Situation, deadline_ms: int | None = None) -> Sequence[NextEdit]:
-    """The edits that a worker's model proposes, best first. Raises WorkerFailure."""
-    alone = dataclasses.replace(situation, others=())
-    request = await asyncio.to_thread(_request, alone, lambda uri: path_of(uri).rpartition("/")[2], deadline_ms)
+    """The edits worth offering: those of an edit model's rewrite, nearest to the cursor first, or else those that the
+    model expects of lines like the changed ones, best first. Raises WorkerFailure.
+    """
+    rewrites = client.options.edits is not None
+    request = await asyncio.to_thread(_request, situation, name_of, deadline_ms, rewrites=rewrites)
+    if not (rewrites or request.proposals):
+        return ()
     found = (await client.ask(request)).edits
+    if rewrites:
+        return await asyncio.to_thread(offers, situation, found[0]) if found else ()
     edits = [trimmed(edit.start, request.text[edit.start : edit.end], edit.text, WHY) for edit in found]
     return await asyncio.to_thread(offerable, situation.snapshot, edits)
 
 
-def _request(situation: Situation, name_of: Callable[[str], str], deadline_ms: int | None) -> NextEditRequest:
-    """The text, and the changes of the other documents and its own."""
-    snapshot, earlier = situation.snapshot, situation.earlier
+def _request(
+    situation: Situation, name_of: Callable[[str], str], deadline_ms: int | None, *, rewrites: bool
+) -> NextEditRequest:
+    """The text and its changes, for an edit model also those of other documents, for another one what it may expect."""
+    snapshot = situation.snapshot
+    text = well_formed(snapshot.text)
+    hunks = _hunks(text, situation.earlier)
+    name = name_of(snapshot.uri)
+    asked = NextEditRequest("", text, hunks, snapshot.language_id, name, situation.cursor, deadline_ms)
+    if not rewrites:
+        return replace(asked, path=name.rpartition("/")[2], proposals=proposals(text, hunks))
     beside = [
         replace(hunk, path=name_of(other.uri))
         for other in reversed(situation.others)
         for hunk in _hunks(other.text, other.earlier)
     ]
-    hunks = (*beside, *(_hunks(snapshot.text, earlier) if earlier else ()))
-    name = name_of(snapshot.uri)
-    text = well_formed(snapshot.text)
-    return NextEditRequest("", text, hunks, snapshot.language_id, name, deadline_ms=deadline_ms)
+    return replace(asked, hunks=(*beside, *hunks))
 
 
 def _hunks(text: str, earlier: Sequence[str]) -> tuple[Hunk, ...]:
     """The changes, by whole lines, with the last edit's change last."""
-    last = {hunk.line for hunk in _line_hunks(earlier[0], text)}
+    last = {hunk.line for before in earlier[:1] for hunk in _line_hunks(before, text)}
 
     def is_last(hunk: Hunk) -> bool:
         return not last.isdisjoint(range(hunk.line, hunk.line + max(1, hunk.new.count("\n"))))
 
-    return tuple(sorted(_line_hunks(earlier[:_MOST_EDITS][-1], text), key=is_last))
+    changes = [hunk for before in earlier[:_MOST_EDITS][-1:] for hunk in _line_hunks(before, text)]
+    return tuple(sorted(changes, key=is_last))
 
 
 def _line_hunks(old: str, new: str) -> list[Hunk]:

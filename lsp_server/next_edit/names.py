@@ -1,7 +1,7 @@
 """Resolves names in a parsed text: their occurrences, roles and scopes. Visits only what is asked for."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import chain, islice, pairwise
@@ -303,11 +303,6 @@ class Names:
         call = next((node for node in nodes if node.type in self._calls), None)
         called = None if call is None else call.child_by_field_name(self._calls[call.type])
         return "" if called is None else self.view.code(called)
-
-    @property
-    def owner_kinds(self) -> Collection[str]:
-        """The kinds of nodes that own members."""
-        return self._owners.keys()
 
     def owner(self, above: Sequence[Node]) -> str:
         """The name of the enclosing class."""

@@ -153,15 +153,12 @@ class NextEditService(Feature):
                 situation = Situation(snapshot, earlier, cursor, others)
                 asking = asyncio.ensure_future(model.propose(self._session, situation))
                 state.asking.add(asking)
+                asking.add_done_callback(state.asking.discard)
                 try:
-                    found = list(await asking)
+                    state.proposed = found = list(await asking)
                 except asyncio.CancelledError:
                     if not stop.is_set():  # otherwise the text has changed, which has cancelled the request
                         raise
-                else:
-                    state.proposed = found
-                finally:
-                    state.asking.discard(asking)
             if not stop.is_set():
                 state.known = found
         if stop.is_set():

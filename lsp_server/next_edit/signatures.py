@@ -110,10 +110,11 @@ def _parameters(names: Names, function: Node) -> list[Name] | None:
 
 def _after_parameters(compared: Compared, function: _Function) -> Iterator[NextEdit]:
     """The calls without the argument of a removed parameter, in the new order, or with a new one's argument."""
+    view = compared.new.view
     was = _parameters(compared.old, function.old)
     parameters = _parameters(compared.new, function.node)
     listed = function.node.child_by_field_name("parameters")
-    if was is None or parameters is None or listed is None or _HALF_TYPED.search(compared.new.view.code(listed)):
+    if was is None or parameters is None or listed is None or _HALF_TYPED.search(view.code(listed)):
         return
     old, new = ([name.text for name in each] for each in (was, parameters))
     gone = [name for name in old if name not in new]
@@ -128,7 +129,8 @@ def _after_parameters(compared: Compared, function: _Function) -> Iterator[NextE
         is_certain = len(given) == len(by_name) and all(by_name[positional:])
         if not is_certain or any(_MANY.search(each.type) for each in call.arguments):  # how many they are is not known
             continue
-        codes, gaps = _codes_and_gaps(compared.new.view, call)
+        codes = [*map(view.code, call.arguments)]
+        gaps = [view.text[view.end(left) : view.start(right)] for left, right in pairwise(call.arguments)]
         if gone and gone[0] in given:
             at = given.index(gone[0])
             del codes[at], gaps[max(at - 1, 0) : max(at, 1)]
@@ -143,13 +145,7 @@ def _after_parameters(compared: Compared, function: _Function) -> Iterator[NextE
         else:
             continue
         text = "".join(code + gap for code, gap in zip(codes, [*gaps, ""], strict=False))
-        yield from _with_arguments(compared.new.view, call, text, f"{call.name.text} {why}")
-
-
-def _codes_and_gaps(view: View, call: _Call) -> tuple[list[str], list[str]]:
-    """The arguments of a call, and what is between them."""
-    between = [view.text[view.end(left) : view.start(right)] for left, right in pairwise(call.arguments)]
-    return [*map(view.code, call.arguments)], between
+        yield from _with_arguments(view, call, text, f"{call.name.text} {why}")
 
 
 def _with_arguments(view: View, call: _Call, text: str, why: str) -> Iterator[NextEdit]:

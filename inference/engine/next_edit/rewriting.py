@@ -89,11 +89,10 @@ class EditRewriting(Work[_Event]):
         """The prompt's tokens: its control texts are single ones where the model has them."""
         vocabulary = self._model.vocabulary
         known = {mark: id_ for mark in prompt.controls if (id_ := vocabulary.id_of(mark)) is not None}
-        parts = re.split("|".join(map(re.escape, known)), prompt.text) if known else [prompt.text]
-        marks = [known[mark] for mark in re.findall("|".join(map(re.escape, known)), prompt.text)] if known else []
-        ids = [*cast("MiddleFamily", self._model.family).begin_ids, *vocabulary.encode(parts[0])]
-        for mark, part in zip(marks, parts[1:], strict=True):
-            ids += [mark, *vocabulary.encode(part)]
+        parts = re.split(f"({'|'.join(map(re.escape, known))})", prompt.text) if known else [prompt.text]
+        ids = [*cast("MiddleFamily", self._model.family).begin_ids]
+        for part in parts:
+            ids += [known[part]] if part in known else vocabulary.encode(part)
         return ids
 
     @torch.inference_mode()

@@ -5,55 +5,73 @@ from collections.abc import Sequence
 
 import pytest
 
-from inference.engine import Engine
+from inference.engine import Engine, RequestError
 from inference.engine.next_edit.judging import NextEditing
-from inference.messages import Done, Edit, Hunk, NextEditRequest, NextEdits, Outcome
+from inference.messages import (
+    MAX_PROPOSALS,
+    MAX_PROPOSED_CHARACTERS,
+    Done,
+    Edit,
+    Hunk,
+    NextEditRequest,
+    NextEdits,
+    Outcome,
+)
 
 TEXT = "def area(width):\n    return width * 2\n\n\nprint(area(1))\nprint(hight)\n"
 CHANGED = Hunk(1, "    return hight * 2\n", "    return width * 2\n")
-RENAMED = (TEXT.index("print(hight)"), len(TEXT), "print(width)\n")
+LINE = (TEXT.index("print(hight)"), len(TEXT))
+EDITS = (Edit(*LINE, "print(width)\n" * 20), Edit(*LINE, "print(width)\n"))
+"""Each token makes a text less likely."""
 
 
-def answered(engine: Engine, request: NextEditRequest, deadline: float | None = None) -> tuple[Sequence[Edit], Done]:
-    work = NextEditing(engine.loaded, request, deadline, margin=-1e9)
+def request(*proposals: Edit, hunk: Hunk = CHANGED) -> NextEditRequest:
+    return NextEditRequest("n", TEXT, (hunk,), proposals=proposals)
+
+
+def answered(engine: Engine, asked: NextEditRequest, deadline: float | None = None) -> tuple[Sequence[Edit], Done]:
+    work = NextEditing(engine.loaded, asked, deadline, margin=-1e9)
     edits, done = [event for event in work if event is not None]
-    assert edits.id == done.id == request.id
+    assert edits.id == done.id == asked.id
     return edits.edits, done
 
 
-def test_an_edit_is_of_whole_lines(middle: Engine) -> None:
-    edits, done = answered(middle, NextEditRequest("n", TEXT, (CHANGED,)))
+@pytest.mark.parametrize("hunk", [CHANGED, Hunk(90, "a\n", "b\n"), Hunk(1, "", "")])
+def test_of_the_edits_of_one_place_the_likeliest_is_found(middle: Engine, hunk: Hunk) -> None:
+    edits, done = answered(middle, request(*EDITS, hunk=hunk))
     assert done.outcome is Outcome.COMPLETE
-    assert [(edit.start, edit.end, edit.text) for edit in edits] == [RENAMED]
+    assert [(edit.start, edit.end, edit.text) for edit in edits] == [(*LINE, "print(width)\n")]
 
 
 def test_nothing_is_offered_below_the_margin(middle: Engine) -> None:
-    work = NextEditing(middle.loaded, NextEditRequest("n", TEXT, (CHANGED,)), None, margin=1e9)
+    work = NextEditing(middle.loaded, request(*EDITS), None, margin=1e9)
     assert next(event for event in work if isinstance(event, NextEdits)).edits == ()
 
 
-CALCULATIONS = [("* 3", "* 2"), ("+ 2", "* 2"), ("", " * 2"), ("* 2 < 3", "* 2 <= 3")]
+def test_without_proposals_nothing_is_found(middle: Engine) -> None:
+    assert answered(middle, request())[0] == ()
 
 
-@pytest.mark.parametrize("hunks", [(), (Hunk(90, "a\n", "b\n"),), (Hunk(1, "", ""),)])
-def test_hunks_that_lead_nowhere(middle: Engine, hunks: tuple[Hunk, ...]) -> None:
-    edits, done = answered(middle, NextEditRequest("n", TEXT, hunks))
-    assert edits == ()
-    assert done.outcome is Outcome.COMPLETE
-
-
-@pytest.mark.parametrize(("old", "new"), CALCULATIONS)
-def test_nothing_follows_from_another_calculation(middle: Engine, old: str, new: str) -> None:
-    line = "    return width {}\n"
-    text = line.format(new) + line.format(old) * 3
-    assert answered(middle, NextEditRequest("n", text, (Hunk(0, line.format(old), line.format(new)),)))[0] == ()
+@pytest.mark.parametrize(
+    "proposals",
+    [
+        (Edit(-1, 4, "x"),),
+        (Edit(4, 4, "x"),),
+        (Edit(4, len(TEXT) + 1, "x"),),
+        (Edit(0, 4, "x" * (MAX_PROPOSED_CHARACTERS + 1)),),
+        EDITS * MAX_PROPOSALS,
+    ],
+)
+def test_proposals_that_make_no_sense_are_refused(middle: Engine, proposals: tuple[Edit, ...]) -> None:
+    with pytest.raises(RequestError, match="at most"):
+        middle.next_edits(request(*proposals))
 
 
 def test_the_deadline_ends_it(middle: Engine) -> None:
-    edits, done = answered(middle, NextEditRequest("n", TEXT, (CHANGED,)), time.monotonic())
+    edits, done = answered(middle, request(*EDITS), time.monotonic())
     assert edits == ()
     assert done.outcome is Outcome.DEADLINE
 
 
 def test_a_model_that_fills_no_middle_finds_none(embedded: Engine) -> None:
-    assert answered(embedded, NextEditRequest("n", TEXT, (CHANGED,)))[0] == ()
+    assert answered(embedded, request(*EDITS))[0] == ()
