@@ -21,6 +21,7 @@ _OPENERS = (":", "{", "(", "[")
 _MOST_REPEATED_LINES = 8
 _LONGEST_LINE = 200
 _CLOSERS = {")": "(", "]": "[", "}": "{"}
+_STRING_OR_BRACKET = re.compile(r"\"(?:\\.|[^\"\n])*\"|'(?:\\.|[^'\n])*'|`[^`\n]*`|[()\[\]{}]")
 
 
 def message(question: Question) -> str:
@@ -191,15 +192,24 @@ def without_after(text: str, suffix: str, front: str) -> str:
 
     `front` is the hole's line up to the hole.
     """
-    rest, _, following = suffix.partition("\n")
+    text = _without_lines_after(text, suffix)
+    rest = suffix.partition("\n")[0]
+    return without_foreign_closer(_without_rest(text, rest, front), rest, front)
+
+
+def _without_lines_after(text: str, suffix: str) -> str:
+    following = suffix.partition("\n")[2]
     behind = [line for line in following.split("\n") if line.strip()][:_MOST_REPEATED_LINES]
     lines = text.split("\n")
     for count in range(min(len(behind), len(lines) - 1), 0, -1):
         if [line.strip() for line in lines[-count:]] == [line.strip() for line in behind[:count]]:
             kept = "\n".join(lines[:-count])
             is_repeat = count > 1 or re.search(r"\w", behind[0]) or _surplus(text, behind[0].strip())
-            text = kept if is_repeat and not _opens_more(kept, text) else text
-            break
+            return kept if is_repeat and not _opens_more(kept, text) else text
+    return text
+
+
+def _without_rest(text: str, rest: str, front: str) -> str:
     end = rest.rstrip() if text.rstrip().endswith(rest.rstrip()) else rest.strip()
     if not (end and text.rstrip().endswith(end)):
         return text
@@ -211,6 +221,21 @@ def without_after(text: str, suffix: str, front: str) -> str:
     text_ends_in_string, kept_ends_in_string = (_ends_in_string(front + each + rest) for each in (text, kept))
     splits_quotes = is_bare and _ends_in_string(front) and kept_ends_in_string and not text_ends_in_string
     return text if is_needed or is_worse or splits_angles or splits_quotes else kept
+
+
+def without_foreign_closer(text: str, rest: str, front: str) -> str:
+    """Removes what follows a bracket that closes one in front of the hole, if the rest of the line closes that."""
+    closed = [each for each in _unpaired(rest) if each in _CLOSERS]
+    if not closed:
+        return text
+    closer, opener = closed[0], _CLOSERS[closed[0]]
+    depth = max(0, _unpaired(front).count(opener) - closed.count(closer))  # so many are the text's to close
+    for match in _STRING_OR_BRACKET.finditer(front + text):
+        if match.start() >= len(front) and match[0] in (opener, closer):
+            depth += 1 if match[0] == opener else -1
+            if depth < 0:
+                return text[: match.start() - len(front)]
+    return text
 
 
 def _ends_in_string(text: str) -> bool:

@@ -78,7 +78,7 @@ class HolePrompt:
             return len(data) if conversation.block(answer, ended=False).is_closed else None
         if self.single_line:
             breaks = [at for mark in (b"\n", b"\r") if (at := data.find(mark, len(self.given))) >= 0]
-            return min(breaks, default=None)
+            return min(breaks, default=self._closes(data) if any(mark in last for mark in b")]}") else None)
         end = self._overrun(data) if b"\n" in last else None
         return None if end is None or end < len(self.given) else end  # the given text always stays
 
@@ -97,6 +97,13 @@ class HolePrompt:
         typed = self.given[self.skip :].decode()
         cut = conversation.without_after(text, self.rest, self.given[: self.skip].decode())
         return cut if cut.startswith(typed) and len(cut) > len(typed) else text
+
+    def _closes(self, data: bytes) -> int | None:
+        """Where a line closes the bracket that the rest of the hole's line closes."""
+        text = data[self.skip :].decode("utf-8", errors="replace")
+        kept = conversation.without_foreign_closer(text, self.rest, self.given[: self.skip].decode())
+        end = self.skip + len(kept.encode())
+        return end if len(kept) < len(text) and end >= len(self.given) else None
 
     def _overrun(self, data: bytes) -> int | None:
         """Where a text of several lines leaves its block, runs into the text behind it, or repeats itself."""

@@ -90,6 +90,10 @@ def question(prefix: str, suffix: str = "\n", **other: object) -> Question:
         ('x = "', 'a" + b + "', '"\n', 'a" + b + "'),
         ('x = "', r"\"a\"", '"\n', r"\"a\""),
         ("x = f(\"don't\", '", "a')", "')\n", "a"),
+        ("a: Literal[", "1, 2] = f(x)", "] = g(y)\n", "1, 2"),
+        ("f(g(", "a, b)) + c", ") + d\n", "a, b)"),
+        ('x["', 'b"] = y["c"]', "] = (\n", 'b"'),
+        ("f(", "':)', a) - 1", ")\n", "':)', a"),
     ],
 )
 def test_what_stands_around_the_hole_is_not_written_twice(prefix: str, answer: str, suffix: str, text: str) -> None:

@@ -51,6 +51,12 @@ def test_line_ends_at_its_first_break() -> None:
     assert one.end_in(b"    f(x", b"x") is None
 
 
+def test_line_ends_where_it_closes_what_the_rest_closes() -> None:
+    one = replace(PLAIN, single_line=True, given=b"    f(", skip=6, rest=") + y")
+    assert one.end_in(b"    f(g(x)", b")") is None
+    assert one.end_in(b"    f(g(x))", b")") == 10
+
+
 def test_a_text_ends_where_it_goes_on_into_what_follows() -> None:
     text = "x = 1\n\ndef main():\n    pass\n"
     end = PLAIN.end_in(text.encode(), b"\n")
