@@ -1,6 +1,5 @@
 """A question about one hole for a server of any interface: the surrounding text, cut to the model's context."""
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -78,9 +77,16 @@ class Windows:
 
 
 def fitting(snippets: Sequence[Snippet], most: int) -> tuple[Snippet, ...]:
-    """The first snippets that fit into `most` tokens together."""
-    taken = itertools.accumulate(tokens(snippet.text + snippet.path) for snippet in snippets)
-    return tuple(snippet for snippet, end in zip(snippets, taken, strict=True) if end <= most)
+    """The first snippets that fit into `most` tokens together; of the one that does not, the whole lines that do."""
+    found = list[Snippet]()
+    for snippet in snippets:
+        most -= tokens(snippet.path)
+        text = cutting.start_of(snippet.text, max(most, 0) * CHARACTERS_PER_TOKEN)
+        most -= tokens(snippet.text)
+        found += [Snippet(snippet.path, text)] if "\n" in text or most >= 0 else []
+        if most <= 0:
+            break
+    return tuple(found)
 
 
 def tokens(text: str) -> int:

@@ -7,6 +7,7 @@ import pytest
 
 from inference.engine import Engine
 from inference.engine.canvas.plan import text_and_holes
+from inference.engine.middle import question
 from inference.engine.middle.prompt import HolePrompt, PromptBuilder
 from inference.engine.middle.question import Question
 from inference.messages import Hole, HoleKind, Snippet
@@ -113,3 +114,11 @@ def test_other_files_come_before_the_prefix_the_likest_last(tmp_path: Path) -> N
     shown = [family.tokenizer.decode(each) for each in ids]
     assert shown[0].startswith("y = 2\n\nx = 1\n\n")
     assert shown[0].removeprefix("y = 2\n\nx = 1\n\n") == shown[1]
+
+
+def test_of_a_piece_that_does_not_fit_whole_lines_are_shown() -> None:
+    long = Snippet("b.py", "x = 1\n" * 40)
+    shown = question.fitting([Snippet("a.py", "y = 2\n"), long, Snippet("c.py", "z = 3\n")], 40)
+    assert [each.path for each in shown] == ["a.py", "b.py"]
+    assert 10 < shown[1].text.count("x = 1\n") < 20 and shown[1].text.endswith("\n")
+    assert question.fitting([long], 0) == ()
