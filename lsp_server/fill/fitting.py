@@ -459,13 +459,13 @@ class Fitter:
         return self._least_broken(around, cut_at_foreign_closer(fill, around.brackets, around.table), fill)
 
     def _ended(self, around: Around, fill: str) -> str:
-        """`fill` with the sign at its end that makes it fit to the lines below, or without one that does not, where the
-        parse tells: a comma between items, a bracket or a colon before a block, no semicolon inside an expression.
+        """`fill` with the sign at its end that makes it fit to the lines below, or without one that does not, where
+        only that makes the parse sound: a comma between items, a bracket or a colon before a block, no semicolon inside
+        an expression. The errors of unfinished code tell nothing.
         """
         if around.stays_in_literal(fill) or not is_blank(around.after) or not around.below:
             return fill
-        errors = self._errors_with(around, fill)
-        if not errors:
+        if not self._errors_with(around, fill):
             return fill
         table = around.table
         block = ":" if table.by_indentation else " {" if "{" in table.openers else ""
@@ -473,10 +473,7 @@ class Fitter:
         others = [fill + sign for sign in signs if sign and fill[-1] not in CLOSERS]
         if fill[-1] in ",;":
             others = [fill[:-1]]
-        known = [(count, other) for other in others if (count := self._errors_with(around, other)) is not None]
-        least, ended = min(known, key=lambda each: each[0], default=(errors, fill))
-        is_mended = least < errors and least <= _allowed_errors(self._named, [around.span], self._patience)
-        return ended if is_mended else fill
+        return next((other for other in others if self._errors_with(around, other) == 0), fill)
 
     def _errors_with(self, around: Around, fill: str) -> int | None:
         return errors_with(self._named, [around.span], [fill], self._patience)
