@@ -21,7 +21,8 @@ _OPENERS = (":", "{", "(", "[")
 _MOST_REPEATED_LINES = 8
 _LONGEST_LINE = 200
 _CLOSERS = {")": "(", "]": "[", "}": "{"}
-_STRING_OR_BRACKET = re.compile(r"\"(?:\\.|[^\"\n])*\"|'(?:\\.|[^'\n])*'|`[^`\n]*`|[()\[\]{}]")
+_STRING_OR_BRACKET = re.compile(r"\"(?:\\.|[^\"\\\n])*\"?|'(?:\\.|[^'\\\n])*'?|`[^`\n]*`?|[()\[\]{}]")
+"""A string may be unfinished; what it holds closes nothing."""
 
 
 def message(question: Question) -> str:

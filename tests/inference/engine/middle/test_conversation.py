@@ -94,6 +94,8 @@ def question(prefix: str, suffix: str = "\n", **other: object) -> Question:
         ("f(g(", "a, b)) + c", ") + d\n", "a, b)"),
         ('x["', 'b"] = y["c"]', "] = (\n", 'b"'),
         ("f(", "':)', a) - 1", ")\n", "':)', a"),
+        ('f("', "1) a 2) b", '")\n', "1) a 2) b"),
+        pytest.param("f(", '"' + "\\" * 99, ")\n", '"' + "\\" * 99, id="an unfinished string of backslashes"),
     ],
 )
 def test_what_stands_around_the_hole_is_not_written_twice(prefix: str, answer: str, suffix: str, text: str) -> None:

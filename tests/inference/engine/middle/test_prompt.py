@@ -56,6 +56,7 @@ def test_line_ends_where_it_closes_what_the_rest_closes() -> None:
     one = replace(PLAIN, single_line=True, given=b"    f(", skip=6, rest=") + y")
     assert one.end_in(b"    f(g(x)", b")") is None
     assert one.end_in(b"    f(g(x))", b")") == 10
+    assert one.end_in(b'    f(":)', b")") is None, "a string is unfinished"
 
 
 def test_a_text_ends_where_it_goes_on_into_what_follows() -> None:
