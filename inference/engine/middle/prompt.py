@@ -19,6 +19,8 @@ from inference.messages import Hole, InfillRequest
 _decoder = codecs.getincrementaldecoder("utf-8")
 _MOST_GIVEN_CHARACTERS = 400
 """The start of a longer line belongs to the prompt."""
+_MOST_BEHIND_CHARACTERS = 4 * _MOST_GIVEN_CHARACTERS
+"""Where a text may end is looked up in so much of what follows: each token asks, and a file may be a single line."""
 _LEAST_SHARE = 1 / 64
 _QUICK_TOKENS = 32
 """The most tokens of an automatic line; several lines get this many times as many."""
@@ -197,7 +199,7 @@ class PromptBuilder:
             self._room(hole),
             hole.single_line,
             _behind(after),
-            after.partition("\n")[0].rstrip("\r"),
+            after[:_MOST_BEHIND_CHARACTERS].partition("\n")[0].rstrip("\r"),
             has_fences="\n```" in prefix + suffix or self._request.language == "markdown",
         )
 
@@ -252,7 +254,7 @@ def _base(before: str, whole: str) -> int:
 
 def _behind(after: str) -> tuple[str, ...]:
     """The first non-blank lines behind the hole's."""
-    lines = (line.rstrip() for line in after[: 4 * _MOST_GIVEN_CHARACTERS].split("\n")[1:])
+    lines = (line.rstrip() for line in after[:_MOST_BEHIND_CHARACTERS].split("\n")[1:])
     return tuple([line for line in lines if line][:_REPEATED_LINES])
 
 
