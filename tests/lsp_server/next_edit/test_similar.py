@@ -60,3 +60,8 @@ def test_proposals_are_few_and_small_and_not_far() -> None:
     assert proposals(new + "\n" * 1000 + old, [Hunk(0, old, new)]) == ()
     long = f"x = old(1, {'a' * MAX_PROPOSED_CHARACTERS})\n"
     assert proposals(new + long, [Hunk(0, old, new)]) == ()
+
+
+def test_long_lists_are_not_compared() -> None:
+    old, new = (f"{name} = [{', '.join(map(str, range(400)))}]\n" for name in "ab")
+    assert proposals(new + old * 600, [Hunk(0, old, new)]) == ()
