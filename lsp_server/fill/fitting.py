@@ -40,6 +40,8 @@ from lsp_server.syntax.view import StringOrComment, View, goto_next, string_or_c
 
 MAX_PARSE_S = 0.25
 """Processor time for one parse; in a sound file of 5,000 lines it takes a few milliseconds."""
+_MENDING_S = 0.02
+"""The same for all parses that look for a sign at a fill's end: in code that is broken elsewhere they find none."""
 _WINDOW_CHARACTERS = 4000
 
 
@@ -60,11 +62,11 @@ class Patience:
         self._stopped = True
         self._parse.stop()
 
-    def for_parse(self) -> Limit | None:
-        """The time limit of the next parse; None: do not parse."""
+    def for_parse(self, most_s: float = MAX_PARSE_S) -> Limit | None:
+        """The limit of the next parse, in seconds of processor time; None: do not parse."""
         if self._stopped or time.monotonic() >= self._parse_until_s:
             return None
-        self._parse = Limit(MAX_PARSE_S)
+        self._parse = Limit(most_s)
         return self._parse
 
 
@@ -119,11 +121,16 @@ def breaks_parse(source: Source, spans: Sequence[Span], fills: Sequence[str], pa
 
 
 def errors_with(
-    source: Source, spans: Sequence[Span], fills: Sequence[str], patience: Patience | None = None
+    source: Source,
+    spans: Sequence[Span],
+    fills: Sequence[str],
+    patience: Patience | None = None,
+    *,
+    limit: Limit | None = None,
 ) -> int | None:
     """The number of errors in the tree with `fills` in place of `spans`; None if unknown. Raises as `splice` does."""
     text = splice(source.text, spans, fills)
-    limit = (patience or Patience()).for_parse()
+    limit = limit or (patience or Patience()).for_parse()
     if source.tree is None or limit is None:
         return None
     edited = source.tree.copy()
@@ -465,7 +472,12 @@ class Fitter:
         """
         if around.stays_in_literal(fill) or not is_blank(around.after) or not around.below:
             return fill
-        if not self._errors_with(around, fill):
+        limit = self._patience.for_parse(_MENDING_S)
+
+        def errors(fill: str) -> int | None:
+            return errors_with(self._named, [around.span], [fill], self._patience, limit=limit)
+
+        if not errors(fill):
             return fill
         table = around.table
         block = ":" if table.by_indentation else " {" if "{" in table.openers else ""
@@ -473,10 +485,7 @@ class Fitter:
         others = [fill + sign for sign in signs if sign and fill[-1] not in CLOSERS]
         if fill[-1] in ",;":
             others = [fill[:-1]]
-        return next((other for other in others if self._errors_with(around, other) == 0), fill)
-
-    def _errors_with(self, around: Around, fill: str) -> int | None:
-        return errors_with(self._named, [around.span], [fill], self._patience)
+        return next((other for other in others if errors(other) == 0), fill)
 
     def _fit_literal(self, around: Around, literal: StringOrComment, fill: str) -> str:
         """A fill inside a comment or string, cut before its end; a parse tells whether a string ends there."""
