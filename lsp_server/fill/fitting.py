@@ -403,10 +403,14 @@ class Fitter:
     another `marker`.
     """
 
-    def __init__(self, source: Source, patience: Patience | None = None, marker: str = "") -> None:
+    def __init__(
+        self, source: Source, patience: Patience | None = None, marker: str = "", *, mends: bool = True
+    ) -> None:
+        """`mends`: whether to parse what a fill's end may need; not for many holes."""
         self._source = source
         self._patience = patience or Patience()
         self._marker = marker
+        self._mends = mends
         self._named = _with_names(source, marker, self._patience)
         self._view = View.of(self._named)
         self.drops = Counter[Drop]()
@@ -440,7 +444,7 @@ class Fitter:
             return Drop.REPEATS_BELOW
         if _is_empty(around, fill := trim_end(around, cut_repeated_line_end(around, fill, self._least_broken))):
             return Drop.REPEATS_BEHIND
-        return self._ready(around, self._ended(around, fill))
+        return self._ready(around, self._ended(around, fill) if self._mends else fill)
 
     def _ready(self, around: Around, fill: str) -> str | Drop:
         text, span = self._source.text, around.span
@@ -597,7 +601,7 @@ def _is_spaced(around: Around, fill: str) -> bool:
 
 
 FEW_HOLES = 8
-"""Fitting this many takes a few milliseconds at most if nothing is parsed."""
+"""Fitting this many takes a few milliseconds at most if nothing is parsed; the ends of more are not mended."""
 
 
 def current_texts(snapshot: Snapshot, spans: Sequence[Span]) -> tuple[str, ...]:
@@ -617,7 +621,7 @@ def fitted(
     """
     current = current_texts(snapshot, spans)
     patience = patience or Patience()
-    fitter = Fitter(snapshot, patience, marker)
+    fitter = Fitter(snapshot, patience, marker, mends=len(spans) <= FEW_HOLES)
     rows: list[list[str]] = [[] for _ in candidates]
     for number, span in enumerate(spans):  # hole by hole, since neighbours share most of the tree
         is_left = number >= FEW_HOLES and patience.is_over
