@@ -592,8 +592,9 @@ def trim_end(around: Around, fill: str) -> str:
 
 
 def _is_spaced(around: Around, fill: str) -> bool:
-    """Whether the brackets that end right behind the hole begin with a space, on its line."""
-    bracket = around.brackets[-1] if around.brackets and not around.stays_in_literal(fill) else None
+    """Whether the brackets of code that end right behind the hole begin with a space, on its line."""
+    is_code = bool(around.table.strings) and not around.stays_in_literal(fill)
+    bracket = around.brackets[-1] if around.brackets and is_code else None
     if bracket is None or CLOSERS.get(bracket.kind) != around.after[:1] or "\n" in fill:
         return False
     at = len(around.before) - (around.span.start - bracket.start)
