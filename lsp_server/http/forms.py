@@ -15,7 +15,7 @@ from inference.messages import Candidate, Hole, HoleKind, InfillRequest, Snippet
 from inference.models.fim_tokens import TABLE
 from lsp_server.settings.privacy import is_secret
 from lsp_server.settings.schema import Settings
-from lsp_server.syntax.languages import language_of
+from lsp_server.syntax.languages import CLOSERS, language_of
 
 MOST_TOKENS = 1_024
 """The longest text, whatever a request asks for."""
@@ -241,14 +241,17 @@ class TextSoFar:
     """
 
     def __init__(self, place: Place, stops: Sequence[str]) -> None:
-        """The text ends before a line that leaves the block of its place, with a closing bracket if that follows."""
+        """The text ends before a line that leaves the block of its place, with a closing bracket if that follows. The
+        one that ends what its first line begins, as `{` does, is not sent if it follows, either.
+        """
         line = place.before.rpartition("\n")[2]
         indent = len(line) - len(line.lstrip(" \t"))
         leaving = [rf"\s*\n(?=[ \t]{{0,{indent - 1}}}[^\s)\]}}])"] if indent else []
         self._ends = re.compile("|".join([*map(re.escape, stops), *leaving]) or "(?!)")
         below = next((each.rstrip() for each in place.after.split("\n")[1:] if each.strip()), "")
         is_outside = len(below) - len(below.lstrip(" \t")) < indent
-        self._below = re.compile(rf"\s*\n{re.escape(below)}\s*\n" if below and is_outside else "(?!)")
+        closes = below[:indent] == line[:indent] and below[indent : indent + 1] == CLOSERS.get(line.rstrip()[-1:])
+        self._below = re.compile(rf"\s*\n{re.escape(below)}\s*\n" if below and (is_outside or closes) else "(?!)")
         self._fills_line = place.after.startswith(("\n", "\r"))
         self.sent = ""
         self.is_stopped = False

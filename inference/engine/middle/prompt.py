@@ -98,7 +98,7 @@ class HolePrompt:
         """The text of a line without the rest of the line, if it runs into that."""
         typed = self.given[self.skip :].decode()
         cut = conversation.without_after(text, self.rest, self.given[: self.skip].decode())
-        return cut if cut.startswith(typed) and len(cut) > len(typed) else text
+        return cut if cut.startswith(typed) else text
 
     def _closes(self, data: bytes) -> int | None:
         """Where a line closes the bracket that the rest of the hole's line closes."""

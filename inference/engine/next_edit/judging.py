@@ -88,9 +88,14 @@ class NextEditing(Work[_Event]):
             with closing(self._model.family.open(ids)) as context:
                 if not (yield from self._encode(context, ids)):
                     break
-                same, *changed = (float(each.sum()) for each in context.log_probabilities(texts))
-            self._counters.steps += 1
-            yield None
+                likely = list[float]()
+                for each in texts:  # each takes a pass, and others' requests have their turns between
+                    if self._late():
+                        return found
+                    likely.append(float(context.log_probabilities([each])[0].sum()))
+                    self._counters.steps += 1
+                    yield None
+            same, *changed = likely
             likeliest = changed.index(max(changed))
             score = changed[likeliest] - same + LIKENESS_NATS * edits[likeliest].score
             if score >= self._margin:

@@ -128,6 +128,11 @@ def test_a_closing_bracket_leaves_no_block() -> None:
         ("f() {\n  ", "if (x) {\n    g();\n  }", "\n}\n", "if (x) {\n    g();\n  }"),
         ("f() {\n  ", "if (x) {\n    g();\n  }", "\n  }\n}\n", "if (x) {\n    g();\n  }"),
         ("f() {\n  ", "g();\n} else {", "\n}\n", "g();\n} else {"),
+        ("f() {", "\n  g();\n}", "\n}\n", "\n  g();"),
+        ("f() {\n  if (x) {", "\n    g();\n  }", "\n  }\n}\n", "\n    g();"),
+        ("  if (x) {", "\n    g();\n  }", "\n  h();\n", "\n    g();\n  }"),
+        ("  f(() => {", "\n    g();\n  });\n  h();", "\n  });\n", "\n    g();"),
+        ("f() {", "\n  g();\n}", "\n\nh() {\n}\n", "\n  g();\n}"),
     ],
 )
 def test_a_closing_bracket_that_follows_is_not_sent(before: str, text: str, after: str, kept: str) -> None:

@@ -95,6 +95,7 @@ def test_a_line_gives_back_what_it_repeats_of_the_rest() -> None:
     one = replace(PLAIN, single_line=True, rest=")")
     assert one.text(b"name + x)") == "name + x"
     assert one.text(b"name(x)") == "name(x)"
+    assert one.text(b")") == ""
     assert replace(one, given=b"x)").text(b"x)") == "x)"
 
 

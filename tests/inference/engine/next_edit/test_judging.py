@@ -73,5 +73,14 @@ def test_the_deadline_ends_it(middle: Engine) -> None:
     assert done.outcome is Outcome.DEADLINE
 
 
+def test_each_text_is_a_step(middle: Engine) -> None:
+    """Others' requests have their turns between, and a request can be cancelled there."""
+    work = NextEditing(middle.loaded, request(*EDITS * 5), None)
+    news = [event is not None for event in work]
+    assert news[-2:] == [True, True]
+    assert news.count(False) > len(EDITS * 5)
+    assert answered(middle, request(*EDITS * 5))[1].stats.steps == 1 + len(EDITS * 5)
+
+
 def test_a_model_that_fills_no_middle_finds_none(embedded: Engine) -> None:
     assert answered(embedded, request(*EDITS))[0] == ()

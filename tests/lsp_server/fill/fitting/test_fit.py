@@ -49,6 +49,15 @@ def test_what_is_shown(language_id: str, case: Case) -> None:
     assert (NOTHING if fitted is None else fitted) == case.expected["="]
 
 
+def test_json_with_several_holes_gets_no_comma_before_a_bracket() -> None:
+    text = '{\n  "a": ???,\n  "b": {\n    "c": ???\n  },\n  "d": [\n    1,\n    ???\n  ]\n}\n'
+    source = Source.parse("json", text)
+    fitter = fitting.Fitter(source, marker="???")
+    fills = ['"x"', '"x",', "2,"]
+    fitted = [fitter.fit(*each) for each in zip(carve.markers(source), fills, strict=True)]
+    assert fitted == ['"x"', '"x"', "2"]
+
+
 @pytest.mark.parametrize("marker_fill", ["???", "", "  \n ", "\ufffd1"])
 def test_a_fill_that_says_nothing_new_is_not_shown(marker_fill: str) -> None:
     assert at_marker("x = ???\n", marker_fill) is None
