@@ -32,6 +32,8 @@ MAX_BUFFERS = 12
 """How many open documents to consider: the most recently used ones."""
 MAX_IMPORTED = 12
 """How many imported files to read: the first ones."""
+_MAX_IMPORTS = 1_000
+"""How many modules and names to look for: each may be one of a hundred files, and no thread can be stopped."""
 REGION_LINES = 20
 """The choice stays within so many lines of where it was made, so that the model need not read its prompt again."""
 BYTES_PER_TOKEN = 3
@@ -198,7 +200,8 @@ def _imported(query: ContextQuery) -> list[Buffer]:
     own, found = query.document, dict[Path, Buffer]()
     known = {own.path, *(buffer.path for buffer in query.others)}
     folders = tuple(os.path.join(folder, "") for folder in query.folders)  # noqa: PTH118 - ends with a slash
-    for _, _, files in imports_of(own.language_id, parse(own.language_id, own.text), own.path):
+    imports = imports_of(own.language_id, parse(own.language_id, own.text), own.path)
+    for _, _, files in islice(imports, _MAX_IMPORTS):
         inside = (file for file in files if file.startswith(folders))
         there = (Path(file) for file in inside if os.path.isfile(file))  # noqa: PTH113 - quick: few of thousands exist
         real = next((path for each in there if (path := query.allowed(each))), None)

@@ -145,6 +145,14 @@ def test_imported_files_follow_the_open_ones(workspace: Workspace) -> None:
     assert workspace.shown("pkg/main.py", text, open_now)["pkg/billing.py"].startswith("# not saved")
 
 
+def test_names_without_end_are_not_looked_for(workspace: Workspace) -> None:
+    workspace.at("first.py", OTHERS)
+    workspace.at("last.py", OTHERS)
+    names = ", ".join(f"n{number}" for number in range(50_000))
+    text = f"import first\nfrom first import ({names})\nimport last\n{OTHERS}"
+    assert list(workspace.shown("main.py", text)) == ["first.py"]
+
+
 def test_imports_that_may_not_be_read_are_not(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path / "work", disabledGlobs=["gen_*"])
     (tmp_path / "outside.py").write_text(OTHERS)
