@@ -246,12 +246,14 @@ class TextSoFar:
         """
         line = place.before.rpartition("\n")[2]
         indent = len(line) - len(line.lstrip(" \t"))
-        leaving = [rf"\s*\n(?=[ \t]{{0,{indent - 1}}}[^\s)\]}}])"] if indent else []
+        leaving = [rf"(?<!\s)\s*\n(?=[ \t]{{0,{indent - 1}}}[^\s)\]}}])"] if indent else []
         self._ends = re.compile("|".join([*map(re.escape, stops), *leaving]) or "(?!)")
         below = next((each.rstrip() for each in place.after.split("\n")[1:] if each.strip()), "")
         is_outside = len(below) - len(below.lstrip(" \t")) < indent
         closes = below[:indent] == line[:indent] and below[indent : indent + 1] == CLOSERS.get(line.rstrip()[-1:])
-        self._below = re.compile(rf"\s*\n{re.escape(below)}\s*\n" if below and (is_outside or closes) else "(?!)")
+        self._below = re.compile(
+            rf"(?<!\s)\s*\n{re.escape(below)}\s*\n" if below and (is_outside or closes) else "(?!)"
+        )
         self._fills_line = place.after.startswith(("\n", "\r"))
         self.sent = ""
         self.is_stopped = False

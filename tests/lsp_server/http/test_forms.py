@@ -138,3 +138,9 @@ def test_a_closing_bracket_leaves_no_block() -> None:
 def test_a_closing_bracket_that_follows_is_not_sent(before: str, text: str, after: str, kept: str) -> None:
     for drafts in ([], [text[:end] for end in range(len(text))]):
         assert "".join(sent(before, drafts, text, after=after)[0]) == kept
+
+
+def test_much_white_space_is_looked_at_once() -> None:
+    """Where it was quadratic, this took minutes."""
+    blank = " " * 100_000 + "\n" * 100_000
+    assert sent("f() {\n  ", [], f"g();{blank}x", after="\n}\n") == ([f"g();{blank}x"[:4]], True)
