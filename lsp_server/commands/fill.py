@@ -172,7 +172,8 @@ async def _fill(file: NamedFile, spans: tuple[carve.Span, ...], args: argparse.N
         async with WorkerClient(options, name="infill-ls fill", on_status=on_status) as client:
             await client.load(budget.deadline if is_set else None)
             query = ContextQuery.of(file.snapshot, spans[0].start, client.last_status, file.configuration)
-            context = await ContextSource().gather(query, ASKED_MS)
+            wait_ms = min(ASKED_MS, budget.left_ms) if is_set else ASKED_MS
+            context = await ContextSource().gather(query, max(int(wait_ms), 0))
             result = await fill(
                 client,
                 file.snapshot,

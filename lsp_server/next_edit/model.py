@@ -35,7 +35,8 @@ async def propose(session: "Session", situation: Situation) -> Sequence[NextEdit
     client = session.edit_model if session.edit_model and _may_ask(session.edit_model, filling) else filling
     if (client is filling and not _can_judge(session, uri)) or await session.why_off_now(uri):
         return ()
-    others = [each for each in situation.others if await session.why_off_now(each.uri) is None]
+    beside = () if client is filling else situation.others  # only an edit model sees them
+    others = [each for each in beside if await session.why_off_now(each.uri) is None]
     asked = dataclasses.replace(situation, others=others)
     name_of = session.configuration.name_of
     deadline_ms = session.settings_of(uri).deadline_ms.invoked

@@ -199,6 +199,7 @@ def without_after(text: str, suffix: str, front: str) -> str:
 
 
 def _without_lines_after(text: str, suffix: str) -> str:
+    """The text without the lines below the hole at its end."""
     following = suffix.partition("\n")[2]
     behind = [line for line in following.split("\n") if line.strip()][:_MOST_REPEATED_LINES]
     lines = text.split("\n")
@@ -211,6 +212,7 @@ def _without_lines_after(text: str, suffix: str) -> str:
 
 
 def _without_rest(text: str, rest: str, front: str) -> str:
+    """The text without the rest of the line at its end, unless the code needs it twice."""
     end = rest.rstrip() if text.rstrip().endswith(rest.rstrip()) else rest.strip()
     if not (end and text.rstrip().endswith(end)):
         return text

@@ -60,7 +60,8 @@ class NextEditing(Work[_Event]):
         longest = max((max(edit.end - edit.start, len(edit.text)) for edit in request.proposals), default=0)
         are_inside = all(0 <= edit.start < edit.end <= len(request.text) for edit in request.proposals)
         if len(request.proposals) > MAX_PROPOSALS or longest > MAX_PROPOSED_CHARACTERS or not are_inside:
-            raise RequestError(f"at most {MAX_PROPOSALS} edits of {MAX_PROPOSED_CHARACTERS} characters are judged")
+            limits = f"at most {MAX_PROPOSALS}, of {MAX_PROPOSED_CHARACTERS} characters, none empty"
+            raise RequestError(f"the proposals are not edits of the text: {limits}")
         self._model = model
         self._request = request
         self._margin = margin
