@@ -38,11 +38,11 @@ async def shown(session: Session, service: InlineService, uri: str = URI) -> str
     return suggestion.id
 
 
-def types_text(session: Session, text: str, character: int = 4, uri: str = URI) -> None:
-    """The user types in the first line."""
-    at = types.Position(0, character)
-    change = types.TextDocumentContentChangePartial(types.Range(at, at), text)
-    document = types.VersionedTextDocumentIdentifier(uri=uri, version=2)
+def types_text(session: Session, text: str, character: int = 4, uri: str = URI, end: int | None = None) -> None:
+    """The user types in the first line, in place of what stands there up to `end`."""
+    start, end = types.Position(0, character), character if end is None else end
+    change = types.TextDocumentContentChangePartial(types.Range(start, types.Position(0, end)), text)
+    document = types.VersionedTextDocumentIdentifier(uri=uri, version=session.documents[uri].version + 1)
     did_change(session, types.DidChangeTextDocumentParams(document, [change]))
 
 

@@ -22,6 +22,7 @@ class ScriptedWorker:
         self.confidence = 1.0
         self.requests: list[InfillRequest] = []
         self.amendments: list[str] = []
+        self.cancelled: list[str] = []
         self._writers: list[asyncio.StreamWriter] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -33,6 +34,11 @@ class ScriptedWorker:
     def answer(self, *fills: str) -> None:
         key = self.requests[-1].id
         self._send(*(Candidate(key, (fill,), confidence=self.confidence) for fill in fills), Done(key))
+
+    def answer_without_texts(self) -> None:
+        """Answer the latest request as no worker of ours does: our side fails on it."""
+        key = self.requests[-1].id
+        self._send(Candidate(key, ()), Done(key))
 
     def answer_cut(self, *fills: str) -> None:
         """Answer the latest request at its deadline, with texts that are not whole."""
@@ -59,6 +65,8 @@ class ScriptedWorker:
                 self.requests.append(message)
                 if self.fills is not None:
                     self.answer(*self.fills)
+            case messages.Cancel(id=request_id):
+                self.cancelled.append(request_id)
             case messages.Amend(text=text):
                 self.amendments.append(text)
             case _:

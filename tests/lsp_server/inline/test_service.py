@@ -1,174 +1,118 @@
-"""The answer to each request, and the surviving computations. Most wait for their context, before the worker.
+"""The answer to each request, and the surviving computations, in a real session whose worker answers when told to.
 
 How long to wait for a pause in typing, by a fake clock.
 """
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
-from inference.messages import ErrorCode, Snippet
-from lsp_server.documents.change import Change
-from lsp_server.documents.document import Document, Edit, Snapshot
-from lsp_server.documents.positions import Encoding
-from lsp_server.fill.feature import Broadcast
+from inference.messages import ErrorCode
 from lsp_server.fill.pipeline import Budget
 from lsp_server.inline import Cursor, Found, InlineRequest, InlineService
 from lsp_server.inline.service import Debounce
-from lsp_server.lsp.capabilities import ClientFeatures
-from lsp_server.settings.schema import PerTrigger, Settings
-from lsp_server.worker import WorkerClient, WorkerFailure
-from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_client
+from lsp_server.session import Session
+from tests.lsp_server.inline.scripted_worker import ScriptedWorker
+from tests.lsp_server.test_session import types_text, working
 from tests.workers import until
 
-URI = "file:///a.py"
 TEXT = "x = \ny = \n"
 SETTLED_S = 0.25
 """For so long, nothing else may begin or stop."""
 BUDGET = Budget(candidates=3, deadline_ms=60_000, max_steps=1)
 
 
-class Host:
-    """What the service needs of a session."""
-
-    features = ClientFeatures()
-    settings = Settings(deadline_ms=PerTrigger(60_000, 60_000))
-
-    def __init__(self, scene: "Scene") -> None:
-        self.documents = {URI: scene.document}
-        self.worker = scene
-        self.context_for = scene.gather
-        self.broadcast = Broadcast()
-
-    async def parsed(self, document: Document) -> Snapshot:
-        return document.snapshot()
-
-    def settings_of(self, _uri: str) -> Settings:
-        return self.settings
-
-    def why_off(self, _uri: str) -> None:
-        """It never is."""
-
-    def tell_why(self, _failure: Exception) -> None:
-        """Nobody listens."""
-
-
 @dataclass
 class Scene:
-    """A service with one document. Counts the computations that `wait_for_context` holds and that end there."""
+    """A session with one document, whose path is a link that may come to lead elsewhere."""
 
+    session: Session
     worker: ScriptedWorker
-    client: WorkerClient
-    waits_for_context: bool = True
-    is_off: bool = False
-    fault: Exception | None = None
-    begun: int = 0
-    stopped: int = 0
-    document: Document = field(default_factory=lambda: Document(URI, "python", 1, TEXT))
+    link: Path
 
     def __post_init__(self) -> None:
-        self.host = Host(self)
-        self.service = InlineService(self.host)  # type: ignore[arg-type]
-        self.service.opened(URI)
-
-    async def gather(self, *_: object) -> tuple[Snippet, ...] | None:
-        if self.is_off:
-            return None
-        if self.fault:
-            raise self.fault
-        if self.waits_for_context:
-            self.begun += 1
-            try:
-                await asyncio.Event().wait()
-            finally:
-                self.stopped += 1
-        return ()
+        self.uri = self.link.as_uri()
+        self.service = self.session.feature(InlineService)
+        self.session.open(self.uri, "python", 1, TEXT)
 
     def ask(
-        self,
-        offset: int = 4,
-        *,
-        invoked: bool = False,
-        budget: Budget = BUDGET,
+        self, offset: int = 4, *, invoked: bool = False, budget: Budget = BUDGET, pause_s: float = 0.0
     ) -> asyncio.Future[Found]:
-        request = InlineRequest(Cursor(offset), budget.from_now(), "???", invoked=invoked)
-        answer = self.service.ask(URI, request)
+        request = InlineRequest(Cursor(offset), budget.from_now(), "???", invoked=invoked, pause_s=pause_s)
+        answer = self.service.ask(self.uri, request)
         assert isinstance(answer, asyncio.Future)
         return answer
 
     def edit(self, start: int, end: int, text: str) -> None:
-        change = Change(start, self.document.text[start:end], text)
-        self.document.apply([Edit((0, start), (0, end), text)], self.document.version + 1, Encoding.UTF16)
-        self.service.changed(URI, [change])
+        types_text(self.session, text, start, self.uri, end)
 
-    async def settles(self, *, begun: int, stopped: int = 0) -> None:
-        """So many computations begin and stop, and no more in the next moment."""
-        await until(lambda: (self.begun, self.stopped) == (begun, stopped))
+    async def settles(self, *, sent: int, cancelled: int = 0) -> None:
+        """So many requests reach the worker and are cancelled there, and no more in the next moment."""
+        expected = (sent, cancelled)
+        await until(lambda: (len(self.worker.requests), len(self.worker.cancelled)) == expected)
         await asyncio.sleep(SETTLED_S)
-        assert (self.begun, self.stopped) == (begun, stopped)
+        assert (len(self.worker.requests), len(self.worker.cancelled)) == expected
 
     async def know(self, text: str) -> str:
         """The worker has suggested `text` at the end of the first line; the suggestion's id."""
-        self.waits_for_context, self.worker.fills = False, [text]
-        ((suggestion, _),) = await self.ask()
-        self.waits_for_context, self.worker.fills = True, None
+        asked = self.ask()
+        await until(lambda: len(self.worker.requests) == 1)
+        self.worker.answer(text)
+        ((suggestion, _),) = await asked
         return suggestion.id
 
     async def accept(self, text: str) -> None:
         """A suggestion at the end of the first line was accepted: the editor says so first, and then puts it in."""
-        self.service.accept(URI, await self.know(text))
+        self.service.accept(self.uri, await self.know(text))
         self.edit(4, 4, text)
 
     async def is_led_elsewhere(self) -> asyncio.Future[Found]:
         """A request that waits for an older computation, which is typed into and then finds nothing."""
-        self.waits_for_context = False
         self.ask()
-        await self.worker.until(lambda: len(self.worker.requests) == 1)
+        await until(lambda: len(self.worker.requests) == 1)
         self.edit(4, 4, "f")
-        answer = self.ask(5)
-        self.waits_for_context = True
-        self.worker.answer()
-        return answer
+        return self.ask(5)
 
 
 @pytest.fixture
-async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
-    async with scripted_client(monkeypatch) as connected:
-        scene = Scene(*connected)
-        yield scene
-        scene.service.closed(URI)
+async def scene(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> AsyncIterator[Scene]:
+    link = tmp_path / "a.py"
+    link.symlink_to("main.py")
+    async with working(monkeypatch) as (session, worker):
+        yield Scene(session, worker, link)
 
 
 @pytest.mark.parametrize(("cursor", "invoked"), [(9, False), (4, True)], ids=["elsewhere", "asked for by the user"])
 async def test_the_newer_request_stops_the_older_one(scene: Scene, cursor: int, invoked: bool) -> None:
     older = scene.ask(4)
-    await scene.settles(begun=1)
+    await scene.settles(sent=1)
     newer = scene.ask(cursor, invoked=invoked)
-    await scene.settles(begun=2, stopped=1)
+    await scene.settles(sent=2, cancelled=1)
     assert not await older
     assert not newer.done()
 
 
 async def test_closing_the_document_answers_who_waits(scene: Scene) -> None:
     asked = scene.ask()
-    scene.service.closed(URI)
+    scene.session.forget(scene.uri)
     assert not await asked
 
 
 async def test_request_at_the_same_place_takes_over(scene: Scene) -> None:
     older = scene.ask()
-    await scene.settles(begun=1)
+    await scene.settles(sent=1)
     newer = scene.ask()
     await until(older.done)
-    await scene.settles(begun=1)
+    await scene.settles(sent=1)
     assert not newer.done()
 
 
 async def test_invoked_request_survives_automatic_ones(scene: Scene) -> None:
     asked, typed = scene.ask(4, invoked=True), scene.ask(9)
-    await scene.settles(begun=2)
+    await scene.settles(sent=2)
     assert not asked.done()
     assert not typed.done()
 
@@ -180,74 +124,80 @@ async def test_late_automatic_request_waits_for_no_computation(scene: Scene, inv
     typed = scene.ask(budget=Budget(candidates=3, deadline_ms=50, max_steps=1))
     async with asyncio.timeout(10):
         assert not await typed
-    assert scene.begun == 1 and scene.stopped == 0
+    await scene.settles(sent=1)
     assert asked is None or not asked.done()
 
 
 @pytest.mark.parametrize("invoked", [False, True])
 async def test_a_change_of_the_text_that_disagrees_stops_all(scene: Scene, invoked: bool) -> None:
     asked = scene.ask(invoked=invoked)
-    await scene.settles(begun=1)
+    await scene.settles(sent=1)
     scene.edit(2, 4, "")
     assert not await asked
-    await scene.settles(begun=1, stopped=1)
+    await scene.settles(sent=1, cancelled=1)
 
 
 async def test_a_cancelled_request_that_was_not_sent_stops_at_once(scene: Scene) -> None:
-    asked = scene.ask()
-    await scene.settles(begun=1)
+    asked = scene.ask(pause_s=60)
+    assert scene.service.is_computing
     asked.cancel()
-    await scene.settles(begun=1, stopped=1)
+    await asyncio.sleep(0)
+    assert not scene.service.is_computing
+    await scene.settles(sent=0)
 
 
 async def test_a_prefetch_gives_way_to_what_is_asked_for(scene: Scene) -> None:
     await scene.accept("1")
-    await scene.settles(begun=1)
+    await scene.settles(sent=2)
     scene.ask(len("x = 1\ny = "))
-    await scene.settles(begun=2, stopped=1)
+    await scene.settles(sent=3, cancelled=1)
 
 
 async def test_the_next_request_waits_for_the_prefetch(scene: Scene) -> None:
     await scene.accept("1")
+    await scene.settles(sent=2)
     scene.ask(len("x = 1"))
-    await scene.settles(begun=1)
+    await scene.settles(sent=2)
 
 
 async def test_nothing_is_prefetched_where_the_user_wants_none(scene: Scene) -> None:
-    scene.host.settings = Settings(prefetch=False)
+    scene.session.configuration.take_sent({"prefetch": False})
     await scene.accept("1")
-    await scene.settles(begun=0)
+    await scene.settles(sent=1)
 
 
 async def test_change_in_the_same_statement_asks_again(scene: Scene) -> None:
     await scene.know("foo")
     scene.edit(0, 1, "z")
-    scene.waits_for_context, scene.worker.fills = False, ["bar"]
+    scene.worker.fills = ["bar"]
     assert [shown.text for _, shown in await scene.ask()] == ["bar"]
     assert len(scene.worker.requests) == 2
 
 
 async def test_what_is_typed_meanwhile_is_told_to_the_worker(scene: Scene) -> None:
-    scene.waits_for_context = False
     asked = scene.ask()
-    await scene.worker.until(lambda: len(scene.worker.requests) == 1)
+    await scene.settles(sent=1)
     scene.edit(4, 4, "f")
-    await scene.worker.until(lambda: scene.worker.amendments == ["f"])
+    await until(lambda: scene.worker.amendments == ["f"])
     scene.worker.answer("foo")
     assert [shown.text for _, shown in await asked] == ["foo"]
 
 
 async def test_a_fault_is_told_to_who_asked(scene: Scene) -> None:
-    scene.fault = ValueError("a fault")
-    with pytest.raises(ValueError, match="a fault"):
-        await scene.ask()
+    asked = scene.ask()
+    await scene.settles(sent=1)
+    scene.worker.answer_without_texts()
+    with pytest.raises(IndexError):
+        await asked
 
 
 async def test_repeated_failure_is_logged_once(scene: Scene, log: pytest.LogCaptureFixture) -> None:
-    failures = [WorkerFailure(ErrorCode.STOPPED, f"gone, next try in {seconds} s") for seconds in (3, 2, 1)]
-    scene.waits_for_context, scene.worker.fills = False, ["1"]
-    for end, scene.fault in enumerate((*failures, None, *failures), start=4):
-        await scene.ask(end)
+    failures = [f"gone, next try in {seconds} s" for seconds in (3, 2, 1)]
+    for end, failure in enumerate((*failures, None, *failures), start=4):
+        asked = scene.ask(end)
+        await until(lambda sent=end - 3: len(scene.worker.requests) == sent)
+        scene.worker.refuse(ErrorCode.INTERNAL, failure) if failure else scene.worker.answer("1")
+        await asked
         scene.edit(end, end, "2")  # and not what was suggested
     warnings = {record.created: record.getMessage() for record in log.records if record.levelname == "WARNING"}
     assert list(warnings.values()) == ["no inline completion: gone, next try in 3 s"] * 2
@@ -255,21 +205,26 @@ async def test_repeated_failure_is_logged_once(scene: Scene, log: pytest.LogCapt
 
 async def test_what_leads_elsewhere_is_begun_again(scene: Scene) -> None:
     waiting = await scene.is_led_elsewhere()
-    await scene.worker.until(lambda: scene.begun == 1)
+    scene.worker.answer()
+    await scene.settles(sent=2)
     assert not waiting.done()
 
 
 async def test_switched_off_document_ends_computations(scene: Scene) -> None:
     waiting = await scene.is_led_elsewhere()
-    scene.is_off = True
+    scene.link.unlink()
+    scene.link.symlink_to(".env")
+    scene.worker.answer()
     assert not await waiting
-    assert scene.begun == 0
+    await scene.settles(sent=1)
 
 
 async def test_a_fault_after_the_worker_has_answered_is_told_too(scene: Scene) -> None:
     waiting = await scene.is_led_elsewhere()
-    scene.fault = ValueError("a fault")
-    with pytest.raises(ValueError, match="a fault"):
+    scene.worker.answer()
+    await scene.settles(sent=2)
+    scene.worker.answer_without_texts()
+    with pytest.raises(IndexError):
         async with asyncio.timeout(10):
             await waiting
 
