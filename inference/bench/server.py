@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from inference.bench import BenchError, percentiles, positive, times_ms
 from inference.bench.server_editor import SERVER, URI, ScriptedEditor, server_environment
+from inference.deadline import Deadline
 from inference.messages import Candidate, Done, Hole, InfillRequest
 from inference.serving import startup
 from inference.serving.engine_thread import open_engine
@@ -127,7 +128,7 @@ class EchoEngine:
     def __init__(self) -> None:
         self._numbers = count(1)
 
-    def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Iterator[Candidate | Done]:
+    def infill(self, request: InfillRequest, *, deadline: Deadline | None = None) -> Iterator[Candidate | Done]:
         """One candidate and the end."""
         holes = [part for part in request.segments if isinstance(part, Hole)]
         texts = tuple(hole.starts_with + _ANSWER.format(next(self._numbers)) for hole in holes)

@@ -1,5 +1,6 @@
 """One loaded model, ready to fill holes."""
 
+from inference.deadline import Deadline
 from inference.engine.canvas import prompt
 from inference.engine.errors import FILLS_NOTHING, RequestError
 from inference.engine.infilling import Infilling
@@ -46,15 +47,15 @@ class Engine:
         """The same for reading a token."""
         return self._middle.prompt_token_ms if self._middle else 0.0
 
-    def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Infilling | MiddleInfilling:
-        """The work on a request. `deadline` is in seconds of `time.monotonic()`. Raises RequestError."""
+    def infill(self, request: InfillRequest, *, deadline: Deadline | None = None) -> Infilling | MiddleInfilling:
+        """The work on a request. Raises RequestError."""
         if self.edits:
             raise RequestError(FILLS_NOTHING)
         if self._middle is not None:
             return MiddleInfilling(self.loaded, request, deadline)
         return Infilling(self.loaded, request, deadline)
 
-    def next_edits(self, request: NextEditRequest, *, deadline: float | None = None) -> NextEditing | EditRewriting:
+    def next_edits(self, request: NextEditRequest, *, deadline: Deadline | None = None) -> NextEditing | EditRewriting:
         """The same for a request for the places that no longer fit after a change."""
         if self.edits:
             return EditRewriting(self.loaded, self.edits, request, deadline)

@@ -10,6 +10,7 @@ from functools import partial
 
 import torch
 
+from inference.deadline import Deadline
 from inference.engine.canvas import answered
 from inference.engine.canvas.answered import Canvases, RankedFill, Written
 from inference.engine.canvas.batch import CanvasBatch
@@ -32,8 +33,8 @@ InfillEvent = Draft | Candidate | Done
 class Infilling(Work[InfillEvent]):
     """The work on a request, at most one forward pass a step: drafts if wanted, candidates, best first, then Done."""
 
-    def __init__(self, model: LoadedModel, request: InfillRequest, deadline: float | None) -> None:
-        """`deadline` is in seconds of `time.monotonic()`. Raises RequestError if the request makes no sense."""
+    def __init__(self, model: LoadedModel, request: InfillRequest, deadline: Deadline | None) -> None:
+        """Raises RequestError if the request makes no sense."""
         super().__init__(deadline)
         self._model = model
         self._request = request

@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from inference.deadline import Deadline
 from inference.engine.canvas import prompt
 from inference.messages import Stats
 from inference.models.family import Context
@@ -36,8 +37,7 @@ class Counters:
 class Work(Iterator[_Event | None]):
     """The work on a request: a step is at most one forward pass, None is no news, and closing it frees memory."""
 
-    def __init__(self, deadline: float | None) -> None:
-        """`deadline` is in seconds of `time.monotonic()`."""
+    def __init__(self, deadline: Deadline | None) -> None:
         self._deadline = deadline
         self._counters = Counters()
         self._events = self._work()
@@ -54,12 +54,12 @@ class Work(Iterator[_Event | None]):
         """All events, Done last."""
 
     def _late(self) -> bool:
-        return self._is_after(time.monotonic(), 1.0)
+        return self._deadline is not None and self._deadline.is_past
 
     def _is_after(self, time_s: float, share: float) -> bool:
         """Whether a time is past this share of the way to the deadline."""
         started = self._counters.started
-        return self._deadline is not None and time_s >= started + share * (self._deadline - started)
+        return self._deadline is not None and time_s >= started + share * (self._deadline.time_s - started)
 
     def _encode(
         self,

@@ -3,6 +3,7 @@
 import math
 from collections.abc import AsyncGenerator
 
+from inference.deadline import Deadline
 from inference.engine.errors import FILLS_NOTHING, RequestError
 from inference.messages import Done, Edit, InfillRequest, NextEdits, Outcome
 from inference.models import edit_prompts
@@ -52,7 +53,7 @@ class ServedEditModel(ServedInfiller):
         yield NextEdits(request.id, edits)
         yield Done(request.id, outcome)
 
-    async def _edits(self, prompt: EditPrompt, deadline: float | None) -> tuple[Edit, ...]:
+    async def _edits(self, prompt: EditPrompt, deadline: Deadline | None) -> tuple[Edit, ...]:
         """The model's rewrite; none if it had no room for a whole one. Raises ServerError and TimeoutError."""
         asked = {
             "model": self.model,

@@ -19,6 +19,7 @@ from uuid import uuid4
 import httpx2
 import msgspec
 
+from inference.deadline import Deadline
 from inference.engine.errors import RequestError
 from inference.messages import ErrorCode
 from inference.remote.address import MODEL, Address, ServerRole
@@ -30,7 +31,7 @@ _CONNECT_S = 5.0
 _SILENCE_S = 120.0
 """The limit for an answer without a deadline: the first one after a start may compile kernels."""
 _TRIES = 4
-_PATIENCE_S = 10.0
+_PATIENCE_MS = 10_000
 """How long a request without a deadline waits for a server to come back."""
 _JSON = {"content-type": "application/json"}
 _BUSY = frozenset({429, 502, 503, 504})
@@ -101,10 +102,10 @@ class _Pause:
         self._until = max(self._until, now + min(error.pause_s, _LONGEST_PAUSE_S))
         self._error = error
 
-    async def over(self, last: float) -> None:
-        """Waits until the server may be asked. Raises ServerError if that is after `last`."""
+    async def over(self, deadline: Deadline) -> None:
+        """Waits until the server may be asked. Raises ServerError if that is after the deadline."""
         while (left_s := self._until - time.monotonic()) > 0:
-            if self._until > last and self._error is not None:
+            if self._until > deadline.time_s and self._error is not None:
                 raise ServerError(str(self._error), self._error.status)
             jitter_s = random.uniform(0.0, min(left_s / 2, _JITTER_S))  # noqa: S311
             await asyncio.sleep(left_s + jitter_s)
@@ -132,20 +133,20 @@ class Client:
             verify=httpx2.create_ssl_context(trust_env=True),
         )
 
-    async def ask(self, path: str, body: object = None, deadline: float | None = None) -> bytes:
+    async def ask(self, path: str, body: object = None, deadline: Deadline | None = None) -> bytes:
         """The body of an answer with status 200: to a POST of `body` as JSON, or to a GET without one.
 
-        Raises ServerError, and TimeoutError at `deadline` (`time.monotonic()` seconds).
+        Raises ServerError, and TimeoutError at the deadline.
         """
 
         async def whole() -> bytes:
             async with aclosing(await self._opened(path, body)) as response:
                 return b"".join([part async for part in self._parts(response)])
 
-        async with asyncio.timeout_at(deadline):  # the loop's time is `time.monotonic()`
+        async with asyncio.timeout_at(deadline.time_s if deadline else None):
             return await self._patiently(whole, deadline)
 
-    async def stream(self, path: str, body: object, deadline: float | None = None) -> AsyncGenerator[bytes, None]:
+    async def stream(self, path: str, body: object, deadline: Deadline | None = None) -> AsyncGenerator[bytes, None]:
         """The parts of an answer with status 200 as they arrive. `deadline` ends the attempts, not the answer.
 
         Raises ServerError; never repeats a request once its answer has begun. Closing it aborts the request.
@@ -169,11 +170,11 @@ class Client:
         except AnswerError as error:
             raise ServerError(f"the server {self.url} sent an invalid answer: {error}") from error
 
-    async def _patiently(self, attempt_once: Callable[[], Awaitable[_T]], deadline: float | None) -> _T:
+    async def _patiently(self, attempt_once: Callable[[], Awaitable[_T]], deadline: Deadline | None) -> _T:
         """The result of an attempt, repeated as often as needed. Raises ServerError."""
-        last = time.monotonic() + _PATIENCE_S if deadline is None else deadline
+        deadline = deadline or Deadline(_PATIENCE_MS)
         for left in reversed(range(_TRIES)):
-            await self._pause.over(last)
+            await self._pause.over(deadline)
             try:
                 answer = await attempt_once()
             except ServerError as error:

@@ -75,7 +75,7 @@ class RemoteWork:
         return Done(self.request.id, outcome, self.counters.stats())
 
     def _late(self) -> bool:
-        return self.job.deadline is not None and time.monotonic() >= self.job.deadline
+        return self.job.deadline is not None and self.job.deadline.is_past
 
 
 class ServedInfiller(ABC):

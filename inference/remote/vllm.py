@@ -256,7 +256,7 @@ class CanvasInfilling(RemoteWork):
     async def _search(self) -> list[RankedFill]:
         """Answers, best first: at the deadline those known by then. Raises ServerError if no canvas was read."""
         try:
-            async with asyncio.timeout_at(self.job.deadline):
+            async with asyncio.timeout_at(self.job.deadline.time_s if self.job.deadline else None):
                 canvases = [self._denoise(sizes) for sizes in self._lengths()]
                 found = await asyncio.gather(*canvases, return_exceptions=True)
                 errors = [error for error in found if error is not None]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
+from inference.deadline import Deadline
 from inference.messages import (
     Amend,
     Candidate,
@@ -84,10 +85,10 @@ class Job:
         return found
 
     @property
-    def deadline(self) -> float | None:
-        """Its deadline, in `time.monotonic()` seconds; None for no limit."""
-        limit_ms = self.request.deadline_ms
-        return None if limit_ms is None else self.received + limit_ms / 1000
+    def deadline(self) -> Deadline | None:
+        """None: it has no limit."""
+        timeout_ms = self.request.deadline_ms
+        return None if timeout_ms is None else Deadline(timeout_ms, self.received)
 
     def ended(self, outcome: Outcome) -> Done:
         """The final reply if it ends here and not in the infiller."""
@@ -168,8 +169,9 @@ class Queue:
 
     async def _answer(self, job: Job) -> Done | Failed:
         """The final reply to `job`; emits everything before it, and frees everything first."""
+        deadline = job.deadline
         try:
-            async with asyncio.timeout_at(job.deadline):  # the loop's time is `time.monotonic()`
+            async with asyncio.timeout_at(deadline.time_s if deadline else None):
                 await job.turn.wait()
         except TimeoutError:
             return job.ended(Outcome.DEADLINE)

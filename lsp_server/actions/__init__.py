@@ -143,7 +143,7 @@ class Action:
             best = best or found
             if found is not None and not (repairs and await self._breaks_parse(snapshot, found.texts)):
                 return found
-            if result.late or budget.left_ms <= 0:
+            if result.late or budget.deadline.is_past:
                 break
         if best is None:
             raise NotDone(result.why_empty(budget))

@@ -15,6 +15,7 @@ from shutil import which
 
 from rich.console import Console
 
+from inference.deadline import Deadline
 from inference.messages import Hole, InfillRequest, Status, Text, WorkerOptions, WorkerState
 from inference.models.catalogue import AUTO, EMBEDDED, FIRST
 from inference.models.printable import printable
@@ -36,7 +37,6 @@ from lsp_server.settings.launch import (
 from lsp_server.settings.resolver import NAME, Configuration
 from lsp_server.settings.schema import Settings, json_schema
 from lsp_server.worker import WorkerClient, WorkerFailure
-from lsp_server.worker.client import Deadline
 from lsp_server.worker.failure import StillLoadingError
 from lsp_server.worker.paths import paths_of
 

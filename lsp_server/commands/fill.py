@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import itertools
 import os
-import time
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -166,14 +165,15 @@ async def _fill(file: NamedFile, spans: tuple[carve.Span, ...], args: argparse.N
     """
     settings = file.configuration.of(file.snapshot.uri)
     budget = Budget.of(settings, invoked=True)
-    is_set = vars(args)["deadlineMs.invoked"] is not None or budget.deadline_ms != Settings().deadline_ms.invoked
+    usual_ms = Settings().deadline_ms.invoked
+    is_set = vars(args)["deadlineMs.invoked"] is not None or budget.deadline.timeout_ms != usual_ms
     with output.progress(file.snapshot, spans, args) as (on_status, on_draft):
         options = worker_options(settings, sends_token=file.configuration.sends_token)
         async with WorkerClient(options, name="infill-ls fill", on_status=on_status) as client:
             await client.load(budget.deadline if is_set else None)
             query = ContextQuery.of(file.snapshot, spans[0].start, client.last_status, file.configuration)
-            wait_ms = min(ASKED_MS, budget.left_ms) if is_set else ASKED_MS
-            context = await ContextSource().gather(query, max(int(wait_ms), 0))
+            wait_ms = min(ASKED_MS, budget.deadline.remaining_ms) if is_set else ASKED_MS
+            context = await ContextSource().gather(query, int(wait_ms))
             result = await fill(
                 client,
                 file.snapshot,
@@ -195,6 +195,6 @@ async def _fill(file: NamedFile, spans: tuple[carve.Span, ...], args: argparse.N
         "model": status.model if status else settings.model,
         "device": status.device if status else "",
         "candidates": candidates,
-        "ms": round((time.monotonic() - budget.began_s) * 1000, 1),
+        "ms": round(budget.deadline.elapsed_ms, 1),
     }
     return answer, client.better

@@ -2,13 +2,13 @@
 
 import asyncio
 import dataclasses
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from msgspec.structs import replace
 
+from inference.deadline import Deadline
 from inference.messages import Candidate, InfillRequest, Outcome, Snippet
 from lsp_server import carve
 from lsp_server.documents.document import Snapshot
@@ -16,7 +16,7 @@ from lsp_server.documents.uris import path_of
 from lsp_server.fill import fitting
 from lsp_server.fill.fitting import count_unfilled, current_texts, fitted
 from lsp_server.settings.schema import Settings
-from lsp_server.worker import Deadline, OnDraft, WorkerClient
+from lsp_server.worker import OnDraft, WorkerClient
 from lsp_server.worker.client import LATE_S
 
 _FIT_SHARE = 0.1
@@ -29,7 +29,7 @@ _LATE_SHARE = 0.25
 """An automatic request leaves the worker this share of its time for being late, at most `LATE_S`."""
 _MORE_CANDIDATES = 8
 """Ask for this many if none of the first answers fits."""
-TOO_LATE = "no answer within {} ms; try again, or raise deadlineMs.invoked"
+TOO_LATE = "no answer within {:.0f} ms; try again, or raise deadlineMs.invoked"
 CUT_OFF = (
     "the partner's answer was cut off or empty, and would have lost the current text; raise deadlineMs.invoked, "
     "or select less"
@@ -42,37 +42,28 @@ LEFT = "{} of {} holes are left as they are: nothing that fits was found for the
 
 @dataclass(frozen=True)
 class Budget:
-    """The cost limit of a fill. The deadline counts from `began_s` (by `time.monotonic`) and includes loading the
-    model.
+    """The cost limit of a fill. The deadline includes loading the model.
 
     `max_steps` None: the checkpoint's own. `retries`: if nothing fits, ask for more. The rest is as in `InfillRequest`.
     """
 
     candidates: int
-    deadline_ms: int
+    deadline: Deadline
     max_steps: int | None
     retries: bool = False
     quick: bool = False
     background: bool = False
-    began_s: float = field(default_factory=time.monotonic, compare=False)
 
     @classmethod
     def of(cls, settings: Settings, *, invoked: bool) -> "Budget":
         """A larger budget for explicit requests than for automatic ones."""
         if invoked:
-            return cls(settings.candidates.invoked, settings.deadline_ms.invoked, settings.max_steps, retries=True)
-        return cls(1, settings.deadline_ms.automatic, settings.max_steps, quick=True)
-
-    @property
-    def left_ms(self) -> float:
-        return self.deadline_ms - (time.monotonic() - self.began_s) * 1000
-
-    @property
-    def deadline(self) -> Deadline:
-        return Deadline(self.deadline_ms, self.began_s)
+            deadline = Deadline(settings.deadline_ms.invoked)
+            return cls(settings.candidates.invoked, deadline, settings.max_steps, retries=True)
+        return cls(1, Deadline(settings.deadline_ms.automatic), settings.max_steps, quick=True)
 
     def from_now(self) -> "Budget":
-        return dataclasses.replace(self, began_s=time.monotonic())
+        return dataclasses.replace(self, deadline=self.deadline.restarted())
 
 
 @dataclass(frozen=True)
@@ -111,7 +102,7 @@ class FillResult:
         if self.cut:
             return CUT_OFF
         if self.late:
-            return TOO_LATE.format(budget.deadline_ms)
+            return TOO_LATE.format(budget.deadline.timeout_ms)
         if self.unchanged:
             return NOTHING_TO_CHANGE
         return NOTHING_FITS + (WHAT_IT_WROTE.format(fitting.in_words(self.drops)) if self.drops else "")
@@ -162,7 +153,7 @@ async def fill(
     )
     result = await asking(request)
     is_useless = not (result.candidates or result.late or result.stopped) and options.strength >= 1
-    if not (is_useless and budget.retries and budget.candidates < _MORE_CANDIDATES and budget.left_ms > 0):
+    if not (is_useless and budget.retries and budget.candidates < _MORE_CANDIDATES and not budget.deadline.is_past):
         return result
     again = await asking(replace(request, candidates=_MORE_CANDIDATES))
     drops = again.drops or result.drops
@@ -181,7 +172,7 @@ async def _answered(
     only_whole: bool,
     marker: str,
 ) -> FillResult:
-    left_ms = max(budget.left_ms, 1)
+    left_ms = max(budget.deadline.remaining_ms, 1)
     to_fit_ms = min(left_ms * _FIT_SHARE, len(spans) * request.candidates * _FIT_HOLE_MS)
     late_ms = min(left_ms * _LATE_SHARE, LATE_S * 1000) if budget.quick else 0.0
     request = replace(request, deadline_ms=max(int(left_ms - to_fit_ms - late_ms), 1))
@@ -190,7 +181,7 @@ async def _answered(
     except TimeoutError:
         return FillResult([], late=True)
     given = [candidate for candidate in answer.candidates if candidate.complete or not only_whole]
-    patience = fitting.Patience(max(budget.left_ms, _LEAST_FIT_MS) / 1000)
+    patience = fitting.Patience(max(budget.deadline.remaining_ms, _LEAST_FIT_MS) / 1000)
     try:  # in a thread, so that typing does not wait for it
         candidates, drops = await asyncio.to_thread(fitted, snapshot, spans, given, patience, marker)
     finally:

@@ -113,8 +113,7 @@ async def perform(session: Session, asked: ActionRequest, kind: ActionKind, toke
     sampled = (
         None if is_refined else Asked(snapshot, holes, texts, budget, settings.marker, took_ms=took_ms, options=options)
     )
-    waited_ms = (time.monotonic() - budget.began_s) * 1000
-    session.broadcast.shown(uri, Shown(done_id, "action", waited_ms, sampled))
+    session.broadcast.shown(uri, Shown(done_id, "action", budget.deadline.elapsed_ms, sampled))
     session.feature(Refining).expect(Taken(done_id, is_refined=is_refined), snapshot, holes, texts)
     edit = workspace_edit(snapshot, holes, texts, session.features)
     return Done(edit, action.activity, done_id, left_as_they_are(texts, current_texts(snapshot, holes)))

@@ -26,6 +26,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from inference.deadline import Deadline
 from inference.messages import Draft, ErrorCode, Stats
 from inference.models.catalogue import EMBEDDED
 from lsp_server.http.forms import (
@@ -39,7 +40,7 @@ from lsp_server.http.forms import (
     request_for,
 )
 from lsp_server.settings.schema import Settings
-from lsp_server.worker import Deadline, WorkerClient, WorkerFailure
+from lsp_server.worker import WorkerClient, WorkerFailure
 from lsp_server.worker.failure import traceback_of
 
 log = logging.getLogger(__name__)

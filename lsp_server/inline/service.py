@@ -6,7 +6,6 @@ moment, so that the next one can take it over. Belongs to one event loop.
 
 import asyncio
 import logging
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -164,7 +163,7 @@ class InlineService(Feature):
         loop = asyncio.get_running_loop()
         request.result = loop.create_future()
         late_s = LATE_S if request.invoked else 0.0  # until after the user is told why
-        timer = loop.call_later(request.budget.left_ms / 1000 + late_s, request.answer)
+        timer = loop.call_at(request.budget.deadline.time_s + late_s, request.answer)
         request.result.add_done_callback(lambda _: timer.cancel())
         running = next((each for each in state.running if each.answers(state.document.text, request)), None)
         if running is None:
@@ -380,7 +379,7 @@ class InlineService(Feature):
         state.history.show(found, invoked=request.invoked)
         if found:
             first, _ = found[0]
-            waited_ms = (time.monotonic() - request.budget.began_s) * 1000 if computation else None
+            waited_ms = request.budget.deadline.elapsed_ms if computation else None
             asked = computation.asked(first) if computation else None
             shown = Shown(first.computation, "asked" if request.invoked else "typing", waited_ms, asked)
             self._session.broadcast.shown(state.document.uri, shown)

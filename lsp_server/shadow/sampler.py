@@ -7,7 +7,6 @@ import asyncio
 import dataclasses
 import logging
 import random
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from inference.deadline import Deadline
 from inference.messages import Status
 from inference.models.catalogue import EMBEDDED
 from inference.remote import address
@@ -152,13 +152,13 @@ class Sampler(Feature):
         context = await self._session.context_for(asked.snapshot, asked.spans[0].start, client.last_status)
         if context is None:
             return None
-        deadline_ms = max(asked.budget.deadline_ms, settings.deadline_ms.invoked)
-        budget = dataclasses.replace(asked.budget.from_now(), deadline_ms=deadline_ms, background=True)
+        deadline = Deadline(max(asked.budget.deadline.timeout_ms, settings.deadline_ms.invoked))
+        budget = dataclasses.replace(asked.budget, deadline=deadline, background=True)
         found = await fill(
             client, asked.snapshot, asked.spans, budget, options=asked.options, context=context, marker=asked.marker
         )
-        took_ms = (time.monotonic() - budget.began_s) * 1000
-        is_late = found.late or took_ms > asked.budget.deadline_ms
+        took_ms = deadline.elapsed_ms
+        is_late = found.late or took_ms > asked.budget.deadline.timeout_ms
         outcome = "late" if is_late else "answered" if found.candidates else "nothing"
         texts = found.candidates[0].texts if found.candidates else ()
         return sample.pair._replace(outcome=outcome, other_ms=took_ms), texts

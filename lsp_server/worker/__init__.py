@@ -1,12 +1,11 @@
 """The client of the resident worker: finds or starts it, asks it, and starts another when it dies. No LSP types."""
 
 from inference.messages import WorkerOptions
-from lsp_server.worker.client import ClientState, Deadline, OnDraft, WorkerAnswer, WorkerClient
+from lsp_server.worker.client import ClientState, OnDraft, WorkerAnswer, WorkerClient
 from lsp_server.worker.failure import WorkerFailure
 
 __all__ = [
     "ClientState",
-    "Deadline",
     "OnDraft",
     "WorkerAnswer",
     "WorkerClient",

@@ -16,6 +16,7 @@ from typing import Any, NoReturn, Self, TypeVar
 
 import msgspec
 
+from inference.deadline import Deadline
 from inference.messages import (
     Amend,
     Cancel,
@@ -79,18 +80,6 @@ class ClientState(StrEnum):
     FAILED = "failed"
     BACKING_OFF = "backing_off"
     CLOSED = "closed"
-
-
-@dataclass(frozen=True)
-class Deadline:
-    """`limit_ms` after `began_s`, by `time.monotonic`."""
-
-    limit_ms: int
-    began_s: float = field(default_factory=time.monotonic)
-
-    @property
-    def left_s(self) -> float:
-        return max(self.began_s + self.limit_ms / 1000 - time.monotonic(), 0.0)
 
 
 @dataclass(frozen=True)
@@ -272,14 +261,14 @@ class WorkerClient:
         watch = asyncio.create_task(self._watch(patience_s))
         both: set[asyncio.Task[Any]] = {asked, watch}
         try:
-            limit_s = deadline.left_s if deadline else None
-            done, _ = await asyncio.wait(both, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+            timeout_s = deadline.remaining_ms / 1000 if deadline else None
+            done, _ = await asyncio.wait(both, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
             if not done and deadline is not None:
                 pid = self.pid or await asyncio.to_thread(pid_of, self.paths)
                 if is_stopped(pid):
                     raise SilentError(self.paths, pid)
                 if not self.has_model:
-                    raise StillLoadingError(deadline.limit_ms, self.reason)
+                    raise StillLoadingError(deadline.timeout_ms, self.reason)
                 done, _ = await asyncio.wait(both, timeout=LATE_S, return_when=asyncio.FIRST_COMPLETED)
             if not done:
                 raise TimeoutError
@@ -291,14 +280,14 @@ class WorkerClient:
 
     async def _watch(self, patience_s: float) -> NoReturn:
         """Raises WorkerFailure once the worker hangs. First asks one with its model after `patience_s`."""
-        patient_until = time.monotonic() + patience_s
+        quiet = Deadline(patience_s * 1000)
         while True:
             await asyncio.sleep(GRACE_S)
-            if self.has_model and time.monotonic() < patient_until:
+            if self.has_model and not quiet.is_past:
                 continue
-            silence = Deadline(int(LOADING_ANSWER_S * 1000))
+            silence = Deadline(LOADING_ANSWER_S * 1000)
             while not await self.answers(ANSWER_S):
-                if self.has_model or is_stopped(self.pid) or not silence.left_s:
+                if self.has_model or is_stopped(self.pid) or silence.is_past:
                     raise SilentError(self.paths, self.pid)
             step_s = self.last_status.step_s if self.last_status else 0.0
             if step_s > self._hung_step_s:

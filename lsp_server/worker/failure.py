@@ -35,9 +35,9 @@ class SilentError(WorkerFailure):
 class StillLoadingError(WorkerFailure):
     """The worker did not load its model in time. It is still loading."""
 
-    def __init__(self, after_ms: int, doing: str) -> None:
+    def __init__(self, after_ms: float, doing: str) -> None:
         loads = f"the model is still loading{doing and f' ({doing})'}"
-        super().__init__(ErrorCode.STOPPED, f"no answer within {after_ms} ms: {loads}; try again in a moment")
+        super().__init__(ErrorCode.STOPPED, f"no answer within {after_ms:.0f} ms: {loads}; try again in a moment")
 
 
 def traceback_of(error: BaseException) -> str:

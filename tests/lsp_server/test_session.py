@@ -10,6 +10,7 @@ from weakref import ref
 import pytest
 from lsprotocol import types
 
+from inference.deadline import Deadline
 from lsp_server.fill.feature import Feature
 from lsp_server.fill.pipeline import Budget
 from lsp_server.handlers.documents import did_change, notebook_did_change
@@ -31,7 +32,7 @@ URI = "file:///a.py"
 
 async def shown(session: Session, service: InlineService, uri: str = URI) -> str:
     """The id of the one suggestion at the end of the first line."""
-    request = InlineRequest(Cursor(4), Budget(1, 1000, None), "???")
+    request = InlineRequest(Cursor(4), Budget(1, Deadline(1000), None), "???")
     answer = service.ask(uri, request)
     assert isinstance(answer, asyncio.Future), "nothing is known yet"
     ((suggestion, _),) = await answer

@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 
+from inference.deadline import Deadline
 from inference.engine.canvas import answered, repetition
 from inference.engine.canvas.answered import Filled, RankedFill, Written
 from inference.engine.canvas.plan import TextAndHoles, text_and_holes
@@ -91,8 +92,8 @@ class Region:
 class MiddleInfilling(Work[MiddleEvent]):
     """The work on one request: drafts if requested, then the candidates, best first, then Done."""
 
-    def __init__(self, model: LoadedModel, request: InfillRequest, deadline: float | None) -> None:
-        """`deadline` is in seconds of `time.monotonic()`. Raises RequestError if the request makes no sense."""
+    def __init__(self, model: LoadedModel, request: InfillRequest, deadline: Deadline | None) -> None:
+        """Raises RequestError if the request makes no sense."""
         super().__init__(deadline)
         self._model = model
         self._family = model.middle

@@ -11,6 +11,7 @@ from itertools import groupby
 
 from msgspec.structs import replace
 
+from inference.deadline import Deadline
 from inference.engine.errors import RequestError
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.work import Work
@@ -50,9 +51,9 @@ class NextEditing(Work[_Event]):
     """
 
     def __init__(
-        self, model: LoadedModel, request: NextEditRequest, deadline: float | None, margin: float = MARGIN
+        self, model: LoadedModel, request: NextEditRequest, deadline: Deadline | None, margin: float = MARGIN
     ) -> None:
-        """`deadline` is in seconds of `time.monotonic()`: the answer is whatever was found by then.
+        """At the `deadline` the answer is whatever was found by then.
 
         Raises RequestError if a proposal makes no sense.
         """

@@ -13,6 +13,7 @@ from typing import cast
 
 import torch
 
+from inference.deadline import Deadline
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.middle.decode import Lookup
 from inference.engine.work import Work
@@ -57,10 +58,10 @@ class EditRewriting(Work[_Event]):
         model: LoadedModel,
         kind: EditKind,
         request: NextEditRequest,
-        deadline: float | None,
+        deadline: Deadline | None,
         most: int | None = None,
     ) -> None:
-        """`deadline` is in seconds of `time.monotonic()`; `most` the guesses of a pass, as many as pay if None."""
+        """`most`: the guesses of a pass, as many as pay if None."""
         super().__init__(deadline)
         self._model = model
         self._kind = kind

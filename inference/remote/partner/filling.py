@@ -15,6 +15,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from inference.deadline import Deadline
 from inference.engine.canvas import answered
 from inference.engine.middle import question
 from inference.engine.middle.question import Question, Windows
@@ -66,7 +67,7 @@ class Fill:
 class Answer:
     """The text that a server writes for a question. `receive` it in a task, and look at it meanwhile."""
 
-    def __init__(self, client: Client, interface: Interface, asked: Question, deadline: float | None) -> None:
+    def __init__(self, client: Client, interface: Interface, asked: Question, deadline: Deadline | None) -> None:
         self.question = asked
         self.end = ""
         """Why it has ended: "stop", or "length" if it was cut."""
@@ -236,11 +237,12 @@ class Writer:
     async def _ask(self) -> bool:
         """Asks for the next hole's text. False: the deadline has passed. Raises ServerError."""
         infilling = self._infilling
+        deadline = infilling.job.deadline
         number = len(self.fills)
         self._pinned = infilling.pinned(number)
         answer = self._answer = infilling.ask(number, self.fills, self._windows, candidate=self._number)
         try:
-            async with asyncio.timeout_at(infilling.job.deadline) as limit:
+            async with asyncio.timeout_at(deadline.time_s if deadline else None) as limit:
                 await answer.receive(infilling.job.news.set)
         except TimeoutError:
             if limit.expired():

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from inference.deadline import Deadline
 from inference.engine import Engine
 from inference.engine.infilling import InfillEvent
 from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Outcome, Snippet, Text
@@ -29,9 +30,9 @@ def asked(title: str, **options: object) -> InfillRequest:
 
 def late(engine: Engine, request: InfillRequest, deadline_s: float) -> tuple[int, Done]:
     """How many steps a request takes once it is late, and how it ends. It must have an answer."""
-    deadline = time.monotonic() + deadline_s
+    deadline = Deadline(1000 * deadline_s)
     with closing(engine.infill(request, deadline=deadline)) as work:
-        while time.monotonic() < deadline:
+        while not deadline.is_past:
             assert next(work) is None
         events = list(work)
     *_, candidate, done = events
@@ -77,10 +78,10 @@ def steps_until_ranked(engine: Engine) -> int:
 
 def test_ranking_takes_a_single_pass_more_once_it_is_late(masked: Engine) -> None:
     first = steps_until_ranked(masked)
-    deadline = time.monotonic() + 3.0
+    deadline = Deadline(3_000)
     work = masked.infill(RANKED, deadline=deadline)
     list(islice(work, first))
-    time.sleep(max(0.0, deadline - time.monotonic()))
+    time.sleep(deadline.remaining_ms / 1000)
     rest = list(work)
     assert rest[-1].outcome is Outcome.DEADLINE
     assert passes(rest) <= 1
@@ -107,7 +108,7 @@ def test_a_prefix_read_in_one_piece_is_short_if_late(masked: Engine) -> None:
     limits = ((0.0, 2_048, 1, 512), (None, 2_048, 1_024, 2_048), (0.1, 8_192, 1, 512), (600.0, 2_048, 1_024, 2_048))
     for limit_s, longest, least, most in limits:
         engine = using(masked, max_prefix_tokens=longest)
-        deadline = None if limit_s is None else time.monotonic() + limit_s
+        deadline = None if limit_s is None else Deadline(1000 * limit_s)
         *_, done = engine.infill(asked("masked"), deadline=deadline)
         assert least <= done.stats.prefix_tokens <= most, limit_s
 

@@ -1,7 +1,6 @@
 """The results of a request: whole answers, respected pins and constraints, drafts, deadlines, and freed memory."""
 
 import random
-import time
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inference.deadline import Deadline
 from inference.engine import Engine, RequestError
 from inference.messages import Candidate, Done, Draft, Hole, HoleKind, InfillRequest, Outcome, Text
 from inference.models import registry
@@ -89,7 +89,7 @@ def test_at_the_deadline_the_best_whole_answer_is_sent(engine: Engine) -> None:
     hole = Hole(max_tokens=8, text="???")
     segments = (Text("a ="), hole, Text(FAR), hole, Text("\n"))
     request = InfillRequest("r", segments, max_steps=48, seed=1)
-    *_, candidate, done = [e for e in engine.infill(request, deadline=time.monotonic()) if e is not None]
+    *_, candidate, done = [e for e in engine.infill(request, deadline=Deadline(0)) if e is not None]
     assert not candidate.complete
     assert done.outcome is Outcome.DEADLINE
     assert candidate.steps == 1  # the first hole is whole, if not good; the second keeps what stands in it
@@ -101,7 +101,7 @@ def test_at_the_deadline_the_best_whole_answer_is_sent(engine: Engine) -> None:
 @pytest.mark.parametrize(("hole", "least"), [(Hole(single_line=True), 2), (Hole(kind=HoleKind.BODY), 8)])
 def test_late_request_gets_the_likeliest_length(engine: Engine, hole: Hole, least: int) -> None:
     request = InfillRequest("r", (Text(SOURCE), hole, Text(REST)), seed=1, drafts=True)
-    events = engine.infill(request, deadline=time.monotonic())
+    events = engine.infill(request, deadline=Deadline(0))
     draft = [event for event in events if isinstance(event, Draft)][-1]  # what repeats itself is no candidate
     assert len(draft.pieces[0]) >= least
 
@@ -109,7 +109,7 @@ def test_late_request_gets_the_likeliest_length(engine: Engine, hole: Hole, leas
 def test_a_late_request_costs_no_more_however_many_holes_it_has(embedded: Engine) -> None:
     segments = tuple(part for _ in range(200) for part in (Text("x = "), Hole(text="???"), Text("\n" * 40)))
     request = InfillRequest("r", segments, candidates=16, max_steps=48)
-    *_, done = embedded.infill(request, deadline=time.monotonic())
+    *_, done = embedded.infill(request, deadline=Deadline(0))
     assert done.stats.canvases == 1
     assert done.stats.steps <= 2
 

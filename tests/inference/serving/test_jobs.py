@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 import torch
 
+from inference.deadline import Deadline
 from inference.engine import RequestError
 from inference.messages import (
     Amend,
@@ -108,7 +109,7 @@ class ScriptedEngine:
         self.began: list[str] = []
         self.has_prepared = threading.Event()
 
-    def infill(self, request: InfillRequest, *, deadline: float | None = None) -> Iterator[Done | None]:
+    def infill(self, request: InfillRequest, *, deadline: Deadline | None = None) -> Iterator[Done | None]:
         self.began.append(request.id)
         self.running += 1
         self.most = max(self.most, self.running)
@@ -122,7 +123,7 @@ class ScriptedEngine:
         finally:
             self.running -= 1
 
-    def next_edits(self, request: NextEditRequest, *, deadline: float | None = None) -> Iterator[NextEdits | Done]:
+    def next_edits(self, request: NextEditRequest, *, deadline: Deadline | None = None) -> Iterator[NextEdits | Done]:
         yield Done(request.id)
 
     def prepare(self) -> bool:

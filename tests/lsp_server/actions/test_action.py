@@ -2,13 +2,14 @@
 
 import pytest
 
+from inference.deadline import Deadline
 from inference.messages import Hole
 from lsp_server.actions import Action, ActionKind, NotDone, distinct, fills, holes_of, repairs
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.pipeline import Budget
 from tests.lsp_server.inline.scripted_worker import scripted_client
 
-BUDGET = Budget(candidates=1, deadline_ms=60_000, max_steps=1)
+BUDGET = Budget(candidates=1, deadline=Deadline(60_000), max_steps=1)
 BROKEN, WHOLE = "total = (item.price\n", "total = item.price\n"
 
 

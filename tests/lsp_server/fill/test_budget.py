@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from inference.deadline import Deadline
 from inference.messages import Snippet, Text
 from lsp_server import carve
 from lsp_server.actions import Action, ActionKind, NotDone, holes_of
@@ -51,7 +52,7 @@ def snapshot_of(text: str) -> Snapshot:
 
 
 def invoked(deadline_ms: int = DEADLINE_MS) -> Budget:
-    return replace(Budget.of(Settings(), invoked=True), deadline_ms=deadline_ms)
+    return replace(Budget.of(Settings(), invoked=True), deadline=Deadline(deadline_ms))
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ async def asked(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Asked]:
 
 
 async def test_the_deadline_counts_from_when_the_request_arrived(asked: Asked) -> None:
-    early = Budget(1, DEADLINE_MS, None, began_s=time.monotonic() - DEADLINE_MS / 2000)
+    early = Budget(1, Deadline(DEADLINE_MS, time.monotonic() - DEADLINE_MS / 2000), None)
     assert 1 < await asked.deadline_ms(early) <= DEADLINE_MS / 2
 
 
@@ -73,7 +74,7 @@ async def test_time_to_fit_the_holes_is_kept_and_at_most_a_tenth(asked: Asked, h
 
 @pytest.mark.parametrize(("deadline_ms", "kept_ms"), [(2_000, 500), (1_000, 250), (DEADLINE_MS, 500)])
 async def test_an_automatic_request_keeps_time_for_a_late_worker(asked: Asked, deadline_ms: int, kept_ms: int) -> None:
-    budget = replace(Budget.of(Settings(), invoked=False), deadline_ms=deadline_ms)
+    budget = replace(Budget.of(Settings(), invoked=False), deadline=Deadline(deadline_ms))
     assert 0 < await asked.deadline_ms(budget) <= deadline_ms - kept_ms
 
 
@@ -89,7 +90,11 @@ async def test_where_nothing_fits_more_candidates_are_asked_for(asked: Asked) ->
 
 @pytest.mark.parametrize(
     "budget",
-    [Budget.of(Settings(), invoked=False), replace(invoked(), candidates=8), Budget(1, 1, None, retries=True)],
+    [
+        Budget.of(Settings(), invoked=False),
+        replace(invoked(), candidates=8),
+        invoked(1),
+    ],
     ids=["appears by itself", "as many already", "no time left"],
 )
 async def test_more_are_not_asked_for_otherwise(asked: Asked, budget: Budget) -> None:

@@ -3,6 +3,7 @@
 In a terminal, too.
 """
 
+from inference.deadline import Deadline
 from inference.messages import Draft
 from lsp_server import carve
 from lsp_server.commands.output import excerpt
@@ -54,7 +55,7 @@ def test_a_hole_with_nothing_fit_yet_is_left_out() -> None:
 
 
 def typed_into(snapshot: Snapshot, span: carve.Span, change: Change) -> Computation:
-    request = InlineRequest(Cursor(span.start), Budget(1, 1000, None), carve.DEFAULT_MARKER)
+    request = InlineRequest(Cursor(span.start), Budget(1, Deadline(1000), None), carve.DEFAULT_MARKER)
     computation = Computation(snapshot, span, request)
     computation.anchor = computation.anchor.after(change)
     return computation

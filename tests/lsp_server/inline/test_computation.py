@@ -2,6 +2,7 @@
 
 import pytest
 
+from inference.deadline import Deadline
 from inference.messages import Candidate
 from lsp_server import carve
 from lsp_server.documents.change import Change
@@ -17,7 +18,7 @@ def computation_at(marked: str, *, sent: bool = True) -> Computation:
     snapshot = Document("file:///a.py", "python", 1, text).snapshot()
     hole = carve.at_cursor(snapshot, cursor)
     sent_at_s = 0.0 if sent else None
-    request = InlineRequest(Cursor(cursor), Budget(1, 1000, None), carve.DEFAULT_MARKER)
+    request = InlineRequest(Cursor(cursor), Budget(1, Deadline(1000), None), carve.DEFAULT_MARKER)
     return Computation(snapshot, hole, request, sent_at_s=sent_at_s)
 
 

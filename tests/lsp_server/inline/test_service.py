@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from inference.deadline import Deadline
 from inference.messages import ErrorCode
 from lsp_server.fill.pipeline import Budget
 from lsp_server.inline import Cursor, Found, InlineRequest, InlineService
@@ -22,7 +23,7 @@ from tests.workers import until
 TEXT = "x = \ny = \n"
 SETTLED_S = 0.25
 """For so long, nothing else may begin or stop."""
-BUDGET = Budget(candidates=3, deadline_ms=60_000, max_steps=1)
+BUDGET = Budget(candidates=3, deadline=Deadline(60_000), max_steps=1)
 
 
 @dataclass
@@ -121,7 +122,7 @@ async def test_invoked_request_survives_automatic_ones(scene: Scene) -> None:
 async def test_late_automatic_request_waits_for_no_computation(scene: Scene, invoked_runs: bool) -> None:
     """Neither for its own, whose worker says nothing, nor for one that the user asked for and that may take longer."""
     asked = scene.ask(invoked=True) if invoked_runs else None
-    typed = scene.ask(budget=Budget(candidates=3, deadline_ms=50, max_steps=1))
+    typed = scene.ask(budget=Budget(candidates=3, deadline=Deadline(50), max_steps=1))
     async with asyncio.timeout(10):
         assert not await typed
     await scene.settles(sent=1)

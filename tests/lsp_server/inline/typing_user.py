@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 
+from inference.deadline import Deadline
 from inference.messages import HoleKind
 from lsp_server.carve import Span
 from lsp_server.documents.change import Change
 from lsp_server.fill.pipeline import Budget
 from lsp_server.inline.suggestion import Anchor, Cursor, InlineRequest, Suggestion, SuggestionHistory
 
-MANY = Budget(candidates=8, deadline_ms=1000, max_steps=None)
+MANY = Budget(candidates=8, deadline=Deadline(1000), max_steps=None)
 CURSOR = "‸"
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pytest
 from lsprotocol import types
 
+from inference.deadline import Deadline
 from lsp_server.actions import Action, ActionKind, NotDone, holes_of
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import Budget
@@ -28,7 +29,7 @@ from tests.lsp_server.test_session import URI, working
 TEXT = "x = \nprint(x)\n"
 PARTNER = {"url": "http://127.0.0.1:9", "kind": "chat"}
 PARTNERS = partner_options(Settings(partner=PartnerSettings(PARTNER["url"], kind="chat")))
-BUDGET = Budget(1, 60_000, None)
+BUDGET = Budget(1, Deadline(60_000), None)
 
 
 @dataclass

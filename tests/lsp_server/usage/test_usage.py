@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from inference.deadline import Deadline
 from lsp_server.fill.pipeline import Budget
 from lsp_server.inline import Cursor, InlineRequest, InlineService
 from lsp_server.inline.suggestion import Suggestion
@@ -15,7 +16,7 @@ from lsp_server.usage.usage import Key, Usage
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker
 from tests.lsp_server.test_session import URI, types_text, working
 
-BUDGET = Budget(candidates=3, deadline_ms=60_000, max_steps=1)
+BUDGET = Budget(candidates=3, deadline=Deadline(60_000), max_steps=1)
 
 
 class Counts(Counter[str]):

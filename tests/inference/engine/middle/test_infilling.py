@@ -1,12 +1,12 @@
 """Requests to a causal model: candidates, several holes, rework, typing, deadlines and scores."""
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from itertools import pairwise
 
 import pytest
 
+from inference.deadline import Deadline
 from inference.engine import Engine
 from inference.engine.canvas.plan import TextAndHoles
 from inference.engine.middle.decode import Decoder
@@ -22,7 +22,7 @@ LONG = "".join(f"value_{number} = {number}\n" for number in range(3_000))
 def slow_fill(engine: Engine, *segments: Text | Hole | str) -> Answer:
     """The automatic answer of a machine that reads a hundred tokens within the deadline."""
     engine.loaded.family.prompt_token_ms = 400.0
-    with closing(engine.infill(request(*segments, quick=True), deadline=time.monotonic() + 60)) as work:
+    with closing(engine.infill(request(*segments, quick=True), deadline=Deadline(60_000))) as work:
         return Answer(work)
 
 
@@ -151,7 +151,7 @@ def test_no_region_is_read_for_which_there_is_no_time(middle: Engine) -> None:
     segments = ("a = f(", line(max_tokens=6), ")\nb = g(", line(max_tokens=6), ")\n" + LONG[-2000:])
     whole = fill(middle, *segments).done.stats
     middle.loaded.family.prompt_token_ms = 400.0
-    with closing(middle.infill(request("# new\n", *segments), deadline=time.monotonic() + 60)) as work:
+    with closing(middle.infill(request("# new\n", *segments), deadline=Deadline(60_000))) as work:
         answer = Answer(work)
     assert answer.done.outcome is Outcome.COMPLETE
     assert answer.done.stats.prefix_tokens < 200 < whole.prefix_tokens
@@ -186,7 +186,7 @@ def test_only_agreeing_typing_goes_on(middle: Engine) -> None:
 
 def test_a_late_request_is_answered_with_what_there_is(middle: Engine) -> None:
     asked = request("# late\n" + LONG + "x = ", line(), "\ny = ", line(), "\n" + LONG)
-    with closing(middle.infill(asked, deadline=time.monotonic())) as work:
+    with closing(middle.infill(asked, deadline=Deadline(0))) as work:
         answer = Answer(work)
     assert answer.done.outcome is Outcome.DEADLINE
     assert not any(candidate.complete for candidate in answer.candidates)

@@ -1,10 +1,10 @@
 """A causal model judges the proposals after a change: real passes of a small model that knows no code."""
 
-import time
 from collections.abc import Sequence
 
 import pytest
 
+from inference.deadline import Deadline
 from inference.engine import Engine, RequestError
 from inference.engine.next_edit.judging import NextEditing
 from inference.messages import (
@@ -29,7 +29,7 @@ def request(*proposals: Edit, hunk: Hunk = CHANGED) -> NextEditRequest:
     return NextEditRequest("n", TEXT, (hunk,), proposals=proposals)
 
 
-def answered(engine: Engine, asked: NextEditRequest, deadline: float | None = None) -> tuple[Sequence[Edit], Done]:
+def answered(engine: Engine, asked: NextEditRequest, deadline: Deadline | None = None) -> tuple[Sequence[Edit], Done]:
     work = NextEditing(engine.loaded, asked, deadline, margin=-1e9)
     edits, done = [event for event in work if event is not None]
     assert edits.id == done.id == asked.id
@@ -68,7 +68,7 @@ def test_proposals_that_make_no_sense_are_refused(middle: Engine, proposals: tup
 
 
 def test_the_deadline_ends_it(middle: Engine) -> None:
-    edits, done = answered(middle, request(*EDITS), time.monotonic())
+    edits, done = answered(middle, request(*EDITS), Deadline(0))
     assert edits == ()
     assert done.outcome is Outcome.DEADLINE
 

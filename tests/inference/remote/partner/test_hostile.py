@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from inference.deadline import Deadline
 from inference.engine.middle.question import Question
 from inference.messages import REFINED_STRENGTH, Candidate, Done, ErrorCode, Failed
 from inference.models.family import ModelError
@@ -100,7 +101,7 @@ async def test_an_answer_of_tildes_does_not_hold_the_event_loop() -> None:
 class AllAtOnce(Client):
     """A server whose whole answer is there already: only who reads it lets the event loop go on."""
 
-    async def stream(self, path: str, body: object, deadline: float | None = None) -> AsyncGenerator[bytes, None]:
+    async def stream(self, path: str, body: object, deadline: Deadline | None = None) -> AsyncGenerator[bytes, None]:
         yield text("x") * 9_000 + text("", finish_reason="stop")
 
 
