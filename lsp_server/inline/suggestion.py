@@ -8,7 +8,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import count
 from typing import Any
 
@@ -474,6 +474,10 @@ class Computation:
         self.typed = self.anchor.head
         self.selected = self.request.cursor.selected
 
+    @cached_property
+    def _drafts(self) -> DraftReader:
+        return DraftReader(self.snapshot, [self.hole])
+
     @property
     def is_wanted(self) -> bool:
         """Whether a request still waits for it."""
@@ -529,7 +533,7 @@ class Computation:
     def drafted(self, draft: Draft, cursor: int, text: str) -> list[HoleDraft]:
         """The hole of `draft`, or the rest of a partly typed one, as `text` would show it at `cursor`; may be empty."""
         found = []
-        for hole in DraftReader(self.snapshot, [self.hole]).read(draft):
+        for hole in self._drafts.read(draft):
             shown = Suggestion("", self.anchor, hole.text, self.hole).at(text, Cursor(cursor))
             if shown is not None:
                 parts = hole.part(shown.start - self.anchor.start, len(shown.text))

@@ -3,6 +3,10 @@
 In a terminal, too.
 """
 
+import sys
+from collections.abc import Callable
+from types import FrameType
+
 from inference.deadline import Deadline
 from inference.messages import Draft
 from lsp_server import carve
@@ -10,6 +14,7 @@ from lsp_server.commands.output import excerpt
 from lsp_server.documents.change import Change
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.drafts import DraftReader, HoleDraft, progress_of
+from lsp_server.fill.fitting import Fitter
 from lsp_server.fill.pipeline import Budget
 from lsp_server.inline import Cursor, InlineRequest
 from lsp_server.inline.suggestion import Computation
@@ -73,6 +78,29 @@ def test_of_a_hole_that_is_partly_typed_the_rest_is_shown() -> None:
     assert (shown.text, shown.pieces) == ("    return 1", ("    re", "turn", " 1"))
     assert shown.confidences == read(snapshot, span, *pieces)[0].confidences
     assert computation.drafted(draft(*pieces), cursor, text.replace("r\n", "x\n")) == []
+
+
+def test_all_who_wait_for_a_fill_read_a_draft_once() -> None:
+    snapshot, span = at_cursor("def f():‸\n")
+    computation = Computation(snapshot, span, InlineRequest(Cursor(span.start), Budget(1, Deadline(1000), None), "???"))
+    once = calls_of(Fitter.fit, lambda: computation.drafted(draft("\n    return"), span.start, snapshot.text))
+    again = calls_of(Fitter.fit, lambda: computation.drafted(draft("\n    return"), span.start, snapshot.text))
+    assert (once, again) == (1, 0)
+
+
+def calls_of(function: Callable[..., object], run: Callable[[], object]) -> int:
+    calls = 0
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        nonlocal calls
+        calls += event == "call" and frame.f_code is function.__code__
+
+    sys.setprofile(count)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return calls
 
 
 def test_pieces_match_what_is_shown_between_braces() -> None:
