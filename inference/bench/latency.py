@@ -23,9 +23,10 @@ from inference.models import devices, diffusion_gemma, registry
 from inference.models.diffusion_gemma import recorded, weights
 from inference.models.diffusion_gemma.adapter import DiffusionGemma, EncodedContext
 from inference.models.diffusion_gemma.config import NO_VISION
+from inference.models.diffusion_gemma.encoded_prefix import EncodedTokens, encoded_cache
 from inference.models.diffusion_gemma.network import Network
-from inference.models.diffusion_gemma.prefix_cache import PrefixCache
 from inference.models.family import ModelError
+from inference.models.prefix_cache import PrefixCache
 from inference.models.properties import SamplerSettings
 from inference.models.shards import Weights
 
@@ -184,17 +185,17 @@ class LatencyBench:
     def _ids(self, count: int) -> list[int]:
         return torch.randint(5, self.network.vocabulary_size, (count,), generator=self._generator).tolist()
 
-    def _cache(self) -> PrefixCache:
-        return PrefixCache(self.network, 8 << 30)
+    def _cache(self) -> PrefixCache[EncodedTokens]:
+        return encoded_cache(self.network, 8 << 30)
 
-    def _encoded(self, cache: PrefixCache, ids: Sequence[int]) -> EncodedContext:
+    def _encoded(self, cache: PrefixCache[EncodedTokens], ids: Sequence[int]) -> EncodedContext:
         """The whole prefix, after encoding what the cache lacks. The caller closes it."""
-        context = EncodedContext(self.network, cache.acquire(ids), ids)
+        context = EncodedContext(self.network, cache, ids)
         for _ in context.encode():
             pass
         return context
 
-    def _infill(self, cache: PrefixCache | None, ids: Sequence[int], suffix: int) -> None:
+    def _infill(self, cache: PrefixCache[EncodedTokens] | None, ids: Sequence[int], suffix: int) -> None:
         """Behind `ids`, which nothing knows, or which are in the `cache` but for one more token."""
         ids = [*ids, *self._ids(1)] if cache else ids
         with closing(self._encoded(cache or self._cache(), ids)) as context:

@@ -14,8 +14,8 @@ import torch
 from inference.engine import Engine
 from inference.messages import Candidate, Hole, InfillRequest, Text
 from inference.models import registry
+from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, encoded_cache
 from inference.models.diffusion_gemma.network import Network
-from inference.models.diffusion_gemma.prefix_cache import PrefixCache
 from inference.models.diffusion_gemma.recorded import CudaGraphs, RecordedNetwork
 from inference.models.fim.adapter import FillInMiddle
 from inference.models.properties import SamplerSettings
@@ -90,7 +90,7 @@ def test_recorded_shapes_share_their_memory() -> None:
     model = random_model().to("cuda", torch.bfloat16)
     model.set_experts_implementation("grouped_mm")
     network = RecordedNetwork(model, CudaGraphs())
-    prefix = PrefixCache(network, 0).acquire([])
+    prefix = EncodedPrefix(network, encoded_cache(network, 0), [])
     network.encode(torch.arange(40, device="cuda")[None], prefix)
     prefix.commit(list(range(40)))
 

@@ -15,8 +15,8 @@ from inference.engine.canvas.layout import Plan
 from inference.engine.canvas.plan import Planner
 from inference.messages import Hole, InfillRequest, Text
 from inference.models.diffusion_gemma.adapter import DiffusionGemma, EncodedContext
+from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, encoded_cache
 from inference.models.diffusion_gemma.network import Network
-from inference.models.diffusion_gemma.prefix_cache import PrefixCache
 
 TWIN = Path(__file__).parents[1] / "data" / "twin"
 
@@ -51,7 +51,7 @@ def planned(engine: Engine, *segments: Text | Hole, short: bool = False, **optio
 
 def causal_logits(network: Network, ids: Sequence[int]) -> torch.Tensor:
     """(n, V) logits of the token after each of `ids`, from one fresh pass over everything."""
-    fresh = PrefixCache(network, 0).acquire([])
+    fresh = EncodedPrefix(network, encoded_cache(network, 0), [])
     return network.logits(network.encode(torch.tensor([list(ids)], device=network.device), fresh)[0])
 
 

@@ -7,9 +7,10 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from inference.models.checkpoint import Checkpoint
+from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, EncodedTokens, encoded_cache
 from inference.models.diffusion_gemma.passes import Passes
-from inference.models.diffusion_gemma.prefix_cache import EncodedPrefix, PrefixCache
 from inference.models.family import Family, Traits
+from inference.models.prefix_cache import PrefixCache
 from inference.models.properties import Properties
 
 _CACHE_SHARE = 0.25
@@ -45,7 +46,7 @@ class DiffusionGemma(Family):
         self.network = network
         self.device = network.device
         self.dtype = dtype
-        self.prefixes = PrefixCache(network, cache_bytes)
+        self.prefixes = encoded_cache(network, cache_bytes)
         self.traits = Traits(
             noise=self.properties.corruption,
             vocabulary_size=network.vocabulary_size,
@@ -58,17 +59,17 @@ class DiffusionGemma(Family):
         return self.network.prepare()
 
     def open(self, prefix_ids: Sequence[int]) -> "EncodedContext":
-        return EncodedContext(self.network, self.prefixes.acquire(prefix_ids), prefix_ids)
+        return EncodedContext(self.network, self.prefixes, prefix_ids)
 
 
 class EncodedContext:
     """A `Context`: a prefix in the cache, and the passes of the network that read it."""
 
-    def __init__(self, network: Passes, prefix: EncodedPrefix, prefix_ids: Sequence[int]) -> None:
+    def __init__(self, network: Passes, cache: PrefixCache[EncodedTokens], prefix_ids: Sequence[int]) -> None:
         self._network = network
-        self._prefix = prefix
+        self._prefix = EncodedPrefix(network, cache, prefix_ids)
         self._ids = prefix_ids
-        self.reused_tokens = prefix.reused
+        self.reused_tokens = self._prefix.reused
 
     def encode(self) -> Iterator[int]:
         return self._prefix.encode()

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from inference.models.checkpoint_files import first_line
+from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, encoded_cache
 from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.passes import LayerView, PrefixView, first_row
-from inference.models.diffusion_gemma.prefix_cache import PrefixCache
 
 CANVAS_MULTIPLE = 32
 LEAST_PREFIX = 256
@@ -243,7 +243,7 @@ def difference(faster: Network, plainer: Network) -> float:
 
 def _encoded(network: Network, ids: Tensor) -> PrefixView:
     """A prefix (1, n) as a decoder reads it."""
-    prefix = PrefixCache(network, 0).acquire([])
+    prefix = EncodedPrefix(network, encoded_cache(network, 0), [])
     network.encode(ids, prefix)
     prefix.commit(ids[0].tolist())
     return prefix.view()

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 from inference.models import fim_tokens
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import MiddleFamily, Traits
-from inference.models.fim.context import PromptContext, Prompts
+from inference.models.fim.context import PromptContext, prompt_cache
 from inference.models.fim.matrices import Dynamic
 from inference.models.fim.network import Network
 from inference.models.fim_tokens import FimTokens
@@ -47,7 +47,7 @@ class FillInMiddle(MiddleFamily):
         self.network = network
         self.device = network.device
         self.dtype = dtype
-        self.prompts = Prompts(network.empty(0))
+        self.prompts = prompt_cache(network)
         tokenizer.encode_special_tokens = True
         special = {token.content: id_ for id_, token in tokenizer.get_added_tokens_decoder().items()}
         tokens = fim_tokens.of_vocabulary(special, found.name)
@@ -78,10 +78,10 @@ class FillInMiddle(MiddleFamily):
         return PromptContext(self.network, self.prompts, prefix_ids, self._passed)
 
     def known_tokens(self, ids: Sequence[int]) -> int:
-        return self.prompts.known(ids[:-1])
+        return self.prompts.cached_tokens(ids[:-1])
 
     def written_behind(self, ids: Sequence[int]) -> list[int]:
-        return self.prompts.written_behind(ids)
+        return self.prompts.tokens_after(ids)
 
     def read_later(self, ids: Sequence[int]) -> None:
         self._ahead = list(ids)

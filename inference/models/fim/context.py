@@ -7,88 +7,46 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from inference.models.family import MiddleContext, common_start
-from inference.models.fim.network import SPARE_TOKENS, Network, Prompt
+from inference.models.family import MiddleContext
+from inference.models.fim.network import Network, Prompt
+from inference.models.prefix_cache import CachedPrefix, PrefixCache
 
 PIECE_TOKENS = 128
 """Read in one pass, some tenths of a second on a laptop: a cancelled request runs on for that long."""
 _SCORED_TOKENS = 32
 """The most rows of logits in memory at a time while scoring a text."""
-_KEPT_PROMPTS = 8
-_KEPT_BYTES = 32 << 20
-_SAME_TEXT = 0.5
-"""Kept tokens that a new prompt shares less of belong to another text: copy from them instead of cutting them."""
+_CACHE_PROMPTS = 8
+_CACHE_BYTES = 32 << 20
 
 OnPass = Callable[[int, float], None]
 """Receives the number of rows of a pass and its seconds."""
 
 
-class Prompts:
-    """The latest prompts with what was written behind them: at most eight, and 32 MB beside what is being read.
-
-    One more has been read ahead.
-    """
-
-    def __init__(self, empty: Prompt) -> None:
-        """`empty`: one of the network's shape."""
-        self._empty = empty
-        self._kept: list[Prompt] = []
-        """The least recently used first."""
-
-    def known(self, ids: Sequence[int]) -> int:
-        """How many of the first `ids` are known."""
-        return max((common_start(each.ids, ids) for each in self._kept), default=0)
-
-    def written_behind(self, ids: Sequence[int]) -> list[int]:
-        """The tokens last known behind all of `ids`."""
-        count, known = len(ids), list(ids)
-        return next((each.ids[count:] for each in reversed(self._kept) if each.ids[:count] == known), [])
-
-    def take(self, ids: Sequence[int], *, ahead: bool = False) -> Prompt:
-        """The known part of `ids`, all of it their beginning, with room for the rest. The caller must give it back.
-
-        `ahead`: it takes the place of what was read ahead until now.
-        """
-        best = max(self._kept, key=lambda each: (common_start(each.ids, ids), each.is_ahead == ahead), default=None)
-        shared = 0 if best is None else common_start(best.ids, ids)
-        if best is None or best.is_open or best.is_ahead != ahead or shared < _SAME_TEXT * len(best.ids):
-            best = (best or self._empty).copied(shared, len(ids) + SPARE_TOKENS)
-            best.is_ahead = ahead
-            if ahead:
-                self._kept = [each for each in self._kept if not each.is_ahead]
-        else:
-            self._kept.remove(best)
-            best.is_open = True
-            del best.ids[shared:]
-            best.reserve(len(ids))
-        self._kept.append(best)
-        return best
-
-    def give_back(self, prompt: Prompt) -> None:
-        """The prompt is no longer being read."""
-        prompt.is_open = False
-        idle = [each for each in self._kept if not each.is_open and not each.is_ahead]
-        while len(idle) > 1 and (len(idle) > _KEPT_PROMPTS or self.size_bytes() > _KEPT_BYTES):
-            self._kept.remove(idle.pop(0))
-
-    def size_bytes(self) -> int:
-        """The memory of all of them."""
-        return sum(each.content.nbytes for each in self._kept)
+def prompt_cache(network: Network) -> PrefixCache[Prompt]:
+    """An empty cache of prompts and what was written behind them: at most eight, and 32 MB beside what is read."""
+    return PrefixCache(network.empty(0), _CACHE_BYTES, max_entries=_CACHE_PROMPTS, min_entries=1)
 
 
 class PromptContext(MiddleContext):
     """A `Context`: the rows of a prompt. Its last piece is read in the pass that writes the first token."""
 
     def __init__(
-        self, network: Network, prompts: Prompts, ids: Sequence[int], on_pass: OnPass, *, ahead: bool = False
+        self,
+        network: Network,
+        cache: PrefixCache[Prompt],
+        ids: Sequence[int],
+        on_pass: OnPass,
+        *,
+        ahead: bool = False,
     ) -> None:
         """`ahead`: nothing will be written behind it, so all is read but the last token."""
         self._network = network
-        self._prompts = prompts
+        self._cache = cache
         self._on_pass = on_pass
         self._ids = list(ids)
-        self._prompt: Prompt | None = prompts.take(ids[:-1], ahead=ahead)
-        self.reused_tokens = len(self._prompt.ids)
+        self._cached: CachedPrefix[Prompt] | None = cache.acquire(ids[:-1], ahead=ahead)
+        self._cached.entry.reserve(len(ids) - 1)
+        self.reused_tokens = self._cached.length
         unread = len(self._ids) - 1 - self.reused_tokens
         self._last_piece = 0 if ahead else min(unread, (unread - 1) % PIECE_TOKENS + 1)
         self._is_continued = False
@@ -138,14 +96,14 @@ class PromptContext(MiddleContext):
         return PromptContinuation(self._network, prompt, self._ids[len(prompt.ids) :], self._on_pass)
 
     def close(self) -> None:
-        if self._prompt is not None:
-            self._prompts.give_back(self._prompt)
-        self._prompt = None
+        if self._cached is not None:
+            self._cache.release(self._cached)
+        self._cached = None
 
     @property
     def _open(self) -> Prompt:
-        assert self._prompt is not None, "the context is closed"
-        return self._prompt
+        assert self._cached is not None, "the context is closed"
+        return self._cached.entry
 
 
 class PromptContinuation:

@@ -42,16 +42,13 @@ class FastLayer:
 
 @dataclass(eq=False)
 class Prompt:
-    """Tokens, and room for their keys and values in L layers, (L, 2, 1, G, capacity, D).
+    """Tokens, and room for their keys and values in L layers, (L, 2, 1, G, capacity, D): a `CacheEntry`.
 
-    One context at a time reads and extends it. What was read ahead, for prompts to come, they copy: each would cut it
-    where it ends itself.
+    One context at a time reads and extends it.
     """
 
     content: Tensor
     ids: list[int] = field(default_factory=list)
-    is_open: bool = True
-    is_ahead: bool = False
 
     def append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Writes (1, n, G, D) behind the rows of a layer; returns all of both, (1, G, T, D). `ids` does not change."""
@@ -68,8 +65,11 @@ class Prompt:
             self.content = self._grown(len(self.ids), capacity + SPARE_TOKENS)
 
     def copied(self, length: int, capacity: int) -> "Prompt":
-        """The first `length` tokens, with room for this many."""
-        return Prompt(self._grown(length, capacity), self.ids[:length])
+        """See `CacheEntry`."""
+        return Prompt(self._grown(length, capacity + SPARE_TOKENS), self.ids[:length])
+
+    def size_bytes(self) -> int:
+        return self.content.nbytes
 
     def _grown(self, length: int, capacity: int) -> Tensor:
         grown = self.content.new_empty((*self.content.shape[:-2], capacity, self.content.shape[-1]))

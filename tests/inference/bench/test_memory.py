@@ -42,7 +42,7 @@ def resident_bytes() -> int:
 def tiny(tmp_path: Path) -> Engine:
     save_random_checkpoint(tmp_path, layers=2)
     engine = Engine(registry.load(str(tmp_path), device="cpu"))
-    gemma(engine).prefixes.budget_bytes = CACHE_BYTES
+    gemma(engine).prefixes.max_bytes = CACHE_BYTES
     return engine
 
 

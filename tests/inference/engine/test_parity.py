@@ -23,8 +23,9 @@ from inference.engine.search import denoise
 from inference.engine.search.denoise import Denoising, Noise
 from inference.messages import Candidate, Hole, InfillRequest, Text
 from inference.models.diffusion_gemma.adapter import EncodedContext
+from inference.models.diffusion_gemma.encoded_prefix import EncodedTokens, encoded_cache
 from inference.models.diffusion_gemma.network import Network
-from inference.models.diffusion_gemma.prefix_cache import PrefixCache
+from inference.models.prefix_cache import PrefixCache
 from inference.models.properties import SamplerSettings
 from tests.inference.engine.filling import Answer, fill
 from tests.inference.loaded import gemma, planned, using
@@ -48,9 +49,14 @@ def prompt(seed: int) -> torch.Tensor:
 
 
 def denoised(
-    network: Network, cache: PrefixCache, ids: Sequence[int], rows: Sequence[Row], settings: SamplerSettings, noise: Any
+    network: Network,
+    cache: PrefixCache[EncodedTokens],
+    ids: Sequence[int],
+    rows: Sequence[Row],
+    settings: SamplerSettings,
+    noise: Any,
 ) -> Denoising:
-    context = EncodedContext(network, cache.acquire(ids), ids)
+    context = EncodedContext(network, cache, ids)
     for _ in context.encode():
         pass
     loop = Denoising(context, CanvasBatch.of(rows, network.device), settings, noise)
@@ -66,7 +72,7 @@ def noise(network: Network, seed: int) -> Noise:
 
 def ours(network: Network, ids: list[int], settings: SamplerSettings, seed: int) -> tuple[list[int], int]:
     """The tokens of our loop over several canvases, each encoded into the prefix of the next, and the steps taken."""
-    cache, stream = PrefixCache(network, budget_bytes=1 << 30), noise(network, seed)
+    cache, stream = encoded_cache(network, 1 << 30), noise(network, seed)
     prefix, steps = list(ids), 0
     for _ in range(CANVASES):
         loop = denoised(network, cache, prefix, [OPEN_ROW], settings, stream)
@@ -131,7 +137,7 @@ def test_tokens_equal_generate(network: Network, seed: int, bound: float, confid
 def test_a_batch_equals_that_of_generate(network: Network, bound: float, confidence: float, stability: int) -> None:
     ids, settings = prompt(3), SamplerSettings(STEPS, bound, 0.8, 0.4, stability, confidence)
     theirs = generated(network.model, ids.expand(3, -1), 3, settings, 1)
-    loop = denoised(network, PrefixCache(network, 0), ids[0].tolist(), [OPEN_ROW] * 3, settings, noise(network, 3))
+    loop = denoised(network, encoded_cache(network, 0), ids[0].tolist(), [OPEN_ROW] * 3, settings, noise(network, 3))
     assert loop.answer.tolist() == theirs.sequences[:, PREFIX_TOKENS:].tolist()
     assert loop.steps.tolist() == [round(CANVAS_TOKENS / each) for each in theirs.tokens_per_forward.tolist()]
 
@@ -150,7 +156,7 @@ def test_pinned_canvases_equal_those_of_the_plain_loop(network: Network, index: 
     """Pinned tokens condition every step, in the canvas and as what the model said of those rows before."""
     ids, settings = prompt(2)[0, :prefix].tolist(), SamplerSettings(STEPS, 1.0, 0.8, 0.4, 1, 0.05)
     tokens, steps = by_hand(network.model, ids, PINNED[index], settings, 2)
-    loop = denoised(network, PrefixCache(network, 0), ids, [PINNED[index]], settings, noise(network, 2))
+    loop = denoised(network, encoded_cache(network, 0), ids, [PINNED[index]], settings, noise(network, 2))
     assert loop.answer[0].tolist() == tokens
     assert loop.step_number == steps
 
@@ -169,7 +175,7 @@ def test_a_request_in_the_middle_of_a_word_equals_the_plain_loop(released: Engin
     tokens, steps = by_hand(gemma(released).network.model, plan.prefix_ids, row, limited, seed, bias)
     ((first, _, end),) = row.spans
     plain, family = using(released, sampler=limited), gemma(released)
-    kept, family.prefixes = family.prefixes, PrefixCache(family.network, 0)  # rows read among others round otherwise
+    kept, family.prefixes = family.prefixes, encoded_cache(family.network, 0)  # rows read among others round otherwise
     try:
         (candidate,) = (event for event in plain.infill(request) if isinstance(event, Candidate))
     finally:

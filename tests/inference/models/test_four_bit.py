@@ -15,8 +15,8 @@ from safetensors.torch import load_file, save_file
 from inference.engine import Engine
 from inference.models import catalogue, devices, registry
 from inference.models.diffusion_gemma import weights
+from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, encoded_cache
 from inference.models.diffusion_gemma.network import Network
-from inference.models.diffusion_gemma.prefix_cache import PrefixCache
 from inference.models.family import ModelError
 from tests.full_shape import made_up
 from tests.full_shape.made_up import TWIN
@@ -38,7 +38,7 @@ def four_bit_engine(random_folder: Path) -> Engine:
 
 
 def rows(network: Network, ids: Sequence[int] = range(7, 47)) -> torch.Tensor:
-    prefix = PrefixCache(network, 1 << 30).acquire(ids)
+    prefix = EncodedPrefix(network, encoded_cache(network, 1 << 30), ids)
     for _ in prefix.encode():
         pass
     canvas = torch.tensor([ids[-8:]])

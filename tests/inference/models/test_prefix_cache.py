@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import pytest
 import torch
 
+from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, EncodedTokens, encoded_cache
 from inference.models.diffusion_gemma.network import Network
 from inference.models.diffusion_gemma.passes import PrefixView
-from inference.models.diffusion_gemma.prefix_cache import EncodedPrefix, PrefixCache
+from inference.models.prefix_cache import PrefixCache
 from tests.inference.models.random_model import VOCABULARY_SIZE, WINDOW, random_model
 
 LONG = 3 * WINDOW
@@ -22,11 +23,13 @@ def tokens(count: int, seed: int = 0) -> list[int]:
     return torch.randint(0, VOCABULARY_SIZE, (count,), generator=torch.Generator().manual_seed(seed)).tolist()
 
 
-def encoded(cache: PrefixCache, ids: Sequence[int], chunk: int = 1000) -> EncodedPrefix:
-    prefix = cache.acquire(ids)
+def encoded(
+    network: Network, cache: PrefixCache[EncodedTokens], ids: Sequence[int], chunk: int = 1000
+) -> EncodedPrefix:
+    prefix = EncodedPrefix(network, cache, ids)
     while prefix.length < len(ids):
         part = ids[prefix.length : prefix.length + chunk]
-        cache.network.encode(torch.tensor([list(part)]), prefix)
+        network.encode(torch.tensor([list(part)]), prefix)
         prefix.commit(part)
     return prefix
 
@@ -39,11 +42,11 @@ def check_alike(network: Network, one: EncodedPrefix, other: EncodedPrefix) -> N
     torch.testing.assert_close(decoded(network, one.view()), decoded(network, other.view()), rtol=1e-4, atol=1e-4)
 
 
-def check_equals_fresh(cache: PrefixCache, ids: Sequence[int], *, reused: int) -> None:
-    prefix = encoded(cache, ids)
-    fresh = encoded(PrefixCache(cache.network, 1 << 30), ids)
+def check_equals_fresh(network: Network, cache: PrefixCache[EncodedTokens], ids: Sequence[int], *, reused: int) -> None:
+    prefix = encoded(network, cache, ids)
+    fresh = encoded(network, encoded_cache(network, 1 << 30), ids)
     assert prefix.reused == reused
-    check_alike(cache.network, prefix, fresh)
+    check_alike(network, prefix, fresh)
     prefix.release()
 
 
@@ -62,62 +65,62 @@ def edits(ids: list[int]) -> list[tuple[str, list[int], int]]:
 
 @pytest.mark.parametrize("index", range(6), ids=[name for name, _, _ in edits(tokens(LONG))])
 def test_after_an_edit_the_cache_equals_a_fresh_one(network: Network, index: int) -> None:
-    cache = PrefixCache(network, 1 << 30)
+    cache = encoded_cache(network, 1 << 30)
     ids = [token if token not in (3, 7) else 5 for token in tokens(LONG)]
-    encoded(cache, ids).release()
+    encoded(network, cache, ids).release()
     _, edited, reused = edits(ids)[index]
-    check_equals_fresh(cache, edited, reused=reused)
+    check_equals_fresh(network, cache, edited, reused=reused)
 
 
 def test_many_edits_in_a_row_keep_equal_to_fresh(network: Network) -> None:
-    cache, generator = PrefixCache(network, 1 << 30), torch.Generator().manual_seed(5)
+    cache, generator = encoded_cache(network, 1 << 30), torch.Generator().manual_seed(5)
     ids = tokens(LONG)
     for number in range(12):
         cut = int(torch.randint(1, len(ids), (1,), generator=generator))
         ids = ids[:cut] + tokens(9, seed=100 + number)
-        prefix = encoded(cache, ids, chunk=5)
-        fresh = encoded(PrefixCache(network, 1 << 30), ids)
+        prefix = encoded(network, cache, ids, chunk=5)
+        fresh = encoded(network, encoded_cache(network, 1 << 30), ids)
         check_alike(network, prefix, fresh)
         prefix.release()
 
 
 def test_who_reads_a_prefix_is_not_disturbed_by_an_edit_of_it(network: Network) -> None:
-    cache, ids = PrefixCache(network, 1 << 30), tokens(LONG)
-    reading = encoded(cache, ids)
+    cache, ids = encoded_cache(network, 1 << 30), tokens(LONG)
+    reading = encoded(network, cache, ids)
     view = reading.view()
     before = decoded(network, view).clone()
-    edited = encoded(cache, ids[:20] + tokens(60, seed=9))
+    edited = encoded(network, cache, ids[:20] + tokens(60, seed=9))
     assert torch.equal(decoded(network, view), before)
     edited.release()
     reading.release()
 
 
 def test_two_writers_never_share_rows(network: Network) -> None:
-    cache, ids = PrefixCache(network, 1 << 30), tokens(LONG)
-    writing = cache.acquire(ids)
+    cache, ids = encoded_cache(network, 1 << 30), tokens(LONG)
+    writing = EncodedPrefix(network, cache, ids)
     network.encode(torch.tensor([ids[:30]]), writing)
     writing.commit(ids[:30])
-    other = encoded(cache, ids[:30] + tokens(10, seed=3))
+    other = encoded(network, cache, ids[:30] + tokens(10, seed=3))
     network.encode(torch.tensor([ids[30:]]), writing)
     writing.commit(ids[30:])
-    fresh = encoded(PrefixCache(network, 1 << 30), ids)
+    fresh = encoded(network, encoded_cache(network, 1 << 30), ids)
     check_alike(network, writing, fresh)
     other.release()
 
 
 def test_the_budget_holds_once_nobody_reads(network: Network) -> None:
-    cache = PrefixCache(network, budget_bytes=0)
-    prefix = encoded(cache, tokens(LONG))
+    cache = encoded_cache(network, 0)
+    prefix = encoded(network, cache, tokens(LONG))
     assert cache.size_bytes() > 0
     prefix.release()
     assert cache.size_bytes() == 0
 
 
 def test_the_least_recently_used_goes_first(network: Network) -> None:
-    probe = PrefixCache(network, 1 << 30)
-    encoded(probe, tokens(LONG)).release()
-    cache = PrefixCache(network, budget_bytes=2 * probe.size_bytes())
+    probe = encoded_cache(network, 1 << 30)
+    encoded(network, probe, tokens(LONG)).release()
+    cache = encoded_cache(network, 2 * probe.size_bytes())
     for seed in (1, 2, 1, 3):
-        encoded(cache, tokens(LONG, seed=seed)).release()
-    check_equals_fresh(cache, tokens(LONG, seed=1), reused=LONG)
-    check_equals_fresh(cache, tokens(LONG, seed=2), reused=0)
+        encoded(network, cache, tokens(LONG, seed=seed)).release()
+    check_equals_fresh(network, cache, tokens(LONG, seed=1), reused=LONG)
+    check_equals_fresh(network, cache, tokens(LONG, seed=2), reused=0)

@@ -20,8 +20,8 @@ from inference.engine.engine import usual_requests
 from inference.messages import InfillRequest, Text
 from inference.models import registry
 from inference.models.diffusion_gemma import recorded
+from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, encoded_cache
 from inference.models.diffusion_gemma.network import Network
-from inference.models.diffusion_gemma.prefix_cache import EncodedPrefix, PrefixCache
 from inference.models.diffusion_gemma.recorded import MAX_PROGRAMS, CudaGraphs, Pass, RecordedNetwork
 from tests.inference.models.random_model import VOCABULARY_SIZE, AsItIs, random_model, save_random_checkpoint
 
@@ -36,7 +36,7 @@ def network() -> Network:
 
 def encoded(network: Network, count: int) -> EncodedPrefix:
     ids = torch.randint(0, VOCABULARY_SIZE, (count,), generator=torch.Generator().manual_seed(count)).tolist()
-    read = PrefixCache(network, 1 << 30).acquire(ids)
+    read = EncodedPrefix(network, encoded_cache(network, 1 << 30), ids)
     if ids:
         network.encode(torch.tensor([ids]), read)
         read.commit(ids)
@@ -147,7 +147,7 @@ def engine(tmp_path: Path, recorder: OneBuffer) -> Engine:
     save_random_checkpoint(tmp_path, canvas_tokens=64)
     family: Any = registry.load(str(tmp_path), device="cpu", dtype="float32")
     family.network = RecordedNetwork(family.network.model, recorder)
-    family.prefixes = PrefixCache(family.network, 64 << 20)
+    family.prefixes = encoded_cache(family.network, 64 << 20)
     family.traits = dataclasses.replace(family.traits, free_rows=512)
     return Engine(family)
 
@@ -233,7 +233,7 @@ def test_keys_and_values_are_not_copied_per_head(ratio: int, number: int) -> Non
     """What is computed is compared above and in test_parity.py."""
     network = KINDS[number](random_model(experts=1, heads=HEADS, global_key_heads=HEADS // ratio))
     ids = torch.randint(0, VOCABULARY_SIZE, (1, PREFIX_TOKENS + 9))
-    prefix = PrefixCache(network, 0).acquire([])
+    prefix = EncodedPrefix(network, encoded_cache(network, 0), [])
     network.encode(ids[:, :-9], prefix)
     prefix.commit(ids[0, :-9].tolist())
     once = max(layer.keys.numel() for layer in prefix.view().layers)

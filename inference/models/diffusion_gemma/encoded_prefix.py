@@ -1,0 +1,124 @@
+"""The encoded prefix of a request, in the `PrefixCache`: the full history of every layer's keys and values.
+
+A sliding layer gets a view of its window. `ArrayRows` handles the arrays, of whichever library.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from inference.models.diffusion_gemma.passes import Array, ArrayRows, LayerView, Passes, PrefixView, first_row
+from inference.models.prefix_cache import PrefixCache
+
+_SPARE_ROWS, _SPARE_SHARE = 64, 8
+"""A growing buffer gets room for this many more rows, or for this part of its rows: typing rarely copies it."""
+_CHUNK_TOKENS = 512
+"""Encoded in one pass, so that no step of a request takes long."""
+
+
+@dataclass(eq=False)
+class EncodedTokens:
+    """The keys and values of one token sequence, per layer (1, heads, capacity, head size): a `CacheEntry`."""
+
+    layers: list[LayerView]
+    rows: ArrayRows
+    ids: list[int] = field(default_factory=list)
+
+    def size_bytes(self) -> int:
+        return sum(int(layer.keys.nbytes) + int(layer.values.nbytes) for layer in self.layers)
+
+    def copied(self, length: int, _capacity: int) -> "EncodedTokens":
+        """See `CacheEntry`. Has no spare room: `append` makes it."""
+        pairs = ((self._copied(layer.keys, length), self._copied(layer.values, length)) for layer in self.layers)
+        return EncodedTokens([LayerView(*pair) for pair in pairs], self.rows, self.ids[:length])
+
+    def append(self, keys: Array, values: Array, layer_index: int, length: int) -> None:
+        """Writes the rows of one layer behind its first `length`. Views of a buffer stay valid."""
+        layer = self.layers[layer_index]
+        pairs = ((layer.keys, keys), (layer.values, values))
+        self.layers[layer_index] = LayerView(*(_append(self.rows, buffer, new, length) for buffer, new in pairs))
+
+    def _copied(self, buffer: Array, length: int) -> Array:
+        empty = self.rows.empty(buffer, 0)
+        return self.rows.joined(empty, buffer[:, :, :length]) if length else empty
+
+
+def encoded_cache(network: Passes, max_bytes: int) -> PrefixCache[EncodedTokens]:
+    """An empty cache of a network's encoded prefixes."""
+    return PrefixCache(EncodedTokens(network.empty_layers(), network.rows), max_bytes)
+
+
+class EncodedPrefix:
+    """A prefix that a request reads and, until it holds all its tokens, encodes: an `EncoderCache`.
+
+    `reused` tokens were there before. It must be released.
+    """
+
+    def __init__(self, network: Passes, cache: PrefixCache[EncodedTokens], ids: Sequence[int]) -> None:
+        self._network = network
+        self._cache = cache
+        self._ids = ids
+        self._cached = cache.acquire(ids)
+        self._cached.is_growing = self._cached.length < len(ids)
+        self._views: dict[int, PrefixView] = {}
+        self.reused = self._cached.length
+
+    @property
+    def length(self) -> int:
+        """How many tokens it holds."""
+        return self._cached.length
+
+    def encode(self) -> Iterator[int]:
+        """Encodes the rest of its tokens, at most 512 at each `next`, which returns how many are left."""
+        while self.length < len(self._ids):
+            chunk = self._ids[self.length : self.length + _CHUNK_TOKENS]
+            self._network.encode(torch.tensor([list(chunk)], device=self._network.device), self)
+            self.commit(chunk)
+            yield len(self._ids) - self.length
+
+    def update(self, keys: Array, values: Array, layer_index: int) -> tuple[Array, Array]:
+        """See `EncoderCache`. Stores the rows, of one sequence."""
+        self._cached.entry.append(keys, values, layer_index, self.length)
+        return self._rows(layer_index, self.length, self.length + keys.shape[2])
+
+    def commit(self, ids: Sequence[int]) -> None:
+        """The rows of these tokens are written in every layer and count from now on."""
+        self._cached.entry.ids[self.length :] = ids
+        self._cached.length += len(ids)
+        self._cached.is_growing = self.length < len(self._ids)
+        self._views.clear()
+
+    def view(self, length: int | None = None) -> PrefixView:
+        """The first `length` tokens (None: all) for the decoder.
+
+        Valid until the prefix is released. Returns the same view until tokens are added, so that a network can reuse
+        what it derives from it.
+        """
+        end = self.length if length is None else length
+        if end not in self._views:
+            layers = [LayerView(*self._rows(index, end, end)) for index in range(len(self._cached.entry.layers))]
+            self._views[end] = PrefixView(layers, end, self._network.rows)
+        return self._views[end]
+
+    def _rows(self, layer_index: int, past: int, end: int) -> tuple[Array, Array]:
+        layer = self._cached.entry.layers[layer_index]
+        first = first_row(self._network.layer_types[layer_index], past, self._network.window)
+        return layer.keys[:, :, first:end], layer.values[:, :, first:end]
+
+    def release(self) -> None:
+        """Returns the rows. Views of this prefix must not be used afterwards."""
+        self._views.clear()
+        self._cache.release(self._cached)
+
+
+def _append(rows: ArrayRows, buffer: Array, new: Array, at: int) -> Array:
+    """Writes `new` (1, heads, n, size) at row `at`, in a larger buffer if need be; views of the old one stay valid."""
+    end = at + new.shape[2]
+    if buffer.shape[2] < end:
+        grown = rows.empty(new, end + max(_SPARE_ROWS, end // _SPARE_SHARE) if at else end)
+        if at:
+            grown[:, :, :at] = buffer[:, :, :at]
+        buffer = grown
+    buffer[:, :, at:end] = new
+    return buffer

@@ -1,0 +1,129 @@
+"""Token sequences whose keys and values a network has computed: a keystroke costs a few tokens and not the whole file.
+
+All documents share the cache. `acquire` looks for the entry with the longest common token prefix. It cuts that entry
+behind the prefix and returns it, which overwrites its other rows; or it copies the prefix, where the entry belongs to
+another document, where a reader needs the rows behind it, or where it was prefilled ahead. From then on rows are only
+appended, by one reader. So what a reader has seen of an entry stays valid until its `release`, which evicts the least
+recently used entries that nobody reads. Knows no layout of keys and values.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, Self, TypeVar
+
+from inference.models.family import common_start
+
+_SAME_DOCUMENT = 0.5
+"""An entry that shares less than this of its tokens belongs to another document: copy from it instead of cutting it."""
+
+
+class CacheEntry(Protocol):
+    """The tokens of one sequence, and their keys and values. Behind the rows of `ids` its memory is free."""
+
+    ids: list[int]
+
+    def size_bytes(self) -> int: ...
+
+    def copied(self, length: int, capacity: int, /) -> Self:
+        """The first `length` tokens in memory of their own, if it can with room for `capacity`."""
+
+
+_Entry = TypeVar("_Entry", bound=CacheEntry)
+
+
+@dataclass(eq=False)
+class CachedPrefix(Generic[_Entry]):
+    """A reader's hold on an entry, from `acquire` to `release`. It may read the first `length` rows.
+
+    `is_growing`: it may append rows, too; no other reader gets the entry itself meanwhile.
+    """
+
+    entry: _Entry
+    length: int
+    is_growing: bool = True
+
+
+@dataclass(eq=False)
+class _Slot(Generic[_Entry]):
+    entry: _Entry
+    is_ahead: bool
+    readers: list[CachedPrefix[_Entry]] = field(default_factory=list)
+
+    def may_cut(self, length: int) -> bool:
+        """Whether no reader needs the rows from `length` on."""
+        return not any(reader.is_growing or reader.length > length for reader in self.readers)
+
+
+class PrefixCache(Generic[_Entry]):
+    """The entries of one network, within limits, and one more that was prefilled ahead for later requests."""
+
+    def __init__(self, empty: _Entry, max_bytes: int, *, max_entries: int | None = None, min_entries: int = 0) -> None:
+        """`max_bytes` limits the entries that nobody reads, beside those that are read; a change counts from the next
+        release. So many as `min_entries` stay in any case.
+        """
+        self.max_bytes = max_bytes
+        self._empty = empty
+        self._max_entries = max_entries
+        self._min_entries = min_entries
+        self._slots: list[_Slot[_Entry]] = []
+        """The least recently used first."""
+
+    @property
+    def readers(self) -> int:
+        return sum(len(slot.readers) for slot in self._slots)
+
+    def cached_tokens(self, ids: Sequence[int]) -> int:
+        """How many of the first `ids` an entry has."""
+        return max((common_start(slot.entry.ids, ids) for slot in self._slots), default=0)
+
+    def tokens_after(self, ids: Sequence[int]) -> list[int]:
+        """The tokens behind all of `ids` in the latest entry that has them; empty without one."""
+        count, prefix = len(ids), list(ids)
+        entries = (slot.entry.ids for slot in reversed(self._slots))
+        return next((entry[count:] for entry in entries if entry[:count] == prefix), [])
+
+    def acquire(self, ids: Sequence[int], *, ahead: bool = False) -> CachedPrefix[_Entry]:
+        """An entry that holds the cached part of `ids` alone. The caller appends the rest, and must release it.
+
+        `ahead`: it replaces what was prefilled ahead until now. Others only copy from it, for each would cut it.
+        """
+        best = max(
+            self._slots, key=lambda slot: (common_start(slot.entry.ids, ids), slot.is_ahead == ahead), default=None
+        )
+        common = 0 if best is None else common_start(best.entry.ids, ids)
+        if best is not None and best.is_ahead == ahead and best.may_cut(common) and _is_same(best.entry, common):
+            slot = best
+            self._slots.remove(slot)
+            del slot.entry.ids[common:]
+        else:
+            slot = _Slot((best.entry if best else self._empty).copied(common, len(ids)), ahead)
+            if ahead:
+                self._slots = [other for other in self._slots if not other.is_ahead]
+        self._slots.append(slot)
+        prefix = CachedPrefix(slot.entry, common)
+        slot.readers.append(prefix)
+        return prefix
+
+    def release(self, prefix: CachedPrefix[_Entry]) -> None:
+        """Ends a hold. What the reader took from the entry must not be used any more. May be called twice."""
+        for slot in self._slots:
+            if prefix in slot.readers:
+                slot.readers.remove(prefix)
+        self._evict()
+
+    def size_bytes(self) -> int:
+        return sum(slot.entry.size_bytes() for slot in self._slots)
+
+    def _evict(self) -> None:
+        """Drops the least recently used entries until those that stay are within the limits."""
+        idle = [slot for slot in self._slots if not slot.readers and not slot.is_ahead]
+        while len(idle) > self._min_entries and (self._has_too_many(len(idle)) or self.size_bytes() > self.max_bytes):
+            self._slots.remove(idle.pop(0))
+
+    def _has_too_many(self, count: int) -> bool:
+        return self._max_entries is not None and count > self._max_entries
+
+
+def _is_same(entry: CacheEntry, common: int) -> bool:
+    """Whether an entry belongs to the same document as `common` of its tokens."""
+    return common >= _SAME_DOCUMENT * len(entry.ids)
