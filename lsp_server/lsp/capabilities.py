@@ -37,6 +37,8 @@ class ClientFeatures:
     """
     plugin: bool = False
     """The client is our own plugin or extension, which offers models itself."""
+    notifications: bool = False
+    """The client takes the `infill/` notifications. Others may warn their user of each."""
     drafts: bool = False
     next_edits: bool = False
     inline_completion: bool = False
@@ -64,13 +66,15 @@ def client_features(capabilities: Any, client: Any = None) -> ClientFeatures:
     """
     action = _at(capabilities, "textDocument.codeAction")
     resolves = "edit" in _list_at(action, "resolveSupport.properties")
+    is_plugin = _at(capabilities, "experimental.infillDrafts") is not None
     return ClientFeatures(
         **{name: _at(capabilities, path) is True for name, path in _FLAGS.items()},
         encoding=_encoding(_list_at(capabilities, "general.positionEncodings")),
         lazy_code_actions=resolves and _at(action, "dataSupport") is True,
         llm_tag=types.CodeActionTag.LlmGenerated.value in _list_at(action, "tagSupport.valueSet"),
         is_neovim=_at(client, "name") == "Neovim",
-        plugin=_at(capabilities, "experimental.infillDrafts") is not None,
+        plugin=is_plugin,
+        notifications=is_plugin or _at(capabilities, "experimental.infillNotifications") is True,
         inline_completion=_at(capabilities, "textDocument.inlineCompletion") is not None,
         markdown="markdown" in _list_at(capabilities, "textDocument.completion.completionItem.documentationFormat"),
     )

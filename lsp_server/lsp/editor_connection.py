@@ -87,6 +87,8 @@ class ProgressDisplay:
 class EditorConnection:
     def __init__(self, server: LanguageServer) -> None:
         self._server = server
+        self.takes_notifications = False
+        """Whether the client has asked for our own notifications."""
         self._working: dict[types.ProgressToken, asyncio.Future[Any]] = {}
         """The work that can be displayed and stopped."""
         self._shown: set[str] = set()
@@ -101,7 +103,9 @@ class EditorConnection:
             self.show(message, kind)
 
     def notify(self, method: str, params: Any) -> None:
-        self._server.protocol.notify(method, params)
+        """Sends a notification of our own, if the client has asked for these."""
+        if self.takes_notifications:
+            self._server.protocol.notify(method, params)
 
     async def showing_progress(
         self, title: str, work: Callable[[Report], Awaitable[T]], *, token: types.ProgressToken | None, may_create: bool

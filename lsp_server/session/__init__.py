@@ -80,6 +80,7 @@ class Session:
     def start(self, features: ClientFeatures, options: Any, folders: Sequence[str] = ()) -> None:
         """The client has sent its capabilities, its start options, and the URIs of its workspace folders."""
         self.features = features
+        self.editor.takes_notifications = features.notifications
         self.configuration = Configuration(self._flags, os.environ, options, folders)
         self.worker.shows_progress = features.progress
         self.worker.use(worker_options(self.settings, sends_token=self.configuration.sends_token))

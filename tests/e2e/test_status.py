@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import Start, alone
-from tests.e2e.raw_client import RawClient, Refused
+from tests.e2e.raw_client import RawClient, Refused, capable
 from tests.e2e.user import User
 from tests.workers import until
 
@@ -22,6 +22,25 @@ async def test_a_ready_worker_says_what_it_runs(client: RawClient) -> None:
     assert status["memoryBytes"] > 0
     assert "off" not in status
     assert (await client.ask("infill/status", []))["pid"] == status["pid"], "an empty table of Lua"
+
+
+@pytest.mark.parametrize(
+    ("experimental", "expected"),
+    [
+        (None, set()),
+        ({"infillNextEdits": True, "infillNotifications": False}, set()),
+        ({"infillNotifications": True}, {"infill/didChangeStatus"}),
+        ({"infillDrafts": False}, {"infill/didChangeStatus"}),
+    ],
+)
+async def test_only_who_asks_gets_our_notifications(experimental: object, expected: set[str]) -> None:
+    """A plugin from before `infillNotifications` names `infillDrafts`."""
+    async with alone(capabilities=capable(experimental=experimental)) as client:
+        await User(client, "x = ‸").complete()
+        assert (await client.command("restartWorker"))["applied"]
+        await User(client, "y = ‸").complete()
+        await client.becomes("ready")
+    assert {note["method"] for note in client.notes if "infill" in note["method"]} == expected
 
 
 async def test_it_says_why_a_document_gets_nothing(start: Start) -> None:

@@ -8,7 +8,7 @@ return {
       on_dir(vim.fs.root(buf, { 'infill-ls.toml', '.git' }))
     end
   end,
-  capabilities = { experimental = { infillDrafts = true } },
+  capabilities = { experimental = { infillDrafts = true, infillNotifications = true } },
   handlers = {
     ['infill/draft'] = function(...)
       return require('infill.drafts').on_draft(...)

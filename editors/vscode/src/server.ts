@@ -143,11 +143,12 @@ class QuietClient extends LanguageClient {
   }
 }
 
-/** Tells the server that this client draws drafts and next edits. */
+/** Tells the server that this client draws drafts and next edits, and takes its notifications. */
 class WantsDrafts implements StaticFeature {
   fillClientCapabilities(capabilities: ClientCapabilities): void {
     const drafts = vscode.workspace.getConfiguration('infill').get('drafts', true);
-    capabilities.experimental = { ...(capabilities.experimental as object | undefined), infillDrafts: drafts, infillNextEdits: true };
+    const own = { infillDrafts: drafts, infillNextEdits: true, infillNotifications: true };
+    capabilities.experimental = { ...(capabilities.experimental as object | undefined), ...own };
   }
   initialize(): void {
     // nothing to register

@@ -14,7 +14,13 @@ local function config_of(options)
     end,
     filetypes = options.filetypes,
     init_options = init_options,
-    capabilities = { experimental = { infillDrafts = options.drafts, infillNextEdits = options.next_edits } },
+    capabilities = {
+      experimental = {
+        infillDrafts = options.drafts,
+        infillNextEdits = options.next_edits,
+        infillNotifications = true,
+      },
+    },
   }
 end
 
