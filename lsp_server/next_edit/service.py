@@ -41,11 +41,14 @@ class Offer:
     change: Change
     result: int
     is_told: bool = False
+    is_accepted: bool = False
+    """Accepted, before its change arrives or after it."""
 
 
 @dataclass
 class _State:
-    """One document. `known` are the edits found for its text, once searched; `stop` is set when that is out of date.
+    """One document. `known` are the edits found for its text, once searched, `search` those of the rules alone; `stop`
+    is set when these are out of date.
 
     `proposed` are a model's: those left are still good once the user has accepted one. `taken` are the accepted edits,
     and where their text is now.
@@ -56,6 +59,7 @@ class _State:
     last: Change | None = None
     stop: Stop = field(default_factory=Stop)
     known: list[NextEdit] | None = None
+    search: asyncio.Task[list[NextEdit]] | None = None
     proposed: Sequence[NextEdit] = ()
     offers: dict[str, Offer] = field(default_factory=dict)
     dismissed: list[NextEdit] = field(default_factory=list)
@@ -88,7 +92,7 @@ class NextEditService(Feature):
         for each in self._states.values():  # an edit may follow in another document
             each.end()
             each.stop = Stop()
-            each.known = None
+            each.known = each.search = None
         text = self._session.documents[uri].text
         offer = next((each for each in state.offers.values() if each.result == hash(text)), None)
         state.proposed = [edit for edit in state.proposed if offer and edit != offer.edit]
@@ -145,8 +149,10 @@ class NextEditService(Feature):
         if state.known is None:
             earlier = list(state.recent.earlier(snapshot.text))
             others = self._changed_beside(snapshot.uri)
-            found = await asyncio.to_thread(next_edits, snapshot, earlier, others, stop.is_set)
-            found = found or list(state.proposed)
+            if state.search is None:
+                search = asyncio.to_thread(next_edits, snapshot, earlier, others, stop.is_set)
+                state.search = asyncio.create_task(search)
+            found = await asyncio.shield(state.search) or list(state.proposed)
             if quick and not found:
                 return []
             if not found and (state.last is not None or others) and not stop.is_set():
@@ -193,7 +199,8 @@ class NextEditService(Feature):
         text = self._session.documents[uri].text
         change = edit.change(text)
         result = hash(change.applied(text))
-        known = next((offer for offer in offers.values() if (offer.edit, offer.result) == (edit, result)), None)
+        same = (each for each in offers.values() if (each.edit, each.result) == (edit, result))
+        known = next((each for each in same if not each.is_accepted), None)
         if known is None:
             known = Offer(f"next-{secrets.token_hex(8)}", edit, change, result)
             offers[known.id] = known
@@ -207,27 +214,32 @@ class NextEditService(Feature):
             self._tell_shown(uri, offer)
 
     def accept(self, uri: str, offer_id: str) -> None:
-        """The user has accepted an offer: the next one comes without a pause."""
-        offer = self._find(uri, offer_id, ends=True)
+        """The user has accepted an offer: the next one comes without a pause. The change may come later: the offer is
+        kept to know it, and to know when it is redone.
+        """
+        offer = self._find(uri, offer_id)
         if offer is not None:
+            offer.is_accepted = True
             self._tell_shown(uri, offer)
             self._session.broadcast.taken(uri, Taken(offer.id))
             self._states[uri].changed_s = 0.0
 
     def dismiss(self, uri: str, offer_id: str) -> None:
         """The user rejects an offer: it never returns while that text is unchanged."""
-        offer = self._find(uri, offer_id, ends=True)
+        offer = self._find(uri, offer_id)
         document = self._session.documents.get(uri)
         if offer is None or document is None:
             return
         state = self._states[uri]
+        del state.offers[offer_id]
         state.dismissed = [*state.dismissed, offer.edit][-_MOST_DISMISSED:]
         self._tell_shown(uri, offer)
         self._session.broadcast.rejected(uri, offer.id)
 
-    def _find(self, uri: str, offer_id: str, *, ends: bool = False) -> Offer | None:
-        offers = self._states[uri].offers if uri in self._states else {}
-        return offers.pop(offer_id, None) if ends else offers.get(offer_id)
+    def _find(self, uri: str, offer_id: str) -> Offer | None:
+        """The offer with this id, unless it was accepted or dismissed."""
+        offer = self._states[uri].offers.get(offer_id) if uri in self._states else None
+        return None if offer is None or offer.is_accepted else offer
 
     def _tell_shown(self, uri: str, offer: Offer) -> None:
         if not offer.is_told:

@@ -42,14 +42,17 @@ class Sidekick(User):
     async def next_actions(self) -> Any:
         return await self.actions((0, 0), only="refactor.rewrite.infill.nextEdit")
 
-    def accept(self, edit: dict[str, Any]) -> None:
-        """Show an edit, apply it unless it is for another version, and run its command."""
+    def accept(self, edit: dict[str, Any], *, command_first: bool = False) -> None:
+        """Show an edit, apply it unless it is for another version, and run its command, `command_first` if so."""
         self.client.send({"method": "textDocument/didShowInlineEdit", "params": {"item": edit}})
         if edit["textDocument"]["version"] != self.version:
             return
-        self.apply([{"range": edit["range"], "newText": edit["text"]}])
         command = {"command": edit["command"]["command"], "arguments": edit["command"]["arguments"]}
-        self.client.request(f"accepted {next(_keys)}", "workspace/executeCommand", command)
+        if command_first:
+            self.client.request(f"accepted {next(_keys)}", "workspace/executeCommand", command)
+        self.apply([{"range": edit["range"], "newText": edit["text"]}])
+        if not command_first:
+            self.client.request(f"accepted {next(_keys)}", "workspace/executeCommand", command)
 
 
 @pytest.fixture
@@ -107,12 +110,13 @@ async def test_a_dismissed_place_stays_away_and_the_others_come(user: Sidekick) 
     assert again["range"] == second["range"]
 
 
-async def test_an_undone_edit_is_rejected(user: Sidekick) -> None:
-    """And nothing else is offered until the next change."""
+@pytest.mark.parametrize("command_first", [False, True])
+async def test_an_undone_edit_is_rejected(user: Sidekick, *, command_first: bool) -> None:
+    """And nothing else is offered until the next change. The command may come before the change."""
     user.exchange("count", "total")
     before = user.text
     (edit,) = await user.next_edits()
-    user.accept(edit)
+    user.accept(edit, command_first=command_first)
     user.exchange("total)", "count)")
     assert user.text == before
     assert await user.next_edits() == []
@@ -121,6 +125,21 @@ async def test_an_undone_edit_is_rejected(user: Sidekick) -> None:
     assert other["range"]["start"]["line"] == 3
     user.accept(other)
     assert await user.next_edits() == []
+
+
+@pytest.mark.parametrize("command_first", [False, True])
+async def test_an_edit_undone_twice_is_rejected(user: Sidekick, *, command_first: bool) -> None:
+    """After a redo it counts as accepted again."""
+    user.exchange("count", "total")
+    (edit,) = await user.next_edits()
+    user.accept(edit, command_first=command_first)
+    for _ in range(2):
+        user.exchange("total)", "count)")
+        user.exchange("count)", "total)")
+    user.exchange("total)", "count)")
+    user.exchange("def f", "def g")
+    (other,) = await user.next_edits()
+    assert other["range"]["start"]["line"] == 3
 
 
 async def test_a_model_is_asked_where_the_syntax_tells_nothing(start: Start) -> None:
