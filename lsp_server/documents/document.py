@@ -13,6 +13,8 @@ from tree_sitter import Tree
 
 from lsp_server.documents.change import Change, difference
 from lsp_server.documents.positions import Encoding, LineIndex
+from lsp_server.documents.uris import path_of
+from lsp_server.syntax.languages import resolve_language_id
 from lsp_server.syntax.parsing import MAX_PARSE_S, Limit, Source, edit_tree, parse, well_formed
 
 QUICK_PARSE_S = 0.02
@@ -65,7 +67,9 @@ class Document:
         self, uri: str, language_id: str, version: int, text: str, around: Callable[[], tuple[str, str]] | None = None
     ) -> None:
         self.uri = uri
-        self.language_id = language_id
+        self.editor_language_id = language_id
+        """As the editor sent it."""
+        self.language_id = resolve_language_id(language_id, path_of(uri))
         self.version = version
         self._around = around
         self.text = ""

@@ -152,7 +152,7 @@ class Session:
         opened = [uri for uri in uris if uri in self.documents]
         for uri in uris:
             document = self.documents.get(uri)
-            language = document.language_id if document else self._lost.get(uri)
+            language = document.editor_language_id if document else self._lost.get(uri)
             self.forget(uri)
             if language is not None:
                 self._lost[uri] = language
@@ -191,7 +191,7 @@ class Session:
     def why_off(self, uri: str) -> str | None:
         """Why a document gets no fills; None if it does. Uses what is known of its links and follows none."""
         document = self.documents.get(uri)
-        language = document.language_id if document else ""
+        language = document.editor_language_id if document else ""
         closed = f"an edit of it {_LOST}" if uri in self._lost else "the document is not open"
         reason = self.configuration.why_off(self._names_of(uri), language, self.settings_of(uri))
         return reason or (None if document else closed)
@@ -264,7 +264,11 @@ class Session:
         """
         if await self.why_off_now(snapshot.uri):
             return None
-        others = (other for uri, other in reversed(self.documents.items()) if uri != snapshot.uri)
+        others = (
+            other
+            for uri, other in reversed(self.documents.items())
+            if uri != snapshot.uri and other.editor_language_id not in self.settings_of(uri).disabled_languages
+        )
         query = ContextQuery.of(snapshot, offset, status, self.configuration, others=others)
         return await self._context.gather(query, max_ms)
 

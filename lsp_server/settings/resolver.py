@@ -20,7 +20,7 @@ from lsp_server.documents.uris import names_of, place_of
 from lsp_server.settings.layers import Layer, Origin, environment_layers, resolve
 from lsp_server.settings.privacy import is_secret, is_secret_name, matches
 from lsp_server.settings.schema import PARTNER, Settings
-from lsp_server.syntax.languages import language_of
+from lsp_server.syntax.languages import language_of, resolve_language_id
 
 NAME = "infill-ls.toml"
 COMMAND_LINE = "command line"
@@ -215,7 +215,7 @@ class Configuration:
         for settings in self._judges(names, own):
             for name in names:
                 is_link = name != names[0]
-                off = {language, language_of(name) if is_link else language} & {*settings.disabled_languages}
+                off = _languages(language, name, is_link=is_link) & _disabled(settings)
                 if is_secret(name, settings):
                     setting = "" if is_secret_name(name) else " (secretGlobs)"
                     reason = f"files like this one may hold secrets and are never read{setting}"
@@ -279,6 +279,16 @@ class Configuration:
         top = self._tops.get(Path(outermost))
         above = [at for at in place.parents if top and at.is_relative_to(top)]
         return innermost, tuple(reversed(above))
+
+
+def _languages(language_id: str, name: str, *, is_link: bool) -> set[str]:
+    """The ids of the language of a file that an editor calls so; of a link's target also the one of its name."""
+    return {language_id, resolve_language_id(language_id, name), language_of(name) if is_link else language_id}
+
+
+def _disabled(settings: Settings) -> set[str]:
+    ids = settings.disabled_languages
+    return {*ids, *(resolve_language_id(language_id, "") for language_id in ids)}
 
 
 def workspace_of(path: Path) -> Path:

@@ -91,6 +91,7 @@ class LanguageTable:
     """One language. `grammar` is `module:function`, or empty if there is none. Regexes are used with `search`."""
 
     ids: tuple[str, ...]
+    aliases: tuple[str, ...] = ()  # other editors' ids, in lower case, with `-` for spaces and `_`
     extensions: tuple[str, ...] = ()
     names: tuple[str, ...] = ()  # of files without an extension
     grammar: str = ""

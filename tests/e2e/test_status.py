@@ -48,7 +48,7 @@ async def test_it_says_why_a_document_gets_nothing(start: Start) -> None:
     on, off, unknown = (
         User(client, "x = \n"),
         User(client, "# Title‸\n", "markdown"),
-        User(client, "", "nothing-we-know"),
+        User(client, "", "nothing-we-know", name="a.unknown"),
     )
     (problem,) = (await client.status())["problems"]
     assert "'markr' (did you mean 'marker'?)" in problem

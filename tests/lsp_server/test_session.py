@@ -3,8 +3,10 @@
 import asyncio
 import gc
 from collections.abc import AsyncIterator, Awaitable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 from weakref import ref
 
 import pytest
@@ -19,6 +21,7 @@ from lsp_server.handlers.lifecycle import leave
 from lsp_server.inline import Cursor, InlineRequest, InlineService, ListService
 from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.lsp.worker_connection import WorkerConnection
+from lsp_server.next_edit.service import NextEditService
 from lsp_server.refine.refining import Refining
 from lsp_server.server import METHODS, InfillServer
 from lsp_server.session import Session
@@ -240,3 +243,56 @@ def test_who_hears_of_changes_in_which_order() -> None:
     session = InfillServer({}).session
     heard = [type(each) for each in session.broadcast.every(Feature)]
     assert heard.index(Refining) < heard.index(InlineService) < heard.index(ListService)
+
+
+@pytest.mark.parametrize("disabled", ["js", "javascript", "JavaScript"])
+async def test_a_language_is_off_by_any_of_its_ids(disabled: str) -> None:
+    session = InfillServer({}).session
+    session.start(ClientFeatures(), {"disabledLanguages": [disabled]})
+    for language_id in ("js", "javascript", "text"):
+        session.open("file:///p/a.js", language_id, 1, "let x = 1\n")
+        assert "disabledLanguages" in (session.why_off("file:///p/a.js") or "")
+    session.open("file:///p/a.js", "typescript", 1, "let x = 1\n")
+    assert session.why_off("file:///p/a.js") is None
+    await leave(session)
+
+
+async def test_an_id_decides_again_after_reopening() -> None:
+    """And a text that is sent whole after an unreadable edit keeps it."""
+    session = InfillServer({}).session
+    session.start(ClientFeatures(), {"disabledLanguages": ["text"]})
+    for language_id, expected in (("js", "javascript"), ("python", "python"), ("text", "javascript")):
+        session.open("file:///p/a.js", language_id, 1, "x = 1\n")
+        assert session.documents["file:///p/a.js"].language_id == expected
+    session.lose("file:///p/a.js")
+    session.found_again("file:///p/a.js", 2, "x = 2\n")
+    assert "for text (disabledLanguages)" in (session.why_off("file:///p/a.js") or "")
+    await leave(session)
+
+
+class CountingExecutor(ThreadPoolExecutor):
+    """Counts what runs in its threads."""
+
+    count = 0
+
+    def submit(self, *work: Any, **more: Any) -> "Future[Any]":
+        self.count += 1
+        return super().submit(*work, **more)
+
+
+async def test_a_text_is_searched_once_for_code_actions() -> None:
+    """Without a model, an editor asks again wherever the cursor goes, and while the first search runs."""
+    session = InfillServer({}).session
+    session.start(ClientFeatures(), {})
+    session.open(URI, "python", 1, "x = 1\nprint(x)\n")
+    await asyncio.sleep(0.1)
+    executor = CountingExecutor()
+    asyncio.get_running_loop().set_default_executor(executor)
+    service = session.feature(NextEditService)
+    for searches, edited in enumerate(("2", "3"), start=1):
+        types_text(session, edited)
+        snapshot = session.documents[URI].snapshot()
+        await asyncio.gather(*(service.known(snapshot, cursor, quick=True) for cursor in (0, 1)))
+        assert await service.known(snapshot, 2, quick=True) == []
+        assert executor.count == searches
+    await leave(session)

@@ -1,6 +1,7 @@
 """One table for each language: the only place where the server knows a language by name."""
 
-from functools import cache
+import re
+from functools import cache, lru_cache
 from importlib import import_module
 from pathlib import PurePath
 
@@ -9,7 +10,17 @@ from tree_sitter import Language
 from lsp_server.syntax.languages import c, csharp, formats, go, java, javascript, php, python, rust, scripts
 from lsp_server.syntax.table import CLOSERS, ImportRules, LanguageTable
 
-__all__ = ["CLOSERS", "PLAIN", "TABLES", "ImportRules", "LanguageTable", "grammar_of", "language_of", "table_of"]
+__all__ = [
+    "CLOSERS",
+    "PLAIN",
+    "TABLES",
+    "ImportRules",
+    "LanguageTable",
+    "grammar_of",
+    "language_of",
+    "resolve_language_id",
+    "table_of",
+]
 
 PLAIN = LanguageTable(ids=())
 """For every language without a table: carving goes by indentation."""
@@ -22,6 +33,7 @@ TABLES = (
     *(formats.JSON, formats.YAML, formats.TOML, formats.HTML, formats.CSS, formats.MARKDOWN),
 )
 _BY_ID = {name: table for table in TABLES for name in table.ids}
+_BY_ALIAS = {alias: table.ids[0] for table in TABLES for alias in table.aliases}
 _BY_EXTENSION = {extension: table.ids[0] for table in TABLES for extension in table.extensions}
 _BY_NAME = {name: table.ids[0] for table in TABLES for name in table.names}
 
@@ -35,6 +47,24 @@ def language_of(path: str) -> str:
     """The language id of a file, by its name alone; empty for an unknown one."""
     name = PurePath(path)
     return _BY_EXTENSION.get(name.suffix.lower()) or _BY_NAME.get(name.name, "")
+
+
+_EMACS_MODE = re.compile(r"(?:-ts)?(?:-mode)?\Z")
+"""What Emacs appends to the name of a language: `python-ts-mode`."""
+
+
+@lru_cache(maxsize=256)
+def resolve_language_id(language_id: str, path: str) -> str:
+    """The id under which a document's language has a table: the editor's id if it is known but for case and such, else
+    the one that the name of its file tells, else that of another editor's alias, else `language_id` itself.
+
+    The file's name precedes aliases, because a mode may serve several languages: Emacs' `js` also JSON. Of an id with
+    dots (Vim's `yaml.ansible`, Sublime's `source.python`), the last known part counts.
+    """
+    name = _EMACS_MODE.sub("", re.sub(r"[\s_]+", "-", language_id.strip().lower()), count=1)
+    names = (name, *reversed(name.split(".")))
+    by_id = next((each for each in names if each in _BY_ID), "")
+    return by_id or language_of(path) or next((_BY_ALIAS[each] for each in names if each in _BY_ALIAS), language_id)
 
 
 def grammar_of(language_id: str) -> Language | None:

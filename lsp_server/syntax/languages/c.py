@@ -61,6 +61,7 @@ C = with_braces(
 CPP = replace(
     C,
     ids=("cpp", "c++", "cuda-cpp"),
+    aliases=("c-cpp", "cc", "cxx", "cuda", "arduino"),
     extensions=(".cpp", ".cc", ".cxx", ".hpp", ".hh", ".hxx", ".ipp", ".cu", ".cuh"),
     grammar="tree_sitter_cpp:language",
     strings=C.strings | kinds("raw_string_literal"),

@@ -45,6 +45,7 @@ _BINDING = BindingRules(
 
 CSHARP = with_braces(
     ids=("csharp", "c-sharp", "cs"),
+    aliases=("c#",),
     extensions=(".cs", ".csx"),
     grammar="tree_sitter_c_sharp:language",
     harmful=("brackets", "angles"),

@@ -6,6 +6,7 @@ _VOID = "area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr"
 
 JSON = LanguageTable(
     ids=("json", "jsonc", "json5"),
+    aliases=("js-json", "geojson", "json-with-comments"),
     extensions=(".json", ".jsonc", ".json5", ".webmanifest"),
     grammar="tree_sitter_json:language",
     block_comments=(("/*", "*/"),),
@@ -22,6 +23,7 @@ JSON = LanguageTable(
 
 YAML = LanguageTable(
     ids=("yaml", "dockercompose", "github-actions-workflow"),
+    aliases=("yml", "ansible", "docker-compose", "azure-pipelines", "home-assistant", "esphome"),
     extensions=(".yaml", ".yml"),
     grammar="tree_sitter_yaml:language",
     line_comment="#",
@@ -36,6 +38,7 @@ YAML = LanguageTable(
 
 TOML = LanguageTable(
     ids=("toml",),
+    aliases=("conf-toml",),
     extensions=(".toml",),
     names=("Cargo.lock", "poetry.lock", "uv.lock"),
     grammar="tree_sitter_toml:language",
@@ -51,6 +54,7 @@ TOML = LanguageTable(
 
 HTML = LanguageTable(
     ids=("html", "htm"),
+    aliases=("mhtml", "html5", "xhtml"),
     extensions=(".html", ".htm", ".xhtml"),
     grammar="tree_sitter_html:language",
     block_comments=(("<!--", "-->"),),
@@ -80,6 +84,7 @@ CSS = LanguageTable(
 
 MARKDOWN = LanguageTable(
     ids=("markdown",),
+    aliases=("gfm", "md", "pandoc", "github-markdown"),
     extensions=(".md", ".markdown"),
     grammar="tree_sitter_markdown:language",
     comments=frozenset(),

@@ -27,6 +27,7 @@ _BINDING = BindingRules(
 
 GO = with_braces(
     ids=("go",),
+    aliases=("golang",),
     extensions=(".go",),
     grammar="tree_sitter_go:language",
     strings=kinds("interpreted_string_literal raw_string_literal rune_literal"),

@@ -76,6 +76,7 @@ _BINDING = BindingRules(
 
 JAVASCRIPT = with_braces(
     ids=("javascript", "javascriptreact", "jsx"),
+    aliases=("js", "js2", "js3", "js-jsx", "js2-jsx", "rjsx", "mjs", "cjs", "node", "ecmascript", "babel"),
     extensions=(".js", ".mjs", ".cjs", ".jsx"),
     grammar="tree_sitter_javascript:language",
     strings=kinds("string template_string regex"),
@@ -102,6 +103,7 @@ JAVASCRIPT = with_braces(
 TYPESCRIPT = replace(
     JAVASCRIPT,
     ids=("typescript",),
+    aliases=("ts", "mts", "cts"),
     extensions=(".ts", ".mts", ".cts"),
     grammar="tree_sitter_typescript:language_typescript",
     blocks=JAVASCRIPT.blocks | kinds("interface_body enum_body object_type"),
@@ -114,6 +116,7 @@ TYPESCRIPT = replace(
 TSX = replace(
     TYPESCRIPT,
     ids=("typescriptreact", "tsx"),
+    aliases=("typescript-tsx", "typescript-react"),
     extensions=(".tsx",),
     grammar="tree_sitter_typescript:language_tsx",
     declarations=(),

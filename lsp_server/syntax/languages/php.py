@@ -6,6 +6,7 @@ _THROW = r"throw new [\w\\]*(?:Exception|Error)\(\s*[\"']"
 
 PHP = with_braces(
     ids=("php",),
+    aliases=("php5", "php7", "php8"),
     extensions=(".php", ".phtml"),
     grammar="tree_sitter_php:language_php",
     strings=kinds("string encapsed_string"),

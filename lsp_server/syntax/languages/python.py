@@ -42,6 +42,7 @@ _BINDING = BindingRules(
 
 PYTHON = LanguageTable(
     ids=("python",),
+    aliases=("py", "python2", "python3", "ipython"),
     extensions=(".py", ".pyi", ".pyw"),
     grammar="tree_sitter_python:language",
     line_comment="#",

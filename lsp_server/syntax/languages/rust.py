@@ -41,6 +41,7 @@ _BINDING = BindingRules(
 
 RUST = with_braces(
     ids=("rust",),
+    aliases=("rs", "rustic"),
     extensions=(".rs",),
     grammar="tree_sitter_rust:language",
     harmful=("brackets",),

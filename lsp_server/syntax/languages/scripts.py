@@ -4,6 +4,7 @@ from lsp_server.syntax.table import NOT_FOR_OTHERS, TODO, UNWRITTEN, ImportRules
 
 RUBY = LanguageTable(
     ids=("ruby",),
+    aliases=("rb", "enh-ruby", "rails", "ruby-on-rails"),
     extensions=(".rb", ".rake", ".gemspec", ".ru"),
     names=("Gemfile", "Rakefile"),
     grammar="tree_sitter_ruby:language",
@@ -68,6 +69,7 @@ LUA = LanguageTable(
 
 BASH = LanguageTable(
     ids=("shellscript", "sh", "bash", "zsh"),
+    aliases=("shell", "shell-script", "ksh", "dash"),
     extensions=(".sh", ".bash", ".zsh", ".ksh"),
     names=(".bashrc", ".bash_profile", ".profile", ".zshrc"),
     grammar="tree_sitter_bash:language",

@@ -44,7 +44,7 @@ def test_a_table_names_what_its_grammar_has(table: LanguageTable) -> None:
 
 
 def test_no_id_and_no_extension_belongs_to_two_languages() -> None:
-    for named in ([table.ids for table in TABLES], [table.extensions for table in TABLES]):
+    for named in ([table.ids + table.aliases for table in TABLES], [table.extensions for table in TABLES]):
         flat = [name for names in named for name in names]
         assert len(flat) == len(set(flat))
 
@@ -58,6 +58,40 @@ def test_no_id_and_no_extension_belongs_to_two_languages() -> None:
 )
 def test_a_language_is_known_by_the_name_of_a_file(path: str, language_id: str) -> None:
     assert languages.language_of(path) == language_id
+
+
+@pytest.mark.parametrize(
+    ("language_id", "name", "expected"),
+    [
+        *(("js", "a.js", "javascript"), ("js", "a.json", "json"), ("js-mode", "", "javascript")),
+        *(
+            ("javascript.jsx", "a.jsx", "jsx"),
+            ("typescript.tsx", "a.tsx", "tsx"),
+            ("TypeScript TSX", "", "typescriptreact"),
+        ),
+        *(("gfm", "README", "markdown"), ("mhtml", "a.html", "html"), ("js-json", "a", "json"), ("yml", "a", "yaml")),
+        *(("conf-toml", "a", "toml"), ("rjsx", "a", "javascript"), ("enh-ruby", "a", "ruby"), ("rs", "", "rust")),
+        *(("golang", "a", "go"), ("c_cpp", "a.c", "c"), ("c_cpp", "a.cpp", "cpp"), ("c_cpp", "", "cpp")),
+        *(("Python", "a", "python"), ("python-ts-mode", "a", "python"), ("yaml.ansible", "a", "yaml")),
+        *(("source.python", "a", "python"), ("text.html.basic", "a", "html"), ("Shell Script", "a", "shellscript")),
+        *(
+            ("text", "a.py", "python"),
+            ("plaintext", "a.rs", "rust"),
+            ("", "a.go", "go"),
+            ("fundamental", "a.ts", "typescript"),
+        ),
+        *(
+            ("python", "a.js", "python"),
+            ("sh", "a.py", "sh"),
+            ("kotlin", "a.kt", "kotlin"),
+            ("", "a", ""),
+            ("text", "a", "text"),
+        ),
+    ],
+)
+def test_any_editors_id_leads_to_a_language(language_id: str, name: str, expected: str) -> None:
+    """A known id wins over the file's name, which wins over an id of another editor."""
+    assert languages.resolve_language_id(language_id, f"/p/{name}") == expected
 
 
 def test_a_grammar_is_loaded_when_its_language_is_first_used() -> None:
