@@ -2,11 +2,11 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import ParamSpec, TypeVar
 from weakref import ref
 
 import pytest
@@ -31,6 +31,8 @@ from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_wor
 from tests.workers import short_folder
 
 URI = "file:///a.py"
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 async def shown(session: Session, service: InlineService, uri: str = URI) -> str:
@@ -275,9 +277,9 @@ class CountingExecutor(ThreadPoolExecutor):
 
     count = 0
 
-    def submit(self, *work: Any, **more: Any) -> "Future[Any]":
+    def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
         self.count += 1
-        return super().submit(*work, **more)
+        return super().submit(fn, *args, **kwargs)
 
 
 async def test_a_text_is_searched_once_for_code_actions() -> None:
