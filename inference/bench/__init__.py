@@ -48,14 +48,14 @@ def positive(value: str) -> int:
 
 def times_ms(work: Callable[[], object], repeats: int, wait: Callable[[], None] = lambda: None) -> list[float]:
     """How long `work` takes each time, with what it queues on a device, which `wait` waits for."""
-    found = []
+    times = []
     for _ in range(repeats):
         wait()
         began = time.perf_counter()
         work()
         wait()
-        found.append((time.perf_counter() - began) * 1000)
-    return found
+        times.append((time.perf_counter() - began) * 1000)
+    return times
 
 
 def percentiles(values: Sequence[float]) -> dict[str, float]:

@@ -57,17 +57,17 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     model = str(Path(args.model).resolve()) if is_path else args.model
     editors: dict[str, Callable[[int, str], tuple[Presses, Ends]]]
     editors = {"neovim": partial(neovim, args.nvim), "vscode": vscode}
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, press_keys in editors.items():
         if args.editor in (None, name):
             about = {"benchmark": "editor", "editor": name, "model": model, "keystrokes": args.keystrokes}
             try:
-                found[name] = about | figures(*press_keys(args.keystrokes, model))
+                results[name] = about | figures(*press_keys(args.keystrokes, model))
             except BenchError as reason:
                 say(f"{name} is not measured: {reason}")
-                found[name] = {"not_measured": str(reason)}
-    result = {"benchmark": "editor", "editors": found}
-    if not any("ms" in one for one in found.values()):
+                results[name] = {"not_measured": str(reason)}
+    result = {"benchmark": "editor", "editors": results}
+    if not any("ms" in result for result in results.values()):
         print(json.dumps(result))
         raise SystemExit(1)
     return result
@@ -99,8 +99,8 @@ def neovim(program: str | None, keystrokes: int, model: str) -> tuple[Presses, E
             "result": str(result),
             "keystrokes": keystrokes + 1,
         }
-        kept = {k: v for k, v in server_environment(runtime).items() if not k.startswith(("XDG_", "NVIM"))}
-        environment = kept | {"HOME": folder, "TERM": "xterm-256color", "BENCH_PLAN": json.dumps(plan)}
+        inherited = {k: v for k, v in server_environment(runtime).items() if not k.startswith(("XDG_", "NVIM"))}
+        environment = inherited | {"HOME": folder, "TERM": "xterm-256color", "BENCH_PLAN": json.dumps(plan)}
         command = [path, "--embed", "--clean", "-n", "-c", f"luafile {LUA}"]
         try:
             _run_with_screen(command, environment, _START_S + (keystrokes + 1) * _KEY_S)
@@ -111,10 +111,10 @@ def neovim(program: str | None, keystrokes: int, model: str) -> tuple[Presses, E
             subprocess.run(stop, env=environment, capture_output=True, check=False)
         if not result.is_file():
             raise BenchError("Neovim ended before it was done")
-        said = json.loads(result.read_text())
-        if said.get("problem"):
-            raise BenchError(said["problem"])
-        return said["presses"][1:], engine_ends(runtime)  # the first warms up
+        output = json.loads(result.read_text())
+        if output.get("problem"):
+            raise BenchError(output["problem"])
+        return output["presses"][1:], engine_ends(runtime)  # the first warms up
 
 
 def vscode(keystrokes: int, model: str) -> tuple[Presses, Ends]:
@@ -124,8 +124,8 @@ def vscode(keystrokes: int, model: str) -> tuple[Presses, Ends]:
     command = [sys.executable, "-m", "tests.editors.vscode.bench", "--keystrokes", str(keystrokes), "--model", model]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = done.stderr.strip().splitlines() or [f"exit {done.returncode}"]
-        raise BenchError(said[-1].removeprefix("infill-ls: "))
+        errors = done.stderr.strip().splitlines() or [f"exit {done.returncode}"]
+        raise BenchError(errors[-1].removeprefix("infill-ls: "))
     presses, ended = json.loads(done.stdout.splitlines()[-1])
     return presses, ended
 
@@ -147,13 +147,13 @@ def _run_with_screen(command: Sequence[str], environment: Mapping[str, str], lim
 
 def engine_ends(runtime: Path) -> Ends:
     """What the logs of workers say."""
-    found = [each for log in runtime.glob("*.log") for each in _ENDED.findall(log.read_text("utf-8"))]
-    return [(datetime.fromisoformat(stamp).timestamp() + int(part) / 1000, float(ms)) for stamp, part, ms in found]
+    matches = [match for log in runtime.glob("*.log") for match in _ENDED.findall(log.read_text("utf-8"))]
+    return [(datetime.fromisoformat(stamp).timestamp() + int(part) / 1000, float(ms)) for stamp, part, ms in matches]
 
 
 def _split(press: Mapping[str, float], ended: Ends) -> dict[str, float]:
     """Where the time of a key press went, in ms, by its stages and the ends of the worker's requests."""
-    engine = sum(ms for at, ms in ended if press["asked"] <= at <= press["answered"] + 0.005)
+    engine = sum(ms for ended_at, ms in ended if press["asked"] <= ended_at <= press["answered"] + 0.005)
     return {
         "total": (press["painted"] - press["key"]) * 1000,
         "editor": (press["asked"] - press["key"]) * 1000,

@@ -76,8 +76,8 @@ class RandomWeights(Weights):
             return
         spread = ROUTER_SPREAD if "router.proj" in name else SPREAD
         for first in range(0, prod(shape[:-1]), shape[-2]):  # matrix by matrix: those of experts have three dimensions
-            made = torch.empty(shape[-2:], **self._made)
-            yield first, made.normal_(0, spread, generator=self._generator)
+            matrix = torch.empty(shape[-2:], **self._made)
+            yield first, matrix.normal_(0, spread, generator=self._generator)
 
 
 def config_of(text: dict[str, Any]) -> Any:
@@ -91,15 +91,15 @@ def config_of(text: dict[str, Any]) -> Any:
 
 def random_network(shape: str, device: str | None, dtype: str | None) -> Network:
     """Random weights of one of `RANDOM_SHAPES`. Raises ModelError if they cannot fit."""
-    place = devices.choose_device(device)
-    if shape == "26b" and place.type != "cuda":
+    target = devices.choose_device(device)
+    if shape == "26b" and target.type != "cuda":
         raise ModelError("--random 26b needs a CUDA device with 64 GB, or with 24 GB in 4 bits")
-    chosen = devices.candidates(place, dtype)[0]
+    chosen = devices.candidates(target, dtype)[0]
     model = weights.without_weights(config_of(RANDOM_SHAPES[shape]))
-    values = RandomWeights(model, place, devices.DTYPES[chosen])
+    values = RandomWeights(model, target, devices.DTYPES[chosen])
     packs = chosen == devices.FOUR_BIT
-    weights.by_layers(model, values, place, devices.DTYPES[chosen], lambda *_: None, packs=packs)
-    if place.type != "cuda":
+    weights.by_layers(model, values, target, devices.DTYPES[chosen], lambda *_: None, packs=packs)
+    if target.type != "cuda":
         return Network(model.eval())
     # not `fastest`: through thirty layers of random weights rounding grows beyond what real ones show
     return recorded.RecordedNetwork(model.eval(), recorded.CudaGraphs())
@@ -142,13 +142,13 @@ class LatencyBench:
         cache = self._cache()
         canvas_tokens = int(self.network.model.config.canvas_length)
         theirs = self._ms(lambda: self._generate(ids, canvas_tokens))
-        found = {"prefix_tokens": prefix, "hole_tokens": LINE_TOKENS, "steps": STEPS, "generate_ms": theirs}
+        figures = {"prefix_tokens": prefix, "hole_tokens": LINE_TOKENS, "steps": STEPS, "generate_ms": theirs}
         with closing(self._encoded(cache, ids)):
             for canvas, suffix in (("same", canvas_tokens - LINE_TOKENS), ("tight", SUFFIX_TOKENS)):
-                for name, kept in (("cold", None), ("warm", cache)):
-                    ms = self._ms(partial(self._infill, kept, ids, suffix))
-                    found |= {f"{canvas}_canvas_{name}_ms": ms, f"{canvas}_canvas_{name}_times_faster": theirs / ms}
-        return found
+                for name, prefix_cache in (("cold", None), ("warm", cache)):
+                    ms = self._ms(partial(self._infill, prefix_cache, ids, suffix))
+                    figures |= {f"{canvas}_canvas_{name}_ms": ms, f"{canvas}_canvas_{name}_times_faster": theirs / ms}
+        return figures
 
     def prefix(self, length: int) -> dict[str, Any]:
         """A keystroke at the end of a prefix: encoding all of it, against only the part missing from the cache."""

@@ -54,7 +54,7 @@ class EditCase(msgspec.Struct, frozen=True):
     def after(self, count: int) -> str:
         """The text with the first `count` changes. Raises ValueError if the lines to change are not there."""
         lines = self.text.splitlines(keepends=True)
-        for change in sorted(self.changes[:count], key=lambda one: one.line, reverse=True):
+        for change in sorted(self.changes[:count], key=lambda change: change.line, reverse=True):
             end = change.line + change.old.count("\n")
             if "".join(lines[change.line : end]) != change.old:
                 raise ValueError(f"{self.name}: line {change.line + 1} differs from the text to change")
@@ -66,18 +66,18 @@ def is_exact(before: str, after: str, finished: str) -> bool:
     """Whether an offer gives its lines their final text, token by token, and undoes nothing else."""
     lines = after.splitlines(keepends=True)
     first, same = common_ends(before.splitlines(keepends=True), lines)
-    start, stop = (len(_TOKEN.findall("".join(lines[:number]))) for number in (first, len(lines) - same))
+    start, stop = (len(_TOKEN.findall("".join(lines[:index]))) for index in (first, len(lines) - same))
     tokens = _TOKEN.findall(after)
-    wanted = _TOKEN.findall(finished)
-    left = SequenceMatcher(None, tokens, wanted, autojunk=False).get_opcodes()
-    touched = (i < stop and j > start if i < j else start < i < stop for tag, i, j, _, _ in left if tag != "equal")
-    return not any(touched) and _distance(after, finished) < _distance(before, finished)
+    expected = _TOKEN.findall(finished)
+    opcodes = SequenceMatcher(None, tokens, expected, autojunk=False).get_opcodes()
+    touched = (i < stop and j > start if i < j else start < i < stop for tag, i, j, _, _ in opcodes if tag != "equal")
+    return not any(touched) and _token_distance(after, finished) < _token_distance(before, finished)
 
 
-def _distance(one: str, other: str) -> int:
-    """How many tokens of two texts have no partner."""
-    a = _TOKEN.findall(one)
-    b = _TOKEN.findall(other)
+def _token_distance(old: str, new: str) -> int:
+    """The number of tokens of two texts that have no partner."""
+    a = _TOKEN.findall(old)
+    b = _TOKEN.findall(new)
     same = sum(block.size for block in SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks())
     return len(a) + len(b) - 2 * same
 
@@ -86,28 +86,28 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     """Plays the cases. Raises BenchError, OSError or ValueError."""
     options: dict[str, Any] = {"statistics": "off", "deadlineMs": DEADLINES, "model": args.model or EMBEDDED}
     cases = read_as(EditCase, args.cases)
-    edits, quiet = ([case for case in cases if case.is_quiet == wanted][: args.limit] for wanted in (False, True))
+    edits, quiet = ([case for case in cases if case.is_quiet == is_quiet][: args.limit] for is_quiet in (False, True))
     with tempfile.TemporaryDirectory(prefix="ils-") as folder, ScriptedEditor(Path(folder), options) as editor:
         if args.model:
             editor.wait_until_ready(5 * PATIENCE_S)
-        offers = [play(editor, case, number) for number, case in enumerate([*edits, *quiet], 1)]
-    made = [exact for found in offers[: len(edits)] for exact in found]
-    needed = sum(len(case.changes) - 1 for case in edits)
-    found = {
+        offers = [play(editor, case, index) for index, case in enumerate([*edits, *quiet], 1)]
+    exact_offers = [exact for case_offers in offers[: len(edits)] for exact in case_offers]
+    expected_places = sum(len(case.changes) - 1 for case in edits)
+    figures = {
         "cases": len(edits),
-        "needed_places": needed,
-        "offers": len(made),
-        "precision": sum(made) / max(1, len(made)),
-        "recall": sum(made) / max(1, needed),
+        "needed_places": expected_places,
+        "offers": len(exact_offers),
+        "precision": sum(exact_offers) / max(1, len(exact_offers)),
+        "recall": sum(exact_offers) / max(1, expected_places),
         "quiet_cases": len(quiet),
         "false_offers": sum(map(bool, offers[len(edits) :])) / max(1, len(quiet)),
     }
-    return {"model": args.model} | {name: round(value, 4) for name, value in found.items()}
+    return {"model": args.model} | {name: round(value, 4) for name, value in figures.items()}
 
 
-def play(editor: ScriptedEditor, case: EditCase, number: int) -> list[bool]:
+def play(editor: ScriptedEditor, case: EditCase, index: int) -> list[bool]:
     """Plays one case: its offers in order, each exact or not."""
-    uri = f"file:///project/{number}/{case.path}"
+    uri = f"file:///project/{index}/{case.path}"
     text, edited = case.text, case.after(1)
     finished = case.after(len(case.changes))
     editor.open(uri, text, case.language)
@@ -122,16 +122,16 @@ def play(editor: ScriptedEditor, case: EditCase, number: int) -> list[bool]:
 
     editor.take_offers(uri, _end_of_edit(case), len(case.changes) + _MORE_OFFERS, is_wanted)
     editor.close_all()
-    marks = "".join("+" if one else "-" for one in offers) or "."
+    marks = "".join("+" if exact else "-" for exact in offers) or "."
     needed = max(0, len(case.changes) - 1)
-    print(f"{number:4} {marks:6} of {needed}  {case.name}", file=sys.stderr, flush=True)
+    print(f"{index:4} {marks:6} of {needed}  {case.name}", file=sys.stderr, flush=True)
     return offers
 
 
 def _end_of_edit(case: EditCase) -> int:
-    made = case.changes[0] if case.changes else Hunk(case.cursor, "", "")
-    above = "".join(case.text.splitlines(keepends=True)[: made.line])
-    return len(above) + max(0, len(made.new) - 1)
+    change = case.changes[0] if case.changes else Hunk(case.cursor, "", "")
+    above = "".join(case.text.splitlines(keepends=True)[: change.line])
+    return len(above) + max(0, len(change.new) - 1)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

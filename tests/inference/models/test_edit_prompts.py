@@ -28,7 +28,7 @@ def test_prompts_are_those_recorded(model: str) -> None:
     for one in RECORDED:
         if one["model"] != model or (one["scenario"], model) in ORDER_DIFFERS:
             continue
-        scenario = Scenario.read(FOLDER / f"{one['scenario']}.txtar")
+        scenario = Scenario.parse(FOLDER / f"{one['scenario']}.txtar")
         hunks = tuple(Hunk(0, change.old, change.new) for change in scenario.history)
         asked = (
             prompt_for(kind, NextEditRequest("r", scenario.text, hunks, scenario.language, scenario.path, cursor))
