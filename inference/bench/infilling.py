@@ -24,12 +24,12 @@ from rich.progress import track
 
 from inference.bench import BenchError, add_model, infilling_tasks, loaded, positive
 from inference.bench.infilling_tasks import InfillingTask, TaskResult, figures
-from inference.bench.server_process import ask_llama
+from inference.bench.server_process import post_to_llama
 from inference.engine import Engine
 from inference.messages import Candidate, Done, Hole, HoleKind, InfillRequest, Text
 from inference.models.fim_tokens import TABLE
 
-_MOST_TOKENS = {True: 64, False: 128}
+_MAX_NEW_TOKENS = {True: 64, False: 128}
 """Of the fills by others, by whether they are one line."""
 _TIMEOUT_S = 600
 ARMS = {"none": 0, "pieces-256": 256, "pieces-512": 512}
@@ -46,7 +46,7 @@ def by_engine(engine: Engine, *, seed: int = 0, pieces_tokens: int | None = None
 
     def fill(task: InfillingTask) -> TaskResult:
         hole = Hole(HoleKind.LINE if task.single_line else HoleKind.BODY, single_line=task.single_line)
-        segments = (Text(task.before), hole, Text(task.after))
+        segments = (Text(task.prefix), hole, Text(task.suffix_text))
         request = InfillRequest(task.task_id, segments, language="python", seed=seed)
         if pieces_tokens is not None:
             _show_pieces(engine, task, pieces_tokens)
@@ -54,24 +54,24 @@ def by_engine(engine: Engine, *, seed: int = 0, pieces_tokens: int | None = None
         events = [*engine.infill(request)]
         best = next((event for event in events if isinstance(event, Candidate)), Candidate("", ("",)))
         stats = next(event.stats for event in events if isinstance(event, Done))
-        counted = {"steps": best.steps, "tokens": best.tokens, "passes": stats.steps}
-        return TaskResult.of(task, best.texts[0], began, **counted, prompt_tokens=stats.prefix_tokens)
+        counts = {"steps": best.steps, "tokens": best.tokens, "passes": stats.steps}
+        return TaskResult.from_fill(task, best.texts[0], began, **counts, prompt_tokens=stats.prefix_tokens)
 
     return fill
 
 
-def _show_pieces(engine: Engine, task: InfillingTask, most: int) -> None:
+def _show_pieces(engine: Engine, task: InfillingTask, max_tokens: int) -> None:
     """From now on a task's pieces stand plain in front of each prompt, the first one last: at most so many tokens."""
-    shown = ""
+    pieces = ""
     for piece in task.pieces:
         lines = piece.text.splitlines(keepends=True)
-        while lines and (need := len(engine.loaded.vocabulary.encode("".join(lines)))) > most:
+        while lines and (need := len(engine.loaded.vocabulary.encode("".join(lines)))) > max_tokens:
             del lines[-1]
         if lines:
-            shown = f"{''.join(lines).rstrip()}\n\n{shown}"
-            most -= need
+            pieces = f"{''.join(lines).rstrip()}\n\n{pieces}"
+            max_tokens -= need
     family = engine.loaded.middle
-    vars(family)["middle_prompt"] = lambda before, after: type(family).middle_prompt(family, shown + before, after)
+    vars(family)["middle_prompt"] = lambda prefix, suffix: type(family).middle_prompt(family, pieces + prefix, suffix)
 
 
 def by_transformers(file: Path, dtype: str | None) -> Filler:
@@ -79,25 +79,29 @@ def by_transformers(file: Path, dtype: str | None) -> Filler:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    where = {"pretrained_model_name_or_path": str(file.parent), "gguf_file": file.name}
-    model: Any = AutoModelForCausalLM.from_pretrained(**where, dtype=getattr(torch, dtype or "float32"))
+    checkpoint = {"pretrained_model_name_or_path": str(file.parent), "gguf_file": file.name}
+    model: Any = AutoModelForCausalLM.from_pretrained(**checkpoint, dtype=getattr(torch, dtype or "float32"))
     model.eval()
-    tokenizer: Any = AutoTokenizer.from_pretrained(**where)
-    known = TABLE["qwen2.5-coder"]
-    prefix, suffix, middle = tokenizer.convert_tokens_to_ids([known.prefix, known.suffix, known.middle])
-    ends = tokenizer.convert_tokens_to_ids(list(known.controls))
+    tokenizer: Any = AutoTokenizer.from_pretrained(**checkpoint)
+    fim_tokens = TABLE["qwen2.5-coder"]
+    prefix, suffix, middle = tokenizer.convert_tokens_to_ids([fim_tokens.prefix, fim_tokens.suffix, fim_tokens.middle])
+    stop_ids = tokenizer.convert_tokens_to_ids(list(fim_tokens.controls))
     greedy = {"do_sample": False, "repetition_penalty": 1.0}  # the published generation_config has 1.1
 
     def fill(task: InfillingTask) -> TaskResult:
         began = time.perf_counter()
-        before, after = (tokenizer.encode(text) for text in (task.before, task.after))
-        ids = torch.tensor([[prefix, *before, suffix, *after, middle]])
+        prefix_ids, suffix_ids = (tokenizer.encode(text) for text in (task.prefix, task.suffix_text))
+        ids = torch.tensor([[prefix, *prefix_ids, suffix, *suffix_ids, middle]])
         stop = {"stop_strings": ["\n"], "tokenizer": tokenizer} if task.single_line else {}
-        most = {"max_new_tokens": _MOST_TOKENS[task.single_line], "eos_token_id": ends, "pad_token_id": ends[0]}
+        limits = {
+            "max_new_tokens": _MAX_NEW_TOKENS[task.single_line],
+            "eos_token_id": stop_ids,
+            "pad_token_id": stop_ids[0],
+        }
         with torch.inference_mode():
-            written = model.generate(ids, attention_mask=torch.ones_like(ids), **greedy, **most, **stop)
-        text = tokenizer.decode(written[0, ids.shape[1] :], skip_special_tokens=True)
-        return TaskResult.of(task, str(text), began)
+            output = model.generate(ids, attention_mask=torch.ones_like(ids), **greedy, **limits, **stop)
+        text = tokenizer.decode(output[0, ids.shape[1] :], skip_special_tokens=True)
+        return TaskResult.from_fill(task, str(text), began)
 
     return fill
 
@@ -105,8 +109,8 @@ def by_transformers(file: Path, dtype: str | None) -> Filler:
 def by_llama_server(url: str, task: InfillingTask) -> TaskResult:
     """Fills with llama.cpp's `/infill`, which chooses the prompt itself. Raises httpx2.HTTPError."""
     began = time.perf_counter()
-    answer = ask_llama(url, "infill", task.for_llama(_MOST_TOKENS[task.single_line]), _TIMEOUT_S)
-    return TaskResult.of(task, str(answer["content"]), began)
+    answer = post_to_llama(url, "infill", task.for_llama(_MAX_NEW_TOKENS[task.single_line]), _TIMEOUT_S)
+    return TaskResult.from_fill(task, str(answer["content"]), began)
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
@@ -115,42 +119,42 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     for task, result in _results(args):
         kinds[task.kind].append(result)
     if args.context:
-        found = {kind: _compared(some) for kind, some in kinds.items()}
-        return {"model": args.model, "half": args.half, "kinds": found}
-    by_kind = {kind: figures(some) for kind, some in kinds.items()}
-    overall = figures([result for some in kinds.values() for result in some])
-    for kind, known in (by_kind | {"all": overall}).items():
-        print(f"{kind}: {', '.join(f'{name} {value:g}' for name, value in known.items())}")
+        comparisons = {kind: _compare_arms(results) for kind, results in kinds.items()}
+        return {"model": args.model, "half": args.half, "kinds": comparisons}
+    by_kind = {kind: figures(results) for kind, results in kinds.items()}
+    overall = figures([result for results in kinds.values() for result in results])
+    for kind, means in (by_kind | {"all": overall}).items():
+        print(f"{kind}: {', '.join(f'{name} {value:g}' for name, value in means.items())}")
     return {"data": args.data.name, "model": args.model, "by": args.by, **overall, "kinds": by_kind}
 
 
 def _results(args: argparse.Namespace) -> Iterator[tuple[InfillingTask, TaskResult]]:
     """Each task with each arm; those that a run with --context wrote before are not filled again."""
     tasks = _tasks(args)
-    known = _known(args)
+    earlier_results = _earlier_results(args)
     fillers = _fillers(args)
     file = args.predictions or Path(os.devnull)
     with file.open("ab" if args.context else "wb", buffering=0) as predictions:
         for task in track(tasks, "tasks", console=Console(stderr=True), transient=True):
             for arm, fill in fillers.items():
-                if (arm, task.task_id) not in known:
+                if (arm, task.task_id) not in earlier_results:
                     result = msgspec.structs.replace(fill(task), arm=arm, model=args.model)
                     predictions.write(msgspec.json.encode(result) + b"\n")
-                    known[arm, task.task_id] = result
-                yield task, known[arm, task.task_id]
+                    earlier_results[arm, task.task_id] = result
+                yield task, earlier_results[arm, task.task_id]
 
 
 def _tasks(args: argparse.Namespace) -> list[InfillingTask]:
     """Those that the flags choose. Raises BenchError."""
     if not args.context:
-        return infilling_tasks.sample(infilling_tasks.read(args.data, args.limit), args.sample, args.seed)
+        return infilling_tasks.sample(infilling_tasks.read_tasks(args.data, args.limit), args.sample, args.seed)
     kinds = defaultdict[str, list[InfillingTask]](list)
-    for task in infilling_tasks.read(args.data):
+    for task in infilling_tasks.read_tasks(args.data):
         if task.half == args.half:
             kinds[task.kind].append(task)
     if not kinds:
         raise BenchError(f"{args.data} has no tasks of the half '{args.half}'")
-    return [task for some in kinds.values() for task in some[: args.limit]]
+    return [task for tasks in kinds.values() for task in tasks[: args.limit]]
 
 
 def _fillers(args: argparse.Namespace) -> dict[str, Filler]:
@@ -166,36 +170,36 @@ def _fillers(args: argparse.Namespace) -> dict[str, Filler]:
     return {arm: by_engine(engine, seed=args.seed, pieces_tokens=ARMS[arm]) for arm in args.context}
 
 
-def _known(args: argparse.Namespace) -> dict[tuple[str, str], TaskResult]:
+def _earlier_results(args: argparse.Namespace) -> dict[tuple[str, str], TaskResult]:
     """The fills of an earlier run with --context, by arm and task. Raises BenchError."""
     file = args.predictions
     if not (args.context and file and file.exists()):
         return {}
     try:
-        found = msgspec.json.Decoder(TaskResult).decode_lines(file.read_bytes())
+        results = msgspec.json.Decoder(TaskResult).decode_lines(file.read_bytes())
     except msgspec.DecodeError as error:
         raise BenchError(f"{file} holds no fills of this benchmark: {error}; name another file") from error
-    return {(each.arm, each.task_id): each for each in found if each.model == args.model}
+    return {(result.arm, result.task_id): result for result in results if result.model == args.model}
 
 
-def _compared(results: Sequence[TaskResult]) -> dict[str, dict[str, float]]:
+def _compare_arms(results: Sequence[TaskResult]) -> dict[str, dict[str, float]]:
     """The figures of each arm, and how it differs from the first one on the same holes."""
     arms = defaultdict[str, list[TaskResult]](list)
     for result in results:
         arms[result.arm].append(result)
     base = arms[results[0].arm]
-    found = {}
-    for arm, some in arms.items():
-        gains = [one.edit_similarity - other.edit_similarity for one, other in zip(some, base, strict=True)]
-        exact = [(one.exact, other.exact) for one, other in zip(some, base, strict=True)]
-        found[arm] = figures(some) | {
+    comparison = {}
+    for arm, arm_results in arms.items():
+        gains = [a.edit_similarity - b.edit_similarity for a, b in zip(arm_results, base, strict=True)]
+        exact = [(a.exact, b.exact) for a, b in zip(arm_results, base, strict=True)]
+        comparison[arm] = figures(arm_results) | {
             "similarity_gain": round(statistics.fmean(gains), 4),
             "standard_error": round(statistics.stdev(gains) / len(gains) ** 0.5, 4) if len(gains) > 1 else 0.0,
             "won": exact.count((True, False)),
             "lost": exact.count((False, True)),
-            "prompt_tokens": round(statistics.fmean(each.prompt_tokens for each in some), 1),
+            "prompt_tokens": round(statistics.fmean(item.prompt_tokens for item in arm_results), 1),
         }
-    return found
+    return comparison
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -49,59 +49,59 @@ class InfillingTask(msgspec.Struct, frozen=True):
         return self.canonical_solution.strip(_LINE_BREAKS)
 
     @property
-    def before(self) -> str:
+    def prefix(self) -> str:
         """The text before the hole."""
         return self.prompt + self.canonical_solution[: self._start]
 
     @property
-    def after(self) -> str:
+    def suffix_text(self) -> str:
         return self.canonical_solution[self._start + len(self.solution) :] + self.suffix
 
     @property
     def _start(self) -> int:
         return self.canonical_solution.index(self.solution)
 
-    def for_llama(self, most_tokens: int, typed: int = 0) -> dict[str, Any]:
+    def for_llama(self, max_new_tokens: int, typed: int = 0) -> dict[str, Any]:
         """What to ask llama.cpp's `/infill`, once so many characters are typed."""
         return {
-            "input_prefix": self.before,
-            "input_suffix": self.after,
+            "input_prefix": self.prefix,
+            "input_suffix": self.suffix_text,
             "prompt": self.solution[:typed],
-            "n_predict": most_tokens,
+            "n_predict": max_new_tokens,
             "temperature": 0,
             "stop": ["\n"] if self.single_line else [],
         }
 
 
-def read(file: Path, limit: int | None = None) -> list[InfillingTask]:
+def read_tasks(file: Path, limit: int | None = None) -> list[InfillingTask]:
     """The first `limit` tasks of a file, or all. Raises BenchError if it is unreadable or empty."""
     return read_as(InfillingTask, file, limit)
 
 
 def read_as(kind: type[_Task], file: Path, limit: int | None = None) -> list[_Task]:
     """The same for tasks of another kind."""
-    found: list[_Task] = []
+    tasks: list[_Task] = []
     try:
         data = file.read_bytes()
         lines = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).split(b"\n")
     except (OSError, EOFError) as error:
         raise BenchError(f"{file} cannot be read: {error}") from error
-    for number, line in enumerate(lines, 1):
-        if line.strip() and len(found) != limit:
+    for line_number, line in enumerate(lines, 1):
+        if line.strip() and len(tasks) != limit:
             try:
-                found.append(msgspec.json.decode(line, type=kind))
+                tasks.append(msgspec.json.decode(line, type=kind))
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise BenchError(f"{file}, line {number}: not a task: {error}") from error
-    if not found:
+                raise BenchError(f"{file}, line {line_number}: not a task: {error}") from error
+    if not tasks:
         raise BenchError(f"{file} has no task in it")
-    return found
+    return tasks
 
 
 def sample(tasks: Sequence[InfillingTask], count: int | None, seed: int) -> list[InfillingTask]:
     """This many of the tasks, in order: the same for the same seed. None: all."""
     count = min(count or len(tasks), len(tasks))
     chosen = random.Random(seed).sample(range(len(tasks)), count)  # noqa: S311 - a sample, not a secret
-    return [tasks[number] for number in sorted(chosen)]
+    return [tasks[index] for index in sorted(chosen)]
 
 
 class TaskResult(msgspec.Struct, frozen=True):
@@ -124,38 +124,41 @@ class TaskResult(msgspec.Struct, frozen=True):
     prompt_tokens: int = 0
 
     @classmethod
-    def of(cls, task: InfillingTask, text: str, began: float, **counted: Any) -> "TaskResult":
+    def from_fill(cls, task: InfillingTask, text: str, started_at: float, **counts: Any) -> "TaskResult":
         """The result of a task with this fill, begun at `began` of `time.perf_counter`.
 
         A fill of one line ends at its first line break.
         """
-        ms = round((time.perf_counter() - began) * 1000, 2)
+        ms = round((time.perf_counter() - started_at) * 1000, 2)
         fill = text.partition("\n")[0] if task.single_line else text
         similarity = edit_similarity(fill, task.solution)
-        return cls(task.task_id, fill, similarity == 1, round(similarity, 4), ms=ms, **counted)
+        return cls(task.task_id, fill, similarity == 1, round(similarity, 4), ms=ms, **counts)
 
 
 def edit_similarity(fill: str, solution: str) -> float:
     """1 - Levenshtein distance / the longer length, in characters, ignoring white space at the ends; 1: the same."""
-    one = fill.strip()
-    other = solution.strip()
-    return 1.0 - _distance(one, other) / max(1, len(one), len(other))
+    a = fill.strip()
+    b = solution.strip()
+    return 1.0 - _levenshtein(a, b) / max(1, len(a), len(b))
 
 
-def _distance(one: str, other: str) -> int:
+def _levenshtein(a: str, b: str) -> int:
     """The Levenshtein distance: the fewest insertions, deletions and replacements from one text to the other."""
-    row = list(range(len(other) + 1))
-    for number, character in enumerate(one, 1):
-        above = row[0]
-        row[0] = number
-        for column, wanted in enumerate(other, 1):
-            above, row[column] = row[column], min(row[column] + 1, row[column - 1] + 1, above + (character != wanted))
+    row = list(range(len(b) + 1))
+    for row_index, character in enumerate(a, 1):
+        diagonal = row[0]
+        row[0] = row_index
+        for column, other in enumerate(b, 1):
+            diagonal, row[column] = (
+                row[column],
+                min(row[column] + 1, row[column - 1] + 1, diagonal + (character != other)),
+            )
     return row[-1]
 
 
 def figures(results: Sequence[TaskResult]) -> dict[str, float]:
     """Means over `results`, shares 0 to 1; `p50` are medians. Raises statistics.StatisticsError if there are none."""
-    found = {
+    means = {
         "tasks": len(results),
         "exact": statistics.fmean(result.exact for result in results),
         "edit_similarity": statistics.fmean(result.edit_similarity for result in results),
@@ -165,4 +168,4 @@ def figures(results: Sequence[TaskResult]) -> dict[str, float]:
         "mean_ms": statistics.fmean(result.ms for result in results),
         "p50_ms": statistics.median(result.ms for result in results),
     }
-    return {name: round(value, 4) for name, value in found.items()}
+    return {name: round(value, 4) for name, value in means.items()}

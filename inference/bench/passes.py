@@ -24,7 +24,7 @@ import torch
 
 from inference.bench import BenchError, add_model, infilling_tasks, loaded, positive, times_ms
 from inference.bench.infilling_tasks import InfillingTask
-from inference.bench.server_process import ask_llama, llama_server
+from inference.bench.server_process import llama_server, post_to_llama
 from inference.engine import Engine
 from inference.engine.next_edit.rewriting import EditRewriting
 from inference.messages import Candidate, Done, Draft, EditKind, Hole, Hunk, InfillRequest, NextEditRequest, Text
@@ -33,30 +33,30 @@ from inference.models.family import MiddleFamily
 from inference.serving.startup import release_memory
 
 _TYPED = 2
-_MOST_TOKENS = 32
+_MAX_NEW_TOKENS = 32
 _ROWS = (1, 2, 4, 8, 16, 64, 256)
 _REPEATS = 5
 _BANDWIDTH_BYTES = 1 << 29
 _TIMEOUT_S = 120
-_SHORTEST_PROMPT = 1000
+_MIN_PROMPT_CHARS = 1000
 
 
 @dataclass(frozen=True)
-class Filled:
+class FillTiming:
     """What one line took: the tokens and milliseconds of reading the prompt and of writing."""
 
     seconds: float
-    read_tokens: int
-    read_ms: float
-    written_tokens: int
-    written_ms: float
+    prompt_tokens: int
+    prompt_ms: float
+    output_tokens: int
+    output_ms: float
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
     """Fills lines here and at the servers. Raises BenchError and ModelError."""
     began = time.perf_counter()
-    tasks = [task for task in infilling_tasks.read(args.tasks) if task.single_line]
-    tasks = [task for task in tasks if len(task.prompt) > _SHORTEST_PROMPT]
+    tasks = [task for task in infilling_tasks.read_tasks(args.tasks) if task.single_line]
+    tasks = [task for task in tasks if len(task.prompt) > _MIN_PROMPT_CHARS]
     engine = loaded(args)
     if not engine.loaded.traits.fills_middle or not tasks:
         raise BenchError(f"{args.model} does not fill the middle, or {args.tasks} has no long prompt before a line")
@@ -66,20 +66,20 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
         peers = []
-        for number, program in enumerate(args.peer):
-            peers.append(llama_server([program], args.model, folder / f"{number}.log", torch.get_num_threads()))
+        for index, program in enumerate(args.peer):
+            peers.append(llama_server([program], args.model, folder / f"{index}.log", torch.get_num_threads()))
             stack.callback(peers[-1].stop)
         loads_s = [peer.wait() for peer in peers]
         urls = [*(peer.url for peer in peers), *args.url]
         if args.edits:
             return load | {"regions": len(tasks), **_rewrites(engine, args.edits, tasks, urls)}
         fillers = [partial(_by_engine, engine), *(partial(_by_server, url) for url in urls)]
-        ours, *theirs = _filled(tasks, fillers)
-        about = [
+        ours, *theirs = _fill_all(tasks, fillers)
+        peers_info = [
             {"system_info": peer.system_info, "load_s": load_s, "memory_mb": peer.memory_mb}
             for peer, load_s in zip(peers, loads_s, strict=True)
         ]
-    about += [{"url": url} for url in args.url]
+    peers_info += [{"url": url} for url in args.url]
     for figures in theirs:
         figures.update({f"{what}_ratio": ours[f"{what}_s"] / figures[f"{what}_s"] for what in ("cold", "next_key")})
     family = engine.loaded.middle
@@ -93,129 +93,136 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         "device_memory_mb": torch.cuda.max_memory_allocated() >> 20 if on_gpu else 0,
         "pass_ms_by_rows": _passes(family, tasks[0]),
         "reads_gb_s": _bandwidth_gb_s(family.device),
-        "peers": [one | figures for one, figures in zip(about, theirs, strict=True)],
+        "peers": [peer_info | figures for peer_info, figures in zip(peers_info, theirs, strict=True)],
     }
 
 
-def _filled(
-    tasks: Sequence[InfillingTask], fillers: Sequence[Callable[[InfillingTask, int], Filled]]
+def _fill_all(
+    tasks: Sequence[InfillingTask], fillers: Sequence[Callable[[InfillingTask, int], FillTiming]]
 ) -> list[dict[str, float]]:
     """Fills each line by each filler, cold and once some of it is typed; the seconds, and the cold tokens a second."""
-    found = defaultdict[tuple[int, int], list[Filled]](list)
+    timings = defaultdict[tuple[int, int], list[FillTiming]](list)
     for task in tasks:
-        for number, fill in enumerate(fillers):
+        for index, fill in enumerate(fillers):
             for typed in (0, _TYPED):
-                found[number, typed].append(fill(task, typed))
-    seconds = {key: sum(one.seconds for one in times) for key, times in found.items()}
+                timings[index, typed].append(fill(task, typed))
+    seconds = {key: sum(timing.seconds for timing in times) for key, times in timings.items()}
     return [
-        {"cold_s": seconds[number, 0], "next_key_s": seconds[number, _TYPED], **_speeds(found[number, 0])}
-        for number in range(len(fillers))
+        {"cold_s": seconds[index, 0], "next_key_s": seconds[index, _TYPED], **_speeds(timings[index, 0])}
+        for index in range(len(fillers))
     ]
 
 
-def _speeds(times: Sequence[Filled]) -> dict[str, float]:
-    read_ms = sum(one.read_ms for one in times)
-    written_ms = sum(one.written_ms for one in times)
+def _speeds(times: Sequence[FillTiming]) -> dict[str, float]:
+    read_ms = sum(timing.prompt_ms for timing in times)
+    written_ms = sum(timing.output_ms for timing in times)
     return {
-        "prompt_tokens_s": 1000 * sum(one.read_tokens for one in times) / max(1e-9, read_ms),
-        "output_tokens_s": 1000 * sum(one.written_tokens for one in times) / max(1e-9, written_ms),
+        "prompt_tokens_s": 1000 * sum(timing.prompt_tokens for timing in times) / max(1e-9, read_ms),
+        "output_tokens_s": 1000 * sum(timing.output_tokens for timing in times) / max(1e-9, written_ms),
     }
 
 
-def _by_engine(engine: Engine, task: InfillingTask, typed: int) -> Filled:
+def _by_engine(engine: Engine, task: InfillingTask, typed: int) -> FillTiming:
     """As in llama.cpp's timings, the pass that reads the prompt's end yields the first token."""
     parts = (
-        Text(task.before + task.solution[:typed]),
-        Hole(single_line=True, max_tokens=_MOST_TOKENS),
-        Text(task.after),
+        Text(task.prefix + task.solution[:typed]),
+        Hole(single_line=True, max_tokens=_MAX_NEW_TOKENS),
+        Text(task.suffix_text),
     )
     began = time.perf_counter()
-    written = 0
-    read_s = 0.0
+    output_tokens = 0
+    prompt_s = 0.0
     for event in engine.infill(InfillRequest("passes", parts, seed=1, drafts=True)):
         if isinstance(event, Draft):
-            read_s = read_s or time.perf_counter() - began
+            prompt_s = prompt_s or time.perf_counter() - began
         elif isinstance(event, Candidate):
-            written = written or event.tokens
+            output_tokens = output_tokens or event.tokens
         elif isinstance(event, Done):
             stats = event.stats
     seconds = time.perf_counter() - began
-    read = stats.prefix_tokens - stats.reused_tokens
-    return Filled(seconds, read, 1000 * read_s, written, 1000 * (seconds - read_s))
+    prompt_tokens = stats.prefix_tokens - stats.reused_tokens
+    return FillTiming(seconds, prompt_tokens, 1000 * prompt_s, output_tokens, 1000 * (seconds - prompt_s))
 
 
-def _by_server(url: str, task: InfillingTask, typed: int) -> Filled:
-    return _told(url, "infill", task.for_llama(_MOST_TOKENS, typed) | {"cache_prompt": True})
+def _by_server(url: str, task: InfillingTask, typed: int) -> FillTiming:
+    return _server_timing(url, "infill", task.for_llama(_MAX_NEW_TOKENS, typed) | {"cache_prompt": True})
 
 
-def _told(url: str, path: str, asked: dict[str, Any]) -> Filled:
+def _server_timing(url: str, path: str, body: dict[str, Any]) -> FillTiming:
     """What a server says of its times when it is asked. Raises BenchError."""
     began = time.perf_counter()
-    found = ask_llama(url, path, asked, _TIMEOUT_S).get("timings")
+    timings = post_to_llama(url, path, body, _TIMEOUT_S).get("timings")
     seconds = time.perf_counter() - began
-    if found is None:
+    if timings is None:
         raise BenchError(f"{url} tells no timings, as llama.cpp does")
-    return Filled(seconds, found["prompt_n"], found["prompt_ms"], found["predicted_n"], found["predicted_ms"])
+    return FillTiming(
+        seconds, timings["prompt_n"], timings["prompt_ms"], timings["predicted_n"], timings["predicted_ms"]
+    )
 
 
 def _rewrites(
     engine: Engine, kind: EditKind, tasks: Iterable[InfillingTask], urls: Sequence[str]
 ) -> dict[str, dict[str, float]]:
     """Each line's surroundings rewritten here, `drafted` and `plain`, and by the servers: seconds, tokens, passes."""
-    found = defaultdict[str, list[Filled]](list)
+    timings = defaultdict[str, list[FillTiming]](list)
     passes = Counter[str]()
     for task in tasks:
         request = _edit_request(task)
-        for name, most in (("drafted", None), ("plain", 0)):
+        for name, max_draft_tokens in (("drafted", None), ("plain", 0)):
             began = time.perf_counter()
-            work = EditRewriting(engine.loaded, kind, request, None, most)
+            work = EditRewriting(engine.loaded, kind, request, None, max_draft_tokens)
             stats = next(event.stats for event in work if isinstance(event, Done))
             seconds = time.perf_counter() - began
-            read, tokens = stats.prefix_tokens - stats.reused_tokens, len(engine.loaded.vocabulary.encode(work.written))
-            found[name].append(Filled(seconds, read, stats.encode_ms, tokens, 1000 * seconds - stats.encode_ms))
+            prompt_tokens, tokens = (
+                stats.prefix_tokens - stats.reused_tokens,
+                len(engine.loaded.vocabulary.encode(work.written)),
+            )
+            timings[name].append(
+                FillTiming(seconds, prompt_tokens, stats.encode_ms, tokens, 1000 * seconds - stats.encode_ms)
+            )
             passes[name] += work.passes
         prompt = edit_prompts.prompt_for(kind, request)
-        asked = {"prompt": prompt.text if prompt else "", "n_predict": tokens, "temperature": 0}
+        body = {"prompt": prompt.text if prompt else "", "n_predict": tokens, "temperature": 0}
         for url in urls:
-            found[url].append(_told(url, "completion", asked | {"ignore_eos": True, "cache_prompt": False}))
+            timings[url].append(_server_timing(url, "completion", body | {"ignore_eos": True, "cache_prompt": False}))
     return {
         name: {
-            "seconds": sum(one.seconds for one in times),
-            "output_tokens": sum(one.written_tokens for one in times),
+            "seconds": sum(timing.seconds for timing in times),
+            "output_tokens": sum(timing.output_tokens for timing in times),
             "passes": passes[name],
             **_speeds(times),
         }
-        for name, times in found.items()
+        for name, times in timings.items()
     }
 
 
 def _edit_request(task: InfillingTask) -> NextEditRequest:
     """As after the user has written what was in the hole."""
-    text = task.before + task.solution + task.after
-    cursor = len(task.before + task.solution)
+    text = task.prefix + task.solution + task.suffix_text
+    cursor = len(task.prefix + task.solution)
     start = text.rfind("\n", 0, cursor) + 1
     new = text[start : text.find("\n", cursor) + 1]
-    old = text[start : len(task.before)] + text[cursor : start + len(new)]
+    old = text[start : len(task.prefix)] + text[cursor : start + len(new)]
     change = Hunk(text.count("\n", 0, cursor), old, new)
     return NextEditRequest("passes", text, (change,), path="main.py", cursor=cursor)
 
 
 def _passes(family: MiddleFamily, task: InfillingTask) -> dict[int, float]:
     """Milliseconds of a pass by its rows, including their logits: the fastest of some."""
-    ids = family.tokenizer.encode(task.before[-3000:], add_special_tokens=False).ids
+    ids = family.tokenizer.encode(task.prefix[-3000:], add_special_tokens=False).ids
     context = family.open(ids)
     for _ in context.encode():
         pass
-    writing = context.continuation(max(_ROWS) + 1)
-    writing.feed(torch.empty(1, 0, dtype=torch.long))
+    continuation = context.continuation(max(_ROWS) + 1)
+    continuation.feed(torch.empty(1, 0, dtype=torch.long))
 
     def one_pass(rows: int) -> None:
-        writing.feed_rows(torch.tensor([ids[:rows]]))[0, -1, 0].item()  # waits for the device
-        writing.trim(rows)
+        continuation.feed_rows(torch.tensor([ids[:rows]]))[0, -1, 0].item()  # waits for the device
+        continuation.trim(rows)
 
-    found = {rows: min(times_ms(partial(one_pass, rows), _REPEATS)) for rows in _ROWS}
+    ms_by_rows = {rows: min(times_ms(partial(one_pass, rows), _REPEATS)) for rows in _ROWS}
     context.close()
-    return found
+    return ms_by_rows
 
 
 def _bandwidth_gb_s(device: torch.device) -> float:

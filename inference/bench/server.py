@@ -44,14 +44,14 @@ def name_{0}(first, second):
 _HEIGHT = _FUNCTION.count("\n")
 _LINE_IN_FUNCTION = 4
 _TYPED_BEFORE = "    chosen = "
-_LONGEST_LINE = 60
+_MAX_LINE_CHARS = 60
 _ANSWER = "choose_{}(first, [second, total], default=first)"
 """The fill of every hole, after its required start; the number makes each answer new."""
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
     """Measures all sections in one run of one server. Raises BenchError."""
-    text = "".join(_FUNCTION.format(number) for number in range(max(args.lines // _HEIGHT, 2)))
+    text = "".join(_FUNCTION.format(index) for index in range(max(args.lines // _HEIGHT, 2)))
     with (
         tempfile.TemporaryDirectory(prefix="ils-") as folder,
         _echo_worker(Path(folder)),
@@ -82,10 +82,10 @@ class Typist:
 
     def agree(self) -> None:
         """Types the next character of the suggestion shown: the server should remember the rest."""
-        wanted = self._shown[1:]
+        remainder = self._shown[1:]
         self._key(self._shown[0])
-        if self._shown != wanted:
-            raise BenchError(f"of a suggestion {wanted!r} should have been left, and was {self._shown!r}")
+        if self._shown != remainder:
+            raise BenchError(f"of a suggestion {remainder!r} should have been left, and was {self._shown!r}")
 
     def disagree(self) -> None:
         """Types a character that no suggestion continues with: the server must ask the worker."""
@@ -93,7 +93,7 @@ class Typist:
 
     def go_on(self) -> None:
         """Gets to a place with a suggestion: if need be in the next function, away from rejected ones."""
-        if len(self._shown) > 1 and self._column <= _LONGEST_LINE:  # once all of it is typed, there is another one
+        if len(self._shown) > 1 and self._column <= _MAX_LINE_CHARS:  # once all of it is typed, there is another one
             return
         self._editor.type(self._line, self._column, self._shown)  # the old line becomes valid Python
         self._line += _HEIGHT + 1
@@ -142,20 +142,20 @@ class EchoEngine:
 def serve_echo() -> None:
     """The process of a worker with that engine; its arguments are a worker's."""
     arguments = startup.parse()
-    place = Place(arguments.socket, arguments.transport)
-    place.take()
+    worker_socket = Place(arguments.socket, arguments.transport)
+    worker_socket.take()
     opener = partial(open_engine, lambda *_: cast("Engine", EchoEngine()))
-    status = asyncio.run(serve(arguments, place, opener))
+    status = asyncio.run(serve(arguments, worker_socket, opener))
     os._exit(status)  # the engine's thread waits for work
 
 
 @contextmanager
 def _echo_worker(runtime: Path) -> Iterator[None]:
     """Runs an echo worker where servers with this runtime folder look for theirs."""
-    where = [*SERVER, "worker", "--where"]
-    found = subprocess.run(where, env=server_environment(runtime), capture_output=True, text=True, check=True)
+    command = [*SERVER, "worker", "--where"]
+    result = subprocess.run(command, env=server_environment(runtime), capture_output=True, text=True, check=True)
     program = f"from {__name__} import serve_echo; serve_echo()"
-    words = [sys.executable, "-P", "-c", program, "--socket", found.stdout.strip(), "--model", EchoEngine.model]
+    words = [sys.executable, "-P", "-c", program, "--socket", result.stdout.strip(), "--model", EchoEngine.model]
     worker = subprocess.Popen(words)
     try:
         yield

@@ -17,7 +17,7 @@ from inference.bench import BenchError
 
 URI = "file:///project/big.py"
 SERVER = (sys.executable, "-P", "-m", "lsp_server.cli")
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 def server_environment(runtime: Path) -> dict[str, str]:
@@ -41,24 +41,24 @@ class ScriptedEditor(AbstractContextManager["ScriptedEditor"]):
         self._versions: dict[str, int] = {}
         can = {"general": {"positionEncodings": ["utf-32"]}}
         opened = [{"uri": uri, "name": uri} for uri in folders] or None
-        self.ask("initialize", {"capabilities": can, "initializationOptions": options, "workspaceFolders": opened})
-        self.tell("initialized", {})
+        self.request("initialize", {"capabilities": can, "initializationOptions": options, "workspaceFolders": opened})
+        self.notify("initialized", {})
 
     def __exit__(self, *_: object) -> None:
-        self.tell("exit", None)
+        self.notify("exit", None)
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(PATIENCE_S)
+            self._process.wait(TIMEOUT_S)
         self._process.kill()
 
     def open(self, uri: str, text: str, language: str = "python") -> None:
         self.texts[uri] = text
         self._versions[uri] = 1
         document = {"uri": uri, "languageId": language, "version": 1, "text": text}
-        self.tell("textDocument/didOpen", {"textDocument": document})
+        self.notify("textDocument/didOpen", {"textDocument": document})
 
     def close_all(self) -> None:
         while self.texts:
-            self.tell("textDocument/didClose", {"textDocument": {"uri": self.texts.popitem()[0]}})
+            self.notify("textDocument/didClose", {"textDocument": {"uri": self.texts.popitem()[0]}})
 
     def type(self, line: int, character: int, text: str) -> None:
         """Inserts `text` at a position of `URI`, and leaves `texts` alone, so that it takes no time."""
@@ -72,33 +72,33 @@ class ScriptedEditor(AbstractContextManager["ScriptedEditor"]):
         self.texts[uri] = text[:start] + new + text[end:]
 
     def take_offers(
-        self, uri: str, cursor: int, most: int, is_wanted: Callable[[str, str], bool] = lambda *_: True
+        self, uri: str, cursor: int, max_offers: int, is_wanted: Callable[[str, str], bool] = lambda *_: True
     ) -> None:
         """Takes the next edits offered at the cursor of a document, and where the last one ends, and so on.
 
         Ends if there is none, or it is not wanted, by the texts without and with it.
         """
-        for _ in range(most):
+        for _ in range(max_offers):
             text = self.texts[uri]
             document = {"uri": uri, "version": self._versions[uri]}
             params = {"textDocument": document, "position": position_of(text, cursor), "context": {"triggerKind": 2}}
-            found = self.ask("textDocument/copilotInlineEdit", params)["edits"]
-            if not found:
+            edits = self.request("textDocument/copilotInlineEdit", params)["edits"]
+            if not edits:
                 break
-            start, end = (offset_of(text, **found[0]["range"][side]) for side in ("start", "end"))
-            new = found[0]["text"]
+            start, end = (offset_of(text, **edits[0]["range"][side]) for side in ("start", "end"))
+            new = edits[0]["text"]
             if not is_wanted(text, text[:start] + new + text[end:]):
                 break
             self.replace(uri, start, end, new)
             cursor = start + len(new)
-            accept = found[0]["command"]
-            self.ask("workspace/executeCommand", {name: accept[name] for name in ("command", "arguments")})
+            accept = edits[0]["command"]
+            self.request("workspace/executeCommand", {name: accept[name] for name in ("command", "arguments")})
 
-    def _change(self, uri: str, place: dict[str, Any], text: str) -> None:
+    def _change(self, uri: str, lsp_range: dict[str, Any], text: str) -> None:
         self._versions[uri] += 1
         document = {"uri": uri, "version": self._versions[uri]}
-        changes = [{"range": place, "text": text}]
-        self.tell("textDocument/didChange", {"textDocument": document, "contentChanges": changes})
+        changes = [{"range": lsp_range, "text": text}]
+        self.notify("textDocument/didChange", {"textDocument": document, "contentChanges": changes})
 
     def complete(self, line: int, character: int) -> str:
         """The text that the first inline completion shows after the cursor, as for an automatic trigger; "": none.
@@ -110,37 +110,37 @@ class ScriptedEditor(AbstractContextManager["ScriptedEditor"]):
             "position": {"line": line, "character": character},
             "context": {"triggerKind": 2},
         }
-        items = self.ask("textDocument/inlineCompletion", params)["items"]
+        items = self.request("textDocument/inlineCompletion", params)["items"]
         return items[0]["insertText"][character - items[0]["range"]["start"]["character"] :] if items else ""
 
     def no_op(self) -> None:
         """Sends a request that the server refuses without doing anything, and waits for the answer."""
-        self._ask("no/such/method", None)
+        self._request("no/such/method", None)
 
-    def wait_until_ready(self, patience_s: float = PATIENCE_S) -> dict[str, Any]:
+    def wait_until_ready(self, patience_s: float = TIMEOUT_S) -> dict[str, Any]:
         """The state of the worker once it has its model. Raises BenchError if it does not get it in time."""
         status: dict[str, Any]
         give_up = time.monotonic() + patience_s
-        while (status := self.ask("infill/status", None))["state"] not in ("ready", "busy"):
+        while (status := self.request("infill/status", None))["state"] not in ("ready", "busy"):
             if status["state"] == "failed" or time.monotonic() > give_up:
                 raise BenchError(f"the worker is {status['state']}: {status.get('detail', '')}")
             time.sleep(0.05)
         return status
 
-    def tell(self, method: str, params: Any) -> None:
+    def notify(self, method: str, params: Any) -> None:
         self._send({"method": method, "params": params})
 
-    def ask(self, method: str, params: Any) -> Any:
+    def request(self, method: str, params: Any) -> Any:
         """The result of a request. Raises BenchError."""
-        reply = self._ask(method, params)
+        reply = self._request(method, params)
         if "result" not in reply:
             raise BenchError(f"{method}: {reply.get('error')}")
         return reply["result"]
 
-    def _ask(self, method: str, params: Any) -> dict[str, Any]:
+    def _request(self, method: str, params: Any) -> dict[str, Any]:
         self._last_id += 1
         self._send({"id": self._last_id, "method": method, "params": params})
-        while "method" in (reply := self._received()) or reply["id"] != self._last_id:
+        while "method" in (reply := self._receive()) or reply["id"] != self._last_id:
             pass
         return reply
 
@@ -150,7 +150,7 @@ class ScriptedEditor(AbstractContextManager["ScriptedEditor"]):
         self._process.stdin.write(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
         self._process.stdin.flush()
 
-    def _received(self) -> dict[str, Any]:
+    def _receive(self) -> dict[str, Any]:
         """The next message. Raises BenchError if the server has ended."""
         assert self._process.stdout is not None
         header = self._process.stdout.readline()
@@ -168,4 +168,4 @@ def position_of(text: str, offset: int) -> dict[str, int]:
 def offset_of(text: str, line: int, character: int) -> int:
     """Both count from 0. A place behind a line's end is that end."""
     *above, last = text.split("\n")[: line + 1]
-    return sum(len(each) + 1 for each in above) + min(character, len(last))
+    return sum(len(line_above) + 1 for line_above in above) + min(character, len(last))

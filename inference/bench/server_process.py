@@ -48,18 +48,18 @@ class ServerProcess:
         name = self._process.args[0]
         while time.perf_counter() < self._began + self._start_s:
             if (status := self._process.poll()) is not None:
-                raise BenchError(f"{name} ended with {status}: {self._said()[-2000:]}")
+                raise BenchError(f"{name} ended with {status}: {self._log_text()[-2000:]}")
             with suppress(httpx2.HTTPError):
                 if httpx2.get(f"{self.url}{self._path}", timeout=5, trust_env=False).is_success:
                     return time.perf_counter() - self._began
             time.sleep(0.1)
-        raise TimeoutError(f"{name} did not start in {self._start_s:.0f} s: {self._said()[-2000:]}")
+        raise TimeoutError(f"{name} did not start in {self._start_s:.0f} s: {self._log_text()[-2000:]}")
 
     @property
     def system_info(self) -> str:
         """llama.cpp's line about the instruction sets it uses; empty if it wrote none."""
-        found = re.search(r"system_info:.*", self._said())
-        return found[0] if found else ""
+        match = re.search(r"system_info:.*", self._log_text())
+        return match[0] if match else ""
 
     @property
     def memory_mb(self) -> int:
@@ -74,7 +74,7 @@ class ServerProcess:
                     process.kill()
         self._process.wait()
 
-    def _said(self) -> str:
+    def _log_text(self) -> str:
         return self._log.read_text(errors="replace")
 
 
@@ -84,9 +84,9 @@ def llama_server(program: Sequence[str], model: str, log: Path, threads: int) ->
     return ServerProcess([*words, "-np", "1", "-c", _CONTEXT_TOKENS, "-lv", _SAYS_INFO], log)
 
 
-def ask_llama(url: str, path: str, asked: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+def post_to_llama(url: str, path: str, body: dict[str, Any], timeout_s: float) -> dict[str, Any]:
     """The answer of llama.cpp's server. Raises httpx2.HTTPError."""
-    answer = httpx2.post(f"{url.rstrip('/')}/{path}", json=asked, timeout=timeout_s, trust_env=False)
+    answer = httpx2.post(f"{url.rstrip('/')}/{path}", json=body, timeout=timeout_s, trust_env=False)
     return answer.raise_for_status().json()  # type: ignore[no-any-return]
 
 

@@ -65,7 +65,7 @@ async def record_fills(checkout: Path, model: str, count: int) -> dict[str, Any]
 
 def _requests(count: int) -> list[tuple[str, Message]]:
     """Lines, spans and bodies of held-out files: for one candidate and for several, with context, typed, reworked."""
-    tasks = infilling_tasks.read(DATA / "held_out.jsonl.gz")
+    tasks = infilling_tasks.read_tasks(DATA / "held_out.jsonl.gz")
     stride = len(tasks) // count
     some = enumerate(tasks[: count * stride : stride])
     return [(f"{number}: {task.task_id}", _request(number, task)) for number, task in some]

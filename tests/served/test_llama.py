@@ -61,7 +61,7 @@ async def test_a_file_is_filled_by_it_alone(llama: ServerProcess, runtime_folder
 
 async def test_together_no_worse_than_the_better_of_two(llama: ServerProcess, runtime_folder: Path) -> None:
     """Hidden lines: the embedded model's drafts, the partner alone, and the drafts refined by the partner."""
-    tasks = [each for each in infilling_tasks.read(HELD_OUT) if each.kind == "line"]
+    tasks = [each for each in infilling_tasks.read_tasks(HELD_OUT) if each.kind == "line"]
     tasks = [each for each in tasks if (each.prompt + each.suffix).isascii()][:LINES]
     options = {**PATIENT, "device": "cpu", "prefetch": False, "partner": {"url": llama.url, "model": NAME}}
     own = await RawClient.start(runtime_folder, {**options, "model": "embedded"})
@@ -77,12 +77,12 @@ async def test_together_no_worse_than_the_better_of_two(llama: ServerProcess, ru
 
 
 async def _filled(client: RawClient, task: infilling_tasks.InfillingTask) -> str:
-    items = await User(client, f"{task.before}‸{task.after}").complete()
+    items = await User(client, f"{task.prefix}‸{task.suffix_text}").complete()
     return items[0]["insertText"] if items else ""
 
 
 async def _refined(client: RawClient, task: infilling_tasks.InfillingTask) -> dict[str, str]:
-    user = User(client, f"{task.before}‸{task.after}")
+    user = User(client, f"{task.prefix}‸{task.suffix_text}")
     items = await user.complete()
     draft = items[0]["insertText"] if items else ""
     if items and (await client.command("refineSuggestion", user.id(items[0]), user.uri))["applied"]:

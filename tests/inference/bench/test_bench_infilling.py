@@ -26,7 +26,7 @@ ADD = InfillingTask(
 
 
 def test_final_line_break_is_pinned() -> None:
-    assert ADD.before + ADD.solution + ADD.after == ADD.prompt + ADD.canonical_solution + ADD.suffix
+    assert ADD.prefix + ADD.solution + ADD.suffix_text == ADD.prompt + ADD.canonical_solution + ADD.suffix
     assert ADD.solution == "    total = a + b"
     assert ADD.single_line
 
@@ -41,11 +41,11 @@ def test_white_space_at_the_ends_does_not_count() -> None:
 def test_a_broken_file_is_named_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "tasks.jsonl"
     file.write_text('{"task_id": "a", "prompt": "", "suffix": "", "canonical_solution": "x"}\n{"task_id": 1}\n')
-    assert infilling_tasks.read(file, limit=1)[0].task_id == "a"
+    assert infilling_tasks.read_tasks(file, limit=1)[0].task_id == "a"
     with pytest.raises(BenchError, match="line 2"):
-        infilling_tasks.read(file)
+        infilling_tasks.read_tasks(file)
     with pytest.raises(BenchError, match="cannot be read"):
-        infilling_tasks.read(tmp_path / "none.jsonl")
+        infilling_tasks.read_tasks(tmp_path / "none.jsonl")
 
 
 def test_bidirectional_model_is_measured_on_canvases(tmp_path: Path, measured: Measured) -> None:
@@ -54,7 +54,7 @@ def test_bidirectional_model_is_measured_on_canvases(tmp_path: Path, measured: M
 
 
 def test_a_sample_is_picked_by_a_seed() -> None:
-    tasks = infilling_tasks.read(HELD_OUT)
+    tasks = infilling_tasks.read_tasks(HELD_OUT)
     three = infilling_tasks.sample(tasks, 3, 5)
     assert three == infilling_tasks.sample(tasks, 3, 5) != infilling_tasks.sample(tasks, 3, 6)
     assert infilling_tasks.sample(tasks, None, 5) == infilling_tasks.sample(tasks, 2000, 5) == tasks
@@ -67,7 +67,7 @@ def test_command_writes_predictions_and_json(tmp_path: Path, measured: Measured)
     assert {"exact", "edit_similarity", "mean_ms", "p50_ms"} < result.keys()
     written = [json.loads(line) for line in predictions.read_text().splitlines()]
     assert all(one["steps"] <= 32 for one in written)
-    assert [one["task_id"] for one in written] == [task.task_id for task in infilling_tasks.read(HELD_OUT, 3)]
+    assert [one["task_id"] for one in written] == [task.task_id for task in infilling_tasks.read_tasks(HELD_OUT, 3)]
 
 
 def test_a_run_goes_on_where_the_last_one_stopped(
@@ -103,7 +103,7 @@ checkpoint.
 
 def test_fills_come_near_the_truth(embedded: Engine) -> None:
     """The embedded checkpoint fills unseen lines about as well as when it was committed."""
-    tasks = [task for task in infilling_tasks.read(HELD_OUT) if task.single_line][:40]
+    tasks = [task for task in infilling_tasks.read_tasks(HELD_OUT) if task.single_line][:40]
     fills = [*map(by_engine(embedded), tasks)]
     assert statistics.fmean(fill.edit_similarity for fill in fills) > FLOOR
     chosen = sum(fill.tokens for fill in fills)

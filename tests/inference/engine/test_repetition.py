@@ -47,7 +47,7 @@ def test_what_code_may_repeat_is_not(text: str) -> None:
 
 @pytest.mark.parametrize("name", ["tuning.jsonl.gz", "tuning_packages.jsonl.gz"])
 def test_no_true_fill_is_taken_for_one(name: str) -> None:
-    solutions = [task.canonical_solution for task in infilling_tasks.read(DATA / name)]
+    solutions = [task.canonical_solution for task in infilling_tasks.read_tasks(DATA / name)]
     assert len(solutions) >= 200
     assert not list(filter(repetition.repeats, solutions))
 

@@ -64,7 +64,7 @@ PASSES = 9
 
 
 def test_lines_get_their_length(twin: Engine) -> None:
-    tasks = [task for task in infilling_tasks.read(TUNING) if task.task_id.removeprefix("span/") in KNOWN]
+    tasks = [task for task in infilling_tasks.read_tasks(TUNING) if task.task_id.removeprefix("span/") in KNOWN]
     assert len(tasks) == len(KNOWN)
     fills = [*map(by_engine(twin), tasks)]
     assert sum(fill.exact for fill in fills) >= RIGHT, [fill.text for fill in fills]

@@ -106,7 +106,7 @@ def qwen() -> Vocabulary:
 
 @pytest.fixture(scope="module")
 def tasks() -> list[InfillingTask]:
-    return infilling_tasks.read(DATA / "tuning.jsonl.gz")
+    return infilling_tasks.read_tasks(DATA / "tuning.jsonl.gz")
 
 
 def planned(vocabulary: Vocabulary, before: str, hole: Hole, after: str) -> Plan:
@@ -130,21 +130,21 @@ def allowed(vocabulary: Vocabulary, plan: Plan, row: int) -> set[int]:
 
 def test_a_hole_may_begin_as_the_tokenizer_would(qwen: Vocabulary, tasks: list[InfillingTask]) -> None:
     for task in tasks:
-        plan = planned(qwen, task.before, Hole(single_line=task.single_line), task.after)
-        (hole,), start = plan.holes, len(task.before.encode())
-        at, token = token_at(qwen, task.before + task.solution + task.after, start - hole.skip)
+        plan = planned(qwen, task.prefix, Hole(single_line=task.single_line), task.suffix_text)
+        (hole,), start = plan.holes, len(task.prefix.encode())
+        at, token = token_at(qwen, task.prefix + task.solution + task.suffix_text, start - hole.skip)
         assert at == start - hole.skip
-        assert token in allowed(qwen, plan, 0), (task.before[-12:], task.solution)
-        assert qwen.bytes_of(list(plan.prefix_ids)).endswith(task.before.encode()[:at][-32:])
+        assert token in allowed(qwen, plan, 0), (task.prefix[-12:], task.solution)
+        assert qwen.bytes_of(list(plan.prefix_ids)).endswith(task.prefix.encode()[:at][-32:])
 
 
 def test_a_hole_of_one_line_may_end_as_the_tokenizer_would(qwen: Vocabulary, tasks: list[InfillingTask]) -> None:
-    ends = [task for task in tasks if task.single_line and task.after.startswith("\n")]
+    ends = [task for task in tasks if task.single_line and task.suffix_text.startswith("\n")]
     assert len(ends) == 75
     others = allowed(qwen, planned(qwen, "x =", Hole(single_line=True), "\n"), 1)
     for task in ends:
-        whole = task.before + task.solution
-        assert token_at(qwen, whole + task.after, len(whole.encode()) - 1)[1] in others
+        whole = task.prefix + task.solution
+        assert token_at(qwen, whole + task.suffix_text, len(whole.encode()) - 1)[1] in others
 
 
 @pytest.mark.parametrize("blank", ["    ", "\n        ", "\t\t", "x =    ", "\n\n", " "])
