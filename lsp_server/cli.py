@@ -14,14 +14,17 @@ from inference.models.printable import printable, suit_any_terminal
 _COMMANDS = {
     "serve": ("lsp_server.commands.serve", "run the language server (what an editor starts)"),
     "fill": ("lsp_server.commands.fill", "fill the holes of a file"),
-    "next": ("lsp_server.commands.next", "show what no longer fits in a file after a change"),
+    "next": ("lsp_server.commands.next", "list the follow-up edits that a change to a file requires"),
     "worker": ("lsp_server.commands.worker", "run, start or stop the resident worker"),
     "status": ("lsp_server.commands.status", "show what the resident workers are doing"),
     "models": ("lsp_server.commands.models", "show which models run here, or download one"),
-    "stats": ("lsp_server.commands.stats", "show what you were shown, accepted and rejected, or forget it"),
+    "stats": ("lsp_server.commands.stats", "show statistics on your suggestions, or delete them"),
     "shadow": ("lsp_server.commands.shadow", "compare the two models of shadow mode"),
-    "doctor": ("lsp_server.commands.doctor", "check this machine and a file, and say what to do about problems"),
-    "bench": ("lsp_server.commands.forward", "measure: `infill-ls bench latency --help`"),
+    "doctor": (
+        "lsp_server.commands.doctor",
+        "check this machine (and optionally a file), and explain how to fix problems",
+    ),
+    "bench": ("lsp_server.commands.forward", "run a benchmark (see `infill-ls bench latency --help`)"),
 }
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130

@@ -50,12 +50,13 @@ def share_of_chance(family: Family, vocabulary: Vocabulary) -> float:
 
 
 _NOT_BELIEVED = (
-    "its encoder finds plain code no likelier than chance, so candidates are ranked by the canvas alone, which ranks "
-    "them worse; the checkpoint may be damaged or converted wrongly: download it again, or choose another model"
+    "its encoder predicts plain code no better than random guessing, so candidates are ranked by the canvas alone, "
+    "which ranks them worse; the checkpoint may be damaged or converted wrongly: download it again, or choose "
+    "another model"
 )
 _NO_CODE = (
-    "it finds plain code no likelier than chance, so its fills will make little sense; the checkpoint may be damaged "
-    "or converted wrongly: download it again, or choose another model"
+    "it predicts plain code no better than random guessing, so its fills will be useless; the checkpoint may be "
+    "damaged or converted wrongly: download it again, or choose another model"
 )
 
 

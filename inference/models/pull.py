@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("model", metavar="NAME", help="a name that `infill-ls models` shows, or a hub id: owner/name")
     parser.add_argument("--accept-licence", action="store_true", help="do not ask: the licence is accepted")
     parser.add_argument("--no-mirror", action="store_true", help=f"use the hub alone (also: {NO_MIRROR_VARIABLE}=1)")
-    parser.add_argument("--json", action="store_true", help="say how far it is in lines of JSON, for a program")
+    parser.add_argument("--json", action="store_true", help="report progress as JSON lines")
     args = parser.parse_args(argv)
     target = downloads.target(args.model)
     if target.entry and not target.repo:
@@ -198,7 +198,7 @@ def _ask(licence: str, *, accepted: bool) -> None:
     if accepted or licence.lower() in catalogue.FREE:
         return
     if not sys.stdin.isatty():
-        why = f"its licence ({printable(licence[:200])}) is not one that asks nothing of you"
+        why = f"its licence ({printable(licence[:200])}) may impose conditions on you"
         raise PullError(f"{why}: read it on its page, then run this again with --accept-licence")
     if input(f"Do you accept the licence ({printable(licence[:200])})? Type yes: ").strip().lower() != "yes":
         raise PullError("not accepted, nothing was downloaded")

@@ -49,7 +49,7 @@ _EXAMPLE = (Text("def mean(numbers):\n    return "), Hole(single_line=True), Tex
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="a file that gets no fills")
+    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="explain why this file gets no fills")
     parser.add_argument("--at", metavar="LINE:COL", help="a position in it, counted from 1")
     add_model_arguments(parser)
     shape = parser.add_mutually_exclusive_group()
@@ -98,7 +98,7 @@ def _edit_model(settings: Settings, tell: Tell) -> Iterator[Check]:
     if options := edit_model_options(settings):
         yield from _examine_worker(options, tell)
     elif settings.next_edit.model == AUTO:
-        found = "none is on this machine; rules alone find next edits, and the model that fills where it can judge"
+        found = "no edit model on this machine; next edits come from rules, checked by the fill model where it can"
         yield Check("edit model", Grade.OK, f"{found} (see: infill-ls models)")
 
 

@@ -15,7 +15,9 @@ _INTERRUPTED_S = 3.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("benchmark", choices=BENCHMARKS)
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="its own; --help explains them")
+    parser.add_argument(
+        "arguments", nargs=argparse.REMAINDER, metavar="...", help="arguments of the benchmark; see its --help"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -67,8 +67,8 @@ class WorkerConnection:
     @property
     def no_model(self) -> str:
         return (
-            "the tiny embedded model fills in, because no pulled model runs here. It knows little, and only Python. "
-            f"For a real model pick the code action “{self.download}”, or run "
+            "You are using the tiny bundled model, which knows only a little Python, because you have pulled no "
+            f"model that runs here. For a real model pick the code action “{self.download}”, or run "
             f"`infill-ls models pull {self.client.better}`"
         )
 

@@ -94,7 +94,7 @@ def _why_barred(origin: Origin, name: str, value: Any, now: Any, *, trusts: bool
     if origin is Origin.USER:
         return ""
     if (name == _TRUST or KEYS[name].fields in ONLY_LESS) and _is_more(value, now):
-        return f"{name} is not switched on or raised {_WHERE}"
+        return f"{name} cannot be switched on or raised {_WHERE}"
     if not _is_startup(name):
         return ""
     group = name.partition(".")[0]

@@ -37,7 +37,11 @@ class ContextSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields
     """What the model sees besides the text around a hole: the pieces of other text that are most like that."""
 
     enabled: Annotated[
-        bool, Meta(description="Show the model parts of open and imported files, and far parts of a long file.")
+        bool,
+        Meta(
+            description="Include snippets from open and imported files, and from distant parts of a long file, "
+            "in the prompt."
+        ),
     ] = True
 
 
@@ -65,7 +69,10 @@ class PartnerSettings(Struct, frozen=True, rename="camel", forbid_unknown_fields
 
     url: Annotated[
         str | None,
-        Meta(description="URL of a server with /v1/completions, /v1/chat/completions or /infill. When null: none."),
+        Meta(
+            description="Base URL of a server that offers /v1/completions, /v1/chat/completions or /infill. "
+            "If null, there is no partner."
+        ),
     ] = None
     model: _ServedName = None
     kind: Annotated[
@@ -87,14 +94,16 @@ class NextEditSettings(Struct, frozen=True, rename="camel", forbid_unknown_field
     """Whether to offer the places that no longer fit after an edit, one after the other."""
 
     enabled: Annotated[
-        bool, Meta(description="Offer edits for places that no longer fit after your edit, such as old names.")
+        bool,
+        Meta(description="Offer follow-up edits after a change, such as the remaining uses of a renamed function."),
     ] = True
     model: Annotated[
         str,
         Meta(
             min_length=1,
-            description="auto: the best edit model that was pulled, if it fits beside `model` and keeps up; a name "
-            "(see infill-ls models), a .gguf file, a folder, or the URL of llama.cpp or vLLM. off: none.",
+            description="The edit model. `auto` uses the best pulled one if it fits in memory next to `model` and is "
+            "fast enough. Otherwise a name (see `infill-ls models`), a .gguf file, a folder, or the URL of llama.cpp "
+            "or vLLM. off: none.",
         ),
     ] = AUTO
     kind: Annotated[
@@ -110,11 +119,13 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         str,
         Meta(
             min_length=1,
-            description="auto: the best one here; a name (see infill-ls models), hub id, folder, .gguf file, "
-            "vLLM's URL, or `partner`.",
+            description="The model. `auto` picks the best pulled model for this machine. Otherwise a name from "
+            "`infill-ls models`, a Hugging Face id, a folder, a .gguf file, vLLM's URL, or `partner`.",
         ),
     ] = AUTO
-    device: Annotated[str | None, Meta(description="cpu, cuda, mps or mlx. When null, the best one here.")] = None
+    device: Annotated[
+        str | None, Meta(description="Compute device: `cpu`, `cuda`, `mps` or `mlx`. If null, the best one available.")
+    ] = None
     dtype: Annotated[
         Dtype | None,
         Meta(description="Number format of the weights. 8bit and 4bit save memory. When null, the best that fits."),
@@ -153,7 +164,10 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     )
     completion: Annotated[
         Literal["auto", "always", "never"],
-        Meta(description="Also offer fills as ordinary completions. auto: only without inline completion."),
+        Meta(
+            description="Also offer fills in the completion list. `auto`: only if the editor does not support "
+            "inline completion."
+        ),
     ] = "auto"
     statistics: Annotated[
         Literal["on", "off"],

@@ -35,12 +35,12 @@ def test_where_the_encoder_is_broken_the_canvas_ranks(broken: Engine) -> None:
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
     by_chance = -math.log(broken.loaded.traits.vocabulary_size)
     assert all(one.score > by_chance / 2 for one in found), "likelihoods of this encoder are worse than by chance"
-    assert "no likelier than chance" in broken.note
+    assert "no better than random guessing" in broken.note
     check_nothing_is_open(broken)
 
 
 def test_random_weights_are_not_believed(released: Engine) -> None:
-    assert "no likelier than chance" in released.note
+    assert "no better than random guessing" in released.note
     assert not released.loaded.traits.can_score
 
 

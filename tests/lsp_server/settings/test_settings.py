@@ -227,7 +227,7 @@ def test_no_workspace_switches_on_that_text_is_sent_or_kept(origin: Origin, trus
     mine, theirs = Layer("mine", {"trustWorkspace": trusts, **OFF}), Layer("theirs", ON[name], origin)
     settings, problems = resolve([mine, theirs])
     assert settings == resolve([mine])[0]
-    why = f"{name} is not switched on or raised from here"
+    why = f"{name} cannot be switched on or raised from here"
     assert problems == [f"theirs: {why}: set it in your editor's start options or the environment"]
     less = Layer("sent", OFF, Origin.EDITOR)
     assert resolve([Layer("mine", {"trustWorkspace": trusts, **ON[name]}), less, theirs])[0] == settings

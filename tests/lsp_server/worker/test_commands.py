@@ -98,7 +98,9 @@ def test_status_and_doctor_report_senseless_likelihoods(private: Path) -> None:
     infill_ls("worker", "--stop", "--model", str(folder), folder=private)
     assert check["verdict"] == "warn" and "or choose another model" in check["found"]
     for words in (started.stdout, shown.stdout, check["found"]):
-        assert "finds plain code no likelier than chance, so candidates are ranked by the canvas alone" in words
+        assert (
+            "predicts plain code no better than random guessing, so candidates are ranked by the canvas alone" in words
+        )
 
 
 def test_doctor_says_what_is_wrong_and_what_to_do(private: Path) -> None:
