@@ -16,7 +16,10 @@ from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import language_of, table_of
 from lsp_server.syntax.lines import is_word
 
-_ADVICE = "change the setting that it names, where `settings` above says; if it names none, rename the file"
+_ADVICE = (
+    "change the setting that it names, where `settings` above says; if it names none, rename the file, or allow it "
+    "with allowedSecretGlobs in your editor's start options or INFILL_LS_ALLOWED_SECRET_GLOBS"
+)
 
 
 def examine_settings(configuration: Configuration) -> Iterator[Check]:

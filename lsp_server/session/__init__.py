@@ -124,7 +124,7 @@ class Session:
             around = self.notebooks.surroundings_of(uri)
             self.documents[uri] = Document(uri, language_id, version, self.text_of(text), around)
             self.broadcast.opened(uri)
-            self.in_background(self._follow_links(uri))
+        self.in_background(self._follow_links(uri))  # of a secret, to know its hard links
 
     def text_of(self, text: str) -> str:
         """Text from the editor, with the line ends that it wants to have back."""
@@ -283,4 +283,5 @@ def _looked_at(
     """Whether settings files above any path have changed, and the names that `paths` have by links. In a thread."""
     names = [names_of(path) for path in paths]
     has_changed = configuration.refresh([*others, *(name for several in names for name in several)])
+    names = [configuration.with_hard_links(several) for several in names]
     return has_changed, tuple(name.as_posix() for _, *others in names for name in others)

@@ -183,7 +183,9 @@ def _of(settings: Settings, name: str) -> Any:
 
 
 def _is_more(value: Any, now: Any) -> bool:
-    """Whether a value differs from `now` without switching off; for numbers, whether it is higher."""
+    """Whether a value differs from `now` without switching off; a number is higher, a list has more patterns."""
+    if isinstance(value, tuple):
+        return not {*value} <= {*now}
     if isinstance(value, str):
         return value not in (now, OFF)
     return bool(value > now)

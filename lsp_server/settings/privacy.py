@@ -9,14 +9,16 @@ credentials. Case and invisible characters do not count. A copy made by an edito
 part before a separator counts as a name (`.env@tip`, `.env;1`), and a key's extension counts anywhere (`key.pem.md`);
 after a space or a bracket the last extension stays, so `token list.py` is code.
 
-A word such as `secrets` counts only if the file is data or has no extension: `secrets.py` is code. An example
-(`.env.example`, `secrets.dist.yml`) does not count either, unless it is a key.
+A word such as `secrets` counts only if the file is data or has no extension: `secrets.py` is code. Words of
+`serviceAccountKey` count as those of `service-account-key`. An example (`.env.example`, `secrets.dist.yml`) does not
+count either, unless it is a key, nor does a name that says what its data is about (`special_tokens_map.json`). The
+user's `allowedSecretGlobs` take files from this list.
 """
 
 import re
 import unicodedata
 from collections.abc import Iterator
-from fnmatch import translate
+from fnmatch import fnmatchcase, translate
 from functools import lru_cache
 from itertools import islice
 from posixpath import normpath
@@ -27,50 +29,105 @@ from lsp_server.syntax.lines import is_unseen
 _FOLDERS = """
     .ssh .aws .azure .gcloud .oci .kube .minikube .gnupg .password-store .pki .terraform .terraform.d .chef
     .putty .purple .snowsql .snowflake .supabase .acme.sh .step .thunderbird .mozilla/firefox .git-crypt
-    .config/gcloud .config/gh .config/hub .config/glab-cli .config/doctl .config/rclone .config/op .config/sops
-    .subversion/auth .config/age .config/configstore .config/hcloud .config/stripe library/keychains
+    .subversion/auth library/keychains
     .local/share/keyrings run/secrets etc/wireguard etc/letsencrypt etc/ssl/private
+    .fastlane/spaceship .databricks .bluemix .aliyun .tccli .mc .fly .bitcoin .ethereum .electrum
+    .foundry/keystores playwright/.auth microsoft/usersecrets .microsoft/usersecrets
 """
 """Everything in them, at any depth, including code."""
+_TOOLS = """
+    gcloud gh hub glab-cli github-copilot doctl heroku netlify .wrangler linode-cli hcloud scw stripe rclone op sops age
+    configstore helm argocd solana google-chrome chromium
+"""
+"""Everything in these folders of `_CONFIG`."""
+_CONFIG = r"(?:\.config|application support|appdata/(?:roaming|local))"
+"""Where tools keep a user's settings on Linux, macOS and Windows."""
 _PATHS = """
     .docker/config.json .git/config .gem/credentials .bundle/config .m2/settings*.xml .gradle/gradle.properties
-    .nuget/nuget.config .irssi/config .weechat/sec.conf .fly/config.yml .vscode/sftp.json
+    .mvn/settings*.xml nuget/nuget.config .nuget/nuget.config .railway/config.json .travis/config.yml .cabal/config
+    pnpm/rc pypoetry/auth.toml .hex/hex.config .hg/hgrc .dbt/profiles.yml .ngrok2/ngrok.yml .cloudflared/*.json
+    .circleci/cli.yml .expo/state.json
+    etc/kubernetes/*.conf k3s/k3s.yaml rke2/rke2.yaml *_vars/*/vault app/config/parameters.yml app/etc/env.php
+    sites/*/settings*.php .irssi/config .weechat/sec.conf .fly/config.yml .vscode/sftp.json
     .s3conf/s3config.yml etc/master.passwd etc/shadow etc/shadow- etc/gshadow etc/gshadow- config/credentials/*.enc
 """
 _KEYS = """
-    *.pem *.key *.p12 *.pfx *.p8 *.pkcs8 *.pkcs12 *.ppk *.pvk *.snk *.jks *.jceks *.bks *.bcfks *.keystore *.truststore
+    *.pem *.key *.p12 *.pfx *.p8 *.pkcs8 *.pkcs12 *.ppk *.pvk *.snk *.jks *.jceks *.bks *.bcfks *.keystore
+    *.truststore
     *.keytab *.keychain *.keychain-db *.agilekeychain *.kdb *.kdbx *.psafe3 *.opvault *.1pif *.kwallet *.bek *.agekey
-    *.jwk *.gpg *.asc *.private_key *.ovpn *.mobileprovision secring.* utc--* wallet.dat authorized_keys
+    *.jwk *.jwt *.gpg *.pgp *.asc *.private_key *.ovpn *.mobileprovision *.provisionprofile *.pepk secring.*
+    utc--* wallet.dat authorized_keys
     id_rsa id_dsa id_ecdsa id_ed25519 id_xmss *_rsa *_dsa *_ecdsa *_ed25519 ssh_host_*_key
 """
 """Keys and key stores, including examples of them."""
 _FILES = """
     .env .env.* .env-* .env_* *.env .envrc .envrc.local .flaskenv .dev.vars .dev.vars.*
+    env env.json *.env.json env.y*ml *.env.y*ml dotenv .runtimeconfig.json .renviron .clasprc.json
+    netrc npmrc pypirc pgpass htpasswd s3cfg git-credentials .htdigest .mbsyncrc .isyncrc .hgrc .condarc .yarnrc
+    bunfig.toml .bunfig.toml my.cnf mysql.cnf client.cnf sentry.properties local.properties release.properties
     .netrc _netrc .authinfo .msmtprc .fetchmailrc .offlineimaprc .muttrc .htpasswd proftpdpasswd
     .npmrc .yarnrc.yml .pypirc pip.conf pip.ini auth.json auth.toml .dockercfg .dockerconfigjson .git-credentials
     .pgpass pgpass.conf .pg_service.conf .my.cnf .mylogin.cnf robomongo.json .*_history fish_history .erlang.cookie
     .s3cfg .boto .passwd-s3fs .edgerc .databrickscfg .sentryclirc .tugboat rclone.conf kaggle.json *.kubeconfig
-    service-account*.json service_account*.json client_secret*.json *credentials*.json *adminsdk*.json
-    google-services.json googleservice-info.plist logins.json *.tfvars *.tfvars.json *.tfstate *.tfstate.* .terraformrc
-    terraform.rc .vault_pass* vault_pass* vault-pass* .vault-token vault.yml vault.yaml *.secret *.secrets *.secret.y*ml
-    *.token .api_key* key.properties keystore.properties signing.properties appsettings.secrets.json local.settings.json
+    client_secret*.json *credentials*.json *adminsdk*.json oauth*.json keyfile.json key.json sa.json gha-creds-*.json
+    google-services*.json googleservice-info*.plist agconnect-services.json google-play*.json play-store*.json
+    team-provider-info.json *azureauth.json *.azureauth azure.auth azureprofile.json logins.json
+    *.tfvars *.tfvars.json *.tfstate *.tfstate.* .terraformrc terraform.rc tofu.rc .tofurc *.tfbackend *.tfplan
+    *.pkrvars.hcl .vault_pass* vault_pass* vault-pass* .vault-token vault.y*ml vault[-_.]*.y*ml *[-_.]vault.y*ml
+    *.vault *.secret *.secrets *.secret.y*ml
+    *.token .api_key* key.properties keystore.properties signing.properties appsettings.?*.json local.settings.json
+    connectionstrings.* database.y*ml database.json database.ini database.toml database.properties db.properties
+    jdbc.properties ormconfig.json mongoid.yml liquibase.properties flyway.conf flyway.toml profiles.yml
+    application[-_.]prod*.y*ml application[-_.]prod*.properties application[-_.]local.y*ml
+    application[-_.]local.properties tomcat-users.xml hibernate.cfg.xml config.inc.php
     *.publishsettings *.azurepubxml *.cscfg unattend.xml autounattend.xml sysprep.xml sysprep.inf
     sftp-config.json .ftpconfig .remote-sync.json filezilla.xml recentservers.xml sitemanager.xml winscp.ini
-    wg[0-9].conf wpa_supplicant*.conf *.nmconnection
+    admin.conf super-admin.conf kube[-_.]config* *kubeconfig* config.kube talosconfig ngrok.yml .vultr-cli.yaml
+    cookies cookie.txt cookies.txt cookies.json cookies.sqlite cookies.db cookiejar* *.cookies *.session *.har
+    storagestate.json storage[-_]state.json
+    wallet.json *.wallet keystore.json keypair.json *[-_]keypair.json seed.txt key.txt keys.txt *.1pux
+    bitwarden*.json bitwarden*.csv 1password*.csv lastpass*.csv auth-user-pass* openvpn*.conf
+    wg[0-9].conf wg-*.conf wpa_supplicant*.conf *.nmconnection
     wp-config.php localsettings.php local_settings.py arduino_secrets.h secret_token.rb
     secrets.sh credentials.sh secrets.ps1 credentials.ps1 secrets.bat credentials.bat
 """
 """Fixed names; some are code, because people keep passwords in just these."""
-_DATA = r"(?:\.(?:json[5c]?|ya?ml|toml|ini|cfg|conf|config|properties|xml|plist|txt|csv|tsv|env|dat|db|enc|age|b64))"
+_DATA = (
+    r"(?:\.(?:json[5c]?|ya?ml|toml|ini|cfg|conf|config|properties|xcconfig|xml|plist|txt|csv|tsv|env|dat|db"
+    r"|enc|age|b64))"
+)
+_NOUNS = (
+    r"(?:credentials?|creds|secrets?|tokens?|passwords?|passwd|passphrases?|mnemonics?|rootkey|kubeconfig"
+    r"|(?:api|private|priv|access|secret|deploy|ssh|host|sign(?:ing)?|encryption|master|root|account|auth|jwt|session"
+    r"|admin|rsa|gpg|pgp|license|licence|service|gcp|gcloud|google|firebase|aws|azure|stripe|openai)[-_. ]?keys?"
+    r"|service[-_. ]?(?:account|principal)s?(?:[-_. ]?keys?)?|seed[-_. ]?phrase|(?:recovery|backup)[-_. ]?codes?"
+    r"|connection[-_. ]?strings?)"
+)
 _WORDS = (
-    rf"(?:.*[-_. ])?(?:credentials?|secrets|(?:api|private|priv|access|secret)[-_]?keys?|rootkey|kubeconfig){_DATA}*",
-    rf"(?:credentials|secrets)[-_. ].*{_DATA}",
-    rf"(?:secret|token|passwords?|passwd|passphrase|mnemonic){_DATA}*",
-    r"(?:.*[-_. ])?secret(?:\.ya?ml)?",
-    r"(?:.*[-_. ])?(?:secret|token|passwords?|passwd|passphrase)(?:\.(?:txt|csv|tsv))?",
+    rf"(?:.*[-_. ])?{_NOUNS}(?:[-_. ].*)?{_DATA}",
+    rf".*{_NOUNS}{_DATA}",
+    rf"(?:.*[-_. ])?{_NOUNS}",
+    r"(?:.*[-_])?keys?",
     r"id_(?:rsa|dsa|ecdsa|ed25519|xmss)[-_.][^.]*(?:\.pub)?",
+    r"env[-_.](?:prod(?:uction)?|live|stag(?:e|ing)|dev(?:elopment)?|test(?:ing)?|local|qa|uat|ci|preview|sandbox|demo"
+    r"|docker)",
+    r".*-[0-9a-f]{12}\.json",  # the key of a service account, as Google's console names it
 )
 """Regular expressions for a name without its leading dot."""
+_TOPIC = re.compile(
+    r"(?:.*[-_. ])?(?:"
+    r"(?:change|reset|forgot|forgotten|validate|verify)[-_. ]?(?:passwords?|tokens?|secrets?)\.(?!txt|csv|tsv)"
+    r"|refresh[-_. ]tokens?\.ya?ml"
+    r"|(?:special|added|stop|bos|eos|pad|unk|mask|max|min|num|vocab|merge[ds]?|design|colou?rs?|themes?|styles?|css|ui"
+    r"|fonts?|sizes?|spacing|typography|semantic|primitives?|components?|figma|brand|dark|light|syntax)[-_. ]?tokens?\b"
+    r"|(?:secret|token|password|passphrase)s?[-_. ]?(?:maps?|counts?|lists?|limits?|usage|types?|schemas?|spec|forms?"
+    r"|polic(?:y|ies)|rules?|strength|validation|reset|change|manager|guide|docs?|readme)\b"
+    r")"
+)
+"""Such a name says what its data is about; `_ALWAYS` are words that no topic makes harmless."""
+_ALWAYS = re.compile(rf"(?:.*[-_. ])?(?:credentials?|secrets)(?:[-_. ].*)?{_DATA}|.*\.(?:txt|csv|tsv)")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+"""Between the words of `serviceAccountKey`."""
 _COPY = re.compile(
     r"(?<=.)(?:\.un~|~|[-_.](?:bak|backup|old|orig|original|copy|saved?|prev|tmp|temp|disabled)(?: ?\d+)?|\.sw[a-p]"
     r"|\.\d[\d_.:t-]*|\.(?:rpm|dpkg-|ucf-)[a-z]+|\.(?:txt|log|git|new|rej|b64|base64|hex|enc)|[. ]+)\Z",
@@ -106,16 +163,22 @@ def _any_of(globs: str) -> str:
 
 
 _FOLDER = "|".join(map(re.escape, _FOLDERS.split()))
-_SECRET_PATH = re.compile(rf"(?:.*/)(?:(?:{_FOLDER})/.*|(?:{_any_of(_PATHS)}))", re.DOTALL)
+_TOOL = "|".join(map(re.escape, _TOOLS.split()))
+_SECRET_FOLDER = re.compile(rf".*/((?:{_FOLDER}|{_CONFIG}/(?:{_TOOL}))(?=/.))", re.DOTALL)
+_SECRET_PATH = re.compile(rf"(?:.*/)(?:{_any_of(_PATHS)})", re.DOTALL)
 _SECRET_KEY = re.compile(_any_of(_KEYS))
 _SECRET_FILE = re.compile(_any_of(_FILES))
 _SECRET_WORD = re.compile("|".join(f"(?:{words})" for words in _WORDS))
 
 
 @lru_cache(maxsize=1024)
-def is_secret_name(path: str) -> bool:
-    """Whether a file at `path` (with slashes) may hold secrets. Cached, because every keystroke asks."""
-    return any(map(_is_secret, originals_of(f"/{path.lower().strip('/')}")))
+def secret_rule(path: str) -> str | None:
+    """Why a file at `path` (with slashes) may hold secrets: the rule of the built-in list, in words. None if it may
+    not. Cached, because every keystroke asks.
+    """
+    spellings = dict.fromkeys((path, _CAMEL.sub("-", path)))
+    originals = (each for spelling in spellings for each in originals_of(f"/{spelling.lower().strip('/')}"))
+    return next((rule for each in originals if (rule := _rule_of(each))), None)
 
 
 @lru_cache(maxsize=1024)
@@ -170,19 +233,42 @@ def _shorter(name: str) -> Iterator[str]:
         yield head[: match.start()] + (head[dot:] if dot >= 0 else "")
 
 
-def _is_secret(path: str) -> bool:
+def _rule_of(path: str) -> str | None:
     folder, _, name = path.rpartition("/")
-    if _SECRET_PATH.fullmatch(path) or _SECRET_KEY.fullmatch(_EXAMPLE.sub("", name)) or _KEY_INSIDE.match(name):
-        return True
+    if place := _SECRET_FOLDER.match(path):
+        return f"everything in {place[1]}"
+    if _SECRET_PATH.fullmatch(path):
+        return _glob_of(_PATHS, path)
+    if _SECRET_KEY.fullmatch(_EXAMPLE.sub("", name)) or _KEY_INSIDE.match(name):
+        return _glob_of(_KEYS, _EXAMPLE.sub("", name)) or "a key's extension inside the name"
     if _EXAMPLE.search(name) or (_TRANSLATIONS.search(path) and not name.startswith(".")):
-        return False
+        return None
     is_command = "." not in name and f"{folder}/".endswith(_COMMANDS)
-    return bool(_SECRET_FILE.fullmatch(name) or (not is_command and _SECRET_WORD.fullmatch(name.lstrip("."))))
+    if _SECRET_FILE.fullmatch(name) and not is_command:
+        return _glob_of(_FILES, name)
+    name = name.lstrip(".")[-_LONGEST_NAME:]
+    if is_command or not _SECRET_WORD.fullmatch(name) or (_TOPIC.match(name) and not _ALWAYS.fullmatch(name)):
+        return None
+    return "words such as token, password or key in the name of a data file"
+
+
+def _glob_of(globs: str, name: str) -> str | None:
+    """The first glob of a name, or of a path that ends with it."""
+    return next((glob for glob in globs.split() if fnmatchcase(f"/{name}", f"*/{glob}")), None)
 
 
 def is_secret(path: str, settings: Settings) -> bool:
+    return why_secret(path, settings) is not None
+
+
+def why_secret(path: str, settings: Settings) -> str | None:
+    """The rule or the setting by which a file must not be read; None if it may be."""
+    rule = secret_rule(path)
+    if rule is not None and not matches(path, settings.allowed_secret_globs):
+        return f"the built-in rule for {rule}"
     globs = settings.secret_globs
-    return is_secret_name(path) or (bool(globs) and any(matches(name, globs) for name in originals_of(path)))
+    is_named = bool(globs) and any(matches(name, globs) for name in originals_of(path))
+    return "secretGlobs" if is_named else None
 
 
 def matches(path: str, globs: tuple[str, ...]) -> bool:

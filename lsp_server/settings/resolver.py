@@ -10,6 +10,7 @@ It also decides whether a file may be read (`why_off`), for the server, the comm
 import os
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from threading import Lock
@@ -18,7 +19,7 @@ from typing import Any
 from lsp_server.documents.reading import Unreadable, read_text
 from lsp_server.documents.uris import names_of, place_of
 from lsp_server.settings.layers import Layer, Origin, environment_layers, resolve
-from lsp_server.settings.privacy import is_secret, is_secret_name, matches
+from lsp_server.settings.privacy import is_secret, matches, why_secret
 from lsp_server.settings.schema import PARTNER, Settings
 from lsp_server.syntax.languages import language_of, resolve_language_id
 
@@ -63,6 +64,7 @@ def _stamp(path: Path) -> Stamp:
     return about.st_mtime_ns, about.st_size, about.st_ino
 
 
+_MAX_SECRETS = 1_000
 MAX_PROBLEMS = 10
 _MAX_LINE = 400
 
@@ -113,6 +115,8 @@ class Configuration:
         self._started: Settings | None = None
         self._lock = Lock()
         """Guards `_files` and `_merged`: a new file and the end of settings made from the old one appear together."""
+        self._secrets: dict[tuple[int, int], Path] = {}
+        """By device and inode: the latest files that were secret by their names. Threads add to it."""
         self._merged: dict[PurePath, tuple[Settings, list[str]]] = {}
         """The settings and problems of the files in a folder, since something last changed."""
         self.refresh([*around, *(name / NAME for name in around)])  # as of a file, and as of a folder
@@ -216,9 +220,9 @@ class Configuration:
             for name in names:
                 is_link = name != names[0]
                 off = _languages(language, name, is_link=is_link) & _disabled(settings)
-                if is_secret(name, settings):
-                    setting = "" if is_secret_name(name) else " (secretGlobs)"
-                    reason = f"files like this one may hold secrets and are never read{setting}"
+                if rule := why_secret(name, settings):
+                    reason = "files like this one may hold secrets and are never read"
+                    reason = f"{reason} (secretGlobs)" if rule == "secretGlobs" else f"by {rule}, {reason}"
                 elif off:
                     reason = f"fills are switched off for {min(off)} (disabledLanguages)"
                 elif matches(name, settings.disabled_globs):
@@ -232,7 +236,30 @@ class Configuration:
         """The same for any file, after following the links on its path and reading the settings above. In a thread."""
         names = names_of(path)
         self.refresh(names)
+        names = self.with_hard_links(names)
         return self.why_off([name.as_posix() for name in names], language, self.at(path))
+
+    def with_hard_links(self, names: tuple[Path, ...]) -> tuple[Path, ...]:
+        """The `names_of` a file, and the name of the secret met before that is the same file, if there is one. In a
+        thread, after `refresh`. Other files are not compared: package managers link thousands.
+        """
+        real = names[-1]
+        try:
+            about = real.stat()
+        except (OSError, ValueError):
+            return names
+        key = about.st_dev, about.st_ino
+        if self.is_secret([name.as_posix() for name in names], self.at(names[0])):
+            with self._lock:
+                self._secrets[key] = real
+                while len(self._secrets) > _MAX_SECRETS:
+                    del self._secrets[next(iter(self._secrets))]
+            return names
+        secret = self._secrets.get(key)
+        with suppress(OSError):  # the secret is gone, and its inode may have become another file's
+            if secret is not None and secret.samefile(real):
+                return (*names, secret)
+        return names
 
     def name_of(self, uri: str) -> str:
         """A document's path from its innermost folder; outside all folders its name alone."""

@@ -180,6 +180,9 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     secret_globs: Annotated[
         Globs, Meta(description="Files never to read or send, in addition to the built-in list.")
     ] = ()
+    allowed_secret_globs: Annotated[
+        Globs, Meta(description="Files to read and send although the built-in list takes them for secret.")
+    ] = ()
     trust_workspace: Annotated[
         bool, Meta(description="Let a workspace's settings choose the model, the server and the device.")
     ] = False
@@ -203,6 +206,7 @@ ONLY_LESS = (
     ("next_edit", "enabled"),
     ("next_edit", "model"),
     ("next_edit", "plain_http"),
+    ("allowed_secret_globs",),
 )
 """What a workspace may switch off or lower, but neither switch on nor raise: it decides which data is kept or sent."""
 

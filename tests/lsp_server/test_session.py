@@ -247,6 +247,25 @@ def test_who_hears_of_changes_in_which_order() -> None:
     assert heard.index(Refining) < heard.index(InlineService) < heard.index(ListService)
 
 
+async def test_a_hard_link_to_an_open_secret_gets_no_fills(tmp_path: Path) -> None:
+    """Whether it is opened before the secret or after it."""
+    secret = tmp_path / ".env"
+    secret.write_text("A=1\n")
+    links = [tmp_path / name for name in ("before.py", "after.py")]
+    for link in links:
+        link.hardlink_to(secret)
+    session = InfillServer({}).session
+    session.start(ClientFeatures(), {}, [tmp_path.as_uri()])
+    session.open(links[0].as_uri(), "python", 1, "A=1\n")
+    session.open(secret.as_uri(), "dotenv", 1, "A=1\n")
+    await session.why_off_now(secret.as_uri())
+    session.open(links[1].as_uri(), "python", 1, "A=1\n")
+    for link in links:
+        assert f"it leads to {secret}" in (await session.why_off_now(link.as_uri()) or "")
+    assert session.documents == {}
+    await leave(session)
+
+
 @pytest.mark.parametrize("disabled", ["js", "javascript", "JavaScript"])
 async def test_a_language_is_off_by_any_of_its_ids(disabled: str) -> None:
     session = InfillServer({}).session

@@ -18,7 +18,7 @@ export const STARTUP: readonly string[] = [...new Set(Object.entries(PROPERTIES)
  */
 export const ONLY_LESS: readonly string[] = [
   'statistics', 'shadow.sample', 'context.enabled', 'prefetch', 'nextEdit.enabled', 'nextEdit.model',
-  'nextEdit.plainHttp',
+  'nextEdit.plainHttp', 'allowedSecretGlobs',
 ];
 
 export type Section = Readonly<Record<string, unknown>>;

@@ -1,5 +1,7 @@
 """Files that may hold secrets, and switched-off files, get no fills."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -38,6 +40,23 @@ SECRET = """
     config/initializers/secret_token.rb  master.key  .bash_history  .python_history  .psql_history  fish_history
     sftp-config.json  .ftpconfig  .vscode/sftp.json  filezilla.xml  sitemanager.xml  unattend.xml  wpa_supplicant.conf
     home.nmconnection  otr.private_key  logins.json  wallet.dat  .erlang.cookie
+    my-service-account.json  serviceAccountKey.json  prod-service-account-key.json  myproject-123456-1a2b3c4d5e6f.json
+    tokens.json  access_tokens.json  gh_token.json  bot-token.yaml  botToken.toml  githubToken.json  api.token.yml
+    db-password.json  dbPasswords.yaml  app.secret.json  appSecret.json  client.secret.toml  oauth_creds.json
+    env  env.production  env-staging  env_local  env.json  cypress.env.json  env.yml  deploy_key  ssh_key  host-key
+    deploy_key.txt  admin.conf  /etc/kubernetes/kubelet.conf  kube_config_cluster.yml  .kubeconfig  talosconfig
+    database.yml  config/database.yaml  appsettings.Production.json  appsettings.Development.json
+    connectionStrings.json
+    application-prod.yml  application-local.properties  ormconfig.json  flyway.conf  tomcat-users.xml  profiles.yml
+    netrc  npmrc  my.cnf  .condarc  .yarnrc  bunfig.toml  .Renviron  .mvn/settings.xml  NuGet/NuGet.Config
+    /home/a/.config/.wrangler/config/default.toml  /Users/a/Library/x/token  .railway/config.json
+    local.properties  sentry.properties  google-services-dev.json  GoogleService-Info-Dev.plist  AuthKey_1.p8
+    agconnect-services.json  Secrets.xcconfig  app.provisionprofile  group_vars/all/vault  vault-prod.yml
+    prod_vault.yml
+    prod.tfbackend  a.pkrvars.hcl  cookies.txt  cookies.sqlite  me.session  storageState.json
+    playwright/.auth/user.json
+    wallet.json  deployer-keypair.json  seed-phrase.txt  recovery-codes.txt  bitwarden_export.json  keys.txt  key.json
+    team-provider-info.json  azureProfile.json  oauth2.json  jwt_key.json  signing-key.properties  stored_tokens
 """
 """Names from the tables of well-known scanners and ignore files, and copies of them that editors and people make."""
 DISGUISED = (
@@ -68,7 +87,7 @@ CODE = """
     tokenizer.py  token_test.py  test_token.py  credentials_form.tsx  password_reset.html  PasswordField.vue  secrets.rs
     secret_manager.tf  auth.py  auth.ts  api_key.rb  private_key.c  apikeys.proto  credentials.ipynb  passwords.php
     kube/config.go  settings.xml  main.tf  .github/workflows/ci.yml  package.json  tsconfig.json  tokenizer.json
-    tokenizer_config.json  special_tokens_map.json  added_tokens.json  design.tokens.json  tokens.json
+    tokenizer_config.json  special_tokens_map.json  added_tokens.json  design.tokens.json
     config/secrets/README.md  docs/secrets.md  credentials.md  secrets.rst  reset-password.yaml  refresh-token.yaml
     change-password.json  environment.yml  env.py  .env.example  .env.sample  .env.local.template  example.env
     terraform.tfvars.example  secrets.yml.example  credentials.json.dist  secrets.example.yaml  wp-config-sample.php
@@ -79,7 +98,12 @@ CODE = """
     .docker/php/Dockerfile  src/locales/en/auth.json  i18n/de/password.json  lang/en/token.yml  config/credentials/a.ts
     keypem.py  pem_reader.py  pem.py  dotenv.py  config/prod.env.js  config.token.ts  jwt.secret.ts  user.credentials.ts
     mod/secrets@v1.2/main.go  @secrets/views.py  secrets/@a/b.py  openssl_rsa.c  token_v1.2.py  100%.py  token-,x.py
-    known_secrets_test.go  gradle.properties  database.yml  settings.py  Makefile  Dockerfile  LICENSE  requirements.txt
+    semantic-tokens.json  color.tokens.json  stop_tokens.json  max_tokens.txt.py  password-policy.json  secretForm.xml
+    token-schema.json  passwordRules.yaml  SecretService.java  TokenStore.kt  password_reset.tsx  tokens.py  token.rs
+    serviceAccount.ts  apiKeys.swift  deploy_key.py  env.py  env.ts  env.d.ts  environment.production.ts  database.py
+    appsettings.json  application.yml  admin.py  cookies.ts  session.ts  wallet.dart  vault.go  keys.go  monkeys.json
+    passwordless.json  tokenized.csv  keyboard.json  profiles.json  settings.json  hotkeys.json  turkeys.txt
+    known_secrets_test.go  gradle.properties  settings.py  Makefile  Dockerfile  LICENSE  requirements.txt
 """
 """What looks like it and is not."""
 
@@ -143,3 +167,67 @@ def test_the_reason_names_the_setting() -> None:
         assert str(linked).endswith(said if "Languages" in said else f"{said} (it leads to {name})")
     assert "never read (it" in str(why_off(["/p/a.py", "/p/.env"], "python", Settings()))
     assert why_off(["/p/a.py"], "python", Settings()) is None
+
+
+@pytest.mark.parametrize(
+    "name", ["serviceAccountKey.json", "env.production", "tokens.json", "deploy_key", "AuthKey_1.p8"]
+)
+@pytest.mark.parametrize("form", ["{}", "{}.", "{} ", "{}. .", "{}~", "{}.bak", "{}::$DATA"])
+def test_case_separators_and_endings_hide_no_secret(name: str, form: str) -> None:
+    for spelled in (name, name.lower(), name.upper()):
+        for folder in ("/p/", "C:\\\\Users\\\\me\\\\", "//host/share/", ""):
+            assert is_secret(folder + form.format(spelled), Settings()), spelled
+
+
+def test_the_user_allows_a_path_of_the_built_in_list() -> None:
+    own = settings(allowed_secret_globs=("design/tokens.json",))
+    assert not is_secret("/p/design/tokens.json", own)
+    for name in ("/p/tokens.json", "/p/design/tokens.json.bak", "/p/design/.env"):
+        assert is_secret(name, own)
+    assert is_secret(
+        "/p/design/tokens.json", settings(secret_globs=("tokens.*",), allowed_secret_globs=("tokens.json",))
+    )
+
+
+def test_only_the_user_allows_a_path(tmp_path: Path) -> None:
+    """A workspace may only take back what its user has allowed, trusted or not."""
+    (tmp_path / "infill-ls.toml").write_text('allowedSecretGlobs = [".env"]\n')
+    for options in ({}, {"trustWorkspace": True}):
+        configuration = Configuration({}, {}, options, [tmp_path.as_uri()])
+        configuration.take_sent({"allowedSecretGlobs": [".env"]})
+        assert configuration.why_unreadable(tmp_path / ".env", "")
+        assert any("allowedSecretGlobs" in problem for problem in configuration.problems)
+    for user in ({"allowedSecretGlobs": [".env", "b"]}, {}):
+        configuration = Configuration(
+            {}, {"INFILL_LS_ALLOWED_SECRET_GLOBS": "" if user else '[".env"]'}, user, [tmp_path.as_uri()]
+        )
+        assert configuration.why_unreadable(tmp_path / ".env", "") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        *((".env.local", ".env.*"), ("a.pem", "*.pem"), ("home/.ssh/config", "everything in .ssh")),
+        *((".docker/config.json", ".docker/config.json"), ("gh_token.json", "words such as token, password or key")),
+        *(("a.pem.txt", "a key's extension inside the name"), ("config/gcloud/x", None)),
+    ],
+)
+def test_the_reason_names_the_built_in_rule(name: str, rule: str | None) -> None:
+    reason = Configuration({}, {}).why_off([f"/p/{name}"], "", Settings())
+    assert (reason is None) == (rule is None)
+    assert rule is None or f"the built-in rule for {rule}" in str(reason)
+
+
+def test_a_hard_link_to_a_secret_met_before_is_secret(tmp_path: Path) -> None:
+    configuration = Configuration({}, {}, {}, [tmp_path.as_uri()])
+    secret, link, other = tmp_path / ".env", tmp_path / "settings.py", tmp_path / "other.py"
+    secret.write_text("A=1\n")
+    link.hardlink_to(secret)
+    other.write_text("x = 1\n")
+    (tmp_path / "copy.py").hardlink_to(other)
+    assert configuration.why_unreadable(link, "python") is None, "its secret was not met"
+    assert configuration.why_unreadable(secret, "python")
+    assert str(configuration.why_unreadable(link, "python")).endswith(f"(it leads to {secret})")
+    assert configuration.why_unreadable(other, "python") is None
+    secret.unlink()
+    assert configuration.why_unreadable(link, "python") is None, "the secret's name is gone"

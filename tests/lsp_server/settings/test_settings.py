@@ -183,7 +183,7 @@ def test_schema_describes_every_setting() -> None:
     assert all({"description", "default", "scope"} <= entry.keys() for entry in schema["properties"].values())
     names = dict(zip(Settings.__struct_fields__, Settings.__struct_encode_fields__, strict=True))
     of_machine = {name for name, entry in schema["properties"].items() if entry["scope"] == "machine"}
-    assert of_machine == {names[name] for name in USER_ONLY} | {"statistics", "shadow"}
+    assert of_machine == {names[name] for name in USER_ONLY} | {"statistics", "shadow", "allowedSecretGlobs"}
     assert {"model", "device", "dtype", "server", "partner", "trustWorkspace"} <= of_machine
     assert "$ref" not in str(schema)
     assert set(Settings.__struct_fields__) >= STARTUP >= USER_ONLY
