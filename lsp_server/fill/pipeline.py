@@ -9,13 +9,14 @@ from functools import partial
 from msgspec.structs import replace
 
 from inference.deadline import Deadline
-from inference.messages import Candidate, InfillRequest, Outcome, Snippet
+from inference.messages import Candidate, Hole, InfillRequest, Outcome, Snippet, Text
 from lsp_server import carve
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import path_of
 from lsp_server.fill import fitting
 from lsp_server.fill.fitting import count_unfilled, current_texts, fitted
 from lsp_server.settings.schema import Settings
+from lsp_server.syntax.lines import model_line_ends
 from lsp_server.worker import OnDraft, WorkerClient
 from lsp_server.worker.client import LATE_S
 
@@ -136,7 +137,7 @@ async def fill(
     )
     request = InfillRequest(
         id=request_id,
-        segments=segments,
+        segments=tuple(_as_models_read(segment, snapshot.text) for segment in segments),
         language=snapshot.language_id,
         path=path_of(snapshot.uri).rpartition("/")[2],
         context=tuple(replace(snippet, text=carve.unmarked(snippet.text, marker)) for snippet in context),
@@ -159,6 +160,13 @@ async def fill(
     drops = again.drops or result.drops
     unchanged = again.unchanged or result.unchanged
     return dataclasses.replace(again, late=again.late and not drops, unchanged=unchanged, drops=drops)
+
+
+def _as_models_read(segment: Text | Hole, document: str) -> Text | Hole:
+    text = model_line_ends(segment.text, document)
+    if isinstance(segment, Text):
+        return replace(segment, text=text)
+    return replace(segment, text=text, starts_with=model_line_ends(segment.starts_with, document))
 
 
 async def _answered(

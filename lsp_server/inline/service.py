@@ -27,6 +27,7 @@ from lsp_server.inline.suggestion import (
     hole_for,
     is_a_choice,
 )
+from lsp_server.syntax.lines import model_line_ends
 from lsp_server.worker import WorkerFailure
 from lsp_server.worker.client import LATE_S
 from lsp_server.worker.failure import SilentError, StillLoadingError, traceback_of
@@ -299,7 +300,8 @@ class InlineService(Feature):
             self._end(state, computation)
         elif computation.typed != typed and (text := computation.amendment()) is not None:
             try:
-                self._session.worker.client.amend(computation.id, 0, text)
+                typed = model_line_ends(text, state.document.text)
+                self._session.worker.client.amend(computation.id, 0, typed)
             except WorkerFailure as failure:
                 log.info("could not amend: %s", failure)  # the waiting request fails too
 

@@ -56,6 +56,13 @@ def plain_line_ends(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
+def model_line_ends(text: str, document: str) -> str:
+    """A part of a `document` as models read it, as long as before: `\\n` where its lines end with a carriage return
+    alone. Models answer with these, and where an answer ends is judged by lines that end with `\\n`.
+    """
+    return text.replace("\r", "\n") if "\r" in document and "\n" not in document else text
+
+
 def indentation(text: str, offset: int) -> str:
     """The spaces and tabs at the start of the line at `offset`."""
     match = _INDENT.match(text, line_start(text, offset))

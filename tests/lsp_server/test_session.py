@@ -247,6 +247,19 @@ def test_who_hears_of_changes_in_which_order() -> None:
     assert heard.index(Refining) < heard.index(InlineService) < heard.index(ListService)
 
 
+async def test_a_model_reads_lone_carriage_returns_as_line_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or its answer in lines of them never ended, before the deadline. The fill gets the document's line ends."""
+    text = "def f():\r    \r"
+    async with working(monkeypatch, "x = 1\n    return x", prefetch=False) as (session, worker):
+        session.open(URI, "python", 1, text)
+        request = InlineRequest(Cursor(len(text) - 1), Budget(1, Deadline(1000), None), "???")
+        answer = session.feature(InlineService).ask(URI, request)
+        assert isinstance(answer, asyncio.Future)
+        ((_, fill),) = await answer
+        assert fill.text == "x = 1\r    return x"
+        assert "\r" not in repr(worker.requests[-1].segments).encode().decode("unicode_escape")
+
+
 async def test_a_hard_link_to_an_open_secret_gets_no_fills(tmp_path: Path) -> None:
     """Whether it is opened before the secret or after it."""
     secret = tmp_path / ".env"
