@@ -207,6 +207,7 @@ _LINE_CHARACTERS = 4000
 """Read at most this much of the hole's line on either side: a file may be a single line."""
 _BROKEN = "\ufffd"
 """A decoder writes this for bytes that form no character."""
+_TRIPLE_QUOTES = ('"""', "'''")
 _LEADING_BLANK_LINES = re.compile(r"(?:[ \t]*\n)+[ \t]*")
 
 
@@ -521,8 +522,12 @@ def _is_empty(around: Around, fill: str) -> bool:
 
 
 def trim_start(around: Around, fill: str) -> str:
-    """`fill` without leading blank lines, and without leading white space that the text before it already has."""
+    """`fill` without leading blank lines, and without leading white space or quotes that the text before it already
+    has.
+    """
     head = around.starts_with
+    if not head:
+        fill = _without_repeated_quotes(around.before, fill)
     rest = fill[len(around.starts_with) :]
     if around.literal or (head and not is_blank(head)):
         return fill
@@ -531,6 +536,17 @@ def trim_start(around: Around, fill: str) -> str:
     if (around.before + head)[-1:] in (" ", "\t"):
         rest = rest.lstrip(" \t")
     return head + rest
+
+
+def _without_repeated_quotes(before: str, fill: str) -> str:
+    """`fill` after a triple quote without another opening one, or a part of one: models write these where they would
+    rather begin a new line.
+    """
+    quotes = next((quotes for quotes in _TRIPLE_QUOTES if before.endswith(quotes)), "")
+    if fill.startswith(quotes):
+        rest = fill.removeprefix(quotes)
+        return rest if quotes and rest[:1].isalnum() else fill
+    return fill.lstrip(quotes[0])
 
 
 def indent_like(around: Around, text: str, fill: str) -> str:

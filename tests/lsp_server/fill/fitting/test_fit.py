@@ -58,6 +58,21 @@ def test_json_with_several_holes_gets_no_comma_before_a_bracket() -> None:
     assert fitted == ['"x"', '"x"', "2"]
 
 
+@pytest.mark.parametrize(
+    ("language_id", "before", "fill", "shown"),
+    [
+        *(("python", '"""', '"', None), ("python", '"""', '""', None), ("python", '"""', '"""', '"""')),
+        *(("python", '"""', '"A module."""', 'A module."""'), ("python", "'''", "'", None)),
+        *(("python", 'def f():\n    """', '"""Adds."""', 'Adds."""'), ("python", '"""A."""', '"', None)),
+        *(("java", 'String s = """', '"', None), ("toml", 'a = """', '""', None)),
+    ],
+)
+def test_a_fill_adds_no_fourth_quote(language_id: str, before: str, fill: str, shown: str | None) -> None:
+    source = Source.parse(language_id, before)
+    span = carve.Span(len(before), len(before), HoleKind.LINE, single_line=True)
+    assert fitting.Fitter(source).fit(span, fill) == shown
+
+
 @pytest.mark.parametrize("marker_fill", ["???", "", "  \n ", "\ufffd1"])
 def test_a_fill_that_says_nothing_new_is_not_shown(marker_fill: str) -> None:
     assert at_marker("x = ???\n", marker_fill) is None
