@@ -61,7 +61,7 @@ def holes_of(path: Path, by_chance: random.Random) -> Iterator[Hole]:
         if by_chance.random() < 0.6:
             end = text.find("\n", at) % (len(text) + 1)
             cut = Source.parse(language, text[:at] + text[end:], path.as_uri())
-            span = carve.at_cursor(cut, at)
+            span = carve.hole_at_cursor(cut, at)
             if span is None or span.end > at or not text[at:end].strip():
                 continue
             start = span.start

@@ -223,7 +223,7 @@ def holes_of(kind: ActionKind, source: Source, marker: str, start: int, end: int
         case ActionKind.FILL_HOLE:
             found = touching(in_file(source, marker), start, end)
             if not found and start == end:  # the hole that the syntax around the cursor suggests
-                found = [carve.at_cursor(source, start, marker)]
+                found = [carve.hole_at_cursor(source, start, marker)]
         case ActionKind.FILL_FUNCTION:
             found = in_function(source, marker, start, end)
         case ActionKind.FILL_FILE:

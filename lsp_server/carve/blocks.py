@@ -9,7 +9,7 @@ from tree_sitter import Node
 from lsp_server.carve.functions import is_documentation
 from lsp_server.syntax.languages import CLOSERS
 from lsp_server.syntax.lines import indent_step, indentation, is_deeper, is_one_line, line_start, next_line_indent
-from lsp_server.syntax.scanning import closed_before, left_open
+from lsp_server.syntax.scanning import unmatched_closers, unmatched_openers
 from lsp_server.syntax.view import View
 
 _MAX_LINE_CHARACTERS = 1000
@@ -36,13 +36,13 @@ def block_start_at(view: View, offset: int) -> BlockStart | None:
     owner = header or _documented_by(view, token)
     if owner is None:
         return None
-    outer = indentation(view.text, view.start(owner))
+    outer_indent = indentation(view.text, view.start(owner))
     below = next_line_indent(view.text, offset, view.table.line_comment)
     if header is None:
         indent = indentation(view.text, view.start(_statement_of(view, token)))
     else:
-        indent = outer + indent_step(view.text, offset, view.table.indent)
-    return BlockStart(outer, indent, not is_deeper(below, outer), view.end(token), header is not None)
+        indent = outer_indent + indent_step(view.text, offset, view.table.indent)
+    return BlockStart(outer_indent, indent, not is_deeper(below, outer_indent), view.end(token), header is not None)
 
 
 def header_ended_by(view: View, token: Node, offset: int) -> Node | None:
@@ -111,33 +111,33 @@ class OpenBracket:
 
 def open_brackets(view: View, offset: int) -> list[OpenBracket]:
     """The brackets open at `offset`, outermost first. An interpolation's braces count, quotes do not."""
-    found: list[OpenBracket] = []
+    brackets: list[OpenBracket] = []
     for node in view.ancestors(view.token_before(offset)):
         if node.type in view.table.blocks:
-            found += _in_broken_siblings(view, node, offset)
-        found += reversed(_among(view, node, offset))
-    return found[::-1]
+            brackets += _open_in_broken_siblings(view, node, offset)
+        brackets += reversed(_open_among_children(view, node, offset))
+    return brackets[::-1]
 
 
-def in_expression(brackets: Sequence[OpenBracket]) -> Sequence[OpenBracket]:
+def expression_brackets(brackets: Sequence[OpenBracket]) -> Sequence[OpenBracket]:
     """The open brackets of the expression: all after the last one that holds statements."""
     blocks = [index for index, bracket in enumerate(brackets) if bracket.is_block]
     return brackets[blocks[-1] + 1 :] if blocks else brackets
 
 
-def _in_broken_siblings(view: View, block: Node, offset: int) -> Iterator[OpenBracket]:
+def _open_in_broken_siblings(view: View, block: Node, offset: int) -> Iterator[OpenBracket]:
     """The brackets that error nodes before `offset` on its line leave open: the start of an unfinished statement."""
     for child in view.children(block, line_start(view.text, offset), offset):
         if child.is_error and view.end(child) < offset:
-            yield from reversed(_among(view, child, offset))
+            yield from reversed(_open_among_children(view, child, offset))
 
 
-def _among(view: View, node: Node, offset: int) -> list[OpenBracket]:
+def _open_among_children(view: View, node: Node, offset: int) -> list[OpenBracket]:
     """The brackets among a node's children that are open at `offset`, outermost first."""
     near = view.brackets(node, offset - _WINDOW_CHARACTERS, offset + _WINDOW_CHARACTERS)
-    before = [child for child in near if view.end(child) <= offset]
-    stack = [child for child, _ in left_open((child, child.type) for child in before)]
-    closers = closed_before(child.type for child in near[len(before) :])
+    preceding = [child for child in near if view.end(child) <= offset]
+    stack = [child for child, _ in unmatched_openers((child, child.type) for child in preceding)]
+    closers = unmatched_closers(child.type for child in near[len(preceding) :])
     return [
         OpenBracket(
             child.type,

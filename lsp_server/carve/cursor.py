@@ -1,7 +1,7 @@
 """Chooses the hole at a cursor by syntax. The typed part of a word belongs to it, and is its `starts_with`."""
 
 from inference.messages import HoleKind
-from lsp_server.carve.blocks import BlockStart, OpenBracket, block_start_at, in_expression, open_brackets
+from lsp_server.carve.blocks import BlockStart, OpenBracket, block_start_at, expression_brackets, open_brackets
 from lsp_server.carve.markers import DEFAULT_MARKER, marker_touching
 from lsp_server.carve.segments import Span
 from lsp_server.syntax import lines
@@ -13,12 +13,12 @@ _HEADER_ENDS = ("{", ":")
 """How a line that opens a block ends, where there is no tree."""
 
 
-def at_cursor(source: Source, offset: int, marker: str = DEFAULT_MARKER) -> Span | None:
+def hole_at_cursor(source: Source, offset: int, marker: str = DEFAULT_MARKER) -> Span | None:
     """The hole at a cursor, a marker first; None if a suggestion would only get in the way, as in the middle of a word.
 
     Without a tree, indentation shows what a blank line lacks.
     """
-    text, table, view = source.text, table_of(source.language_id), View.of(source)
+    text, table, view = source.text, table_of(source.language_id), View.from_source(source)
     if text.startswith("\r\n", offset - 1) and offset > 0:
         offset -= 1  # it was between the two characters of a line end
     if touching := marker_touching(source, marker, offset):
@@ -26,24 +26,24 @@ def at_cursor(source: Source, offset: int, marker: str = DEFAULT_MARKER) -> Span
     word = lines.word_before(text, offset, table.word_characters)
     if word and lines.is_word(text[offset : offset + 1], table.word_characters):
         return None
-    left = text[lines.line_start(text, offset) : offset]
-    right = text[offset : lines.line_end(text, offset)]
+    line_prefix = text[lines.line_start(text, offset) : offset]
+    line_suffix = text[offset : lines.line_end(text, offset)]
     literal = string_or_comment_at(view, offset) if view else None
     if literal:
-        return _rest(text, offset, min(literal.end, offset + len(right)), word)
-    if lines.is_blank(left) and lines.is_blank(right):
+        return _rest_of_literal(text, offset, min(literal.end, offset + len(line_suffix)), word)
+    if lines.is_blank(line_prefix) and lines.is_blank(line_suffix):
         block = block_start_at(view, offset) if view else _plain_block(text, table, offset)
-        return _on_blank_line(text, table, block, offset)
-    if lines.is_blank(right):
-        return _at_line_end(view, offset, word) if view else _insertion(offset, HoleKind.LINE, word)
+        return _blank_line_hole(text, table, block, offset)
+    if lines.is_blank(line_suffix):
+        return _line_end_hole(view, offset, word) if view else _insertion(offset, HoleKind.LINE, word)
     if view is None:
-        if lines.is_blank(left) or lines.is_word(right[0], table.word_characters):
+        if lines.is_blank(line_prefix) or lines.is_word(line_suffix[0], table.word_characters):
             return None
-        closes = CLOSERS.get(left[-1:]) == right[0]
+        closes = CLOSERS.get(line_prefix[-1:]) == line_suffix[0]
         return _insertion(offset, HoleKind.ARGUMENTS if closes else HoleKind.EXPRESSION, word)
-    if _only_comment(view, offset, offset + len(right)):
+    if _only_comment(view, offset, offset + len(line_suffix)):
         return None if _ends_header(view, offset) else _insertion(offset, HoleKind.LINE, word)
-    return _before_code(view, offset, left, word)
+    return _hole_before_code(view, offset, line_prefix, word)
 
 
 def _insertion(offset: int, kind: HoleKind, word: str = "") -> Span:
@@ -51,23 +51,25 @@ def _insertion(offset: int, kind: HoleKind, word: str = "") -> Span:
     return Span(offset - len(word), offset, kind, word, single_line=True)
 
 
-def _rest(text: str, offset: int, end: int, word: str) -> Span:
+def _rest_of_literal(text: str, offset: int, end: int, word: str) -> Span:
     """The rest of a line in a comment or string. After an unfinished word, replaces nothing."""
     if word or lines.is_blank(text[offset:end]):
         return _insertion(offset, HoleKind.LINE, word)
     return Span(offset, end, HoleKind.LINE, single_line=True)
 
 
-def _on_blank_line(text: str, table: LanguageTable, block: BlockStart | None, offset: int) -> Span:
-    left = text[lines.line_start(text, offset) : offset]
-    is_inside = block is not None and lines.is_deeper(left, block.outer_indent)  # then keep the user's own indentation
+def _blank_line_hole(text: str, table: LanguageTable, block: BlockStart | None, offset: int) -> Span:
+    line_prefix = text[lines.line_start(text, offset) : offset]
+    is_inside = block is not None and lines.is_deeper(
+        line_prefix, block.outer_indent
+    )  # then keep the user's own indentation
     if block and block.is_missing and (block.after_header or is_inside):
-        return Span(offset, offset, HoleKind.BODY, "" if is_inside else _missing(block.indent, left))
-    indent = _missing(_indent_between(text, table, offset), left)
+        return Span(offset, offset, HoleKind.BODY, "" if is_inside else _missing_indent(block.indent, line_prefix))
+    indent = _missing_indent(_indent_between(text, table, offset), line_prefix)
     return Span(offset, offset, HoleKind.LINE, indent, single_line=True)
 
 
-def _missing(indent: str, typed: str) -> str:
+def _missing_indent(indent: str, typed: str) -> str:
     """The missing part of an indentation; empty if the user has begun a deeper or a different one."""
     return indent[len(typed) :] if indent.startswith(typed) else ""
 
@@ -92,7 +94,7 @@ def _indent_between(text: str, table: LanguageTable, offset: int) -> str:
     return below
 
 
-def _at_line_end(view: View, offset: int, word: str) -> Span | None:
+def _line_end_hole(view: View, offset: int, word: str) -> Span | None:
     block = None if word else block_start_at(view, offset)
     if block and block.header_end == offset:
         if block.is_missing:
@@ -113,30 +115,30 @@ def _ends_header(view: View, offset: int) -> bool:
     return block is not None and block.after_header and block.header_end >= lines.line_start(view.text, offset)
 
 
-def _before_code(view: View, offset: int, left: str, word: str) -> Span | None:
+def _hole_before_code(view: View, offset: int, line_prefix: str, word: str) -> Span | None:
     """With code to the right: the rest of the argument inside brackets, and an insertion anywhere else."""
     if word:
         return _insertion(offset, HoleKind.EXPRESSION, word)
     brackets = open_brackets(view, offset)
-    if in_expression(brackets):
+    if expression_brackets(brackets):
         end = _operand_end(view, offset)
         takes_arguments = brackets[-1].kind == "(" and brackets[-1].owner in view.table.argument_lists
         is_empty = takes_arguments and _closes_at(view, brackets[-1], offset, end)
         return Span(offset, end, HoleKind.ARGUMENTS if is_empty else HoleKind.EXPRESSION, single_line=True)
-    if brackets and not lines.is_blank(left) and _closes_at(view, brackets[-1], offset, offset):
-        return _in_empty_block(view, offset)
-    if lines.is_blank(left) or lines.is_word(view.text[offset : offset + 1], view.table.word_characters):
+    if brackets and not lines.is_blank(line_prefix) and _closes_at(view, brackets[-1], offset, offset):
+        return _empty_block_hole(view, offset)
+    if lines.is_blank(line_prefix) or lines.is_word(view.text[offset : offset + 1], view.table.word_characters):
         return None
     return _insertion(offset, HoleKind.EXPRESSION)
 
 
 def _closes_at(view: View, bracket: OpenBracket, offset: int, end: int) -> bool:
     """Whether only white space separates a bracket and `offset`, and the bracket's partner follows `end`."""
-    rest = view.text[end : lines.line_end(view.text, end)].lstrip()
-    return lines.is_blank(view.text[bracket.start + 1 : offset]) and rest.startswith(CLOSERS[bracket.kind])
+    line_suffix = view.text[end : lines.line_end(view.text, end)].lstrip()
+    return lines.is_blank(view.text[bracket.start + 1 : offset]) and line_suffix.startswith(CLOSERS[bracket.kind])
 
 
-def _in_empty_block(view: View, offset: int) -> Span:
+def _empty_block_hole(view: View, offset: int) -> Span:
     """Between the brackets of a block on one line: separate lines, unless the user has put spaces there."""
     block = block_start_at(view, offset)
     if block is None or block.header_end != offset:

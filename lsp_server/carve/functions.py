@@ -27,14 +27,14 @@ class FunctionBody:
 
 def function_around(source: Source, start: int, end: int) -> tuple[int, int] | None:
     """The start and end of the innermost function with its decorators; None outside, and without a grammar."""
-    view = View.of(source)
+    view = View.from_source(source)
     function = next(iter(functions_around(view, start, end)), None) if view else None
     return extent(view, function) if view and function else None
 
 
 def body_around(source: Source, offset: int) -> Span | None:
     """The body of the innermost function at `offset`, existing or missing; None outside, and without a grammar."""
-    view = View.of(source)
+    view = View.from_source(source)
     if view is None:
         return None
     bodies = (body_of(view, function) for function in functions_around(view, offset, offset))
@@ -47,20 +47,20 @@ def functions_around(view: View, start: int, end: int) -> list[Node]:
         typed = view.text[lines.line_start(view.text, start) : start]
         above = lines.end_of_text_before(view.text, start) if lines.is_blank(typed) and typed else start
         if above < lines.line_start(view.text, start):
-            return [node for node in _around(view, above, above) if lines.is_deeper(typed, _outer(view, node))]
+            return [node for node in _around(view, above, above) if lines.is_deeper(typed, _outer_indent(view, node))]
     return _around(view, start, end)
 
 
 def _around(view: View, start: int, end: int) -> list[Node]:
     """A cursor between two tokens is in both."""
-    found = dict[int, Node]()
+    functions = dict[int, Node]()
     for first in (start, start - 1) if start == end and start > 0 else (start,):
         for node in view.ancestors(view.node_over(first, max(end, first))):
             wrapped = node.named_children if node.type in view.table.wrappers else ()
             function = next((child for child in wrapped if child.type in view.table.functions), node)
             if function.type in view.table.functions and not _is_short_closure(view, function):
-                found[function.id] = function
-    return sorted(found.values(), key=lambda node: node.end_byte - node.start_byte)
+                functions[function.id] = function
+    return sorted(functions.values(), key=lambda node: node.end_byte - node.start_byte)
 
 
 def _is_short_closure(view: View, function: Node) -> bool:
@@ -90,7 +90,7 @@ def body_of(view: View, function: Node) -> FunctionBody | None:
         return None
     if block is not None and has_brackets:
         start = view.end(block.children[0])
-        inside = _flat(view, block)
+        inside = _statements(view, block)
     else:
         header, inside = _header_and_rest(view, function, block or closer)
         start = view.end(header)
@@ -100,14 +100,14 @@ def body_of(view: View, function: Node) -> FunctionBody | None:
 
 def _header_and_rest(view: View, function: Node, block: Node) -> tuple[Node, list[Node]]:
     """The last token of a header without a following bracket, and the comments and statements after it."""
-    before = list(takewhile(lambda child: child.id != block.id, function.children))
+    preceding = list(takewhile(lambda child: child.id != block.id, function.children))
     comments: list[Node] = []
-    while len(before) > 1 and before[-1].type in view.table.comments:
-        comments.insert(0, before.pop())
-    return (before[-1] if before else function), [*comments, *_flat(view, block)]
+    while len(preceding) > 1 and preceding[-1].type in view.table.comments:
+        comments.insert(0, preceding.pop())
+    return (preceding[-1] if preceding else function), [*comments, *_statements(view, block)]
 
 
-def _flat(view: View, block: Node) -> list[Node]:
+def _statements(view: View, block: Node) -> list[Node]:
     """The statements and comments of a block, even if the grammar puts them in a separate list."""
     return [
         statement
@@ -145,18 +145,18 @@ def hole_from(view: View, body: FunctionBody, start: int, parts: Sequence[Node])
         last = body.end
     elif body.closed and not parts:  # blank lines
         last = max(lines.end_of_line_before(text, body.end), start)
-    return Span(start, last, HoleKind.BODY, lines.eol_at(text, start) + _indent(view, body))
+    return Span(start, last, HoleKind.BODY, lines.eol_at(text, start) + _body_indent(view, body))
 
 
-def _indent(view: View, body: FunctionBody) -> str:
+def _body_indent(view: View, body: FunctionBody) -> str:
     """The indentation of a body's statements: that of the first one, if it has a line of its own."""
     block = body.function.child_by_field_name("body")
-    parts = _flat(view, block) if block is not None else []
+    parts = _statements(view, block) if block is not None else []
     first = next((view.start(part) for part in parts if part.type not in view.table.comments), 0)
-    before = view.text[lines.line_start(view.text, first) : first]
-    if before and lines.is_blank(before):
-        return before
-    return _outer(view, body.function) + lines.indent_step(view.text, body.start, view.table.indent)
+    line_prefix = view.text[lines.line_start(view.text, first) : first]
+    if line_prefix and lines.is_blank(line_prefix):
+        return line_prefix
+    return _outer_indent(view, body.function) + lines.indent_step(view.text, body.start, view.table.indent)
 
 
 def header_of(view: View, node: Node) -> str:
@@ -165,7 +165,7 @@ def header_of(view: View, node: Node) -> str:
     return view.text[start : end if block is None else max(view.start(block), start)]
 
 
-def _outer(view: View, function: Node) -> str:
+def _outer_indent(view: View, function: Node) -> str:
     return lines.indentation(view.text, view.start(function))
 
 

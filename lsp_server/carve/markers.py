@@ -11,7 +11,7 @@ from itertools import islice
 from tree_sitter import Node
 
 from inference.messages import HoleKind
-from lsp_server.carve.blocks import in_expression, open_brackets
+from lsp_server.carve.blocks import expression_brackets, open_brackets
 from lsp_server.carve.functions import FunctionBody, body_of, extent, functions_around, header_of, hole_from
 from lsp_server.carve.segments import Span
 from lsp_server.syntax import lines
@@ -29,8 +29,12 @@ def markers(source: Source, marker: str = DEFAULT_MARKER, start: int = 0, end: i
     """The first `MAX_MARKERS` within [start, end), left to right. One alone on its line is a `BODY` or a `BLOCK` and
     may become several lines; any other is a `MARKER`.
     """
-    found = [at for at in _occurrences(source.text, marker, 0, len(source.text) if end is None else end) if start <= at]
-    return _spans(source, found[:MAX_MARKERS], marker)
+    offsets = [
+        offset
+        for offset in _occurrences(source.text, marker, 0, len(source.text) if end is None else end)
+        if start <= offset
+    ]
+    return _spans(source, offsets[:MAX_MARKERS], marker)
 
 
 def marker_touching(source: Source, marker: str, offset: int) -> Span | None:
@@ -40,17 +44,19 @@ def marker_touching(source: Source, marker: str, offset: int) -> Span | None:
     if marker not in near:
         return None
     first = lines.line_start(text, offset) if lines.is_one_line(marker) else 0  # markers depend on the ones before them
-    found = _occurrences(text, marker, first, offset + len(marker))
-    return next(iter(_spans(source, [at for at in found if at <= offset <= at + len(marker)][:1], marker)), None)
+    offsets = _occurrences(text, marker, first, offset + len(marker))
+    return next(
+        iter(_spans(source, [start for start in offsets if start <= offset <= start + len(marker)][:1], marker)), None
+    )
 
 
 def _occurrences(text: str, marker: str, start: int, end: int) -> Iterator[int]:
     return (match.start() for match in re.compile(re.escape(marker)).finditer(text, start, end))
 
 
-def _spans(source: Source, found: Sequence[int], marker: str) -> list[Span]:
-    view = View.of(source) if found else None
-    return [_span(source, view, at, at + len(marker)) for at in found]
+def _spans(source: Source, offsets: Sequence[int], marker: str) -> list[Span]:
+    view = View.from_source(source) if offsets else None
+    return [_span(source, view, offset, offset + len(marker)) for offset in offsets]
 
 
 def _span(source: Source, view: View | None, start: int, end: int) -> Span:
@@ -61,7 +67,7 @@ def _span(source: Source, view: View | None, start: int, end: int) -> Span:
 
 def _is_inside(view: View, offset: int) -> bool:
     """Whether `offset` is in a string, a comment, or the brackets of an expression."""
-    return bool(string_or_comment_at(view, offset) or in_expression(open_brackets(view, offset)))
+    return bool(string_or_comment_at(view, offset) or expression_brackets(open_brackets(view, offset)))
 
 
 def _is_whole_body(source: Source, start: int, end: int) -> bool:
@@ -77,16 +83,16 @@ def _is_whole_body(source: Source, start: int, end: int) -> bool:
 def _indent_above(text: str, offset: int, line_comment: str) -> str | None:
     """The indentation of the nearest line above that is neither blank nor a comment; None: there is none."""
     comment = re.escape(line_comment) if line_comment else r"(?!)"
-    at = lines.line_start(text, offset)
-    while at > 0:
-        at = lines.line_start(text, at - 1)
-        if not re.match(rf"[ \t]*({comment}|[\r\n\f]|$)", text[at:offset]):
-            return lines.indentation(text, at)
+    start = lines.line_start(text, offset)
+    while start > 0:
+        start = lines.line_start(text, start - 1)
+        if not re.match(rf"[ \t]*({comment}|[\r\n\f]|$)", text[start:offset]):
+            return lines.indentation(text, start)
     return None
 
 
 _TODO = r"\b(?:TODO|FIXME)\b|(?i:\bnot (?:yet )?implemented\b|\bimplement (?:me|this)\b|\byour code here\b)"
-_MEANT = r"(?i:\bdo(?:es)? nothing\b|\bnothing to do\b|\bno-?op\b|\bintentional|\bon purpose\b|\bdeliberate)"
+_INTENTIONAL = r"(?i:\bdo(?:es)? nothing\b|\bnothing to do\b|\bno-?op\b|\bintentional|\bon purpose\b|\bdeliberate)"
 _NEVER = r"(?!)"
 _MAX_CANDIDATES = 5000
 """How many places to examine; a generated file may have any number."""
@@ -97,44 +103,44 @@ def placeholders(source: Source, marker: str = DEFAULT_MARKER, start: int = 0, e
     `...`, `pass`, `todo!()` or the like, is empty, or contains only a comment with TODO.
     """
     end = len(source.text) if end is None else end
-    found = markers(source, marker, start, end)
-    view = View.of(source)
+    spans = markers(source, marker, start, end)
+    view = View.from_source(source)
     if view is None or source.uri.endswith(view.table.declarations or ("\0",)):
-        return found
+        return spans
     for span in (*_bodies(view, start, end), *_fillers(view, start, end)):
         if start <= span.start and span.end <= end:
-            _insert(found, span)
-    return found
+            _insert(spans, span)
+    return spans
 
 
-def _insert(found: list[Span], span: Span) -> None:
+def _insert(spans: list[Span], span: Span) -> None:
     """Inserts `span` in order, unless it overlaps or touches another span."""
-    at = bisect_left(found, span.start, key=lambda other: other.start)
-    near = found[max(at - 1, 0) : at + 1]
-    if all(span.end < other.start or other.end < span.start for other in near):
-        found.insert(at, span)
+    index = bisect_left(spans, span.start, key=lambda neighbour: neighbour.start)
+    near = spans[max(index - 1, 0) : index + 1]
+    if all(span.end < neighbour.start or neighbour.end < span.start for neighbour in near):
+        spans.insert(index, span)
 
 
 def _bodies(view: View, start: int, end: int) -> Iterator[Span]:
-    seen = set[int]()
+    visited_ids = set[int]()
     bodies = "|".join(filter(None, (view.table.fillers, view.table.body_fillers, _TODO, view.table.empty)))
     for match in islice(_starts(bodies).finditer(view.text, start, end), _MAX_CANDIDATES):
         function = next(iter(functions_around(view, match.start(), min(match.start() + 1, end))), None)
-        if function is None or function.id in seen:
+        if function is None or function.id in visited_ids:
             continue
-        seen.add(function.id)
+        visited_ids.add(function.id)
         body = body_of(view, function)
-        span = _missing(view, body) if body is not None else None
-        if span is not None and not _is_meant(view, function):
+        span = _missing_body(view, body) if body is not None else None
+        if span is not None and not _is_intentional(view, function):
             yield span
 
 
-def _missing(view: View, body: FunctionBody) -> Span | None:
+def _missing_body(view: View, body: FunctionBody) -> Span | None:
     """The hole of a body that is empty, a filler, or a comment that says what to do."""
     comments = [part for part in body.parts if part.type in view.table.comments]
     code = [part for part in body.parts if part.type not in view.table.comments]
     if code:
-        return _filled_out(view, body, code) if len(code) == 1 else None
+        return _filler_hole(view, body, code) if len(code) == 1 else None
     if comments:
         is_todo = any(re.search(_TODO, view.code(comment)) for comment in comments)
         return hole_from(view, body, view.end(comments[-1]), ()) if is_todo else None
@@ -151,21 +157,21 @@ def _is_empty(view: View, body: FunctionBody) -> bool:
     return body.closed and is_kept and not may_be and is_blank(text[body.start : end])
 
 
-def _filled_out(view: View, body: FunctionBody, code: list[Node]) -> Span | None:
+def _filler_hole(view: View, body: FunctionBody, code: list[Node]) -> Span | None:
     """The only statement of a body, if it is a filler. Comments before it stay."""
     filler, table = view.code(code[0]), view.table
     is_inline = is_one_line(view.text, body.start, view.start(code[0]))
     if not _body_filler(table).fullmatch(filler) or (is_inline and filler in table.meant_inline):
         return None
-    before = [part for part in body.parts if part.start_byte < code[0].start_byte]
-    return hole_from(view, body, view.end(before[-1]) if before else body.start, code)
+    preceding = [part for part in body.parts if part.start_byte < code[0].start_byte]
+    return hole_from(view, body, view.end(preceding[-1]) if preceding else body.start, code)
 
 
-def _is_meant(view: View, function: Node) -> bool:
+def _is_intentional(view: View, function: Node) -> bool:
     """Whether a function intentionally has no body, judging by its header, documentation, a comment or its class."""
     start, end = extent(view, function)
     text = view.text[start : line_end(view.text, end)]
-    if re.search(_MEANT, text) or (view.table.empty_on_purpose and re.search(view.table.empty_on_purpose, text)):
+    if re.search(_INTENTIONAL, text) or (view.table.empty_on_purpose and re.search(view.table.empty_on_purpose, text)):
         return True
     owner = next((node for node in view.ancestors(function) if node.type in view.table.classes), None)
     name = None if owner is None else owner.child_by_field_name("name")

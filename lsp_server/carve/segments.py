@@ -27,8 +27,8 @@ class Span:
 def segments(
     text: str,
     spans: Sequence[Span],
-    before: str = "",
-    after: str = "",
+    prefix: str = "",
+    suffix: str = "",
     *,
     marker: str = "",
     strength: float = 1.0,
@@ -39,8 +39,8 @@ def segments(
     if spans overlap or reach outside the text, or if there are not as many drafts.
     """
     pieces = pinned(text, spans)
-    pieces[0] = before + pieces[0]
-    pieces[-1] += after
+    pieces[0] = prefix + pieces[0]
+    pieces[-1] += suffix
     texts = [text[span.start : span.end] for span in spans] if drafts is None else drafts
     holes = [
         Hole(
@@ -66,7 +66,7 @@ def unmarked(text: str, marker: str) -> str:
 
 def splice(text: str, spans: Sequence[Span], fills: Sequence[str]) -> str:
     """`text` with each span replaced by its fill, and nothing else changed. Raises ValueError as `segments`."""
-    return "".join(each for pair in zip(pinned(text, spans), [*fills, ""], strict=True) for each in pair)
+    return "".join(span for pair in zip(pinned(text, spans), [*fills, ""], strict=True) for span in pair)
 
 
 def pinned(text: str, spans: Sequence[Span]) -> list[str]:

@@ -5,7 +5,7 @@ from itertools import islice
 from tree_sitter import Node
 
 from inference.messages import HoleKind
-from lsp_server.carve.blocks import in_expression, open_brackets
+from lsp_server.carve.blocks import expression_brackets, open_brackets
 from lsp_server.carve.functions import body_of, functions_around
 from lsp_server.carve.segments import Span
 from lsp_server.syntax.lines import end_of_text_before, is_alone, is_blank, is_one_line, line_end, line_start
@@ -25,7 +25,7 @@ def selection(source: Source, start: int, end: int) -> Span | None:
     start, end = trimmed(text, start, end)
     if start == end:
         return None
-    view = View.of(source)
+    view = View.from_source(source)
     single_line = is_one_line(text, start, end)
     if view is not None and _is_body(view, start, end):
         return Span(start, end, HoleKind.BODY, single_line=single_line)
@@ -42,7 +42,7 @@ def statement_around(source: Source, start: int, end: int) -> Span | None:
     start, end = trimmed(text, start, end)
     if start == end and is_blank(text[line_start(text, start) : line_end(text, end)]):
         return None
-    view = View.of(source)
+    view = View.from_source(source)
     statement = None if view is None else _statement(view, start, end)
     if view is None or statement is None:
         first, last = _lines(view, text, start, end)
@@ -68,7 +68,7 @@ def statement_start(source: Source, offset: int) -> int:
 
     In broken code: the start of the line, or of the line with the first open bracket.
     """
-    text, view = source.text, View.of(source)
+    text, view = source.text, View.from_source(source)
     if is_blank(text[line_start(text, offset) : line_end(text, offset)]):
         offset = end_of_text_before(text, offset)
     statement = None if view is None else _statement(view, offset, offset)
@@ -140,6 +140,6 @@ def _block_after(view: View, node: Node, offset: int) -> Node | None:
 
 def _lines(view: View | None, text: str, start: int, end: int) -> tuple[int, int]:
     """The lines of a range, starting from its open brackets, as far as the tree can tell."""
-    brackets = in_expression(open_brackets(view, start)) if view is not None else []
+    brackets = expression_brackets(open_brackets(view, start)) if view is not None else []
     first = line_start(text, min([start, *(bracket.start for bracket in brackets)]))
     return trimmed(text, first, line_end(text, end))

@@ -23,7 +23,7 @@ from lsp_server.commands.arguments import (
 from lsp_server.context.gather import ASKED_MS, ContextQuery, ContextSource
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.reading import (
-    BadInput,
+    BadInputError,
     offset_at_line_col,
     read_named_file,
     read_standard_input,
@@ -89,29 +89,31 @@ def run(args: argparse.Namespace) -> int:
     from_stdin = args.file == "-"
     try:
         if from_stdin and args.write:
-            raise BadInput("--write needs a file, and stdin is none; leave it out to print the result")
+            raise BadInputError("--write needs a file, and stdin is none; leave it out to print the result")
         name = args.stdin_filename or Path("stdin") if from_stdin else Path(args.file)
         file = open_file(name, args, from_stdin=from_stdin)
         old = file.snapshot.text
         marker = file.configuration.of(file.snapshot.uri).marker
         if args.marker is not None and args.at:
-            raise BadInput("--marker cannot be combined with --at")
+            raise BadInputError("--marker cannot be combined with --at")
         spans = tuple(_spans_at(file.snapshot, args, marker) if args.at else carve.markers(file.snapshot, marker))
         if not spans:
-            raise BadInput(f"{args.file}: no hole; write {marker} where code is missing, or give positions with --at")
+            raise BadInputError(
+                f"{args.file}: no hole; write {marker} where code is missing, or give positions with --at"
+            )
         current = current_texts(file.snapshot, spans)
         answer, better = asyncio.run(_fill(file, spans, args))
         texts = answer["candidates"][0]["texts"]
         text = carve.splice(old, spans, texts)
         if args.write:
             replace_text(name, file.real, old, text)
-    except (BadInput, NothingFound, WorkerFailure) as error:
+    except (BadInputError, NothingFound, WorkerFailure) as error:
         if args.json and isinstance(error, NothingFound | StillLoadingError):
             nothing = {**output.as_json(file.snapshot, spans, current), "candidates": [], "reason": str(error)}
             output.show(args, name, (old, old), nothing, "")
         say(error)
         refused = isinstance(error, WorkerFailure) and error.code in (ErrorCode.MODEL, ErrorCode.BAD_REQUEST)
-        return EXIT_BAD_INPUT if refused or isinstance(error, BadInput) else EXIT_FAILED
+        return EXIT_BAD_INPUT if refused or isinstance(error, BadInputError) else EXIT_FAILED
     found = output.as_json(file.snapshot, spans, texts) | answer if args.json else None
     filled = len(current) - count_unfilled(texts, current)
     output.show(args, name, (old, text), found, f"{filled} of {len(current)} filled in {answer['ms']:.0f} ms")
@@ -132,13 +134,13 @@ def open_file(name: Path, args: argparse.Namespace, *, from_stdin: bool = False)
     configuration = Configuration(given_settings(args), os.environ, around=names)
     for problem in configuration.problems:
         if problem.startswith(COMMAND_LINE):
-            raise BadInput(problem)
+            raise BadInputError(problem)
         say(problem)
     real = names[-1]
     if os.path.realpath(name) != str(real):
-        raise BadInput(f"{name}: '..' after a link does not lead where it seems to; give the path without it")
+        raise BadInputError(f"{name}: '..' after a link does not lead where it seems to; give the path without it")
     if reason := configuration.why_off([each.as_posix() for each in names], language, configuration.at(path)):
-        raise BadInput(f"{name}: {reason}")
+        raise BadInputError(f"{name}: {reason}")
     text = read_standard_input() if from_stdin else read_named_file(name, real)
     return NamedFile(real, Document(path.as_uri(), language, 0, text).snapshot(), configuration)
 
@@ -146,15 +148,15 @@ def open_file(name: Path, args: argparse.Namespace, *, from_stdin: bool = False)
 def _spans_at(snapshot: Snapshot, args: argparse.Namespace, marker: str) -> list[carve.Span]:
     spans = []
     for place in args.at:
-        span = carve.at_cursor(snapshot, offset_at_line_col(snapshot.lines, place, args.file), marker)
+        span = carve.hole_at_cursor(snapshot, offset_at_line_col(snapshot.lines, place, args.file), marker)
         if span is None:
             advice = "choose the end of a word, of a line, or a missing body"
-            raise BadInput(f"{args.file}: nothing to fill at {place}; {advice}")
+            raise BadInputError(f"{args.file}: nothing to fill at {place}; {advice}")
         spans.append(span)
     spans.sort(key=lambda span: span.start)
     for left, right in itertools.pairwise(spans):
         if right.start < left.end or right == left:
-            raise BadInput(f"{args.file}: two --at positions are in the same hole")
+            raise BadInputError(f"{args.file}: two --at positions are in the same hole")
     return spans
 
 
@@ -171,7 +173,7 @@ async def _fill(file: NamedFile, spans: tuple[carve.Span, ...], args: argparse.N
         options = worker_options(settings, sends_token=file.configuration.sends_token)
         async with WorkerClient(options, name="infill-ls fill", on_status=on_status) as client:
             await client.load(budget.deadline if is_set else None)
-            query = ContextQuery.of(file.snapshot, spans[0].start, client.last_status, file.configuration)
+            query = ContextQuery.from_snapshot(file.snapshot, spans[0].start, client.last_status, file.configuration)
             wait_ms = min(ASKED_MS, budget.deadline.remaining_ms) if is_set else ASKED_MS
             context = await ContextSource().gather(query, int(wait_ms))
             result = await fill(

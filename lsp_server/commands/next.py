@@ -20,10 +20,10 @@ from lsp_server.commands.arguments import (
     add_trust_argument,
 )
 from lsp_server.commands.fill import EXIT_BAD_INPUT, open_file
-from lsp_server.documents.change import difference
+from lsp_server.documents.change import minimal_change
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import Encoding, LineIndex
-from lsp_server.documents.reading import BadInput, read_standard_input, replace_text
+from lsp_server.documents.reading import BadInputError, read_standard_input, replace_text
 from lsp_server.next_edit import model
 from lsp_server.next_edit.elsewhere import Situation
 from lsp_server.next_edit.finder import MOST_OFFERS, HalfRenameError, nearest, next_edits, renames_left
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     except HalfRenameError as error:
         say(f"{args.file}: {error}; nothing was changed: rename it with your editor's language server")
         return EXIT_BAD_INPUT
-    except BadInput as error:
+    except BadInputError as error:
         say(error)
         return EXIT_BAD_INPUT
     output.show(args, args.file, (text, result), {"edits": edits, "result": result}, f"{len(edits)} places changed")
@@ -110,7 +110,7 @@ async def all_edits(now: Snapshot, old: str, propose: Propose | None = None) -> 
     """
     edits: list[dict[str, Any]] = []
     earlier = [old]
-    cursor = difference(old, now.text).start
+    cursor = minimal_change(old, now.text).start
     renames = renames_left(now, old)
     while len(edits) < _MOST_EDITS:
         found, text = next_edits(now, [old]), now.text

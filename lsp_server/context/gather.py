@@ -15,9 +15,9 @@ from pathlib import Path
 from threading import Lock
 
 from inference.messages import Snippet, Status
-from lsp_server.context.similar import Piece, around, lines_of, pieces, pieces_of, ranked
+from lsp_server.context.similar import CodeChunk, chunk_lines, chunks, lines_around, lines_of, ranked
 from lsp_server.documents.document import Document, Snapshot
-from lsp_server.documents.reading import Unreadable, read_text
+from lsp_server.documents.reading import UnreadableError, read_text
 from lsp_server.documents.uris import local_path
 from lsp_server.settings.file_system import in_thread
 from lsp_server.settings.resolver import Configuration
@@ -38,7 +38,7 @@ REGION_LINES = 20
 """The choice stays within so many lines of where it was made, so that the model need not read its prompt again."""
 BYTES_PER_TOKEN = 3
 """With the supported tokenizers, code has 3 to 4 bytes of UTF-8 per token; other scripts have about one character."""
-_SEEN_TIMES = 4
+_VISIBLE_RATIO = 4
 """In front of a hole a model sees at most so many times the tokens that it takes of other texts, and that many behind.
 
 Of 206 lines in long files of unseen packages, 256 tokens of far parts won 18 and lost 6 (0.5B). Of 72 others, twice
@@ -77,13 +77,13 @@ class ContextQuery:
     why_unreadable: Callable[[Path, str], str | None]
 
     @classmethod
-    def of(
+    def from_snapshot(
         cls,
         snapshot: Snapshot,
         offset: int,
         status: Status | None,
         configuration: Configuration,
-        others: Iterable[Document] = (),
+        open_documents: Iterable[Document] = (),
     ) -> "ContextQuery | None":
         """The request for a hole at `offset`. None if a model of this `status` takes no context, the settings switch it
         off, or the document is not a file on this machine.
@@ -91,9 +91,11 @@ class ContextQuery:
         max_tokens = status.context_tokens if status else 0
         if not (max_tokens and configuration.of(snapshot.uri).context.enabled and local_path(snapshot.uri)):
             return None
-        documents: list[Document | Snapshot] = [snapshot, *others]
-        found = ((each, local_path(each.uri)) for each in documents)
-        own, *opened = (Buffer(path, each.language_id, each.version, each.text) for each, path in found if path)
+        documents: list[Document | Snapshot] = [snapshot, *open_documents]
+        paths = ((document, local_path(document.uri)) for document in documents)
+        own, *opened = (
+            Buffer(path, document.language_id, document.version, document.text) for document, path in paths if path
+        )
         line = snapshot.lines.line_of(offset)
         why_not = configuration.why_unreadable
         return cls(own, line, tuple(opened), max_tokens, folders=configuration.roots, why_unreadable=why_not)
@@ -108,9 +110,9 @@ class ContextQuery:
                 return None if any(self.why_unreadable(path, language) for language in languages) else real
         return None
 
-    def folder_of(self, place: Path) -> Path | None:
+    def folder_of(self, path: Path) -> Path | None:
         """The innermost folder that contains `place`, by its name alone; None if none does."""
-        holding = [folder for folder in self.folders if place.is_relative_to(folder)]
+        holding = [folder for folder in self.folders if path.is_relative_to(folder)]
         return max(holding, key=lambda folder: len(folder.parts), default=None)
 
     def shown_path(self, path: Path) -> str:
@@ -120,7 +122,7 @@ class ContextQuery:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ContextSelection:
     """The pieces for all queries with this `key` near a `line`. `imported` files were read for it."""
 
     key: object
@@ -129,42 +131,44 @@ class Choice:
     imported: tuple[Path, ...]
 
 
-def choose(query: ContextQuery, last: Choice | None) -> Choice:
+def select_context(query: ContextQuery, last: ContextSelection | None) -> ContextSelection:
     """The pieces for a query: the `last` choice near its line, as long as the other documents and the parts shown of
     this one stay the same.
     """
-    folders = tuple(Path(os.path.realpath(at)) for at in query.folders)
+    folders = tuple(Path(os.path.realpath(folder)) for folder in query.folders)
     own = Path(os.path.realpath(query.document.path))
     query = replace(query, document=replace(query.document, path=own), folders=folders)
-    found = ((buffer, query.allowed(buffer.path, buffer.language_id)) for buffer in query.others)
-    others = (replace(buffer, path=real) for buffer, real in found if real and real != own and _is_source(buffer.text))
-    query = replace(query, others=tuple(islice(others, MAX_BUFFERS)))
+    allowed = ((buffer, query.allowed(buffer.path, buffer.language_id)) for buffer in query.others)
+    buffers = (
+        replace(buffer, path=real) for buffer, real in allowed if real and real != own and _is_source(buffer.text)
+    )
+    query = replace(query, others=tuple(islice(buffers, MAX_BUFFERS)))
     versions = ((buffer.path, buffer.version) for buffer in query.others)
     key = own, query.max_tokens, folders, frozenset(versions)
     if last and last.key == key and abs(query.line - last.line) <= REGION_LINES and _still_holds(last, query):
         return last
     imported = list[Buffer]()
-    snippets = tuple(within(_likest(query, imported), query.max_tokens))
-    return Choice(key, query.line, snippets, tuple(buffer.path for buffer in imported))
+    snippets = tuple(within(_ranked_snippets(query, imported), query.max_tokens))
+    return ContextSelection(key, query.line, snippets, tuple(buffer.path for buffer in imported))
 
 
-def _still_holds(last: Choice, query: ContextQuery) -> bool:
+def _still_holds(last: ContextSelection, query: ContextQuery) -> bool:
     """Whether the imported files may still be shown, and the parts of the document are still in it."""
     own, text = query.shown_path(query.document.path), well_formed(query.document.text)
     is_in_text = all(snippet.text in text for snippet in last.snippets if snippet.path == own)
     return is_in_text and all(map(query.allowed, last.imported))
 
 
-def _likest(query: ContextQuery, imported: list[Buffer]) -> Iterator[Snippet]:
+def _ranked_snippets(query: ContextQuery, imported: list[Buffer]) -> Iterator[Snippet]:
     """Pieces of the texts, those of the first group first."""
-    lines = around(query.document.text, query.line)
+    lines = lines_around(query.document.text, query.line)
     for group in _groups(query, imported):
-        found = [(query.shown_path(path), piece) for path, some in group for piece in some]
-        for path, piece in ranked(lines, found):
+        chunks = [(query.shown_path(path), piece) for path, file_chunks in group for piece in file_chunks]
+        for path, piece in ranked(lines, chunks):
             yield Snippet(path, well_formed(piece.text))
 
 
-_Group = list[tuple[Path, Sequence[Piece]]]
+_Group = list[tuple[Path, Sequence[CodeChunk]]]
 
 
 def _groups(query: ContextQuery, imported: list[Buffer]) -> Iterator[_Group]:
@@ -172,60 +176,63 @@ def _groups(query: ContextQuery, imported: list[Buffer]) -> Iterator[_Group]:
     adds to `imported`, if it gets so far.
     """
     language_id = query.document.language_id
-    yield [(query.document.path, [*_far(query)]), *_cut(query.others, lambda each: each == language_id)]
+    yield [
+        (query.document.path, [*_distant_chunks(query)]),
+        *_chunked(query.others, lambda language: language == language_id),
+    ]
     imported += _imported(query)
-    yield _cut(imported)
-    yield _cut(query.others, lambda each: each != language_id)
+    yield _chunked(imported)
+    yield _chunked(query.others, lambda language: language != language_id)
 
 
-def _cut(buffers: Iterable[Buffer], is_wanted: Callable[[str], bool] = lambda _: True) -> _Group:
-    return [(each.path, pieces(each.text)) for each in buffers if is_wanted(each.language_id)]
+def _chunked(buffers: Iterable[Buffer], is_wanted: Callable[[str], bool] = lambda _: True) -> _Group:
+    return [(buffer.path, chunks(buffer.text)) for buffer in buffers if is_wanted(buffer.language_id)]
 
 
-def _far(query: ContextQuery) -> Iterator[Piece]:
+def _distant_chunks(query: ContextQuery) -> Iterator[CodeChunk]:
     """Pieces of the document that are not around the hole, where the model sees all anyway."""
     text = query.document.text
     if _is_source(text):
         lines = lines_of(text)
         starts = [0, *accumulate(map(len, lines))]
-        seen = query.max_tokens * BYTES_PER_TOKEN
-        here = starts[min(query.line, len(lines))]
-        yield from pieces_of(lines[: bisect_left(starts, here - _SEEN_TIMES * seen)])
-        behind = bisect_left(starts, here + seen)
-        yield from pieces_of(lines[behind:], behind)
+        visible_chars = query.max_tokens * BYTES_PER_TOKEN
+        hole_offset = starts[min(query.line, len(lines))]
+        yield from chunk_lines(lines[: bisect_left(starts, hole_offset - _VISIBLE_RATIO * visible_chars)])
+        first_line = bisect_left(starts, hole_offset + visible_chars)
+        yield from chunk_lines(lines[first_line:], first_line)
 
 
 def _imported(query: ContextQuery) -> list[Buffer]:
     """The files of the workspace that the document imports, but for open ones."""
-    own, found = query.document, dict[Path, Buffer]()
-    known = {own.path, *(buffer.path for buffer in query.others)}
+    own, buffers = query.document, dict[Path, Buffer]()
+    visited = {own.path, *(buffer.path for buffer in query.others)}
     folders = tuple(os.path.join(folder, "") for folder in query.folders)  # noqa: PTH118 - ends with a slash
     imports = imports_of(own.language_id, parse(own.language_id, own.text), own.path)
     for _, _, files in islice(imports, _MAX_IMPORTS):
         inside = (file for file in files if file.startswith(folders))
-        there = (Path(file) for file in inside if os.path.isfile(file))  # noqa: PTH113 - quick: few of thousands exist
-        real = next((path for each in there if (path := query.allowed(each))), None)
-        if len(found) == MAX_IMPORTED:
+        existing = (Path(file) for file in inside if os.path.isfile(file))  # noqa: PTH113 - quick: few of thousands exist
+        real = next((path for file_path in existing if (path := query.allowed(file_path))), None)
+        if len(buffers) == MAX_IMPORTED:
             break
-        if real is not None and real not in known:
-            known.add(real)
-            with suppress(Unreadable):
-                found[real] = Buffer(real, own.language_id, 0, read_text(real, MAX_SOURCE_CHARACTERS))
-    return [buffer for buffer in found.values() if _is_source(buffer.text)]
+        if real is not None and real not in visited:
+            visited.add(real)
+            with suppress(UnreadableError):
+                buffers[real] = Buffer(real, own.language_id, 0, read_text(real, MAX_SOURCE_CHARACTERS))
+    return [buffer for buffer in buffers.values() if _is_source(buffer.text)]
 
 
 def within(snippets: Iterable[Snippet], max_tokens: int) -> Iterator[Snippet]:
     """The first snippets that fit into the budget; of the one that does not, the whole lines that do."""
-    left = max_tokens
+    remaining_tokens = max_tokens
     for snippet in snippets:
-        left -= estimated_tokens(snippet.path)
+        remaining_tokens -= estimated_tokens(snippet.path)
         lines = snippet.text.splitlines(keepends=True)
-        while lines and estimated_tokens("".join(lines)) > left:
+        while lines and estimated_tokens("".join(lines)) > remaining_tokens:
             del lines[-1]
         if lines:
             yield Snippet(snippet.path, "".join(lines))
-        left -= estimated_tokens(snippet.text)
-        if left <= 0:
+        remaining_tokens -= estimated_tokens(snippet.text)
+        if remaining_tokens <= 0:
             return
 
 
@@ -242,7 +249,7 @@ class ContextSource:
     """Chooses context for one query at a time, in threads, and keeps the last choice."""
 
     def __init__(self) -> None:
-        self._last: Choice | None = None
+        self._last: ContextSelection | None = None
         self._turn = Lock()
         self.unfinished = set[asyncio.Task[tuple[Snippet, ...]]]()
         """The queries that are not finished, including those whose requests have stopped waiting."""
@@ -263,7 +270,7 @@ class ContextSource:
     def _choose(self, query: ContextQuery) -> tuple[Snippet, ...]:
         try:
             with self._turn:
-                self._last = choose(query, self._last)
+                self._last = select_context(query, self._last)
                 return self._last.snippets
         except Exception as error:  # context is optional: a fill continues without it
             log.warning("context was not gathered: %s", type(error).__name__)

@@ -7,7 +7,7 @@ from pathlib import Path
 from lsp_server import carve
 from lsp_server.diagnosis.workers import Check, Grade
 from lsp_server.documents.document import Document, Snapshot
-from lsp_server.documents.reading import BadInput, offset_at_line_col, read_named_file
+from lsp_server.documents.reading import BadInputError, offset_at_line_col, read_named_file
 from lsp_server.documents.uris import names_of
 from lsp_server.inline.suggestion import Cursor, hole_for
 from lsp_server.settings.layers import PREFIX
@@ -40,7 +40,7 @@ def examine_file(file: Path, position: str | None, configuration: Configuration)
         return
     try:
         text = read_named_file(file, names_of(path)[-1])
-    except BadInput as error:
+    except BadInputError as error:
         yield Check.told("file", Grade.FAIL, str(error), "check the path")
         return
     snapshot = Document(path.as_uri(), language, 0, text).snapshot()
@@ -62,12 +62,12 @@ def _language(file: Path, snapshot: Snapshot) -> Check:
 def _hole_at(snapshot: Snapshot, position: str, file: Path, settings: Settings) -> Check:
     try:
         offset = offset_at_line_col(snapshot.lines, position, file)
-    except BadInput as error:
+    except BadInputError as error:
         return Check.told("hole", Grade.FAIL, str(error))
     if reason := why_no_hole(snapshot, offset, settings.marker):
         found, _, advice = reason.partition(": ")
         return Check("hole", Grade.FAIL, f"none at {position}: {found}", advice)
-    hole = carve.at_cursor(snapshot, offset, settings.marker)
+    hole = carve.hole_at_cursor(snapshot, offset, settings.marker)
     kind = hole.kind.value if hole else ""
     return Check("hole", Grade.OK, f"found at {position} ({kind})")
 
@@ -80,7 +80,7 @@ def _markers(snapshot: Snapshot, settings: Settings) -> Check:
 
 def why_no_hole(snapshot: Snapshot, offset: int, marker: str) -> str | None:
     """Why no inline completion comes at `offset`; None if there is a hole for one."""
-    hole = carve.at_cursor(snapshot, offset, marker)
+    hole = carve.hole_at_cursor(snapshot, offset, marker)
     if hole is None:
         return _why_not_carved(snapshot, offset)
     if hole_for(snapshot, Cursor(offset), marker) is None:
@@ -89,7 +89,7 @@ def why_no_hole(snapshot: Snapshot, offset: int, marker: str) -> str | None:
 
 
 def _why_not_carved(snapshot: Snapshot, offset: int) -> str:
-    """Why `carve.at_cursor` gives None, judging by the text around."""
+    """Why `carve.hole_at_cursor` gives None, judging by the text around."""
     text = snapshot.text
     word_characters = table_of(snapshot.language_id).word_characters
     before = text[max(0, offset - 1) : offset]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Change:
+class TextChange:
     """`added` replaced `removed` at `start`."""
 
     start: int
@@ -29,33 +29,33 @@ class Change:
         return min(offset, self.start + len(self.added))
 
 
-def difference(old: str, new: str) -> Change:
+def minimal_change(old: str, new: str) -> TextChange:
     """The smallest single change from `old` to `new`. It is empty if they are equal."""
-    start = _common(old, new, len(old), len(new), from_end=False)
-    same_at_end = _common(old, new, len(old) - start, len(new) - start, from_end=True)
-    return Change(start, old[start : len(old) - same_at_end], new[start : len(new) - same_at_end])
+    start = _common_length(old, new, len(old), len(new), from_end=False)
+    same_at_end = _common_length(old, new, len(old) - start, len(new) - start, from_end=True)
+    return TextChange(start, old[start : len(old) - same_at_end], new[start : len(new) - same_at_end])
 
 
-def _common(one: str, other: str, one_limit: int, other_limit: int, *, from_end: bool) -> int:
+def _common_length(a: str, b: str, one_limit: int, other_limit: int, *, from_end: bool) -> int:
     """The number of characters two texts share at one end, within the limits. A binary search."""
     low = 0
     high = min(one_limit, other_limit)
     while low < high:
         middle = (low + high + 1) // 2
         if from_end:
-            same = one[len(one) - middle : len(one) - low] == other[len(other) - middle : len(other) - low]
+            same = a[len(a) - middle : len(a) - low] == b[len(b) - middle : len(b) - low]
         else:
-            same = one[low:middle] == other[low:middle]
+            same = a[low:middle] == b[low:middle]
         low, high = (middle, high) if same else (low, middle - 1)
     return low
 
 
-def smallest(change: Change) -> Change:
+def minimise(change: TextChange) -> TextChange:
     """The same change without what is equal at both ends: some editors send whole lines, or the whole text."""
     if not change.removed:
         return change
-    inner = difference(change.removed, change.added)
-    return Change(change.start + inner.start, inner.removed, inner.added)
+    inner = minimal_change(change.removed, change.added)
+    return TextChange(change.start + inner.start, inner.removed, inner.added)
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,11 @@ class TextRange:
     start: int
     end: int
 
-    def of(self, text: str) -> str:
+    def slice(self, text: str) -> str:
         return text[self.start : self.end]
 
-    def after(self, change: Change) -> "TextRange | None":
-        """The range after a change, made `smallest`, with what was typed at its edges; None if more was replaced."""
+    def after(self, change: TextChange) -> "TextRange | None":
+        """The range after a change, made by `minimise`, with what was typed at its edges; None if more was replaced."""
         if self.start <= change.start and change.end <= self.end:
             return TextRange(self.start, self.end + change.shift)
         if change.end <= self.start:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from tree_sitter import Tree
 
-from lsp_server.documents.change import Change, difference
+from lsp_server.documents.change import TextChange, minimal_change
 from lsp_server.documents.positions import Encoding, LineIndex
 from lsp_server.documents.uris import path_of
 from lsp_server.syntax.languages import resolve_language_id
@@ -19,14 +19,14 @@ from lsp_server.syntax.parsing import MAX_PARSE_S, Limit, Source, edit_tree, par
 
 QUICK_PARSE_S = 0.02
 """In processor time: typing may wait this long for a parse."""
-MANY_EDITS = 100
+MAX_EDITS = 100
 """More count as one change: nobody types so many, and each feature looks at every change."""
 _REST_RATIO = 10
 """After an abandoned parse, wait this many times its duration: the text is probably no better yet."""
 
 
 @dataclass(frozen=True)
-class Edit:
+class ContentChange:
     """An edit: `text` replaces the range between two positions (line, column), or without them the whole text."""
 
     start: tuple[int, int] | None
@@ -64,14 +64,19 @@ class Document:
     """The `text` and `lines` of one open document; only `apply` changes them. `around` returns the text around it."""
 
     def __init__(
-        self, uri: str, language_id: str, version: int, text: str, around: Callable[[], tuple[str, str]] | None = None
+        self,
+        uri: str,
+        language_id: str,
+        version: int,
+        text: str,
+        surroundings: Callable[[], tuple[str, str]] | None = None,
     ) -> None:
         self.uri = uri
         self.editor_language_id = language_id
         """As the editor sent it."""
         self.language_id = resolve_language_id(language_id, path_of(uri))
         self.version = version
-        self._around = around
+        self._around = surroundings
         self.text = ""
         self.lines = LineIndex("")
         self._tree: Tree | None = None
@@ -83,32 +88,32 @@ class Document:
         self._rests_until_s = float("-inf")
         self._replace_all(text)
 
-    def apply(self, edits: Sequence[Edit], version: int, encoding: Encoding) -> list[Change]:
+    def apply(self, edits: Sequence[ContentChange], version: int, encoding: Encoding) -> list[TextChange]:
         """Applies edits in order, with positions clamped to the text, and returns the changes that lead from the old
-        `text` to the new one: one for each edit, or a single one for more than `MANY_EDITS`.
+        `text` to the new one: one for each edit, or a single one for more than `MAX_EDITS`.
         """
         if self._snapshot is not None:
             self._tree = self._snapshot.tree and self._snapshot.tree.copy()  # the snapshot keeps its own
             self._snapshot = None
         self.stop_parsing()
-        before = self.text
-        changes: list[Change] = []
+        text_before = self.text
+        changes: list[TextChange] = []
         for edit in edits:
             old = self.text
             if edit.start is None or edit.end is None:
                 self._replace_all(edit.text)
-                changes.append(difference(old, self.text))
+                changes.append(minimal_change(old, self.text))
                 continue
-            start, end = (self.lines.offset(*at, encoding) for at in sorted((edit.start, edit.end)))
-            change = Change(start, old[start:end], well_formed(edit.text))
+            start, end = (self.lines.offset(*position, encoding) for position in sorted((edit.start, edit.end)))
+            change = TextChange(start, old[start:end], well_formed(edit.text))
             if self._tree is not None:
                 edit_tree(self._tree, old, start, end, change.added)
             self._edited = start + len(change.added)
             self.text = change.applied(old)
             self.lines = self.lines.edited(start, end, change.added, self.text)
             changes.append(change)
-        if len(edits) > MANY_EDITS:
-            changes = [difference(before, self.text)]
+        if len(edits) > MAX_EDITS:
+            changes = [minimal_change(text_before, self.text)]
         self.version = version
         return changes
 
@@ -140,7 +145,7 @@ class Document:
         self._job = ParseJob(self.language_id, text, old_tree, self._edited)
         return self._job
 
-    def take(self, job: ParseJob) -> bool:
+    def adopt(self, job: ParseJob) -> bool:
         """Adopts the tree of a finished job; False if the text has changed meanwhile."""
         if job is self._job:
             self._snapshot = self._with(job.text, job.tree)
@@ -159,10 +164,10 @@ class Document:
         return Snapshot(text, self.language_id, tree, self.uri, version=self.version, lines=self.lines)
 
     def _surrounded(self, snapshot: Snapshot) -> Snapshot:
-        around = self._around() if self._around else ("", "")
-        if around == (snapshot.before, snapshot.after):
+        surroundings = self._around() if self._around else ("", "")
+        if surroundings == (snapshot.before, snapshot.after):
             return snapshot
-        return replace(snapshot, before=around[0], after=around[1])
+        return replace(snapshot, before=surroundings[0], after=surroundings[1])
 
     def _replace_all(self, text: str) -> None:
         self.text = well_formed(text)

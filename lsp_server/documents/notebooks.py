@@ -30,35 +30,37 @@ class Notebooks:
     def close(self, notebook: str) -> list[str]:
         return self._cells.pop(notebook, [])
 
-    def home_of(self, uri: str) -> str:
+    def notebook_or_self(self, uri: str) -> str:
         """The notebook of a cell, whose settings apply to the cell; for any other document, its own URI."""
         return next((notebook for notebook, cells in self._cells.items() if uri in cells), uri)
 
     def surroundings_of(self, uri: str) -> Callable[[], tuple[str, str]] | None:
         """A function that returns the text before and after a cell; None for any other document."""
-        return (lambda: self._around(uri)) if self.home_of(uri) != uri else None
+        return (lambda: self._around(uri)) if self.notebook_or_self(uri) != uri else None
 
     def _around(self, cell: str) -> tuple[str, str]:
-        order = self._cells.get(self.home_of(cell), [])
+        order = self._cells.get(self.notebook_or_self(cell), [])
         if cell not in order or cell not in self._documents:
             return "", ""
-        at = order.index(cell)
+        index = order.index(cell)
         language = self._documents[cell].language_id
-        before = _nearest(self._texts(reversed(order[:at]), language))
-        after = _nearest(self._texts(order[at + 1 :], language))
-        return "".join(text + _BETWEEN for text in reversed(before)), "".join(_BETWEEN + text for text in after)
+        texts_before = _nearest(self._texts(reversed(order[:index]), language))
+        texts_after = _nearest(self._texts(order[index + 1 :], language))
+        return "".join(text + _BETWEEN for text in reversed(texts_before)), "".join(
+            _BETWEEN + text for text in texts_after
+        )
 
     def _texts(self, cells: Iterable[str], language: str) -> Iterable[str]:
-        found = (self._documents.get(cell) for cell in cells)
-        return (document.text for document in found if document and document.language_id == language)
+        documents = (self._documents.get(cell) for cell in cells)
+        return (document.text for document in documents if document and document.language_id == language)
 
 
 def _nearest(texts: Iterable[str]) -> list[str]:
     chosen: list[str] = []
-    left = MAX_CHARACTERS
+    remaining_chars = MAX_CHARACTERS
     for text in texts:
-        left -= len(text) + len(_BETWEEN)
-        if left < 0:
+        remaining_chars -= len(text) + len(_BETWEEN)
+        if remaining_chars < 0:
             break
         chosen.append(text)
     return chosen

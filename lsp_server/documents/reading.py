@@ -15,7 +15,7 @@ _NONBLOCKING: int = getattr(os, "O_NONBLOCK", 0)
 _MAX_DIGITS = 9
 
 
-class Unreadable(Exception):
+class UnreadableError(Exception):
     """A file is unusable. str() says why, without its path; `missing`: it simply does not exist."""
 
     def __init__(self, reason: str, *, missing: bool = False) -> None:
@@ -23,7 +23,7 @@ class Unreadable(Exception):
         self.missing = missing
 
 
-class BadInput(Exception):
+class BadInputError(Exception):
     """The user's command line input is unusable. str() is one line and says what to do."""
 
 
@@ -32,54 +32,54 @@ def read_text(path: Path, max_bytes: int) -> str:
     try:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NONBLOCKING)) as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise Unreadable("not a regular file")
+                raise UnreadableError("not a regular file")
             content = stream.read(max_bytes + 1)
     except FileNotFoundError:
-        raise Unreadable("no such file", missing=True) from None
+        raise UnreadableError("no such file", missing=True) from None
     except (OSError, ValueError) as error:
-        raise Unreadable(getattr(error, "strerror", None) or "not a valid path") from None
+        raise UnreadableError(getattr(error, "strerror", None) or "not a valid path") from None
     return _decoded(content, max_bytes)
 
 
 def _decoded(content: bytes, max_bytes: int) -> str:
     if len(content) > max_bytes:
-        raise Unreadable(f"larger than {max_bytes} bytes")
+        raise UnreadableError(f"larger than {max_bytes} bytes")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise Unreadable(f"not UTF-8 (byte {error.start})") from None
+        raise UnreadableError(f"not UTF-8 (byte {error.start})") from None
 
 
 def read_named_file(file: Path, real: Path | None = None) -> str:
     """The text of a file named on the command line, read at `real` if given. Raises BadInput."""
     try:
         return read_text(real or file, MAX_FILE_BYTES)
-    except Unreadable as error:
+    except UnreadableError as error:
         advice = "" if error.missing else "; give a text file in UTF-8"
-        raise BadInput(f"{file}: {error}{advice}") from None
+        raise BadInputError(f"{file}: {error}{advice}") from None
 
 
 def read_standard_input() -> str:
     """The text of standard input, with unchanged line ends. Raises BadInput."""
     if sys.stdin is None:
-        raise BadInput("standard input is closed; give a text in UTF-8")
+        raise BadInputError("standard input is closed; give a text in UTF-8")
     try:
         return _decoded(sys.stdin.buffer.read(MAX_FILE_BYTES + 1), MAX_FILE_BYTES)
-    except (Unreadable, OSError) as error:
-        raise BadInput(f"standard input: {error}; give a text in UTF-8") from None
+    except (UnreadableError, OSError) as error:
+        raise BadInputError(f"standard input: {error}; give a text in UTF-8") from None
 
 
-def offset_at_line_col(lines: LineIndex, place: str, file: Path) -> int:
+def offset_at_line_col(lines: LineIndex, line_col: str, file: Path) -> int:
     """The `str` index of `LINE:COL`, both counted from 1, in characters. Raises BadInput if there is none."""
-    parts = place.split(":")
+    parts = line_col.split(":")
     if len(parts) != 2 or not all(part.isdecimal() and len(part) <= _MAX_DIGITS and int(part) for part in parts):
-        raise BadInput(f"--at {place[:40]} is not LINE:COL; give both counted from 1, as in --at 12:5")
+        raise BadInputError(f"--at {line_col[:40]} is not LINE:COL; give both counted from 1, as in --at 12:5")
     line, column = map(int, parts)
     if line > lines.line_count:
-        raise BadInput(f"{file}: --at {place} is outside the file; its last line is {lines.line_count}")
+        raise BadInputError(f"{file}: --at {line_col} is outside the file; its last line is {lines.line_count}")
     last = lines.line_end(line - 1) - lines.line_start(line - 1) + 1
     if column > last:
-        raise BadInput(f"{file}: --at {place} is outside the file; the last column of line {line} is {last}")
+        raise BadInputError(f"{file}: --at {line_col} is outside the file; the last column of line {line} is {last}")
     return lines.offset(line - 1, column - 1, Encoding.UTF32)
 
 
@@ -91,19 +91,19 @@ def replace_text(file: Path, target: Path, expected: str, text: str) -> None:
     Raises BadInput if that holds other text than `expected`, or cannot be replaced without a loss.
     """
     try:
-        before = target.stat()
+        old_stat = target.stat()
         if read_named_file(file, target) != expected:
-            raise BadInput(f"{file} was changed by someone else meanwhile; run the command again")
+            raise BadInputError(f"{file} was changed by someone else meanwhile; run the command again")
         if not os.access(target, os.W_OK):
-            raise BadInput(f"{file} is read-only; it was left as it was")
-        if before.st_nlink > 1:
-            raise BadInput(f"{file} has several names (hard links); it was left as it was, copy it and try again")
-        _replace(file, target, before, text)
+            raise BadInputError(f"{file} is read-only; it was left as it was")
+        if old_stat.st_nlink > 1:
+            raise BadInputError(f"{file} has several names (hard links); it was left as it was, copy it and try again")
+        _replace(file, target, old_stat, text)
     except OSError as error:
-        raise BadInput(f"{file} cannot be written: {error.strerror}; it was left as it was") from None
+        raise BadInputError(f"{file} cannot be written: {error.strerror}; it was left as it was") from None
 
 
-def _replace(file: Path, target: Path, before: os.stat_result, text: str) -> None:
+def _replace(file: Path, target: Path, old_stat: os.stat_result, text: str) -> None:
     """Raises OSError or BadInput; then the old file is untouched."""
     descriptor, name = mkstemp(prefix=NEW_PREFIX, dir=target.parent)
     new = Path(name)
@@ -112,13 +112,13 @@ def _replace(file: Path, target: Path, before: os.stat_result, text: str) -> Non
             stream.write(text.encode())
             stream.flush()
             os.fsync(descriptor)
-        if (new.stat().st_uid, new.stat().st_gid) != (before.st_uid, before.st_gid):
-            shutil.chown(new, before.st_uid, before.st_gid)
+        if (new.stat().st_uid, new.stat().st_gid) != (old_stat.st_uid, old_stat.st_gid):
+            shutil.chown(new, old_stat.st_uid, old_stat.st_gid)
         shutil.copystat(target, new)  # also extended attributes, where the system has them
         os.utime(new)
         now = target.stat()
-        if (now.st_ino, now.st_size, now.st_mtime_ns) != (before.st_ino, before.st_size, before.st_mtime_ns):
-            raise BadInput(f"{file} was changed by someone else meanwhile; run the command again")
+        if (now.st_ino, now.st_size, now.st_mtime_ns) != (old_stat.st_ino, old_stat.st_size, old_stat.st_mtime_ns):
+            raise BadInputError(f"{file} was changed by someone else meanwhile; run the command again")
         new.replace(target)
     finally:
         new.unlink(missing_ok=True)

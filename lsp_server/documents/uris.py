@@ -8,19 +8,19 @@ from pathlib import Path, PurePath, PurePosixPath
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 from urllib.request import url2pathname
 
-_MOST_KNOWN = 256
+_MAX_CACHED = 256
 """How many URIs to remember: each is asked several times for each keystroke."""
 _PIECE = re.compile(r'[^?#&=;,"{}]+')
 
 
-@lru_cache(_MOST_KNOWN)
+@lru_cache(_MAX_CACHED)
 def local_path(uri: str) -> Path | None:
     """The absolute path of a `file:` URI on this machine, with `..` resolved by name alone; None for any other URI."""
     path = path_as_given(uri)
     return None if path is None else Path(normpath(path))
 
 
-@lru_cache(_MOST_KNOWN)
+@lru_cache(_MAX_CACHED)
 def path_as_given(uri: str) -> Path | None:
     """The same path keeping `..`, which after a link leads elsewhere than its name suggests."""
     parts = _split(uri)
@@ -30,7 +30,7 @@ def path_as_given(uri: str) -> Path | None:
     return path if path.is_absolute() else None
 
 
-def place_of(uri: str) -> PurePath:
+def comparable_path(uri: str) -> PurePath:
     """The place of a document or folder, comparable with other places; for a URI other than `file:`, the URI itself."""
     return local_path(uri) or PurePosixPath(uri)
 
@@ -40,17 +40,17 @@ def path_of(uri: str) -> str:
     return unquote(_path_in(_split(uri))).replace("\\", "/")
 
 
-@lru_cache(_MOST_KNOWN)
+@lru_cache(_MAX_CACHED)
 def possible_paths(uri: str) -> tuple[str, ...]:
     """Every path that a URI may mean: with `?` and `#` as parts of its name, with its escapes kept, and for any URI but
     a `file:`, such as one that shows two versions of a file, the values in its query.
     """
     parts = _split(uri)
-    found = [path_of(uri), unquote(_whole(parts))]
+    paths = [path_of(uri), unquote(_whole(parts))]
     if parts.scheme != "file":
-        found += _values(unquote(f"{parts.query}#{parts.fragment}"))
-    found += [again for path in found for again in (unquote(path), unquote(unquote(path)))]
-    return tuple(dict.fromkeys(path.replace("\\", "/") for path in found))
+        paths += _values(unquote(f"{parts.query}#{parts.fragment}"))
+    paths += [again for path in paths for again in (unquote(path), unquote(unquote(path)))]
+    return tuple(dict.fromkeys(path.replace("\\", "/") for path in paths))
 
 
 def _split(uri: str) -> SplitResult:
@@ -68,8 +68,8 @@ def _values(query: str) -> list[str]:
 def _path_in(parts: SplitResult) -> str:
     """The path, plus the text after `?` or `#` if these cannot start a query or a fragment."""
     whole = _whole(parts)
-    behind = parts.query + parts.fragment
-    means_itself = parts.scheme == "file" and ("/" in behind or parts.path.endswith("/"))
+    tail = parts.query + parts.fragment
+    means_itself = parts.scheme == "file" and ("/" in tail or parts.path.endswith("/"))
     return whole if means_itself else parts.path
 
 
@@ -86,18 +86,18 @@ def names_of(path: Path) -> tuple[Path, ...]:
     May take as long as the file system: not for an event loop.
     """
     try:
-        return tuple(dict.fromkeys([path, *_steps(path), Path(os.path.realpath(path))]))
+        return tuple(dict.fromkeys([path, *_link_steps(path), Path(os.path.realpath(path))]))
     except (OSError, ValueError):
         return (path,)
 
 
-def _steps(path: Path) -> list[Path]:
+def _link_steps(path: Path) -> list[Path]:
     """The path with its first link replaced, then with the next one replaced too, and so on."""
-    found: list[Path] = []
+    paths: list[Path] = []
     done = Path(path.anchor)
-    left = list(reversed(path.parts[1:]))
-    while left and len(found) < MAX_LINKS:
-        part = left.pop()
+    remaining_parts = list(reversed(path.parts[1:]))
+    while remaining_parts and len(paths) < MAX_LINKS:
+        part = remaining_parts.pop()
         if part == "..":
             done = done.parent
             continue
@@ -107,6 +107,6 @@ def _steps(path: Path) -> list[Path]:
             done /= part
             continue
         done /= target.anchor
-        left += reversed(target.parts[1:] if target.anchor else target.parts)
-        found.append(Path(normpath(done.joinpath(*reversed(left)))))
-    return found
+        remaining_parts += reversed(target.parts[1:] if target.anchor else target.parts)
+        paths.append(Path(normpath(done.joinpath(*reversed(remaining_parts)))))
+    return paths

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from lsp_server.carve import Span
-from lsp_server.documents.change import Change
+from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill.pipeline import FROM_SCRATCH, Budget, FillOptions
 
@@ -63,7 +63,7 @@ class Feature:
         for each in self.parts:
             each.opened(uri)
 
-    def changed(self, uri: str, changes: Sequence[Change]) -> None:
+    def changed(self, uri: str, changes: Sequence[TextChange]) -> None:
         """A document has changed; each change applies to the text after the previous one."""
         for each in self.parts:
             each.changed(uri, changes)

@@ -16,7 +16,7 @@ from tree_sitter import Node, Tree
 
 from inference.messages import Candidate, HoleKind
 from lsp_server.carve import Span
-from lsp_server.carve.blocks import OpenBracket, in_expression, open_brackets
+from lsp_server.carve.blocks import OpenBracket, expression_brackets, open_brackets
 from lsp_server.carve.segments import splice
 from lsp_server.documents.document import Snapshot
 from lsp_server.syntax.languages import CLOSERS, LanguageTable, table_of
@@ -297,7 +297,7 @@ def drop_repeated_line_start(around: Around, fill: str) -> str:
 
 def repeats_line_above(around: Around, fill: str) -> bool:
     first = fill.removeprefix(around.starts_with).partition("\n")[0] if around.at_line_start else ""
-    return _has_letter(first) and not in_expression(around.brackets) and first.strip() == around.above.strip()
+    return _has_letter(first) and not expression_brackets(around.brackets) and first.strip() == around.above.strip()
 
 
 def cut_repeated_line_end(around: Around, fill: str, least_broken: _LeastBroken) -> str:
@@ -413,7 +413,7 @@ class Fitter:
         self._marker = marker
         self._mends = mends
         self._named = _with_names(source, marker, self._patience)
-        self._view = View.of(self._named)
+        self._view = View.from_source(self._named)
         self.drops = Counter[Drop]()
         self._known: tuple[Span, Around] | None = None
 

@@ -2,7 +2,7 @@
 
 from lsprotocol import types
 
-from lsp_server.documents.document import Edit
+from lsp_server.documents.document import ContentChange
 from lsp_server.lsp.dispatch import NO_VERSION
 from lsp_server.session import Session
 
@@ -31,12 +31,12 @@ def did_change(session: Session, params: types.DidChangeTextDocumentParams) -> N
     session.broadcast.changed(uri, changes)
 
 
-def _edit(session: Session, change: types.TextDocumentContentChangeEvent) -> Edit:
+def _edit(session: Session, change: types.TextDocumentContentChangeEvent) -> ContentChange:
     if isinstance(change, types.TextDocumentContentChangePartial):
         start = change.range.start
         end = change.range.end
-        return Edit((start.line, start.character), (end.line, end.character), session.text_of(change.text))
-    return Edit(None, None, session.text_of(change.text))
+        return ContentChange((start.line, start.character), (end.line, end.character), session.text_of(change.text))
+    return ContentChange(None, None, session.text_of(change.text))
 
 
 def did_close(session: Session, params: types.DidCloseTextDocumentParams) -> None:

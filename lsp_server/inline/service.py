@@ -12,7 +12,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from lsp_server.context.gather import ASKED_MS, TYPING_MS
-from lsp_server.documents.change import Change
+from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import first_units
 from lsp_server.fill.feature import Feature, Shown
@@ -124,7 +124,7 @@ class InlineService(Feature):
         document = self._session.documents[uri]
         self._states[uri] = _DocumentState(document, SuggestionHistory(document.text))
 
-    def changed(self, uri: str, changes: Sequence[Change]) -> None:
+    def changed(self, uri: str, changes: Sequence[TextChange]) -> None:
         """Moves the suggestions along; the changes may accept or reject some."""
         state = self._states.get(uri)
         if state is None or not changes:
@@ -289,7 +289,7 @@ class InlineService(Feature):
         else:
             computation.grace = asyncio.get_running_loop().call_later(GRACE_S, self._end, state, computation)
 
-    def _follow(self, state: _DocumentState, computation: Computation, changes: Sequence[Change]) -> None:
+    def _follow(self, state: _DocumentState, computation: Computation, changes: Sequence[TextChange]) -> None:
         """Ends a computation that disagrees with the new text. Tells the worker what was typed into the hole."""
         typed = computation.typed
         for change in changes:

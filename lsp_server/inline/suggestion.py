@@ -15,7 +15,7 @@ from typing import Any
 from inference.messages import Draft
 from lsp_server import carve
 from lsp_server.carve import Span
-from lsp_server.documents.change import Change, difference
+from lsp_server.documents.change import TextChange, minimal_change
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill.drafts import DraftReader, HoleDraft
 from lsp_server.fill.feature import Asked, Taken
@@ -68,10 +68,10 @@ class Anchor:
             return False
         return len(self.lead) == MAX_LEAD_CHARACTERS or first == line_start(text, first)
 
-    def contains(self, change: Change) -> bool:
+    def contains(self, change: TextChange) -> bool:
         return self.start <= change.start and change.end <= self.end
 
-    def after(self, change: Change) -> "Anchor | None":
+    def after(self, change: TextChange) -> "Anchor | None":
         """The range after a change, with the text deleted right in front of it as part of it; None if it is lost."""
         if self.contains(change):
             return self._at(self.start, self.end + change.shift, self.changed_elsewhere)
@@ -84,7 +84,7 @@ class Anchor:
             return self._at(self.start + change.shift, self.end + change.shift, changed_elsewhere)
         return self._at(self.start, self.end, changed_elsewhere) if change.start > self.end else None
 
-    def _taken_back(self, change: Change) -> "Anchor | None":
+    def _taken_back(self, change: TextChange) -> "Anchor | None":
         taken = change.removed[: self.start - change.start]
         if len(taken) > MAX_TAKEN_BACK_CHARACTERS or not is_one_line(taken) or not self.lead.endswith(taken):
             return None
@@ -102,7 +102,7 @@ class Cursor:
     offset: int
     selected: tuple[int, int, str] | None = None
 
-    def after(self, change: Change) -> "Cursor":
+    def after(self, change: TextChange) -> "Cursor":
         return Cursor(change.move(self.offset))
 
 
@@ -147,7 +147,7 @@ class Suggestion:
         """What is accepted with the first `length` characters of it, which are now in the text."""
         return Taken(self.computation, length >= len(self.text), self.is_refined)
 
-    def after(self, change: Change) -> "Suggestion | None":
+    def after(self, change: TextChange) -> "Suggestion | None":
         """The same suggestion after a change of the text; None if that made it useless."""
         anchor = self.anchor.after(change)
         if anchor is None:
@@ -260,7 +260,7 @@ class SuggestionHistory:
         self._rejected: list[Suggestion] = []
         self._earlier = deque([hash(text)], maxlen=_KEPT_TEXTS)
 
-    def changed(self, changes: Sequence[Change], text: str) -> list[Suggestion]:
+    def changed(self, changes: Sequence[TextChange], text: str) -> list[Suggestion]:
         """`changes` came together, one after the other, and led to `text`. Returns the suggestions typed over."""
         self.text = text
         for change in changes:
@@ -277,9 +277,9 @@ class SuggestionHistory:
         self._earlier.append(hash(text))
         return typed_over
 
-    def put_in(self, changes: Sequence[Change]) -> Suggestion | None:
+    def put_in(self, changes: Sequence[TextChange]) -> Suggestion | None:
         """The newest shown suggestion that `changes` inserted in one go, for editors that report no acceptance."""
-        if all(len(difference(each.removed, each.added).added) < AT_ONCE_CHARACTERS for each in changes):
+        if all(len(minimal_change(each.removed, each.added).added) < AT_ONCE_CHARACTERS for each in changes):
             return None
         shown = (each for each in self._suggestions if each.shown_from is not None)
         return next((each for each in shown if self.text[each.anchor.start : each.anchor.end] == each.text), None)
@@ -343,15 +343,15 @@ class SuggestionHistory:
         return unsure or any(_same(suggestion, other, self.text) for other in self._rejected)
 
 
-def _placed(changes: Sequence[Change], text: str) -> list[Change]:
+def _placed(changes: Sequence[TextChange], text: str) -> list[TextChange]:
     """The changes whose added text still stands in `text`, to which they led, each at its place there."""
-    placed: list[Change] = []
+    placed: list[TextChange] = []
     for change in changes:
         placed = [replace(each, start=change.move(each.start)) for each in placed] + [change]
     return [each for each in placed if text.startswith(each.added, each.start)]
 
 
-def _moved(suggestions: Sequence[Suggestion], change: Change) -> list[Suggestion]:
+def _moved(suggestions: Sequence[Suggestion], change: TextChange) -> list[Suggestion]:
     moved = (suggestion.after(change) for suggestion in suggestions)
     return [suggestion for suggestion in moved if suggestion is not None]
 
@@ -370,14 +370,14 @@ def _within(suggestion: Suggestion, text: str, start: int, end: int) -> str:
     return text[start : suggestion.anchor.start] + suggestion.text + text[suggestion.anchor.end : end]
 
 
-def is_typed_over(suggestion: Suggestion, change: Change, text: str) -> bool:
+def is_typed_over(suggestion: Suggestion, change: TextChange, text: str) -> bool:
     """Whether `change`, which led to `text`, clearly shows that the user wants something other than `suggestion`."""
     anchor = suggestion.anchor
     end = change.start + len(change.added)
     if not change.added or not anchor.start <= change.start <= end <= anchor.end or not anchor.is_fresh(text):
         return False
     typed = text[anchor.start : end]
-    same = difference(suggestion.text, typed).start
+    same = minimal_change(suggestion.text, typed).start
     if same == len(suggestion.text) or len(typed) - same <= SLIP_CHARACTERS:
         return False
     near = range(max(change.start, end - _NEAR_CHARACTERS), end + 1)
@@ -434,7 +434,7 @@ def hole_for(snapshot: Snapshot, cursor: Cursor, marker: str) -> carve.Span | No
 
     With an item selected in the editor's list, the fill extends that item and replaces the same range.
     """
-    hole = carve.at_cursor(snapshot, cursor.offset, marker)
+    hole = carve.hole_at_cursor(snapshot, cursor.offset, marker)
     if hole is None or snapshot.lines.line_of(hole.start) != snapshot.lines.line_of(hole.end):
         return None
     if cursor.selected is None:
@@ -483,7 +483,7 @@ class Computation:
         """Whether a request still waits for it."""
         return any(request.is_open for request in self.waiting)
 
-    def follow(self, change: Change) -> bool:
+    def follow(self, change: TextChange) -> bool:
         """Follows a change of the text. False: the result has become useless."""
         anchor = self.anchor.after(change)
         inside = self.anchor.contains(change)
@@ -540,7 +540,7 @@ class Computation:
                 found.append(HoleDraft(shown.start, shown.end, shown.text, *parts))
         return found
 
-    def _can_pin(self, change: Change) -> bool:
+    def _can_pin(self, change: TextChange) -> bool:
         """Whether `change` appends to the typed text in a way the worker can pin."""
         hole = self.hole
         typed = self.typed + change.added

@@ -121,7 +121,7 @@ class Names:
     @classmethod
     def of(cls, source: Source) -> "Names | None":
         """The names of a source; None if it has no tree, or is no code. Without rules for its language, no names."""
-        view = View.of(source)
+        view = View.from_source(source)
         return None if view is None or not view.table.functions else cls(view, view.table.binding or _NO_RULES)
 
     def all(self, word: str) -> tuple[Name, ...]:

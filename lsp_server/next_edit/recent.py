@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from itertools import accumulate
 
-from lsp_server.documents.change import Change, difference
+from lsp_server.documents.change import TextChange, minimal_change
 from lsp_server.syntax.lines import line_end, line_start
 
 MOST_EDITS = 24
@@ -27,10 +27,10 @@ class RecentEdits:
     """The recent edits of one document, oldest first."""
 
     def __init__(self) -> None:
-        self._edits: list[Change] = []
+        self._edits: list[TextChange] = []
         self._open = 0
 
-    def changed(self, changes: Sequence[Change]) -> None:
+    def changed(self, changes: Sequence[TextChange]) -> None:
         """The document has changed. Each change continues one of the latest edits, or starts a new one."""
         began = len(self._edits) - self._open
         for change in changes:
@@ -46,11 +46,11 @@ class RecentEdits:
     def earlier(self, text: str) -> Iterator[str]:
         """The texts before the last edit, before the last two, and so on. `text` is the current one."""
         for number, edit in enumerate(reversed(self._edits), 1):
-            text = Change(edit.start, edit.added, edit.removed).applied(text)
+            text = TextChange(edit.start, edit.added, edit.removed).applied(text)
             if number < _MOST_EARLIER or number == len(self._edits):
                 yield text
 
-    def _add(self, change: Change, began: int) -> None:
+    def _add(self, change: TextChange, began: int) -> None:
         """Adds a change; edits before `began` are closed."""
         moved = change  # as if made before the later edits
         for at in range(len(self._edits) - 1, began - 1, -1):
@@ -63,34 +63,34 @@ class RecentEdits:
             if moved.start < end and edit.start < moved.end:  # it covers more than one edit
                 break
             if moved.start >= end:
-                moved = Change(moved.start - edit.shift, moved.removed, moved.added)
+                moved = TextChange(moved.start - edit.shift, moved.removed, moved.added)
         self._edits.append(change)
 
-    def _merge(self, at: int, change: Change) -> None:
+    def _merge(self, at: int, change: TextChange) -> None:
         """Extends an edit by a change that touches it, and shifts later edits behind it."""
         self._edits[at] = merged = _merged(self._edits[at], change)
         place = change.start
         for later in range(at + 1, len(self._edits)):
             edit = self._edits[later]
             if edit.start > place:
-                self._edits[later] = Change(edit.start + change.shift, edit.removed, edit.added)
+                self._edits[later] = TextChange(edit.start + change.shift, edit.removed, edit.added)
             else:
                 place += edit.shift
         if merged.removed == merged.added:
             del self._edits[at]
 
 
-def _size(change: Change) -> int:
+def _size(change: TextChange) -> int:
     return len(change.removed) + len(change.added)
 
 
-def _merged(edit: Change, change: Change) -> Change:
+def _merged(edit: TextChange, change: TextChange) -> TextChange:
     """One change with the effect of both in sequence. They touch."""
     end = edit.start + len(edit.added)
     before = change.removed[: max(edit.start - change.start, 0)]
     after = change.removed[len(change.removed) - max(change.end - end, 0) :]
     kept = edit.added[: max(change.start - edit.start, 0)], edit.added[len(edit.added) - max(end - change.end, 0) :]
-    return Change(min(edit.start, change.start), before + edit.removed + after, kept[0] + change.added + kept[1])
+    return TextChange(min(edit.start, change.start), before + edit.removed + after, kept[0] + change.added + kept[1])
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class Comparison:
     @cached_property
     def lines(self) -> tuple[Hunk, ...]:
         """The differences by whole lines, in order."""
-        change = difference(self.old, self.new)
+        change = minimal_change(self.old, self.new)
         first = self.old.rfind("\n", 0, change.start) + 1
         tail = len(self.old) - (self.old.find("\n", change.end) + 1 or len(self.old))
         before = LINE.findall(self.old[first : len(self.old) - tail])

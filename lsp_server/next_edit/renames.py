@@ -9,7 +9,7 @@ from tree_sitter import Node
 
 from inference.messages import HoleKind
 from lsp_server.carve import Span
-from lsp_server.documents.change import Change, difference
+from lsp_server.documents.change import TextChange, minimal_change
 from lsp_server.fill.fitting import errors_with
 from lsp_server.next_edit.members import calls, declaration, function_name, is_bound_in, statement, uses_of_member
 from lsp_server.next_edit.names import Name, Names, Role
@@ -35,11 +35,11 @@ class NextEdit:
     text: str
     why: str = field(default="", compare=False)
 
-    def change(self, text: str) -> Change:
+    def change(self, text: str) -> TextChange:
         """What it changes in the document's text."""
-        return Change(self.start, text[self.start : self.end], self.text)
+        return TextChange(self.start, text[self.start : self.end], self.text)
 
-    def after(self, change: Change) -> "NextEdit | None":
+    def after(self, change: TextChange) -> "NextEdit | None":
         """The same edit after a change; None if that touched its place."""
         if change.start < self.end and self.start < change.end:
             return None
@@ -49,7 +49,7 @@ class NextEdit:
 
 def trimmed(start: int, old: str, new: str, why: str = "") -> NextEdit:
     """The edit that replaces `old` at `start`, without what both texts share at their ends, in whole words."""
-    first = difference(old, new).start
+    first = minimal_change(old, new).start
     while first and is_word(old[first - 1]) and any(is_word(text[first : first + 1]) for text in (old, new)):
         first -= 1
     most = min(len(old), len(new)) - first
@@ -78,7 +78,7 @@ class Compared:
         """An earlier `text` and the current one with its names; None if the earlier one has no tree."""
         if now.tree is None:
             return None
-        change, tree = difference(now.text, text), now.tree.copy()
+        change, tree = minimal_change(now.text, text), now.tree.copy()
         edit_tree(tree, now.text, change.start, change.end, change.added)
         old = Names.of(Source(text, now.language_id, parse(now.language_id, text, tree), now.uri))
         return None if old is None else cls(Comparison(text, now.text), old, names)

@@ -142,7 +142,7 @@ class _Judge:
 
     def _share_construct(self, one: NextEdit, other: NextEdit) -> bool:
         """Whether two edits are in one statement, or in a definition's head and body."""
-        view = View.of(self.now)
+        view = View.from_source(self.now)
         if view is None:
             return False
         start, end = (

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from threading import Event as Stop
 from typing import TYPE_CHECKING
 
-from lsp_server.documents.change import Change, TextRange, smallest
+from lsp_server.documents.change import TextChange, TextRange, minimise
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.feature import Feature, Shown, Taken
 from lsp_server.next_edit import model
@@ -38,7 +38,7 @@ class Offer:
 
     id: str
     edit: NextEdit
-    change: Change
+    change: TextChange
     result: int
     is_told: bool = False
     is_accepted: bool = False
@@ -56,14 +56,14 @@ class _State:
 
     recent: RecentEdits = field(default_factory=RecentEdits)
     changed_s: float = 0.0
-    last: Change | None = None
+    last: TextChange | None = None
     stop: Stop = field(default_factory=Stop)
     known: list[NextEdit] | None = None
     search: asyncio.Task[list[NextEdit]] | None = None
     proposed: Sequence[NextEdit] = ()
     offers: dict[str, Offer] = field(default_factory=dict)
     dismissed: list[NextEdit] = field(default_factory=list)
-    taken: list[tuple[TextRange, Change]] = field(default_factory=list)
+    taken: list[tuple[TextRange, TextChange]] = field(default_factory=list)
     is_quiet: bool = False
     """Whether the user has just undone an accepted edit, and so wants none now."""
     asking: set[asyncio.Future[Sequence[NextEdit]]] = field(default_factory=set)
@@ -83,7 +83,7 @@ class NextEditService(Feature):
         self._states: dict[str, _State] = {}
         self._ahead: asyncio.Task[list[NextEdit]] | None = None
 
-    def changed(self, uri: str, changes: Sequence[Change]) -> None:
+    def changed(self, uri: str, changes: Sequence[TextChange]) -> None:
         """A document has changed: every search and its own offers are out of date."""
         if not self._session.follows_edits(uri):
             self.closed(uri)
@@ -108,12 +108,12 @@ class NextEditService(Feature):
             place = TextRange(offer.change.start, offer.change.start + len(offer.edit.text))
             state.taken = [*state.taken, (place, offer.change)][-_MOST_DISMISSED:]
 
-    def _follow_taken(self, state: _State, changes: Sequence[Change], text: str) -> None:
+    def _follow_taken(self, state: _State, changes: Sequence[TextChange], text: str) -> None:
         """An accepted edit that is undone is rejected, and the others wait for the next change."""
         taken = state.taken
-        for change in map(smallest, changes):
+        for change in map(minimise, changes):
             taken = [(moved, edit) for place, edit in taken if (moved := place.after(change)) is not None]
-        undone = [(place, edit) for place, edit in taken if place.of(text) == edit.removed]
+        undone = [(place, edit) for place, edit in taken if place.slice(text) == edit.removed]
         state.taken = [each for each in taken if each not in undone]
         state.is_quiet = bool(undone)
         rejected = [NextEdit(place.start, place.end, edit.added) for place, edit in undone]
@@ -182,7 +182,7 @@ class NextEditService(Feature):
         beside = [each for each in self._states if each != uri and each in documents]
         beside = [each for each in beside if self._session.follows_edits(each)]
         beside.sort(key=lambda each: self._states[each].changed_s, reverse=True)
-        home_of = self._session.notebooks.home_of
+        home_of = self._session.notebooks.notebook_or_self
         text = documents[uri].text
         own = [text, *self._states[uri].recent.earlier(text)]
         found = []
@@ -247,14 +247,14 @@ class NextEditService(Feature):
             self._session.broadcast.shown(uri, Shown(offer.id, "next edit"))
 
 
-def _moved(edits: Sequence[NextEdit], changes: Sequence[Change]) -> list[NextEdit]:
+def _moved(edits: Sequence[NextEdit], changes: Sequence[TextChange]) -> list[NextEdit]:
     """The edits after the changes, without those that one of them touched."""
     for change in changes:
         edits = [moved for each in edits if (moved := each.after(change)) is not None]
     return list(edits)
 
 
-def _is_half_deleted(last: Change | None, text: str, cursor: int) -> bool:
+def _is_half_deleted(last: TextChange | None, text: str, cursor: int) -> bool:
     """Whether the end of a name was just deleted before the cursor: its replacement is yet to come."""
     if last is None or last.added or last.start != cursor:
         return False

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from inference.messages import REFINED_STRENGTH
 from lsp_server.carve import Span, splice
-from lsp_server.documents.change import Change
+from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Snapshot
 from lsp_server.fill.feature import Feature, Taken
 from lsp_server.fill.pipeline import NOTHING_TO_CHANGE, Budget, FillOptions, fill
@@ -35,7 +35,7 @@ class Refining(Feature):
         """By document: the last answer sent as an edit, and the hash of the text once it is applied."""
         self._running: dict[str, tuple[str, asyncio.Task[None]]] = {}
 
-    def changed(self, uri: str, changes: Sequence[Change]) -> None:
+    def changed(self, uri: str, changes: Sequence[TextChange]) -> None:
         taken, expected = self._expected.get(uri, (None, 0))
         if taken is not None and hash(self._session.documents[uri].text) == expected:
             del self._expected[uri]

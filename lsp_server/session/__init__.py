@@ -72,7 +72,7 @@ class Session:
 
     def settings_of(self, uri: str) -> Settings:
         """The settings for a document, by its workspace folder; for a cell by that of its notebook."""
-        return self.configuration.of(self.notebooks.home_of(uri))
+        return self.configuration.of(self.notebooks.notebook_or_self(uri))
 
     def follows_edits(self, uri: str) -> bool:
         return self.settings_of(uri).next_edit.enabled and self.why_off(uri) is None
@@ -208,7 +208,7 @@ class Session:
         are known. Forgets a document whose links lead to a secret. For a cell, follows also those of its notebook's
         cells, whose text it shows.
         """
-        home = self.notebooks.home_of(uri)
+        home = self.notebooks.notebook_or_self(uri)
         given = (path_as_given(each) for each in (home, uri, *self.notebooks.cells_of(home)))
         paths = tuple(dict.fromkeys(filter(None, given)))
         others = tuple(path for path in map(Path, self._names_of(uri)) if path.is_absolute())  # of a diff's side
@@ -229,7 +229,7 @@ class Session:
 
     def _names_of(self, uri: str) -> tuple[str, ...]:
         """Every path a document may have, with the known targets of its links; a cell also has its notebook's."""
-        names = dict.fromkeys((self.notebooks.home_of(uri), uri))
+        names = dict.fromkeys((self.notebooks.notebook_or_self(uri), uri))
         return (*(path for each in names for path in possible_paths(each)), *self._links.get(uri, ()))
 
     def snapshot(self, uri: str) -> Snapshot | None:
@@ -246,9 +246,9 @@ class Session:
         running = self._parsing.get(job)
         if running is None:
             running = self._parsing[job] = asyncio.create_task(asyncio.to_thread(job.run))
-            running.add_done_callback(lambda _: (self._parsing.pop(job, None), document.take(job)))
+            running.add_done_callback(lambda _: (self._parsing.pop(job, None), document.adopt(job)))
         await asyncio.shield(running)  # others may wait for it too
-        is_current = self.documents.get(document.uri) is document and document.take(job)
+        is_current = self.documents.get(document.uri) is document and document.adopt(job)
         return document.snapshot() if is_current else None
 
     def mark_used(self, uri: str) -> None:
@@ -269,7 +269,7 @@ class Session:
             for uri, other in reversed(self.documents.items())
             if uri != snapshot.uri and other.editor_language_id not in self.settings_of(uri).disabled_languages
         )
-        query = ContextQuery.of(snapshot, offset, status, self.configuration, others=others)
+        query = ContextQuery.from_snapshot(snapshot, offset, status, self.configuration, open_documents=others)
         return await self._context.gather(query, max_ms)
 
     def is_current(self, snapshot: Snapshot) -> bool:

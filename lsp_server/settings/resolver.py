@@ -16,8 +16,8 @@ from pathlib import Path, PurePath
 from threading import Lock
 from typing import Any
 
-from lsp_server.documents.reading import Unreadable, read_text
-from lsp_server.documents.uris import names_of, place_of
+from lsp_server.documents.reading import UnreadableError, read_text
+from lsp_server.documents.uris import comparable_path, names_of
 from lsp_server.settings.layers import Layer, Origin, environment_layers, resolve
 from lsp_server.settings.privacy import is_secret, matches, why_secret
 from lsp_server.settings.schema import PARTNER, Settings
@@ -49,7 +49,7 @@ class SettingsFile:
             return cls(path)
         try:
             raw = tomllib.loads(read_text(path, MAX_BYTES))
-        except Unreadable as error:
+        except UnreadableError as error:
             return cls(path, stamp, problem="" if error.missing else f"{path}: {error}; ignored")
         except (ValueError, RecursionError) as error:  # a TOMLDecodeError, or of `int` for a number without end
             return cls(path, stamp, problem=f"{path}: not TOML: {error}; the whole file is ignored")
@@ -79,7 +79,7 @@ class WorkspaceFolder:
 
     @classmethod
     def of(cls, uri: str) -> "WorkspaceFolder":
-        root = place_of(uri)
+        root = comparable_path(uri)
         return cls(uri, root, names_of(root)[-1] if isinstance(root, Path) else root)
 
 
@@ -202,7 +202,7 @@ class Configuration:
         return bool(new)
 
     def of(self, uri: str) -> Settings:
-        return self.at(place_of(uri))
+        return self.at(comparable_path(uri))
 
     def at(self, place: PurePath) -> Settings:
         """The settings at a place, from the files that `refresh` has read."""
@@ -263,7 +263,7 @@ class Configuration:
 
     def name_of(self, uri: str) -> str:
         """A document's path from its innermost folder; outside all folders its name alone."""
-        place = place_of(uri)
+        place = comparable_path(uri)
         folder = self._above(place)[0]
         is_below = folder and place.is_relative_to(folder.root)
         return place.relative_to(folder.root).as_posix() if folder and is_below else place.name

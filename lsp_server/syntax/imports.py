@@ -48,14 +48,14 @@ def _files(rules: ImportRules, module: str, document: Path) -> list[str]:
         folders = [folder / inner for folder in document.parents for inner in rules.folders]
     if not parts:  # the package that the document is in
         return [str(folder / end[1:]) for folder in folders for end in rules.suffixes if end.startswith("/")]
-    found = []
+    paths = []
     for target in (normpath(folder.joinpath(*parts)) for folder in folders):
         stem, dot, suffix = target.rpartition(".")
-        found += [target] if dot + suffix in rules.suffixes else []
+        paths += [target] if dot + suffix in rules.suffixes else []
         if dot + suffix in rules.replaced:
-            found += [stem + end for end in rules.suffixes if end.startswith(".")]
-        found += [target + end for end in rules.suffixes]
-    return found
+            paths += [stem + end for end in rules.suffixes if end.startswith(".")]
+        paths += [target + end for end in rules.suffixes]
+    return paths
 
 
 @cache

@@ -105,9 +105,9 @@ def end_of_text_before(text: str, offset: int) -> int:
     """The start of the white space that ends at `offset`; 0 if there is only white space before it."""
     while offset > 0:
         start = max(offset - _CHUNK_CHARACTERS, 0)
-        rest = len(text[start:offset].rstrip())
-        if rest:
-            return start + rest
+        line_prefix = len(text[start:offset].rstrip())
+        if line_prefix:
+            return start + line_prefix
         offset = start
     return 0
 

@@ -47,24 +47,24 @@ class ByteOffsets:
         self._ascii = text.isascii()
         self._starts = [0]
         if not self._ascii:
-            for at in range(0, len(text), _CHUNK_CHARACTERS):
-                self._starts.append(self._starts[-1] + len(encode(text[at : at + _CHUNK_CHARACTERS])))
+            for start in range(0, len(text), _CHUNK_CHARACTERS):
+                self._starts.append(self._starts[-1] + len(encode(text[start : start + _CHUNK_CHARACTERS])))
 
-    def to_byte(self, offset: int) -> int:
+    def byte_at(self, offset: int) -> int:
         """The byte at which the character at `offset` starts."""
         if self._ascii:
             return offset
         chunk = offset // _CHUNK_CHARACTERS
         return self._starts[chunk] + len(encode(self._text[chunk * _CHUNK_CHARACTERS : offset]))
 
-    def to_offset(self, byte: int) -> int:
+    def offset_at(self, byte: int) -> int:
         """The `str` index of the character that starts at `byte`."""
         if self._ascii:
             return byte
         chunk = max(bisect_right(self._starts, byte, 0, len(self._starts) - 1) - 1, 0)
-        at = chunk * _CHUNK_CHARACTERS
-        data = encode(self._text[at : at + _CHUNK_CHARACTERS])[: byte - self._starts[chunk]]
-        return at + len(data.decode("utf-8", "ignore"))
+        start = chunk * _CHUNK_CHARACTERS
+        data = encode(self._text[start : start + _CHUNK_CHARACTERS])[: byte - self._starts[chunk]]
+        return start + len(data.decode("utf-8", "ignore"))
 
 
 _MAX_SLOW_STEPS = 16
@@ -94,36 +94,38 @@ def parse_mended(language: Language, table: LanguageTable, text: str, old_tree: 
     tree = parse_unless(_after_slow_steps(_MAX_SLOW_STEPS), language, data, old_tree)
     if tree is not None:
         return tree
-    added = missing_before(text, edited, table)
-    if not added:
+    closers = missing_closers(text, edited, table)
+    if not closers:
         return None
-    at = len(encode(text[:edited]))
-    line = data.count(b"\n", 0, at)
-    start = (line, at - data.rfind(b"\n", 0, at) - 1)
-    end = (line, start[1] + len(added))
+    byte = len(encode(text[:edited]))
+    line = data.count(b"\n", 0, byte)
+    start = (line, byte - data.rfind(b"\n", 0, byte) - 1)
+    end = (line, start[1] + len(closers))
     mended = old_tree.copy()
-    mended.edit(at, at, at + len(added), start, start, end)
-    data = data[:at] + added.encode() + data[at:]
+    mended.edit(byte, byte, byte + len(closers), start, start, end)
+    data = data[:byte] + closers.encode() + data[byte:]
     was_broken = old_tree.root_node.has_error
     tree = parse_unless(_after_slow_steps(_MAX_SLOW_STEPS_MENDED), language, data, mended)
     if tree is None and was_broken:  # nothing of it can be reused until it has been mended once
         tree = parse_unless(Limit(_MAX_MENDED_S), language, data, mended)
     if tree is None or (tree.root_node.has_error and not was_broken):  # a line below may close the bracket
         return None
-    tree.edit(at, at + len(added), at, start, end, start)
+    tree.edit(byte, byte + len(closers), byte, start, end, start)
     return tree
 
 
-def missing_before(text: str, offset: int, table: LanguageTable) -> str:
+def missing_closers(text: str, offset: int, table: LanguageTable) -> str:
     """The closers that the expression before `offset` lacks on its line: a quote or a name, and brackets."""
     start = line_start(text, offset)
     end = line_end(text, offset)
     if end - start > _MAX_LINE_CHARACTERS:
         return ""
-    before = text[start:offset].rstrip()
-    quote = open_quote(before, table)
-    ending = before[quote] if quote >= 0 else table.name if before and before[-1] in _BEFORE_A_NAME else ""
-    still_open = [bracket for _, bracket in unclosed(before[:quote] if quote >= 0 else before, table)]
+    line_prefix = text[start:offset].rstrip()
+    quote = open_quote(line_prefix, table)
+    ending = (
+        line_prefix[quote] if quote >= 0 else table.name if line_prefix and line_prefix[-1] in _BEFORE_A_NAME else ""
+    )
+    still_open = [bracket for _, bracket in unclosed(line_prefix[:quote] if quote >= 0 else line_prefix, table)]
     missing = still_open[len(unopened(text[offset:end], table)) :]
     return ending + "".join(CLOSERS[bracket] for bracket in reversed(missing))
 
@@ -206,8 +208,8 @@ def parse(
 def _is_harmful(table: LanguageTable, text: str) -> bool:
     """Whether parsing the text would crash this process, or take all its memory."""
     return any(
-        next(islice(re.finditer(pattern, text, re.MULTILINE), most, None), None) is not None
-        for pattern, most in map(HARMFUL.__getitem__, table.harmful)
+        next(islice(re.finditer(pattern, text, re.MULTILINE), max_matches, None), None) is not None
+        for pattern, max_matches in map(HARMFUL.__getitem__, table.harmful)
     )
 
 

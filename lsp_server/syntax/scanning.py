@@ -31,39 +31,39 @@ def brackets_of(text: str, table: LanguageTable) -> Iterator[tuple[int, str]]:
 def open_quote(text: str, table: LanguageTable) -> int:
     """The start of an unterminated string in `text`, a part of one line; -1: there is none."""
     blanked = _scanner(table).sub(lambda match: " " * len(match.group()), text)
-    found = (blanked.find(quote) for quote in table.quotes)
-    return min((at for at in found if at >= 0), default=-1)
+    offsets = (blanked.find(quote) for quote in table.quotes)
+    return min((offset for offset in offsets if offset >= 0), default=-1)
 
 
 def comment_at_end(text: str, table: LanguageTable) -> int:
     """The start of the line comment in which `text` ends; -1: there is none."""
-    found = (match for match in _scanner(table).finditer(text) if match.lastindex)
-    return next((match.start() for match in found if match.end() == len(text)), -1)
+    comments = (match for match in _scanner(table).finditer(text) if match.lastindex)
+    return next((match.start() for match in comments if match.end() == len(text)), -1)
 
 
-def pair_end(text: str, at: int, table: LanguageTable) -> int:
+def pair_end(text: str, position: int, table: LanguageTable) -> int:
     """The end of the outermost pair of brackets that `at` would cut in two; `at` itself if there is none."""
     stack: list[tuple[int, str]] = []
-    end = at
+    end = position
     for offset, bracket in brackets_of(text, table):
         if bracket in CLOSERS:
             stack.append((offset, CLOSERS[bracket]))
-        elif stack and stack[-1][1] == bracket and stack.pop()[0] < at <= offset:
+        elif stack and stack[-1][1] == bracket and stack.pop()[0] < position <= offset:
             end = offset + 1
     return end
 
 
 def unclosed(text: str, table: LanguageTable) -> list[tuple[int, str]]:
     """The brackets that `text` opens but does not close, with their offsets."""
-    return left_open(brackets_of(text, table))
+    return unmatched_openers(brackets_of(text, table))
 
 
 def unopened(text: str, table: LanguageTable) -> list[str]:
     """The closing brackets in `text` that have no opening bracket in it."""
-    return closed_before(bracket for _, bracket in brackets_of(text, table))
+    return unmatched_closers(bracket for _, bracket in brackets_of(text, table))
 
 
-def left_open(tokens: Iterable[tuple[_T, str]]) -> list[tuple[_T, str]]:
+def unmatched_openers(tokens: Iterable[tuple[_T, str]]) -> list[tuple[_T, str]]:
     """The opening brackets among tokens, given with their texts, whose partners do not follow."""
     stack: list[tuple[_T, str]] = []
     for token, text in tokens:
@@ -74,14 +74,14 @@ def left_open(tokens: Iterable[tuple[_T, str]]) -> list[tuple[_T, str]]:
     return stack
 
 
-def closed_before(texts: Iterable[str]) -> list[str]:
+def unmatched_closers(texts: Iterable[str]) -> list[str]:
     """The closing brackets among tokens that no opening bracket precedes."""
-    depth, found = 0, []
+    depth, closers = 0, []
     for text in texts:
         if text in CLOSERS:
             depth += 1
         elif text in _CLOSING:
             if not depth:
-                found.append(text)
+                closers.append(text)
             depth = max(depth - 1, 0)
-    return found
+    return closers

@@ -15,13 +15,13 @@ from lsp_server.syntax.languages import LanguageTable, table_of
 from lsp_server.syntax.lines import end_of_text_before
 from lsp_server.syntax.parsing import ByteOffsets, Source
 
-_MANY_CHILDREN = 64
+_MAX_SCANNED_CHILDREN = 64
 """Search the children of a larger node by bisection; the broken part of a text can be one huge node."""
 _MAX_COMMENTS = 500
 _MAX_DEPTH = 200
 _MAX_DEPTH_OF_COMMENT = 3
 """Limits that human-written code never approaches; without them, some generated files would block typing."""
-_OFTEN = 4
+_CACHE_AFTER_QUERIES = 4
 """In a node of many children, look for brackets only near the offset, unless it is queried this often."""
 _BRACKETS = frozenset("()[]{}")
 
@@ -42,24 +42,24 @@ class View:
         self._tokens = table.comments | table.strings
 
     @classmethod
-    def of(cls, source: Source) -> Self | None:
+    def from_source(cls, source: Source) -> Self | None:
         """The view of a source; None if it has no tree."""
         if source.tree is None:
             return None
         return cls(source.text, table_of(source.language_id), source.tree.root_node)
 
     def start(self, node: Node) -> int:
-        return self._bytes.to_offset(node.start_byte)
+        return self._bytes.offset_at(node.start_byte)
 
     def end(self, node: Node) -> int:
-        return self._bytes.to_offset(node.end_byte)
+        return self._bytes.offset_at(node.end_byte)
 
     def code(self, node: Node) -> str:
         return self.text[self.start(node) : self.end(node)]
 
     def node_over(self, start: int, end: int) -> Node | None:
         """The smallest node that covers [start, end); None only in an empty tree."""
-        return self.root.descendant_for_byte_range(self._bytes.to_byte(start), self._bytes.to_byte(end))
+        return self.root.descendant_for_byte_range(self._bytes.byte_at(start), self._bytes.byte_at(end))
 
     def leaf_at(self, offset: int) -> Node | None:
         """The smallest node over the character at `offset`; None outside the text."""
@@ -93,8 +93,8 @@ class View:
         """The last token that ends at or before `offset`, except comments and continuations; None: none is near."""
         for _ in range(_MAX_COMMENTS):
             leaf = self.leaf_at(end_of_text_before(self.text, offset) - 1)
-            around = self.ancestors(leaf)[:_MAX_DEPTH_OF_COMMENT]
-            passed = next((node for node in around if node.type in self._no_code), None)
+            ancestors = self.ancestors(leaf)[:_MAX_DEPTH_OF_COMMENT]
+            passed = next((node for node in ancestors if node.type in self._no_code), None)
             if passed is None:
                 return leaf
             offset = self.start(passed)
@@ -102,8 +102,8 @@ class View:
 
     def leaves(self, start: int, end: int) -> Iterator[Node]:
         """The tokens between two offsets, in order. A string or comment that starts there is one token."""
-        first = self._bytes.to_byte(start)
-        last = self._bytes.to_byte(end)
+        first = self._bytes.byte_at(start)
+        last = self._bytes.byte_at(end)
         cursor = self.root.walk()
         while True:
             node = cursor.node
@@ -121,22 +121,22 @@ class View:
         """The brackets among the children of `node` that reach into [start, end), in order, without missing ones."""
         if node.id not in self._brackets:
             self._asked[node.id] += 1
-            if node.child_count > _MANY_CHILDREN and self._asked[node.id] < _OFTEN:
+            if node.child_count > _MAX_SCANNED_CHILDREN and self._asked[node.id] < _CACHE_AFTER_QUERIES:
                 return [child for child in self.children(node, start, end) if child.type in _BRACKETS]
-            found = (child for child in node.children if child.type in _BRACKETS)
-            self._brackets[node.id] = [child for child in found if child.start_byte < child.end_byte]
-        known = self._brackets[node.id]
-        if not known:
-            return known
-        first = self._bytes.to_byte(max(start, 0))
-        last = self._bytes.to_byte(min(end, len(self.text)))
-        begin = bisect_right(known, first, key=lambda child: child.end_byte)
-        return known[begin : bisect_left(known, last, key=lambda child: child.start_byte)]
+            brackets = (child for child in node.children if child.type in _BRACKETS)
+            self._brackets[node.id] = [child for child in brackets if child.start_byte < child.end_byte]
+        cached = self._brackets[node.id]
+        if not cached:
+            return cached
+        first = self._bytes.byte_at(max(start, 0))
+        last = self._bytes.byte_at(min(end, len(self.text)))
+        begin = bisect_right(cached, first, key=lambda child: child.end_byte)
+        return cached[begin : bisect_left(cached, last, key=lambda child: child.start_byte)]
 
     def children(self, node: Node, start: int, end: int) -> Iterator[Node]:
         """The children of `node` that reach into [start, end), in order, without missing ones."""
-        first = self._bytes.to_byte(max(start, 0))
-        last = self._bytes.to_byte(min(end, len(self.text)))
+        first = self._bytes.byte_at(max(start, 0))
+        last = self._bytes.byte_at(min(end, len(self.text)))
         cursor = node.walk()
         if cursor.goto_first_child_for_byte(first) is None:
             return
@@ -172,8 +172,8 @@ class StringOrComment:
 
 def string_or_comment_at(view: View, offset: int) -> StringOrComment | None:
     """The string or comment that contains `offset`; None in code, including code embedded in a string."""
-    for at in (offset - 1, offset):  # the end of a line comment is found only from within
-        for node in view.ancestors(view.leaf_at(at)):
+    for position in (offset - 1, offset):  # the end of a line comment is found only from within
+        for node in view.ancestors(view.leaf_at(position)):
             if node.type in view.table.interpolations:
                 break
             inside = None

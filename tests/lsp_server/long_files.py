@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lsp_server.documents.document import Document, Edit, Snapshot
+from lsp_server.documents.document import ContentChange, Document, Snapshot
 from lsp_server.documents.positions import Encoding
 
 _PYTHON = '''
@@ -54,11 +54,11 @@ class LongFile:
     def document(self) -> Document:
         return Document("file:///long", self.language_id, 0, self.text)
 
-    def keys(self, typed: str = TYPED) -> Iterator[Edit]:
+    def keys(self, typed: str = TYPED) -> Iterator[ContentChange]:
         line = self.text.count("\n", 0, self.offset)
         start = self.offset - self.text.rfind("\n", 0, self.offset) - 1
         for column, key in enumerate(typed, start):
-            yield Edit((line, column), (line, column), key)
+            yield ContentChange((line, column), (line, column), key)
 
 
 def long_file(language_id: str, comment: str = "plain", lines: int = 5000) -> LongFile:

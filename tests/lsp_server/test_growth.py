@@ -54,7 +54,7 @@ SHAPES = {
 def holes_at(snapshot: Snapshot) -> list[carve.Span]:
     middle = len(snapshot.text) // 2
     places = (0, middle // 2, middle, snapshot.text.find("\n", middle) + 1, len(snapshot.text))
-    return [hole for at in places if (hole := carve.at_cursor(snapshot, at)) is not None]
+    return [hole for at in places if (hole := carve.hole_at_cursor(snapshot, at)) is not None]
 
 
 def carve_everything(snapshot: Snapshot) -> None:
@@ -108,7 +108,7 @@ def test_a_keystroke_costs_milliseconds(language_id: str, comment: str) -> None:
     for count, key in enumerate(file.keys(), 1):
         started = time.thread_time()  # not the clock, which other work on the machine would slow
         document.apply([key], count, Encoding.UTF16)
-        carve.at_cursor(document.snapshot(), file.offset + count)
+        carve.hole_at_cursor(document.snapshot(), file.offset + count)
         spent_ms.append((time.thread_time() - started) * 1000)
     assert document.text[file.offset :].startswith(TYPED)
     assert statistics.median(spent_ms) < MEDIAN_MS

@@ -66,7 +66,7 @@ def test_every_span_lies_inside_the_text(language_id: str, data: st.DataObject) 
     carve.splice(text, found, ["x"] * len(found))  # which rejects what overlaps or is out of order
     function = carve.function_around(source, start, end)
     assert function is None or 0 <= function[0] <= start <= end <= max(function[1], end) <= len(text)
-    cursor = carve.at_cursor(source, start)
+    cursor = carve.hole_at_cursor(source, start)
     if cursor is not None and text[cursor.start : cursor.end] != carve.DEFAULT_MARKER:
         typed_to = start - (text.startswith("\r\n", start - 1) and start > 0)
         assert cursor.start <= typed_to <= cursor.end
@@ -96,6 +96,6 @@ def test_deeply_nested_text_raises_nothing(language_id: str, text: str) -> None:
     carve.function_around(source, middle, middle + 5)
     carve.body_around(source, middle)
     carve.statement_around(source, middle, middle + 5)
-    span = carve.at_cursor(source, middle)
+    span = carve.hole_at_cursor(source, middle)
     assert span is None or span.start <= middle <= span.end
     assert carve.selection(source, middle, len(text)) is not None

@@ -54,7 +54,7 @@ def carved(request: str, source: Source, start: int, end: int) -> Sequence[carve
         case "statement":
             span = carve.statement_around(source, start, end)
         case _:
-            span = carve.at_cursor(source, start)
+            span = carve.hole_at_cursor(source, start)
     return [] if span is None else [span]
 
 

@@ -74,7 +74,7 @@ def test_without_a_grammar_the_markers_are_the_placeholders() -> None:
 
 def test_missing_grammar_falls_back_to_indentation() -> None:
     source = Source("def f():\n    ", "python", None, "")
-    assert carve.at_cursor(source, len(source.text)) == carve.Span(13, 13, HoleKind.BODY)
+    assert carve.hole_at_cursor(source, len(source.text)) == carve.Span(13, 13, HoleKind.BODY)
 
 
 def test_without_a_grammar_a_selection_is_still_a_hole() -> None:

@@ -13,8 +13,8 @@ from lsp_server.context.gather import (
     Buffer,
     ContextQuery,
     ContextSource,
-    choose,
     estimated_tokens,
+    select_context,
     within,
 )
 from lsp_server.settings.resolver import Configuration
@@ -56,7 +56,7 @@ class Workspace:
 
     def shown(self, name: str, text: str, *others: Buffer, line: int = 0) -> dict[str, str]:
         """The pieces by their paths, of files with one piece each."""
-        found = choose(self.query(name, text, *others, line=line), None).snippets
+        found = select_context(self.query(name, text, *others, line=line), None).snippets
         assert len({snippet.path for snippet in found}) == len(found)
         return {snippet.path: snippet.text for snippet in found}
 
@@ -69,7 +69,7 @@ def workspace(tmp_path: Path) -> Workspace:
 def test_most_similar_lines_of_open_files_come_first(workspace: Workspace) -> None:
     far = "".join(f"unrelated_{number} = {number}\n" for number in range(200))
     other = workspace.opened("billing.py", f"{far}{OTHERS}{far}")
-    found = choose(workspace.query("main.py", f"{ABOVE}    total = \n", other, line=1), None).snippets
+    found = select_context(workspace.query("main.py", f"{ABOVE}    total = \n", other, line=1), None).snippets
     assert "parse_invoice" in found[0].text
     assert found[0].text.count("\n") <= 24
     assert workspace.shown("main.py", "import antigravity\n\n", other, line=1) == {}
@@ -81,7 +81,7 @@ def test_far_parts_of_the_document_are_shown(workspace: Workspace, is_far: bool)
     here = f"{ABOVE}    total = \n"
     for text in (f"{OTHERS}{between}{here}", f"{here}{between}{OTHERS}"):
         line = text[: text.index("    total = \n")].count("\n")
-        found = choose(workspace.query("main.py", text, line=line, max_tokens=200), None).snippets
+        found = select_context(workspace.query("main.py", text, line=line, max_tokens=200), None).snippets
         assert bool(found) is is_far, "a model sees near ones anyway"
         assert all(OTHERS in snippet.text and snippet.path == "main.py" for snippet in found[:1])
         assert all(here not in snippet.text for snippet in found)
@@ -91,7 +91,7 @@ def test_far_parts_of_the_document_are_shown(workspace: Workspace, is_far: bool)
 def test_lines_of_the_document_end_as_in_an_editor(workspace: Workspace, unusual: str) -> None:
     between = f"unrelated = 1 # {unusual}\n" * 200
     query = workspace.query("main.py", f"{OTHERS}{between}{ABOVE}    total = \n", line=204, max_tokens=200)
-    found = choose(query, None).snippets
+    found = select_context(query, None).snippets
     assert OTHERS in found[0].text
 
 
@@ -99,12 +99,12 @@ def test_far_parts_that_have_changed_are_not_shown(workspace: Workspace) -> None
     """After a name is changed throughout the file, the model would copy the old one."""
     rest = "unrelated = 1\n" * 200 + f"{ABOVE}    total = "
     line = (OTHERS + rest).count("\n")
-    last = choose(workspace.query("main.py", f"\ud800{OTHERS}{rest}\n", line=line, max_tokens=200), None)
+    last = select_context(workspace.query("main.py", f"\ud800{OTHERS}{rest}\n", line=line, max_tokens=200), None)
     assert "convert" in last.snippets[0].text
     typed = workspace.query("main.py", f"\ud800{OTHERS}{rest}1\n", line=line, max_tokens=200)
-    assert choose(typed, last) is last
+    assert select_context(typed, last) is last
     renamed = OTHERS.replace("convert", "exchange")
-    now = choose(workspace.query("main.py", f"{renamed}{rest}\n", line=line, max_tokens=200), last)
+    now = select_context(workspace.query("main.py", f"{renamed}{rest}\n", line=line, max_tokens=200), last)
     assert "exchange" in now.snippets[0].text
     assert not any("convert" in snippet.text for snippet in now.snippets)
 
@@ -113,7 +113,7 @@ def test_far_parts_and_open_files_are_ranked_together(workspace: Workspace) -> N
     between = "unrelated = 1\n" * 100
     text = f"{OTHERS}{between}{ABOVE}    total = \n"
     unlike, alike = workspace.opened("a.py", "invoice = 1\n" * 30), workspace.opened("b.py", f"{OTHERS}{ABOVE}")
-    found = choose(workspace.query("main.py", text, unlike, alike, line=104, max_tokens=120), None).snippets
+    found = select_context(workspace.query("main.py", text, unlike, alike, line=104, max_tokens=120), None).snippets
     assert [snippet.path for snippet in found][:2] == ["b.py", "main.py"]
 
 
@@ -125,7 +125,7 @@ def test_words_count_by_their_parts(workspace: Workspace) -> None:
 def test_pieces_of_one_file_do_not_overlap(workspace: Workspace) -> None:
     lines = [f"currency_{number} = convert({number})\n" for number in range(100)]
     other = workspace.opened("a.py", "".join(lines))
-    found = choose(workspace.query("main.py", "convert()\n\n", other, line=1), None).snippets
+    found = select_context(workspace.query("main.py", "convert()\n\n", other, line=1), None).snippets
     shown = [line for snippet in found for line in snippet.text.splitlines()]
     assert len(shown) == len(set(shown)) >= 72
 
@@ -198,13 +198,13 @@ def test_secret_and_switched_off_files_are_never_shown(tmp_path: Path) -> None:
 def test_what_becomes_secret_is_no_longer_shown(workspace: Workspace) -> None:
     workspace.at("b.py", OTHERS)
     query = workspace.query("main.py", f"import b\n{OTHERS}", workspace.opened("a.py", OTHERS))
-    last = choose(query, None)
+    last = select_context(query, None)
     assert [snippet.path for snippet in last.snippets] == ["a.py", "b.py"]
-    assert choose(query, last) is last
+    assert select_context(query, last) is last
     workspace.at("infill-ls.toml", 'secretGlobs = ["b.py"]\n')
-    assert [snippet.path for snippet in choose(query, last).snippets] == ["a.py"]
+    assert [snippet.path for snippet in select_context(query, last).snippets] == ["a.py"]
     secret = replace(query, why_unreadable=lambda path, language: "secret")
-    assert choose(secret, last).snippets == ()
+    assert select_context(secret, last).snippets == ()
 
 
 def test_secret_behind_a_link_is_not_shown(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_nothing_outside_of_the_workspace_is_shown(workspace: Workspace, tmp_pat
 
 def test_without_a_workspace_nothing_is_shown(workspace: Workspace) -> None:
     query = workspace.query("main.py", OTHERS, workspace.opened("a.py", OTHERS))
-    assert choose(replace(query, folders=Configuration({}, {}).roots), None).snippets == ()
+    assert select_context(replace(query, folders=Configuration({}, {}).roots), None).snippets == ()
 
 
 def test_a_huge_and_a_binary_text_are_passed_over(workspace: Workspace) -> None:
@@ -263,20 +263,20 @@ def test_editing_a_region_does_not_change_what_is_shown(workspace: Workspace) ->
     """Otherwise the model would read its prompt again at every keystroke."""
     others = [workspace.opened(f"{name}.py", f"{name} = 1\n{OTHERS}" * 20) for name in ("alpha", "beta")]
     above = "def f():\n" * 40
-    last = choose(workspace.query("main.py", f"{above}{ABOVE}x = 1\n", *others, line=41), None)
+    last = select_context(workspace.query("main.py", f"{above}{ABOVE}x = 1\n", *others, line=41), None)
     for line, typed in ((41, "y = alpha.beta"), (43, "parse_invoice(\nalpha)"), (60, ""), (22, "total")):
-        now = choose(workspace.query("main.py", f"{above}{ABOVE}{typed}\n", *others, line=line), last)
+        now = select_context(workspace.query("main.py", f"{above}{ABOVE}{typed}\n", *others, line=line), last)
         assert now.snippets is last.snippets
-    far = choose(workspace.query("main.py", f"{above}{ABOVE}x\n", *others, line=10), last)
+    far = select_context(workspace.query("main.py", f"{above}{ABOVE}x\n", *others, line=10), last)
     assert far is not last
     edited = replace(others[0], version=2, text=OTHERS)
-    assert choose(workspace.query("main.py", ABOVE, edited, others[1], line=41), last) is not last
+    assert select_context(workspace.query("main.py", ABOVE, edited, others[1], line=41), last) is not last
 
 
 @pytest.mark.parametrize("budget", [64, 200, 1_000])
 def test_the_budget_is_kept_and_filled(workspace: Workspace, budget: int) -> None:
     others: list[Buffer] = [workspace.opened(f"mod_{number}.py", f"{OTHERS}\n" * 20) for number in range(8)]
-    found = choose(workspace.query("main.py", OTHERS, *others, max_tokens=budget), None).snippets
+    found = select_context(workspace.query("main.py", OTHERS, *others, max_tokens=budget), None).snippets
     used = sum(estimated_tokens(snippet.path) + estimated_tokens(snippet.text) for snippet in found)
     assert budget - 30 <= used <= budget
 

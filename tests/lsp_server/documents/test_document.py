@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_server.documents.change import Change, TextRange, difference, smallest
-from lsp_server.documents.document import MANY_EDITS, Document, Edit, Snapshot
+from lsp_server.documents.change import TextChange, TextRange, minimal_change, minimise
+from lsp_server.documents.document import MAX_EDITS, ContentChange, Document, Snapshot
 from lsp_server.documents.positions import Encoding
 from lsp_server.syntax.parsing import parse, well_formed
 from tests.lsp_server.texts import short_texts, texts
 
 positions = st.tuples(st.integers(0, 12), st.integers(0, 25))
 edits = st.one_of(
-    st.builds(Edit, positions, positions, short_texts),
-    st.builds(lambda at, text: Edit(at, at, text), positions, short_texts),
-    st.builds(lambda text: Edit(None, None, text), texts),
+    st.builds(ContentChange, positions, positions, short_texts),
+    st.builds(lambda at, text: ContentChange(at, at, text), positions, short_texts),
+    st.builds(lambda text: ContentChange(None, None, text), texts),
 )
 
 
@@ -25,13 +25,15 @@ edits = st.one_of(
     text=texts,
     changes=st.lists(edits, max_size=6),
     encoding=st.sampled_from(Encoding),
-    more=st.sampled_from([0, MANY_EDITS + 1]),
+    more=st.sampled_from([0, MAX_EDITS + 1]),
 )
-def test_changes_lead_from_old_text_to_new(text: str, changes: list[Edit], encoding: Encoding, more: int) -> None:
+def test_changes_lead_from_old_text_to_new(
+    text: str, changes: list[ContentChange], encoding: Encoding, more: int
+) -> None:
     """Many edits in one message count as one change."""
     document = Document("file:///a.py", "python", 0, text)
     first, before = document.snapshot(), document.text
-    changed = document.apply([*changes, *[Edit((0, 0), (0, 0), "")] * more], 1, encoding)
+    changed = document.apply([*changes, *[ContentChange((0, 0), (0, 0), "")] * more], 1, encoding)
     assert len(changed) == (1 if more else len(changes))
     for change in changed:
         assert before.startswith(change.removed, change.start)
@@ -59,7 +61,7 @@ def test_slow_text_is_parsed_by_a_job() -> None:
     job = document.parse_job()
     assert document.snapshot(quick=True).tree is None
     job.run()
-    assert document.take(job)
+    assert document.adopt(job)
     assert job.tree is not None
     assert document.snapshot(quick=True).tree is job.tree
 
@@ -67,10 +69,10 @@ def test_slow_text_is_parsed_by_a_job() -> None:
 def test_an_edit_ends_the_job_and_its_tree_is_not_used() -> None:
     document = slow_document()
     job = document.parse_job()
-    document.apply([Edit((0, 0), (0, 0), "y")], 1, Encoding.UTF16)
+    document.apply([ContentChange((0, 0), (0, 0), "y")], 1, Encoding.UTF16)
     job.run()
     assert job.tree is None
-    assert not document.take(job)
+    assert not document.adopt(job)
 
 
 TEXTS = st.text("ab\n", max_size=12)
@@ -78,7 +80,7 @@ TEXTS = st.text("ab\n", max_size=12)
 
 @given(TEXTS, TEXTS)
 def test_the_difference_of_two_texts_turns_one_into_the_other(old: str, new: str) -> None:
-    change = difference(old, new)
+    change = minimal_change(old, new)
     assert old.startswith(change.removed, change.start)
     assert change.applied(old) == new
     assert (change.removed, change.added) == ("", "") or old != new
@@ -86,36 +88,36 @@ def test_the_difference_of_two_texts_turns_one_into_the_other(old: str, new: str
 
 @given(TEXTS, TEXTS, st.text("xy", min_size=1, max_size=3), st.text("uv", max_size=3))
 def test_the_difference_is_no_larger_than_it_has_to_be(before: str, after: str, added: str, removed: str) -> None:
-    assert difference(before + removed + after, before + added + after) == Change(len(before), removed, added)
+    assert minimal_change(before + removed + after, before + added + after) == TextChange(len(before), removed, added)
 
 
 def test_a_cursor_follows_what_is_typed_at_it_and_in_front_of_it() -> None:
-    assert Change(3, "", "ab").move(3) == 5
-    assert Change(3, "", "ab").move(2) == 2
-    assert Change(0, "xyz", "").move(2) == 0
-    assert Change(0, "xyz", "").move(5) == 2
+    assert TextChange(3, "", "ab").move(3) == 5
+    assert TextChange(3, "", "ab").move(2) == 2
+    assert TextChange(0, "xyz", "").move(2) == 0
+    assert TextChange(0, "xyz", "").move(5) == 2
 
 
 def test_a_whole_text_that_is_sent_again_moves_nothing() -> None:
-    change = smallest(Change(0, "ab taken yz", "ab taken yz!"))
+    change = minimise(TextChange(0, "ab taken yz", "ab taken yz!"))
     assert (change.start, change.removed, change.added) == (11, "", "!")
 
 
 @pytest.mark.parametrize(
     ("place", "change", "expected"),
     [
-        ((4, 4), Change(4, "", "new"), (4, 7)),
-        ((4, 6), Change(6, "", "new"), (4, 9)),
-        ((4, 6), Change(4, "", "new"), (4, 9)),
-        ((4, 7), Change(4, "???", "a much longer text"), (4, 22)),
-        ((4, 6), Change(0, "ab", "c"), (3, 5)),
-        ((4, 6), Change(2, "ab", ""), (2, 4)),
-        ((4, 6), Change(6, "ab", ""), (4, 6)),
-        ((4, 8), Change(5, "ab", "c"), (4, 7)),
-        ((4, 4), Change(0, "abcdefgh", "x" * 20), None),
+        ((4, 4), TextChange(4, "", "new"), (4, 7)),
+        ((4, 6), TextChange(6, "", "new"), (4, 9)),
+        ((4, 6), TextChange(4, "", "new"), (4, 9)),
+        ((4, 7), TextChange(4, "???", "a much longer text"), (4, 22)),
+        ((4, 6), TextChange(0, "ab", "c"), (3, 5)),
+        ((4, 6), TextChange(2, "ab", ""), (2, 4)),
+        ((4, 6), TextChange(6, "ab", ""), (4, 6)),
+        ((4, 8), TextChange(5, "ab", "c"), (4, 7)),
+        ((4, 4), TextChange(0, "abcdefgh", "x" * 20), None),
     ],
 )
 def test_a_range_that_grows_takes_in_text_at_its_edges(
-    place: tuple[int, int], change: Change, expected: tuple[int, int] | None
+    place: tuple[int, int], change: TextChange, expected: tuple[int, int] | None
 ) -> None:
     assert TextRange(*place).after(change) == (expected and TextRange(*expected))

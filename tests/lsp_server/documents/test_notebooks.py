@@ -1,6 +1,6 @@
 """A fill in a notebook's cell sees the other cells around it as pinned text."""
 
-from lsp_server.documents.document import Document, Edit
+from lsp_server.documents.document import ContentChange, Document
 from lsp_server.documents.notebooks import MAX_CHARACTERS, Notebooks
 from lsp_server.documents.positions import Encoding
 
@@ -42,7 +42,7 @@ def test_cells_of_other_languages_are_left_out() -> None:
 def test_a_cell_sees_the_others_with_their_latest_text() -> None:
     notebook = OpenNotebook(a="x = 1", b="y = ")
     assert notebook.around("b") == ("x = 1\n\n", "")
-    notebook.documents["a"].apply([Edit((0, 4), (0, 5), "2")], 2, Encoding.UTF16)
+    notebook.documents["a"].apply([ContentChange((0, 4), (0, 5), "2")], 2, Encoding.UTF16)
     assert notebook.around("b") == ("x = 2\n\n", "")
     assert notebook.documents["b"].snapshot() is notebook.documents["b"].snapshot()
 
@@ -66,8 +66,8 @@ def test_far_cells_of_a_long_notebook_are_left_out_whole() -> None:
 
 def test_a_cell_belongs_to_its_notebook_until_that_is_closed() -> None:
     notebook = OpenNotebook(a="a")
-    assert notebook.notebooks.home_of("a") == NOTEBOOK
-    assert notebook.notebooks.home_of("file:///other.py") == "file:///other.py"
+    assert notebook.notebooks.notebook_or_self("a") == NOTEBOOK
+    assert notebook.notebooks.notebook_or_self("file:///other.py") == "file:///other.py"
     assert notebook.notebooks.close(NOTEBOOK) == ["a"]
-    assert notebook.notebooks.home_of("a") == "a"
+    assert notebook.notebooks.notebook_or_self("a") == "a"
     assert notebook.notebooks.surroundings_of("a") is None

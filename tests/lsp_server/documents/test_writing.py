@@ -12,7 +12,7 @@ from threading import Event, Thread
 
 import pytest
 
-from lsp_server.documents.reading import NEW_PREFIX, BadInput, replace_text
+from lsp_server.documents.reading import NEW_PREFIX, BadInputError, replace_text
 from tests.workers import PATIENCE_S, short_folder
 
 NOBODY = 65_534
@@ -70,7 +70,7 @@ def as_nobody() -> Iterator[None]:
 def test_a_file_with_several_names_is_left_alone(file: Path) -> None:
     other = file.parent / "other.py"
     other.hardlink_to(file)
-    with pytest.raises(BadInput, match="several names"):
+    with pytest.raises(BadInputError, match="several names"):
         replace_text(file, file, OLD, NEW)
     assert file.read_text() == other.read_text() == OLD
 
@@ -95,7 +95,7 @@ def test_the_owner_is_kept(file: Path) -> None:
 def test_a_file_that_is_not_ours_is_left_as_it_was(file: Path) -> None:
     file.parent.chmod(0o777)
     file.chmod(0o666)
-    with as_nobody(), pytest.raises(BadInput, match="left as it was"):
+    with as_nobody(), pytest.raises(BadInputError, match="left as it was"):
         replace_text(file, file, OLD, NEW)
     assert (file.stat().st_uid, file.read_text(), len(list(file.parent.iterdir()))) == (0, OLD, 1)
 
@@ -108,7 +108,7 @@ def test_a_name_may_be_as_long_as_names_can_be(folder: Path, name: str) -> None:
 
 
 def test_what_someone_else_has_changed_is_not_overwritten(file: Path) -> None:
-    with pytest.raises(BadInput, match="changed by someone else"):
+    with pytest.raises(BadInputError, match="changed by someone else"):
         replace_text(file, file, "another\n", NEW)
     assert file.read_text() == OLD
 
@@ -148,7 +148,7 @@ def test_what_somebody_saves_meanwhile_is_not_lost(file: Path) -> None:
         saving.start()
         try:
             replace_text(file, file, OLD, "n" * 16_000_000)
-        except BadInput as refusal:
+        except BadInputError as refusal:
             is_refused = "changed by someone else" in str(refusal)
         done.set()
         saving.join()

@@ -11,7 +11,7 @@ from inference.deadline import Deadline
 from inference.messages import Draft
 from lsp_server import carve
 from lsp_server.commands.output import excerpt
-from lsp_server.documents.change import Change
+from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.drafts import DraftReader, HoleDraft, progress_of
 from lsp_server.fill.fitting import Fitter
@@ -23,7 +23,7 @@ from lsp_server.inline.suggestion import Computation
 def at_cursor(text: str) -> tuple[Snapshot, carve.Span]:
     cursor = text.index("‸")
     snapshot = Document("file:///a.py", "python", 7, text.replace("‸", "")).snapshot()
-    span = carve.at_cursor(snapshot, cursor)
+    span = carve.hole_at_cursor(snapshot, cursor)
     return snapshot, span
 
 
@@ -59,7 +59,7 @@ def test_a_hole_with_nothing_fit_yet_is_left_out() -> None:
     assert read(snapshot, span, "a", "\u200b") == []
 
 
-def typed_into(snapshot: Snapshot, span: carve.Span, change: Change) -> Computation:
+def typed_into(snapshot: Snapshot, span: carve.Span, change: TextChange) -> Computation:
     request = InlineRequest(Cursor(span.start), Budget(1, Deadline(1000), None), carve.DEFAULT_MARKER)
     computation = Computation(snapshot, span, request)
     computation.anchor = computation.anchor.after(change)
@@ -69,7 +69,7 @@ def typed_into(snapshot: Snapshot, span: carve.Span, change: Change) -> Computat
 def test_of_a_hole_that_is_partly_typed_the_rest_is_shown() -> None:
     snapshot, span = at_cursor("def f():‸\n")
     pieces = ("\n    re", "turn", " 1")
-    change = Change(span.start, "", "\n    r")
+    change = TextChange(span.start, "", "\n    r")
     text = change.applied(snapshot.text)
     computation = typed_into(snapshot, span, change)
     cursor = text.index("r\n") + 1
@@ -106,8 +106,8 @@ def calls_of(function: Callable[..., object], run: Callable[[], object]) -> int:
 def test_pieces_match_what_is_shown_between_braces() -> None:
     text = "function f() {}\n"
     snapshot = Document("file:///a.js", "javascript", 1, text).snapshot()
-    span = carve.at_cursor(snapshot, text.index("}"))
-    change = Change(text.index("}"), "", "\n\n")
+    span = carve.hole_at_cursor(snapshot, text.index("}"))
+    change = TextChange(text.index("}"), "", "\n\n")
     computation = typed_into(snapshot, span, change)
     (shown,) = computation.drafted(draft("\n  ", "one", "();\n"), text.index("}") + 1, change.applied(text))
     assert (shown.text, shown.pieces) == ("  one();", ("  ", "one", "();"))

@@ -5,7 +5,7 @@ import pytest
 from inference.deadline import Deadline
 from inference.messages import Candidate
 from lsp_server import carve
-from lsp_server.documents.change import Change
+from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import Budget, FillResult
 from lsp_server.inline.suggestion import Computation, Cursor, InlineRequest
@@ -16,7 +16,7 @@ CURSOR = "‸"
 def computation_at(marked: str, *, sent: bool = True) -> Computation:
     text, cursor = marked.replace(CURSOR, ""), marked.index(CURSOR)
     snapshot = Document("file:///a.py", "python", 1, text).snapshot()
-    hole = carve.at_cursor(snapshot, cursor)
+    hole = carve.hole_at_cursor(snapshot, cursor)
     sent_at_s = 0.0 if sent else None
     request = InlineRequest(Cursor(cursor), Budget(1, Deadline(1000), None), carve.DEFAULT_MARKER)
     return Computation(snapshot, hole, request, sent_at_s=sent_at_s)
@@ -24,7 +24,9 @@ def computation_at(marked: str, *, sent: bool = True) -> Computation:
 
 def types(computation: Computation, *keys: str) -> bool:
     """Whether the computation goes on while these are typed at its cursor, one after the other."""
-    return all(computation.follow(Change(computation.anchor.start + len(computation.typed), "", key)) for key in keys)
+    return all(
+        computation.follow(TextChange(computation.anchor.start + len(computation.typed), "", key)) for key in keys
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,8 +81,10 @@ def test_only_changes_in_its_own_statement_count(marked: str) -> None:
     assert suggestion.at(text[:at] + "str" + text[at + 3 :], cursor) is None
 
 
-@pytest.mark.parametrize("change", [Change(4, "f", ""), Change(3, " ", ""), Change(4, "", "g"), Change(4, "f", "g")])
-def test_anything_but_more_text_at_the_cursor_stops_it(change: Change) -> None:
+@pytest.mark.parametrize(
+    "change", [TextChange(4, "f", ""), TextChange(3, " ", ""), TextChange(4, "", "g"), TextChange(4, "f", "g")]
+)
+def test_anything_but_more_text_at_the_cursor_stops_it(change: TextChange) -> None:
     computation = computation_at("x = ‸\n")
     assert types(computation, "f")
     assert not computation.follow(change)
@@ -88,6 +92,6 @@ def test_anything_but_more_text_at_the_cursor_stops_it(change: Change) -> None:
 
 def test_text_inserted_above_moves_it() -> None:
     computation = computation_at("x = ‸\n")
-    assert computation.follow(Change(0, "", "import os\n"))
+    assert computation.follow(TextChange(0, "", "import os\n"))
     assert types(computation, "f")
     assert computation.anchor.start == len("import os\nx = ")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lsp_server.documents.change import Change
+from lsp_server.documents.change import TextChange
 from lsp_server.inline.suggestion import KEPT
 from tests.lsp_server.inline.typing_user import TypingUser, suggestion
 
@@ -102,7 +102,7 @@ def test_what_an_editor_has_put_in_without_a_word_is_recognised() -> None:
     user = TypingUser.at(HERE, suggestion(HERE, "foo(bar)", "one"), suggestion(HERE, "other", "two"))
     user.shown()
     user.type("fo")
-    change = Change(user.cursor, "", "o(bar)")
+    change = TextChange(user.cursor, "", "o(bar)")
     user.change(change.start, change.start, change.added)
     taken = user.history.put_in([change])
     assert taken.id == "one"
@@ -111,12 +111,12 @@ def test_what_an_editor_has_put_in_without_a_word_is_recognised() -> None:
 def test_typed_or_unseen_text_was_not_put_in() -> None:
     user = TypingUser.at(HERE, suggestion(HERE, "foo", "one"))
     user.type("foo")
-    assert user.history.put_in([Change(4, "", "foo")]) is None, "nobody has seen it"
+    assert user.history.put_in([TextChange(4, "", "foo")]) is None, "nobody has seen it"
     user = TypingUser.at(HERE, suggestion(HERE, "foo", "one"))
     user.shown()
     user.type("f")
     user.type("oo")
-    assert user.history.put_in([Change(5, "", "oo")]) is None, "two letters may be typed at once"
+    assert user.history.put_in([TextChange(5, "", "oo")]) is None, "two letters may be typed at once"
 
 
 def test_refinement_keeps_text_deleted_in_front() -> None:

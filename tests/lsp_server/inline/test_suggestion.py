@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from inference.messages import HoleKind
 from lsp_server.carve import Span
-from lsp_server.documents.change import Change
+from lsp_server.documents.change import TextChange
 from lsp_server.inline.suggestion import Anchor, Cursor, InlineRequest, Suggestion
 from tests.lsp_server.inline.typing_user import MANY, TypingUser, suggestion
 
@@ -103,7 +103,7 @@ TEXTS = st.text("ab(\n", max_size=6)
 
 
 @st.composite
-def edits(draw: st.DrawFn) -> tuple[str, Suggestion, list[Change]]:
+def edits(draw: st.DrawFn) -> tuple[str, Suggestion, list[TextChange]]:
     """A text, a suggestion in it, and changes of it."""
     text = draw(TEXTS) + draw(TEXTS)
     start = draw(st.integers(0, len(text)))
@@ -115,7 +115,7 @@ def edits(draw: st.DrawFn) -> tuple[str, Suggestion, list[Change]]:
         at = draw(st.integers(0, len(now)))
         removed = now[at : draw(st.integers(at, min(at + 2, len(now))))]
         added = draw(st.sampled_from([*made.text, "()", "[]", ""]) if follows and made.text else TEXTS)
-        changes.append(Change(at, removed, added))
+        changes.append(TextChange(at, removed, added))
         now = changes[-1].applied(now)
     return text, made, changes
 
@@ -125,7 +125,7 @@ def applied(made: Suggestion, text: str) -> str:
 
 
 @given(edits())
-def test_typing_through_gives_the_suggested_text(edited: tuple[str, Suggestion, list[Change]]) -> None:
+def test_typing_through_gives_the_suggested_text(edited: tuple[str, Suggestion, list[TextChange]]) -> None:
     """At its own range each suggestion leads to the same text; changes elsewhere happen in that text, too."""
     text, made, changes = edited
     expected, found = applied(made, text), made
@@ -137,7 +137,7 @@ def test_typing_through_gives_the_suggested_text(edited: tuple[str, Suggestion, 
             expected = change.applied(expected)
         elif change.start > anchor.end:
             shift = len(found.text) - (anchor.end - anchor.start)
-            expected = Change(change.start + shift, change.removed, change.added).applied(expected)
+            expected = TextChange(change.start + shift, change.removed, change.added).applied(expected)
         found, text = moved, change.applied(text)
         assert applied(found, text) == expected
         for offset in range(len(text) + 1):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from inference.deadline import Deadline
 from inference.messages import HoleKind
 from lsp_server.carve import Span
-from lsp_server.documents.change import Change
+from lsp_server.documents.change import TextChange
 from lsp_server.fill.pipeline import Budget
 from lsp_server.inline.suggestion import Anchor, Cursor, InlineRequest, Suggestion, SuggestionHistory
 
@@ -50,7 +50,7 @@ class TypingUser:
         return cls(cursor, history)
 
     def change(self, start: int, end: int, added: str) -> None:
-        change = Change(start, self.text[start:end], added)
+        change = TextChange(start, self.text[start:end], added)
         self.cursor = change.move(self.cursor)
         self.history.changed([change], change.applied(self.text))
 
@@ -85,9 +85,9 @@ class TypingUser:
 
     def at_once(self, texts: list[str], before: str = "") -> None:
         """Make what is in front of the cursor, now `before`, each of `texts` in turn, in one message."""
-        start, now, changes = self.cursor - len(before), self.text, list[Change]()
+        start, now, changes = self.cursor - len(before), self.text, list[TextChange]()
         for text in texts:
-            changes.append(Change(start, now[start : self.cursor], text))
+            changes.append(TextChange(start, now[start : self.cursor], text))
             now = changes[-1].applied(now)
             self.cursor = start + len(text)
         self.history.changed(changes, now)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lsp_server.documents.change import Change
+from lsp_server.documents.change import TextChange
 from lsp_server.next_edit.recent import Comparison, RecentEdits
 
 Batches = list[list[tuple[int, int, str]]]
@@ -16,7 +16,7 @@ def changed(recent: RecentEdits, text: str, batch: list[tuple[int, int, str]]) -
     changes = []
     for start, length, added in batch:
         at = min(start, len(text))
-        changes.append(Change(at, text[at : at + length], added))
+        changes.append(TextChange(at, text[at : at + length], added))
         text = changes[-1].applied(text)
     recent.changed(changes)
     return text

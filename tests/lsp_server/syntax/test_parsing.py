@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lsp_server import carve
 from lsp_server.syntax import parsing
 from lsp_server.syntax.languages import table_of
-from lsp_server.syntax.parsing import ByteOffsets, Source, missing_before, parse, well_formed
+from lsp_server.syntax.parsing import ByteOffsets, Source, missing_closers, parse, well_formed
 from tests.lsp_server.long_files import TEMPLATES, TYPED, LongFile, long_file, typing
 from tests.lsp_server.texts import texts
 
@@ -34,14 +34,14 @@ def test_every_offset_comes_back_from_its_byte(text: str, repeat: int) -> None:
     offsets = ByteOffsets(text)
     for offset in {0, len(text) // 3, len(text) // 2, max(len(text) - 1, 0), len(text), 2048 % (len(text) + 1)}:
         byte = len(text[:offset].encode("utf-8", "replace"))
-        assert offsets.to_byte(offset) == byte
-        assert offsets.to_offset(byte) == offset
+        assert offsets.byte_at(offset) == byte
+        assert offsets.offset_at(byte) == offset
 
 
 @pytest.mark.parametrize("length", [2047, 2048, 2049, 4096])
 def test_the_end_of_a_text_is_found_at_the_edge_of_a_chunk(length: int) -> None:
     offsets = ByteOffsets("é" * length)
-    assert offsets.to_offset(offsets.to_byte(length)) == length
+    assert offsets.offset_at(offsets.byte_at(length)) == length
 
 
 LIMIT_S = 120
@@ -116,7 +116,7 @@ STRING = ' + f("a (b", [c.d - 1])'  # not in Rust, where an open string goes on 
 def test_the_holes_of_a_long_file_are_those_of_a_short_one(language_id: str, typed: str) -> None:
     long, short = long_file(language_id), long_file(language_id, lines=1)
     for (snapshot, offset), (other, at) in zip(typing(long, typed), typing(short, typed), strict=True):
-        assert carve.at_cursor(snapshot, offset) == moved(carve.at_cursor(other, at), offset - at)
+        assert carve.hole_at_cursor(snapshot, offset) == moved(carve.hole_at_cursor(other, at), offset - at)
 
 
 @BY_LANGUAGE
@@ -146,4 +146,4 @@ def test_a_call_of_several_lines_is_left_as_it_is() -> None:
 )
 def test_what_is_missing_is_what_would_end_the_expression(line: str, missing: str) -> None:
     before, _, after = line.partition("‸")
-    assert missing_before(before + after, len(before), table_of("python")) == missing
+    assert missing_closers(before + after, len(before), table_of("python")) == missing

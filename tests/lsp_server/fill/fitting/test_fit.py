@@ -45,7 +45,7 @@ def test_what_is_shown(language_id: str, case: Case) -> None:
     """The fill of a case (`+`) in the hole at its cursor becomes what is to be shown (`=`)."""
     text, offset = with_cursor(case.text)
     source = Source.parse(language_id, text)
-    fitted = fitting.Fitter(source).fit(carve.at_cursor(source, offset), case.expected["+"])
+    fitted = fitting.Fitter(source).fit(carve.hole_at_cursor(source, offset), case.expected["+"])
     assert (NOTHING if fitted is None else fitted) == case.expected["="]
 
 
@@ -81,7 +81,7 @@ def test_a_fill_that_says_nothing_new_is_not_shown(marker_fill: str) -> None:
 def test_a_fill_that_leaves_another_hole_is_dropped() -> None:
     text = "x = ???\ny = \n"
     snapshot = Document("file:///a.py", "python", 1, text).snapshot()
-    spans = [*carve.markers(snapshot), carve.at_cursor(snapshot, len(text) - 1)]
+    spans = [*carve.markers(snapshot), carve.hole_at_cursor(snapshot, len(text) - 1)]
     candidates = [Candidate("r", texts) for texts in (("???", "f(???)"), ("f(???)", "f(???)"), ("1", "2"))]
     found, drops = fitting.fitted(snapshot, spans, candidates, marker="???")
     assert [candidate.texts for candidate in found] == [("1", "2"), ("f(???)", "")], "a hole may stay one"
@@ -195,7 +195,7 @@ def test_the_rest_of_a_line_comes_back(module: types.ModuleType) -> None:
         cursor = sum(len(line) + 1 for line in lines[:number]) + column
         rest = line[column:]
         source = Source.parse("python", text[:cursor] + text[cursor + len(rest) :])
-        span = carve.at_cursor(source, cursor)
+        span = carve.hole_at_cursor(source, cursor)
         fill = source.text[span.start : cursor] + rest
         assert fitting.Fitter(source).fit(span, fill) == fill, f"line {number + 1}: {line}"
 
@@ -211,7 +211,7 @@ def test_a_body_comes_back_without_what_follows_it(module: types.ModuleType) -> 
         first, last = node.body[0], node.body[-1]
         start, end = starts[first.lineno - 1] + first.col_offset, starts[last.end_lineno - 1] + last.end_col_offset
         source = Source.parse("python", text[:start] + text[end:])
-        span = carve.at_cursor(source, start)
+        span = carve.hole_at_cursor(source, start)
         if first.lineno == node.lineno or span is None or span.kind != "body":  # `def f(): ...`, or a comment behind it
             continue
         assert fitting.Fitter(source).fit(span, text[start:end] + text[end : end + 300]) == text[start:end], node.name
@@ -254,7 +254,7 @@ def test_all_holes_of_a_candidate_count() -> None:
 
 def test_bodies_are_held_against_their_place_too() -> None:
     source = Source.parse("python", "def f():\n")
-    span = carve.at_cursor(source, 8)
+    span = carve.hole_at_cursor(source, 8)
     assert fitting.order(source, [span], [("\n    return )",), ("\n    return 1",)]) == [1, 0]
 
 
