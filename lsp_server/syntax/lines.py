@@ -57,8 +57,8 @@ def plain_line_ends(text: str) -> str:
 
 
 def model_line_ends(text: str, document: str) -> str:
-    """A part of a `document` as models read it, as long as before: `\\n` where its lines end with a carriage return
-    alone. Models answer with these, and where an answer ends is judged by lines that end with `\\n`.
+    """A part of a `document` as models and grammars read it, as long as before: `\\n` where its lines end with a
+    carriage return alone. Models answer with these, and where an answer ends is judged by lines that end with `\\n`.
     """
     return text.replace("\r", "\n") if "\r" in document and "\n" not in document else text
 

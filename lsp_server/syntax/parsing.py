@@ -16,7 +16,7 @@ from itertools import islice
 from tree_sitter import Language, Parser, Tree
 
 from lsp_server.syntax.languages import CLOSERS, LanguageTable, grammar_of, table_of
-from lsp_server.syntax.lines import line_end, line_start
+from lsp_server.syntax.lines import line_end, line_start, model_line_ends
 from lsp_server.syntax.scanning import open_quote, unclosed, unopened
 from lsp_server.syntax.table import HARMFUL
 
@@ -198,6 +198,8 @@ def parse(
     if language is None or len(text) > MAX_PARSED_CHARACTERS or _is_harmful(table_of(language_id), text):
         return None
     limit = limit or Limit(MAX_PARSE_S)
+    if "\r" in text and "\n" not in text:  # grammars take it for white space within a line
+        text, old_tree = model_line_ends(text, text), None
     if old_tree is not None and edited is not None and len(text) > LONG_CHARACTERS:
         mended = parse_mended(language, table_of(language_id), text, old_tree, edited)
         if mended is not None:

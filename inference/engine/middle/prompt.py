@@ -125,8 +125,7 @@ class HolePrompt:
 
     def _leaves_block(self, lines: Sequence[str]) -> bool:
         """Whether the last line is indented less than the hole, which begins its line, and ends nothing by that."""
-        indent = self.given[: self.skip].decode()
-        last = lines[-1].rstrip()
+        indent, last = (_spaced(text) for text in (self.given[: self.skip].decode(), lines[-1].rstrip()))
         is_less = bool(last) and len(last) - len(last.lstrip()) < len(indent)
         return is_less and not indent.strip() and not _in_string(lines[:-1]) and last.lstrip()[0] not in ")]}#"
 
@@ -256,6 +255,11 @@ def _behind(after: str) -> tuple[str, ...]:
     """The first non-blank lines behind the hole's."""
     lines = (line.rstrip() for line in after[:_MOST_BEHIND_CHARACTERS].split("\n")[1:])
     return tuple([line for line in lines if line][:_REPEATED_LINES])
+
+
+def _spaced(line: str) -> str:
+    """A line with tabs as wide as four spaces, which a model may write instead: one tab is no less than them."""
+    return line.expandtabs(4)
 
 
 def _in_string(lines: Sequence[str]) -> bool:

@@ -147,3 +147,10 @@ def test_a_call_of_several_lines_is_left_as_it_is() -> None:
 def test_what_is_missing_is_what_would_end_the_expression(line: str, missing: str) -> None:
     before, _, after = line.partition("‸")
     assert missing_closers(before + after, len(before), table_of("python")) == missing
+
+
+def test_lines_that_end_with_a_carriage_return_alone_are_lines() -> None:
+    text = "def f(a):\n    if a:\n        return 1\n    return 2\n\n\nf(1)\n"
+    plain, old = (Source.parse("python", each).tree for each in (text, text.replace("\n", "\r")))
+    assert plain is not None and old is not None
+    assert str(old.root_node) == str(plain.root_node)

@@ -75,6 +75,16 @@ def test_a_text_ends_where_its_block_does() -> None:
         assert one.end_in(inside.encode(), b"\n") is None
 
 
+@pytest.mark.parametrize(("before", "inside"), [("\t\t", "        y = 2"), ("    ", "\ty = 2")])
+def test_a_text_ends_with_its_block_in_spaces_or_tabs(before: str, inside: str) -> None:
+    """A model answers a file of tabs in spaces, too, and the reverse."""
+    one = replace(PLAIN, given=before.encode(), skip=len(before))
+    text = f"{before}x = 1\n{inside}\n"
+    assert one.end_in(text.encode(), b"\n") is None
+    end = one.end_in(f"{text}  def g(self):\n".encode(), b"\n")
+    assert text[:end] == text[:-1]
+
+
 def test_a_text_ends_before_an_explanation() -> None:
     """A model tuned to chat closes the code block that it believes to be in, and explains the code."""
     one = replace(PLAIN, has_fences=False)
