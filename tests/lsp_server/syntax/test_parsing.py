@@ -48,7 +48,7 @@ LIMIT_S = 120
 CHILD = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (1500 << 20, 1500 << 20))
-from lsp_server.documents.document import Document, Edit
+from lsp_server.documents.document import ContentChange, Document
 from lsp_server.documents.positions import Encoding
 language, around, piece, count = sys.argv[1], *map(str.encode, sys.argv[2:4]), int(sys.argv[4])
 around, piece = (part.decode("unicode_escape") for part in (around, piece))
@@ -57,9 +57,9 @@ for text in (bad, around * 500 + bad, bad + "\\n" + around * 500):
     Document("file:///a", language, 1, text).snapshot()
 edited = Document("file:///a", language, 1, around * 500)
 assert edited.snapshot().tree is not None
-edited.apply([Edit((100, 0), (100, 0), bad)], 2, Encoding.UTF16)
+edited.apply([ContentChange((100, 0), (100, 0), bad)], 2, Encoding.UTF16)
 edited.snapshot()
-edited.apply([Edit((100, 0), (100 + bad.count("\\n"), 0 if "\\n" in bad else len(bad)), "")], 3, Encoding.UTF16)
+edited.apply([ContentChange((100, 0), (100 + bad.count("\\n"), 0 if "\\n" in bad else len(bad)), "")], 3, Encoding.UTF16)
 assert edited.snapshot().tree is not None
 print("survived")
 """
