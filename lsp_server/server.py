@@ -39,10 +39,10 @@ from lsp_server.lsp.dispatch import InfillProtocol, read_raw
 from lsp_server.lsp.transports import Write
 from lsp_server.lsp.worker_connection import STATUS
 from lsp_server.next_edit.service import NextEditService
-from lsp_server.refine.refining import Refining
+from lsp_server.refine.refining import Refiner
 from lsp_server.session import Session
 from lsp_server.shadow.sampler import Sampler
-from lsp_server.usage.usage import Ledger, Usage
+from lsp_server.usage.usage import Ledger, StatisticsFeature
 
 
 @dataclass(frozen=True)
@@ -101,9 +101,9 @@ def _add_features(session: Session) -> None:
     """Adds every feature."""
     ledger = Ledger(session.warn)
     session.broadcast.parts += [
-        Usage(session, ledger),
+        StatisticsFeature(session, ledger),
         Sampler(session, ledger),
-        Refining(session),
+        Refiner(session),
         InlineService(session),
         ListService(session),
         NextEditService(session),

@@ -25,10 +25,10 @@ STRENGTHS = {"lightly": 0.3, "halfway": 0.6, "freely": 0.9}
 Of 40 Python statements the embedded checkpoint keeps 0.88, 0.68 and 0.40 (mean similarity, 1 is unchanged), and 36, 28
 and 25 of the results parse. Below 0.2 many come back unchanged.
 """
-LONGEST_REWORK_CHARACTERS = 4000
+MAX_REWORK_CHARACTERS = 4000
 """No canvas holds more."""
-LONGEST_INSTRUCTION_CHARACTERS = 500
-MOST_REPAIRS = 3
+MAX_INSTRUCTION_CHARACTERS = 500
+MAX_REPAIRS = 3
 _REPAIR_CANDIDATES = 6
 """Ask for more candidates to repair a statement: many do not parse, and those come last."""
 _REPAIR_STRENGTHS = (0.3, 0.6, 0.9)
@@ -37,11 +37,11 @@ _placeholders: WeakKeyDictionary[Source, dict[str, tuple[Span, ...]]] = WeakKeyD
 """Caches the placeholders of texts that are still in use, by marker."""
 
 
-class NotDone(Exception):
+class ActionNotDoneError(Exception):
     """Nothing was changed. str() says why, and suggests a next step if there is one."""
 
 
-class Cancelled(NotDone):
+class ActionCancelledError(ActionNotDoneError):
     def __init__(self) -> None:
         super().__init__("cancelled")
 
@@ -108,7 +108,7 @@ class Action:
         filling = "filling the hole" if len(self.holes) == 1 else f"filling {len(self.holes)} holes"
         return _ACTIVITIES.get(self.kind, filling)
 
-    async def filled(
+    async def fill(
         self,
         worker: WorkerClient,
         snapshot: Snapshot,
@@ -139,14 +139,14 @@ class Action:
                 context=context,
                 marker=marker,
             )
-            found = next(iter(result.candidates), None)
-            best = best or found
-            if found is not None and not (repairs and await self._breaks_parse(snapshot, found.texts)):
-                return found
+            candidate = next(iter(result.candidates), None)
+            best = best or candidate
+            if candidate is not None and not (repairs and await self._breaks_parse(snapshot, candidate.texts)):
+                return candidate
             if result.late or budget.deadline.is_past:
                 break
         if best is None:
-            raise NotDone(result.why_empty(budget))
+            raise ActionNotDoneError(result.why_empty(budget))
         return best
 
     async def _breaks_parse(self, snapshot: Snapshot, texts: tuple[str, ...]) -> bool:
@@ -155,22 +155,24 @@ class Action:
 
 def fills(source: Source, marker: str, start: int, end: int, *, automatic: bool = False) -> list[Action]:
     """The actions for [start, end], several of which may mean the same holes. `automatic`: for a mere cursor."""
-    every = in_file(source, marker)
-    touched = touching(every, start, end)
-    inside = in_function(source, marker, start, end)
-    here, where = ("this hole", "here") if start == end else ("the hole in the selection", "in the selection")
+    every = file_placeholders(source, marker)
+    touched = spans_touching(every, start, end)
+    inside = function_placeholders(source, marker, start, end)
+    one_hole, scope = ("this hole", "here") if start == end else ("the hole in the selection", "in the selection")
     actions = []
     if touched:
-        actions.append(_fill(ActionKind.FILL_HOLE, touched, (start, end), here, where))
+        actions.append(_fill(ActionKind.FILL_HOLE, touched, (start, end), one_hole, scope))
     if inside:
-        place = "of this function"
-        actions.append(_fill(ActionKind.FILL_FUNCTION, inside, (start, end), f"the hole {place}", place))
+        function_scope = "of this function"
+        actions.append(
+            _fill(ActionKind.FILL_FUNCTION, inside, (start, end), f"the hole {function_scope}", function_scope)
+        )
     if every:
         actions.append(_fill(ActionKind.FILL_FILE, every, (start, end), "the hole of this file", "of this file"))
     if not inside:  # otherwise the body itself needs filling, and markers in it may hide its extent
-        actions += _of_body(source, start, end, automatic=automatic)
+        actions += _body_action(source, start, end, automatic=automatic)
     span = None if touched else carve.selection(source, start, end)
-    if span is not None and span.end - span.start <= LONGEST_REWORK_CHARACTERS:
+    if span is not None and span.end - span.start <= MAX_REWORK_CHARACTERS:
         for variant, strength in STRENGTHS.items():
             title = f"Rework the selection: {variant}"
             actions.append(Action(ActionKind.REWORK, start, end, (span,), strength, title=title, variant=variant))
@@ -179,8 +181,10 @@ def fills(source: Source, marker: str, start: int, end: int, *, automatic: bool 
 
 def refinements(source: Source, marker: str, start: int, end: int, title: str) -> list[Action]:
     """The action that asks the partner about the selection, under this title."""
-    span = None if touching(in_file(source, marker), start, end) else carve.selection(source, start, end)
-    if span is None or span.end - span.start > LONGEST_REWORK_CHARACTERS:
+    span = (
+        None if spans_touching(file_placeholders(source, marker), start, end) else carve.selection(source, start, end)
+    )
+    if span is None or span.end - span.start > MAX_REWORK_CHARACTERS:
         return []
     return [Action(ActionKind.REFINE, start, end, (span,), title=title)]
 
@@ -190,13 +194,13 @@ def repairs(source: Source, marker: str, diagnostics: Sequence[tuple[int, int, s
     which need filling.
     """
     actions: dict[Span, Action] = {}
-    for number, (start, end, message) in enumerate(diagnostics):
-        if len(actions) == MOST_REPAIRS:
+    for index, (start, end, message) in enumerate(diagnostics):
+        if len(actions) == MAX_REPAIRS:
             break
         span = carve.statement_around(source, start, end)
         if span is None or span in actions or carve.placeholders(source, marker, span.start, span.end):
             continue
-        instruction = f"Repair this: {message}"[:LONGEST_INSTRUCTION_CHARACTERS]
+        instruction = f"Repair this: {message}"[:MAX_INSTRUCTION_CHARACTERS]
         actions[span] = Action(
             ActionKind.REPAIR,
             start,
@@ -204,69 +208,69 @@ def repairs(source: Source, marker: str, diagnostics: Sequence[tuple[int, int, s
             (span,),
             instruction=instruction,
             title="Repair this statement",
-            diagnostic=number,
+            diagnostic=index,
         )
     return list(actions.values())
 
 
 def distinct(actions: Sequence[Action]) -> list[Action]:
-    found: dict[object, Action] = {}
+    unique: dict[object, Action] = {}
     for action in actions:
-        found.setdefault((action.holes, action.strength, action.instruction), action)
-    return list(found.values())
+        unique.setdefault((action.holes, action.strength, action.instruction), action)
+    return list(unique.values())
 
 
 def holes_of(kind: ActionKind, source: Source, marker: str, start: int, end: int) -> tuple[Span, ...]:
     """The holes of `kind` for the selection [start, end], in order. Raises NotDone if there is none."""
-    found: Sequence[Span | None]
+    spans: Sequence[Span | None]
     match kind:
         case ActionKind.FILL_HOLE:
-            found = touching(in_file(source, marker), start, end)
-            if not found and start == end:  # the hole that the syntax around the cursor suggests
-                found = [carve.hole_at_cursor(source, start, marker)]
+            spans = spans_touching(file_placeholders(source, marker), start, end)
+            if not spans and start == end:  # the hole that the syntax around the cursor suggests
+                spans = [carve.hole_at_cursor(source, start, marker)]
         case ActionKind.FILL_FUNCTION:
-            found = in_function(source, marker, start, end)
+            spans = function_placeholders(source, marker, start, end)
         case ActionKind.FILL_FILE:
-            found = in_file(source, marker)
+            spans = file_placeholders(source, marker)
         case ActionKind.WRITE_BODY:
-            found = [carve.body_around(source, start)]
+            spans = [carve.body_around(source, start)]
         case ActionKind.REFINE if start == end:
-            found = [carve.statement_at(source, start)]
+            spans = [carve.statement_at(source, start)]
         case ActionKind.REWORK | ActionKind.REFINE:
-            found = [carve.selection(source, start, end)]
+            spans = [carve.selection(source, start, end)]
         case ActionKind.REPAIR:
-            found = [carve.statement_around(source, start, end)]
-    holes = tuple(span for span in found if span is not None)
+            spans = [carve.statement_around(source, start, end)]
+    holes = tuple(span for span in spans if span is not None)
     if not holes:
-        raise NotDone(_NO_HOLES[kind])
+        raise ActionNotDoneError(_NO_HOLES[kind])
     return holes
 
 
-def in_file(source: Source, marker: str) -> Sequence[Span]:
+def file_placeholders(source: Source, marker: str) -> Sequence[Span]:
     """All placeholders of the text, searched once per text: editors ask each time the cursor moves."""
-    known = _placeholders.setdefault(source, {})
-    if marker not in known:
-        known[marker] = tuple(carve.placeholders(source, marker))
-    return known[marker]
+    cached = _placeholders.setdefault(source, {})
+    if marker not in cached:
+        cached[marker] = tuple(carve.placeholders(source, marker))
+    return cached[marker]
 
 
-def in_function(source: Source, marker: str, start: int, end: int) -> list[Span]:
+def function_placeholders(source: Source, marker: str, start: int, end: int) -> list[Span]:
     function = carve.function_around(source, start, end)
     if function is None:
         return []
-    return [span for span in in_file(source, marker) if function[0] <= span.start and span.end <= function[1]]
+    return [span for span in file_placeholders(source, marker) if function[0] <= span.start and span.end <= function[1]]
 
 
-def touching(spans: Sequence[Span], start: int, end: int) -> list[Span]:
+def spans_touching(spans: Sequence[Span], start: int, end: int) -> list[Span]:
     return [span for span in spans if span.start <= end and span.end >= start]
 
 
-def _fill(kind: ActionKind, holes: Sequence[Span], selected: tuple[int, int], one: str, where: str) -> Action:
-    title = f"Fill {one}" if len(holes) == 1 else f"Fill the {len(holes)} holes {where} together"
+def _fill(kind: ActionKind, holes: Sequence[Span], selected: tuple[int, int], one_hole: str, scope: str) -> Action:
+    title = f"Fill {one_hole}" if len(holes) == 1 else f"Fill the {len(holes)} holes {scope} together"
     return Action(kind, *selected, tuple(holes), title=title)
 
 
-def _of_body(source: Source, start: int, end: int, *, automatic: bool) -> Iterator[Action]:
+def _body_action(source: Source, start: int, end: int, *, automatic: bool) -> Iterator[Action]:
     body = carve.body_around(source, start) if carve.function_around(source, start, end) else None
     if body is None or (automatic and start > body.start):
         return

@@ -23,7 +23,7 @@ from inference.remote import address, token
 from lsp_server.commands import output
 from lsp_server.commands.arguments import add_model_arguments, given_settings
 from lsp_server.diagnosis.file_report import examine_file, examine_settings
-from lsp_server.diagnosis.models import Tell, downloads_of_others, or_use
+from lsp_server.diagnosis.models import Tell, advice_on_downloads, other_programs_downloads
 from lsp_server.diagnosis.workers import Check, Grade, describe_loading, describe_status
 from lsp_server.documents.uris import names_of
 from lsp_server.settings.launch import (
@@ -109,7 +109,7 @@ def _examine_worker(options: WorkerOptions, tell: Tell) -> Iterator[Check]:
     remote = is_remote(options)
     name = "edit model" if options.edits else "partner" if options.partner else "server" if remote else "model"
     if unusable := problem_of(options):
-        yield Check.told(name, Grade.FAIL, unusable)
+        yield Check.from_message(name, Grade.FAIL, unusable)
         return
     if remote:
         yield from _destination(options, name)
@@ -118,12 +118,12 @@ def _examine_worker(options: WorkerOptions, tell: Tell) -> Iterator[Check]:
     except (WorkerFailure, TimeoutError) as failure:
         grade = Grade.WARN if isinstance(failure, StillLoadingError) else Grade.FAIL
         late = f"{options.model} did not answer within {_LIMIT_MS / 1000:.0f} s; check that it is running"
-        yield Check.told(name, grade, str(failure) or late)
+        yield Check.from_message(name, grade, str(failure) or late)
         return
     advice = ""
     if options.model == AUTO and status.model == EMBEDDED:
         better = f"run: infill-ls models pull {status.better or FIRST}"
-        advice = f"{better}{or_use(downloads_of_others(), status.device)}"
+        advice = f"{better}{advice_on_downloads(other_programs_downloads(), status.device)}"
     yield Check(name, Grade.WARN if status.note else Grade.OK, describe_status(status), advice)
     if status.device == "cpu" and which("nvidia-smi"):
         yield Check("device", Grade.WARN, "cpu", "there is an NVIDIA driver: install torch's CUDA build to use the GPU")

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         deleted = "\n".join(f"Deleted: {printable(file)}" for file in usage.forget(usage_file()))
     except OSError as error:
-        say(usage.in_words(usage_file(), error), "infill-ls stats")
+        say(usage.storage_problem(usage_file(), error), "infill-ls stats")
         return EXIT_FAILED
     print(deleted or f"Nothing is recorded in {printable(usage_file().parent)}.")
     return 0
@@ -64,7 +64,7 @@ def report(args: argparse.Namespace, queries: Mapping[str, str], nothing: str, n
     try:
         found = {name: usage.select(file, query, args.days) for name, query in queries.items()}
     except (sqlite3.Error, OSError) as error:
-        say(usage.in_words(file, error), f"infill-ls {args.command}")
+        say(usage.storage_problem(file, error), f"infill-ls {args.command}")
         return EXIT_FAILED
     rows = [row for several in found.values() for row in several]
     if args.json:

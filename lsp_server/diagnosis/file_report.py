@@ -25,8 +25,8 @@ _ADVICE = (
 def examine_settings(configuration: Configuration) -> Iterator[Check]:
     """Where the settings of a file or folder outside of editors come from, and their problems."""
     sources = [*map(str, configuration.files), *sorted(name for name in os.environ if name.startswith(PREFIX))]
-    found = ", ".join(sources) or f"the defaults (no {NAME} in {configuration.folders[0].root})"
-    yield Check("settings", Grade.OK, f"{found}; doctor cannot see your editor's settings")
+    description = ", ".join(sources) or f"the defaults (no {NAME} in {configuration.folders[0].root})"
+    yield Check("settings", Grade.OK, f"{description}; doctor cannot see your editor's settings")
     for problem in configuration.problems:
         yield Check("settings", Grade.WARN, problem)
 
@@ -41,7 +41,7 @@ def examine_file(file: Path, position: str | None, configuration: Configuration)
     try:
         text = read_named_file(file, names_of(path)[-1])
     except BadInputError as error:
-        yield Check.told("file", Grade.FAIL, str(error), "check the path")
+        yield Check.from_message("file", Grade.FAIL, str(error), "check the path")
         return
     snapshot = Document(path.as_uri(), language, 0, text).snapshot()
     yield Check("file", Grade.OK, f"{file}: {snapshot.lines.line_count} lines, fills are on")
@@ -51,8 +51,8 @@ def examine_file(file: Path, position: str | None, configuration: Configuration)
 
 def _language(file: Path, snapshot: Snapshot) -> Check:
     if not snapshot.language_id:
-        found = f"unknown from the name {file.name}; your editor may know it"
-        return Check("language", Grade.WARN, found, "without a grammar, infill-ls finds holes by indentation")
+        description = f"unknown from the name {file.name}; your editor may know it"
+        return Check("language", Grade.WARN, description, "without a grammar, infill-ls finds holes by indentation")
     if snapshot.tree is None:
         advice = "infill-ls finds holes by indentation here"
         return Check("language", Grade.WARN, f"{snapshot.language_id}, without a grammar or too long to parse", advice)
@@ -63,10 +63,10 @@ def _hole_at(snapshot: Snapshot, position: str, file: Path, settings: Settings) 
     try:
         offset = offset_at_line_col(snapshot.lines, position, file)
     except BadInputError as error:
-        return Check.told("hole", Grade.FAIL, str(error))
-    if reason := why_no_hole(snapshot, offset, settings.marker):
-        found, _, advice = reason.partition(": ")
-        return Check("hole", Grade.FAIL, f"none at {position}: {found}", advice)
+        return Check.from_message("hole", Grade.FAIL, str(error))
+    if reason := no_hole_reason(snapshot, offset, settings.marker):
+        reason_text, _, advice = reason.partition(": ")
+        return Check("hole", Grade.FAIL, f"none at {position}: {reason_text}", advice)
     hole = carve.hole_at_cursor(snapshot, offset, settings.marker)
     kind = hole.kind.value if hole else ""
     return Check("hole", Grade.OK, f"found at {position} ({kind})")
@@ -78,23 +78,28 @@ def _markers(snapshot: Snapshot, settings: Settings) -> Check:
     return Check("hole", Grade.OK, f"{count} marked with {settings.marker}", advice)
 
 
-def why_no_hole(snapshot: Snapshot, offset: int, marker: str) -> str | None:
+def no_hole_reason(snapshot: Snapshot, offset: int, marker: str) -> str | None:
     """Why no inline completion comes at `offset`; None if there is a hole for one."""
     hole = carve.hole_at_cursor(snapshot, offset, marker)
     if hole is None:
-        return _why_not_carved(snapshot, offset)
+        return _not_carved_reason(snapshot, offset)
     if hole_for(snapshot, Cursor(offset), marker) is None:
         return "the hole spans several lines, where editors show no ghost text: use the code action"
     return None
 
 
-def _why_not_carved(snapshot: Snapshot, offset: int) -> str:
+def _not_carved_reason(snapshot: Snapshot, offset: int) -> str:
     """Why `carve.hole_at_cursor` gives None, judging by the text around."""
     text = snapshot.text
     word_characters = table_of(snapshot.language_id).word_characters
-    before = text[max(0, offset - 1) : offset]
-    after = text[offset : offset + 1]
-    if before and after and is_word(before, word_characters) and is_word(after, word_characters):
+    previous_character = text[max(0, offset - 1) : offset]
+    next_character = text[offset : offset + 1]
+    if (
+        previous_character
+        and next_character
+        and is_word(previous_character, word_characters)
+        and is_word(next_character, word_characters)
+    ):
         return "the cursor is in the middle of a word: go to its end"
     line = snapshot.lines.line_of(offset)
     if text[offset : snapshot.lines.line_end(line)].strip():

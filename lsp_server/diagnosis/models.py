@@ -20,8 +20,8 @@ TOLD = "told-of-models"
 """Exists once a user has been told about models."""
 PROBE_S = 120.0
 """How long the probe may take; it imports torch, which takes long from a cold disk."""
-_MOST_FOUND = 2
-_LARGEST_BYTES = {"cpu": 1.3e9}
+_MAX_OFFERED = 2
+_MAX_BYTES = {"cpu": 1.3e9}
 """A larger file belongs to a model that is too slow for a processor."""
 
 
@@ -33,24 +33,24 @@ async def probed_catalogue(device: str | None, tell: Tell = lambda _: None) -> d
     """The models of the catalogue, and how each runs on this machine, from `inference.serving.probe`. Raises OSError,
     or ValueError, which says why it could not be examined.
     """
-    told: list[dict[str, Any]] = []
+    reports: list[dict[str, Any]] = []
 
-    def take(line: bytes) -> None:
+    def on_line(line: bytes) -> None:
         with suppress(ValueError, AttributeError):  # a library may print, too
-            told.append(json.loads(line))
-            tell(str(told[-1].get("doing", "")))
+            reports.append(json.loads(line))
+            tell(str(reports[-1].get("doing", "")))
 
     try:
         async with asyncio.timeout(PROBE_S):
             words = ["--device", device] if device else []
-            status, errors = await run_child(take, "inference.serving.probe", *words)
+            status, errors = await run_child(on_line, "inference.serving.probe", *words)
     except TimeoutError:
         raise ValueError(f"no answer in {PROBE_S:.0f} s") from None
-    if status or not told:
+    if status or not reports:
         raise ValueError((errors.splitlines() or ["no output"])[-1])
-    if not told[-1]["catalogue"]:
-        raise ValueError(told[-1]["problem"])
-    return dict(told[-1]["catalogue"])
+    if not reports[-1]["catalogue"]:
+        raise ValueError(reports[-1]["problem"])
+    return dict(reports[-1]["catalogue"])
 
 
 def best_of(catalogue: dict[str, Any]) -> dict[str, Any]:
@@ -65,40 +65,42 @@ def offer(catalogue: dict[str, Any]) -> dict[str, Any] | None:
     device = catalogue["machine"]["device"]
     if best["name"] == EMBEDDED:
         return None
-    where = "is downloaded" if best["is_here"] else f"{size(best['download_bytes'])}, licence: {best['licence']}"
-    text = f"infill-ls fills with its small embedded model, for a first try. {best['name']} {best['words']} ({where})."
+    source = "is downloaded" if best["is_here"] else f"{size(best['download_bytes'])}, licence: {best['licence']}"
+    text = f"infill-ls fills with its small embedded model, for a first try. {best['name']} {best['words']} ({source})."
     return {
         "text": text,
         "steps": best["steps"],
         "shown": [*map(shown, best["steps"])],
         "model": best["name"],
         "use": [
-            {"title": f"Use {one['name']} from {one['program']}", "model": setting_of(one)}
-            for one in _usable(catalogue.get("found", ()), device)
+            {"title": f"Use {download['name']} from {download['program']}", "model": setting_of(download)}
+            for download in _usable(catalogue.get("found", ()), device)
         ],
     }
 
 
-def _usable(found: Iterable[dict[str, Any]], device: str) -> list[dict[str, Any]]:
+def _usable(downloads: Iterable[dict[str, Any]], device: str) -> list[dict[str, Any]]:
     """The largest downloads of other programs that fill well on a device; "" counts as a processor."""
-    most = _LARGEST_BYTES.get(device or "cpu", math.inf)
-    return [one for one in found if one["fills"] and one["bytes_"] <= most][:_MOST_FOUND]
+    max_bytes = _MAX_BYTES.get(device or "cpu", math.inf)
+    return [download for download in downloads if download["fills"] and download["bytes_"] <= max_bytes][:_MAX_OFFERED]
 
 
-def setting_of(one: dict[str, Any]) -> str:
+def setting_of(download: dict[str, Any]) -> str:
     """The value of the setting `model` for another program's download: a name of Ollama's, otherwise the path."""
-    return str(one["name"] if one["program"] == "Ollama" else one["path"])
+    return str(download["name"] if download["program"] == "Ollama" else download["path"])
 
 
-def or_use(found: Iterable[dict[str, Any]], device: str) -> str:
+def advice_on_downloads(downloads: Iterable[dict[str, Any]], device: str) -> str:
     """How to use what other programs have downloaded, to go on after other advice; "" if nothing here fills."""
-    known = (f'`model = "{setting_of(one)}"` from {one["program"]}' for one in _usable(found, device))
-    return "".join(f"; or set {each}, which is already on this machine" for each in known)
+    settings = (
+        f'`model = "{setting_of(download)}"` from {download["program"]}' for download in _usable(downloads, device)
+    )
+    return "".join(f"; or set {setting}, which is already on this machine" for setting in settings)
 
 
-def downloads_of_others() -> list[dict[str, Any]]:
+def other_programs_downloads() -> list[dict[str, Any]]:
     """What other programs have downloaded. Reads their folders, and a header in 0.03 s."""
-    return [{**asdict(one), "fills": one.fills, "edits": one.edits} for one in discovery.found()]
+    return [{**asdict(download), "fills": download.fills, "edits": download.edits} for download in discovery.found()]
 
 
 def is_first_time() -> bool:
@@ -119,11 +121,11 @@ def next_step(catalogue: dict[str, Any]) -> str:
     if not model["steps"]:
         return use
     costs = f" ({size(model['download_bytes'])}, licence: {model['licence']})" if not model["is_here"] else ""
-    others = or_use(catalogue["found"], catalogue["machine"]["device"])
-    return f"run: {', then '.join(map(shown, model['steps']))}{costs}; then {use}{others}"
+    more_advice = advice_on_downloads(catalogue["found"], catalogue["machine"]["device"])
+    return f"run: {', then '.join(map(shown, model['steps']))}{costs}; then {use}{more_advice}"
 
 
-class NotPulled(Exception):
+class NotPulledError(Exception):
     """The model is not here. str() says why, and what to do."""
 
 
@@ -131,26 +133,28 @@ async def pull(model: str, report: Callable[[str, int], None]) -> None:
     """Pulls a model under a free licence, and reports the percentage done; can be resumed. Raises NotPulled."""
     entry = catalogue.find(model)
     if not entry or not entry.repo:
-        raise NotPulled(f"no downloadable model is called {model[:100]!r}; `infill-ls models` lists them")
+        raise NotPulledError(f"no downloadable model is called {model[:100]!r}; `infill-ls models` lists them")
     if entry.licence.lower() not in catalogue.FREE:
         why = f"{entry.name} needs you to accept its licence ({entry.licence})"
-        raise NotPulled(f"{why}: run in a terminal: infill-ls models pull {entry.name}")
+        raise NotPulledError(f"{why}: run in a terminal: infill-ls models pull {entry.name}")
 
     def on_line(line: bytes) -> None:
-        if (told := _progress(line)) is not None:
-            report(*told)
+        if (progress := _progress(line)) is not None:
+            report(*progress)
 
     status, errors = await run_child(on_line, "inference.models.pull", entry.name, "--json")
     if status:
-        said = errors.partition(": ")[2]
-        raise NotPulled(said[:1000] or f"the download of {entry.name} failed; run: infill-ls models pull {entry.name}")
+        message = errors.partition(": ")[2]
+        raise NotPulledError(
+            message[:1000] or f"the download of {entry.name} failed; run: infill-ls models pull {entry.name}"
+        )
 
 
 def _progress(line: bytes) -> tuple[str, int] | None:
     """The pull's activity and the percentage done; None for a line that does not say so."""
     try:
-        told: Any = json.loads(line)
-        here, total = int(told["bytes"]), int(told["total"])
-        return f"{here / 1e6:.0f} of {total / 1e6:.0f} MB", min(100, here * 100 // max(total, 1))
+        message: Any = json.loads(line)
+        done_bytes, total = int(message["bytes"]), int(message["total"])
+        return f"{done_bytes / 1e6:.0f} of {total / 1e6:.0f} MB", min(100, done_bytes * 100 // max(total, 1))
     except (ValueError, TypeError, KeyError):
         return None

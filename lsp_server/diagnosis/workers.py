@@ -30,10 +30,10 @@ class Check:
     advice: str = ""
 
     @classmethod
-    def told(cls, name: str, verdict: Grade, message: str, otherwise: str = "") -> "Check":
+    def from_message(cls, name: str, verdict: Grade, message: str, otherwise: str = "") -> "Check":
         """A check whose `message` has its advice behind a semicolon, or else `otherwise`."""
-        found, _, advice = message.partition("; ")
-        return cls(name, verdict, found, advice or otherwise)
+        finding, _, advice = message.partition("; ")
+        return cls(name, verdict, finding, advice or otherwise)
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ async def survey(name: str) -> Survey:
     folders = socket_folders()
     sockets = {socket for folder in folders for socket in folder.glob("*.sock") if not socket.is_symlink()}
     sockets |= {socket for socket in await asyncio.to_thread(worker_processes) if socket.parent in folders}
-    answers = await asyncio.gather(*(_ask(paths_at(socket), name) for socket in sockets))
+    answers = await asyncio.gather(*(_probe(paths_at(socket), name) for socket in sockets))
     running = (worker for worker in answers if isinstance(worker, RunningWorker))
     return Survey(
         tuple(sorted(running, key=lambda worker: worker.status.model)),
@@ -65,7 +65,7 @@ async def survey(name: str) -> Survey:
     )
 
 
-async def _ask(paths: WorkerPaths, name: str) -> RunningWorker | SilentError | None:
+async def _probe(paths: WorkerPaths, name: str) -> RunningWorker | SilentError | None:
     try:
         connection = await join(paths, name, STATUS_S)
     except SilentError as silent:

@@ -16,9 +16,9 @@ from inference.messages import Draft, HoleKind
 from lsp_server.actions import (
     STALE,
     Action,
+    ActionCancelledError,
     ActionKind,
-    Cancelled,
-    NotDone,
+    ActionNotDoneError,
     distinct,
     fills,
     holes_of,
@@ -47,7 +47,7 @@ from lsp_server.lsp.draft_notifications import DraftSender
 from lsp_server.lsp.editor_connection import Report, StoppedByUser
 from lsp_server.next_edit.finder import nearest
 from lsp_server.next_edit.service import NextEditService
-from lsp_server.refine.refining import NO_PARTNER, Refining
+from lsp_server.refine.refining import NO_PARTNER, Refiner
 from lsp_server.session import Session
 from lsp_server.worker import OnDraft, WorkerFailure
 
@@ -82,12 +82,12 @@ async def perform(session: Session, asked: ActionRequest, kind: ActionKind, toke
     """Carries out an action on the text as it is now. Shows progress under `token`. Raises NotDone."""
     uri = asked.uri
     if why := session.why_off(uri):
-        raise NotDone(f"cannot fill: {why}")
+        raise ActionNotDoneError(f"cannot fill: {why}")
     settings = session.settings_of(uri)
     budget = Budget.of(settings, invoked=True)
     snapshot = await session.parsed(session.documents[uri])
     if snapshot is None or asked.version not in (None, snapshot.version):
-        raise NotDone(STALE)
+        raise ActionNotDoneError(STALE)
     start, end = offsets_of(snapshot.lines, asked.range, session.features.encoding)
     holes = await asyncio.to_thread(holes_of, kind, snapshot, settings.marker, start, end)  # there may be thousands
     action = Action(kind, start, end, holes, asked.strength, asked.instruction)
@@ -102,11 +102,11 @@ async def perform(session: Session, asked: ActionRequest, kind: ActionKind, toke
             may_create=session.features.progress,
         )
     except StoppedByUser:
-        raise Cancelled from None
+        raise ActionCancelledError from None
     except WorkerFailure as failure:
-        raise NotDone(f"cannot fill: {failure}") from failure
+        raise ActionNotDoneError(f"cannot fill: {failure}") from failure
     if not session.is_current(snapshot):
-        raise NotDone(STALE)
+        raise ActionNotDoneError(STALE)
     done_id = f"action-{next(_numbers)}"
     options = FillOptions(action.strength, action.instruction)
     is_refined = kind is ActionKind.REFINE
@@ -114,7 +114,7 @@ async def perform(session: Session, asked: ActionRequest, kind: ActionKind, toke
         None if is_refined else Asked(snapshot, holes, texts, budget, settings.marker, took_ms=took_ms, options=options)
     )
     session.broadcast.shown(uri, Shown(done_id, "action", budget.deadline.elapsed_ms, sampled))
-    session.feature(Refining).expect(Taken(done_id, is_refined=is_refined), snapshot, holes, texts)
+    session.feature(Refiner).expect(Taken(done_id, is_refined=is_refined), snapshot, holes, texts)
     edit = workspace_edit(snapshot, holes, texts, session.features)
     return Done(edit, action.activity, done_id, left_as_they_are(texts, current_texts(snapshot, holes)))
 
@@ -126,14 +126,14 @@ async def _texts(
     is_refined = action.kind is ActionKind.REFINE
     connection = session.partner_connection if is_refined else session.worker
     if connection is None:
-        raise NotDone(NO_PARTNER)
+        raise ActionNotDoneError(NO_PARTNER)
     worker = connection.client
     await worker.load(budget.deadline)
     context = await session.context_for(snapshot, action.holes[0].start, worker.last_status)
     if context is None:
-        raise NotDone(f"cannot fill: {await session.why_off_now(snapshot.uri)}")
+        raise ActionNotDoneError(f"cannot fill: {await session.why_off_now(snapshot.uri)}")
     sent_s = time.monotonic()
-    found = await action.filled(
+    found = await action.fill(
         worker,
         snapshot,
         budget.from_now() if is_refined else budget,  # measured by the partner
@@ -268,9 +268,9 @@ async def code_action_resolve(session: Session, action: CodeAction) -> CodeActio
     asked: ActionRequest = read_raw("params for codeAction/resolve: data", action.data, ActionRequest)
     try:
         return attrs.evolve(action, edit=(await perform(session, asked, asked.kind, None)).edit)
-    except Cancelled as cancelled:
+    except ActionCancelledError as cancelled:
         raise ReplyError(str(cancelled), types.LSPErrorCodes.RequestCancelled) from None
-    except NotDone as reason:
+    except ActionNotDoneError as reason:
         raise ReplyError(str(reason)) from None
 
 

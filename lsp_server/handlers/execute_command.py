@@ -8,14 +8,14 @@ from lsprotocol import types
 from msgspec import Struct
 
 from inference.models.catalogue import AUTO
-from lsp_server.actions import CANNOT_APPLY, ActionKind, Cancelled, NotDone
-from lsp_server.diagnosis.models import NotPulled, pull
+from lsp_server.actions import CANNOT_APPLY, ActionCancelledError, ActionKind, ActionNotDoneError
+from lsp_server.diagnosis.models import NotPulledError, pull
 from lsp_server.handlers.code_action import ActionRequest, perform
 from lsp_server.handlers.inline_completion import accept
 from lsp_server.lsp.capabilities import ACCEPT_COMMAND, COMMAND_PREFIX, PULL_COMMAND, REFINE_SUGGESTION_COMMAND
 from lsp_server.lsp.dispatch import ReplyError, read_raw
 from lsp_server.lsp.editor_connection import StoppedByUser
-from lsp_server.refine.refining import NotRefined, Refining
+from lsp_server.refine.refining import NotRefinedError, Refiner
 from lsp_server.session import Session
 from lsp_server.worker import WorkerFailure
 
@@ -52,9 +52,9 @@ async def _fill(kind: ActionKind, session: Session, params: types.ExecuteCommand
     try:
         done = await perform(session, asked, kind, params.work_done_token)
         applied, reason = await session.editor.apply_edit(done.edit, f"infill: {done.activity}")
-    except Cancelled as cancelled:  # the user already knows
+    except ActionCancelledError as cancelled:  # the user already knows
         return command_answer(applied=False, reason=str(cancelled))
-    except NotDone as not_done:
+    except ActionNotDoneError as not_done:
         return _answer(session, asked, applied=False, reason=str(not_done))
     if not applied:
         session.broadcast.rejected(asked.uri, done.id)
@@ -87,7 +87,7 @@ async def _pull_model(session: Session, params: types.ExecuteCommandParams) -> C
             token=params.work_done_token,
             may_create=session.features.progress,
         )
-    except (NotPulled, StoppedByUser) as problem:
+    except (NotPulledError, StoppedByUser) as problem:
         return command_answer(applied=False, reason=str(problem) or "stopped; run it again to resume the download")
     return await _restart_worker(session) if session.settings.model == AUTO else command_answer(applied=True)
 
@@ -111,8 +111,8 @@ async def _refine_suggestion(session: Session, params: types.ExecuteCommandParam
     if reason := session.why_off(uri):
         return command_answer(applied=False, reason=f"cannot fill: {reason}")
     try:
-        await session.feature(Refining).suggestion(uri, suggestion_id)
-    except NotRefined as nothing:
+        await session.feature(Refiner).suggestion(uri, suggestion_id)
+    except NotRefinedError as nothing:
         return command_answer(applied=False, reason=str(nothing))
     except WorkerFailure as failure:
         return command_answer(applied=False, reason=f"the partner did not answer: {failure}")

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from inference.models.catalogue import AUTO
-from lsp_server.diagnosis.file_report import why_no_hole
+from lsp_server.diagnosis.file_report import no_hole_reason
 from lsp_server.diagnosis.models import offer, probed_catalogue
 from lsp_server.lsp.capabilities import offset_of
 from lsp_server.lsp.dispatch import RawDocument, RawPosition
@@ -49,7 +49,7 @@ def _of_document(session: Session, params: StatusParams) -> dict[str, Any]:
     }
     if off is None and params.position is not None and (snapshot := session.snapshot(uri)):
         offset = offset_of(snapshot.lines, params.position, session.features.encoding)
-        found["noHole"] = why_no_hole(snapshot, offset, session.settings_of(uri).marker)
+        found["noHole"] = no_hole_reason(snapshot, offset, session.settings_of(uri).marker)
     return found
 
 

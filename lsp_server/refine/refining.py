@@ -22,11 +22,11 @@ GONE = "the suggestion is gone, or other text was typed in its place"
 SUPERSEDED = "a newer request to the partner replaced this one"
 
 
-class NotRefined(Exception):
+class NotRefinedError(Exception):
     """The partner has nothing better. str() says why."""
 
 
-class Refining(Feature):
+class Refiner(Feature):
     """Improves suggestions, and tells when the edit of an action is in the text."""
 
     def __init__(self, session: "Session") -> None:
@@ -68,30 +68,30 @@ class Refining(Feature):
             if self._running.get(uri) == (suggestion_id, task):
                 del self._running[uri]
         if task.cancelled():
-            raise NotRefined(GONE if self._find(uri, suggestion_id) is None else SUPERSEDED)
+            raise NotRefinedError(GONE if self._find_suggestion(uri, suggestion_id) is None else SUPERSEDED)
         task.result()
 
     def _drop_gone(self, uri: str) -> None:
         """A suggestion may have been accepted or rejected: the partner is not asked about one that is gone."""
         name, task = self._running.get(uri, ("", None))
-        if task is not None and self._find(uri, name) is None:
+        if task is not None and self._find_suggestion(uri, name) is None:
             task.cancel()
 
-    def _find(self, uri: str, suggestion_id: str) -> tuple[InlineService, Suggestion] | None:
+    def _find_suggestion(self, uri: str, suggestion_id: str) -> tuple[InlineService, Suggestion] | None:
         services = self._session.broadcast.every(InlineService)
-        known = ((service, service.suggestion(uri, suggestion_id)) for service in services)
-        return next(((service, found) for service, found in known if found is not None), None)
+        suggestions = ((service, service.suggestion(uri, suggestion_id)) for service in services)
+        return next(((service, suggestion) for service, suggestion in suggestions if suggestion is not None), None)
 
     async def _refine(self, uri: str, suggestion_id: str) -> None:
         """The partner's deadline counts from its own request."""
         partner = self._session.partner_connection
-        found = self._find(uri, suggestion_id)
+        service_and_draft = self._find_suggestion(uri, suggestion_id)
         snapshot = self._session.snapshot(uri)
         if partner is None:
-            raise NotRefined(NO_PARTNER)
-        if found is None or snapshot is None:
-            raise NotRefined(GONE)
-        service, draft = found
+            raise NotRefinedError(NO_PARTNER)
+        if service_and_draft is None or snapshot is None:
+            raise NotRefinedError(GONE)
+        service, draft = service_and_draft
         hole = _hole_of(draft, snapshot.text)
         settings = self._session.settings_of(uri)
         budget = dataclasses.replace(Budget.of(settings, invoked=True), candidates=1, retries=False)
@@ -99,19 +99,23 @@ class Refining(Feature):
         await client.load()
         context = await self._session.context_for(snapshot, hole.start, client.last_status)
         if context is None:
-            raise NotRefined(GONE)
+            raise NotRefinedError(GONE)
         options = FillOptions(REFINED_STRENGTH, drafts=(draft.text,), only_whole=True)
         result = await fill(
             client, snapshot, [hole], budget.from_now(), options=options, context=context, marker=settings.marker
         )
-        most = draft.text.count(settings.marker)
-        texts = ((each.texts[0], each.confidence) for each in result.candidates)
-        usable = ((text, sure) for text, sure in texts if text != draft.text and text.count(settings.marker) <= most)
+        max_markers = draft.text.count(settings.marker)
+        texts = ((candidate.texts[0], candidate.confidence) for candidate in result.candidates)
+        usable = (
+            (text, candidate_confidence)
+            for text, candidate_confidence in texts
+            if text != draft.text and text.count(settings.marker) <= max_markers
+        )
         text, confidence = next(usable, ("", None))
         if confidence is None:
-            raise NotRefined(NOTHING_TO_CHANGE if result.candidates else result.why_empty(budget))
+            raise NotRefinedError(NOTHING_TO_CHANGE if result.candidates else result.why_empty(budget))
         if not service.replace(uri, draft, text, confidence):
-            raise NotRefined(GONE)
+            raise NotRefinedError(GONE)
 
 
 def _hole_of(draft: Suggestion, text: str) -> Span:

@@ -12,7 +12,7 @@ from pygls.lsp.server import LanguageServer
 
 from inference.messages import Snippet, Status
 from lsp_server.context.gather import ASKED_MS, ContextQuery, ContextSource
-from lsp_server.diagnosis.models import downloads_of_others, is_first_time, or_use
+from lsp_server.diagnosis.models import advice_on_downloads, is_first_time, other_programs_downloads
 from lsp_server.documents.document import Document, ParseJob, Snapshot
 from lsp_server.documents.notebooks import Notebooks
 from lsp_server.documents.uris import names_of, path_as_given, path_of, possible_paths
@@ -177,9 +177,9 @@ class Session:
             self.in_background(self._tell_of_models())
 
     async def _tell_of_models(self) -> None:
-        found = await asyncio.to_thread(downloads_of_others)
+        found = await asyncio.to_thread(other_programs_downloads)
         device = self.worker.report()["device"] or ""
-        self.editor.show_once(self.worker.no_model + or_use(found, device), types.MessageType.Info)
+        self.editor.show_once(self.worker.no_model + advice_on_downloads(found, device), types.MessageType.Info)
 
     def _tell_failure(self, state: ClientState, detail: str) -> None:
         if state is ClientState.FAILED and detail:

@@ -37,14 +37,14 @@ log = logging.getLogger(__name__)
 CLIENT_NAME = "infill-ls serve (shadow)"
 QUIET_S = 1.0
 CLOSE_S = 2.0
-MOST_HOLES = 8
+MAX_HOLES = 8
 """Do not sample a request for more holes: the other model may need one request per hole."""
-_MOST_SAMPLES = 16
+_MAX_SAMPLES = 16
 """Of more, the oldest are dropped."""
 _AROUND_CHARACTERS = 120
-_MOST_CHARACTERS = 500
+_MAX_COMPARED_CHARACTERS = 500
 """Compares no more of a text: the time grows with the product of both lengths."""
-_LONGEST_NAME = 100
+_MAX_NAME_CHARACTERS = 100
 
 
 @dataclass(eq=False)
@@ -66,22 +66,27 @@ class Sampler(Feature):
         self._client: WorkerClient | None = None
 
     def shown(self, uri: str, shown: Shown) -> None:
-        asked = shown.asked
+        request = shown.asked
         settings = self._session.settings_of(uri)
-        if asked is None or asked.options.strength < 1 or len(asked.spans) > MOST_HOLES or settings.statistics == "off":
+        if (
+            request is None
+            or request.options.strength < 1
+            or len(request.spans) > MAX_HOLES
+            or settings.statistics == "off"
+        ):
             return
         is_sampled = random.random() < settings.shadow.sample  # noqa: S311 - nobody gains anything from guessing it
-        client = self._other() if is_sampled else None
+        client = self._other_client() if is_sampled else None
         if client is None:
             return
         main = self._session.worker.client
         name = model_name(main.options, main.last_status)
-        pair = Pair(today(), language_of(asked.snapshot.language_id), name, "", "failed", asked.took_ms)
-        sample = _Sample(uri, asked, pair, asyncio.get_running_loop().create_future())
+        pair = Pair(today(), language_of(request.snapshot.language_id), name, "", "failed", request.took_ms)
+        sample = _Sample(uri, request, pair, asyncio.get_running_loop().create_future())
         following = asyncio.create_task(self._follow(sample, client))
         self._samples[following] = sample
         following.add_done_callback(self._samples.pop)
-        for oldest in list(self._samples)[:-_MOST_SAMPLES]:
+        for oldest in list(self._samples)[:-_MAX_SAMPLES]:
             oldest.cancel()
 
     def taken(self, uri: str, taken: Taken) -> None:
@@ -92,7 +97,7 @@ class Sampler(Feature):
         document = self._session.documents.get(uri)  # None: it was closed just now, and its samples are about to end
         for sample in self._samples.values():
             if document and sample.uri == uri and not sample.saved.done():
-                sample.saved.set_result(_texts_in(document.text, sample.asked))
+                sample.saved.set_result(_texts_in_holes(document.text, sample.asked))
 
     def closed(self, uri: str) -> None:
         for following, sample in self._samples.items():
@@ -107,7 +112,7 @@ class Sampler(Feature):
                 async with asyncio.timeout(CLOSE_S):
                     await self._client.close()
 
-    def _other(self) -> WorkerClient | None:
+    def _other_client(self) -> WorkerClient | None:
         """The client of the other model, of the session's start; None if there is none."""
         if self._client is None and (
             options := other_options(self._session.settings, self._session.configuration.sends_partner_token)
@@ -125,63 +130,63 @@ class Sampler(Feature):
             while self._session.is_computing:  # noqa: ASYNC110 - nothing tells when that ends
                 await asyncio.sleep(QUIET_S)
             try:
-                answer = await self._ask(sample, client)
+                answer = await self._fill_by_other(sample, client)
             except WorkerFailure as failure:
                 log.info("no answer of the other model: %s", failure)
         if answer is None:
             return
-        pair, others = answer
+        pair, other_texts = answer
         pair = pair._replace(other_model=model_name(client.options, client.last_status))
-        saved = await sample.saved if others else ()
-        places = [(at, text) for at, text in enumerate(saved) if text is not None]
-        if places:
-            main = fmean(similarity(sample.asked.texts[at], text) for at, text in places)
-            other = fmean(similarity(others[at], text) for at, text in places)
-            pair = pair._replace(main_similarity=main, other_similarity=other)
+        saved = await sample.saved if other_texts else ()
+        clear_holes = [(index, text) for index, text in enumerate(saved) if text is not None]
+        if clear_holes:
+            main_similarity = fmean(similarity(sample.asked.texts[index], text) for index, text in clear_holes)
+            other_similarity = fmean(similarity(other_texts[index], text) for index, text in clear_holes)
+            pair = pair._replace(main_similarity=main_similarity, other_similarity=other_similarity)
         self._ledger.add(pair)
 
-    async def _ask(self, sample: _Sample, client: WorkerClient) -> tuple[Pair, Sequence[str]] | None:
+    async def _fill_by_other(self, sample: _Sample, client: WorkerClient) -> tuple[Pair, Sequence[str]] | None:
         """Asks with the same effort, but leaves more time, to measure how long it takes. Returns what is known now and
         the other model's texts, if it has any; None if it may not be asked any more. Raises WorkerFailure.
         """
-        asked = sample.asked
+        record = sample.asked
         settings = self._session.settings_of(sample.uri)  # which may have changed
         if settings.statistics == "off" or not settings.shadow.sample:
             return None
         await client.load()
-        context = await self._session.context_for(asked.snapshot, asked.spans[0].start, client.last_status)
+        context = await self._session.context_for(record.snapshot, record.spans[0].start, client.last_status)
         if context is None:
             return None
-        deadline = Deadline(max(asked.budget.deadline.timeout_ms, settings.deadline_ms.invoked))
-        budget = dataclasses.replace(asked.budget, deadline=deadline, background=True)
-        found = await fill(
-            client, asked.snapshot, asked.spans, budget, options=asked.options, context=context, marker=asked.marker
+        deadline = Deadline(max(record.budget.deadline.timeout_ms, settings.deadline_ms.invoked))
+        budget = dataclasses.replace(record.budget, deadline=deadline, background=True)
+        result = await fill(
+            client, record.snapshot, record.spans, budget, options=record.options, context=context, marker=record.marker
         )
         took_ms = deadline.elapsed_ms
-        is_late = found.late or took_ms > asked.budget.deadline.timeout_ms
-        outcome = "late" if is_late else "answered" if found.candidates else "nothing"
-        texts = found.candidates[0].texts if found.candidates else ()
+        is_late = result.late or took_ms > record.budget.deadline.timeout_ms
+        outcome = "late" if is_late else "answered" if result.candidates else "nothing"
+        texts = result.candidates[0].texts if result.candidates else ()
         return sample.pair._replace(outcome=outcome, other_ms=took_ms), texts
 
 
-def similarity(one: str, other: str) -> float:
+def similarity(a: str, b: str) -> float:
     """From 0, nothing in common, to 1: the same except for white space at the ends."""
-    texts = (one.strip()[:_MOST_CHARACTERS], other.strip()[:_MOST_CHARACTERS])
+    texts = (a.strip()[:_MAX_COMPARED_CHARACTERS], b.strip()[:_MAX_COMPARED_CHARACTERS])
     return 1.0 if texts[0] == texts[1] else SequenceMatcher(None, *texts, autojunk=False).ratio()
 
 
-def _texts_in(text: str, asked: Asked) -> list[str | None]:
+def _texts_in_holes(text: str, record: Asked) -> list[str | None]:
     """What is now in each hole of a request; None if its place is not clear."""
-    return [_between(text, before, after) for before, after in pairwise(pinned(asked.snapshot.text, asked.spans))]
+    return [_between(text, prefix, suffix) for prefix, suffix in pairwise(pinned(record.snapshot.text, record.spans))]
 
 
-def _between(text: str, before: str, after: str) -> str | None:
-    before = before[-_AROUND_CHARACTERS:]
-    after = after[:_AROUND_CHARACTERS]
-    if text.count(before) != 1:
+def _between(text: str, prefix: str, suffix: str) -> str | None:
+    prefix = prefix[-_AROUND_CHARACTERS:]
+    suffix = suffix[:_AROUND_CHARACTERS]
+    if text.count(prefix) != 1:
         return None
-    start = text.index(before) + len(before)
-    end = text.find(after, start)
+    start = text.index(prefix) + len(prefix)
+    end = text.find(suffix, start)
     return None if end < 0 else text[start:end]
 
 
@@ -194,6 +199,6 @@ def other_options(settings: Settings, sends_token: bool) -> WorkerOptions | None
 
 def model_name(options: WorkerOptions, status: Status | None = None) -> str:
     """A model's name in the records, without a path: what the `status` of its worker says, or what names it."""
-    told = status.model if status and not address.is_url(status.model) else ""
-    name = told or options.server_model or options.model
-    return (name.partition("://")[2].partition("/")[0] or Path(name).name)[:_LONGEST_NAME]
+    reported = status.model if status and not address.is_url(status.model) else ""
+    name = reported or options.server_model or options.model
+    return (name.partition("://")[2].partition("/")[0] or Path(name).name)[:_MAX_NAME_CHARACTERS]

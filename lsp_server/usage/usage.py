@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 STATE_VARIABLE = "INFILL_LS_STATE_DIR"
 KEPT_DAYS = 365
 FORGET = "`infill-ls stats forget` deletes it"
-_PATIENCE_S = 5.0
+_LOCK_TIMEOUT_S = 5.0
 """How long to wait while another process writes."""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS counter (
@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS pair (
 """
 
 
-class Key(NamedTuple):
+class CounterKey(NamedTuple):
     """What a counter counts: an event of answers on one (local) day, in one language, that came in one way."""
 
     day: str
@@ -79,10 +79,10 @@ def today() -> str:
     return datetime.now().astimezone().date().isoformat()
 
 
-def write(file: Path, counts: Mapping[Key, float], pairs: Sequence[Pair]) -> None:
+def write(file: Path, counts: Mapping[CounterKey, float], pairs: Sequence[Pair]) -> None:
     """Adds to the counters, and keeps the pairs. All or nothing. Raises OSError or sqlite3.Error, which say why."""
-    _make(file)
-    with _opened(file) as connection, connection:
+    _create_private_file(file)
+    with _connect(file) as connection, connection:
         connection.executescript(_SCHEMA)
         connection.execute("BEGIN IMMEDIATE")
         connection.executemany(
@@ -99,7 +99,7 @@ def select(file: Path, query: str, days: int) -> list[dict[str, Any]]:
     """The rows of a query of the last days, which its parameter names. Raises OSError or sqlite3.Error."""
     if not file.exists():
         return []
-    with _opened(file) as connection:
+    with _connect(file) as connection:
         connection.executescript(_SCHEMA)
         rows = connection.execute(query, (f"-{min(days, KEPT_DAYS)} days",))  # SQLite knows no date long ago
         names = [name for name, *_ in rows.description]
@@ -108,26 +108,28 @@ def select(file: Path, query: str, days: int) -> list[dict[str, Any]]:
 
 def forget(file: Path) -> list[Path]:
     """Deletes the file, and those of earlier versions in the same folder. Returns what it deleted. Raises OSError."""
-    found = [each for name in (file.name, "usage.") for each in sorted(file.parent.glob(f"{name}*"))]
-    for each in found:
-        each.unlink()
-    return found
+    files = [
+        file_to_delete for name in (file.name, "usage.") for file_to_delete in sorted(file.parent.glob(f"{name}*"))
+    ]
+    for file_to_delete in files:
+        file_to_delete.unlink()
+    return files
 
 
-def in_words(file: Path, error: Exception) -> str:
+def storage_problem(file: Path, error: Exception) -> str:
     """What went wrong with the file, and what to do."""
     return f"{file}: {getattr(error, 'strerror', None) or error}; {FORGET}"
 
 
 @contextmanager
-def _opened(file: Path) -> "Iterator[sqlite3.Connection]":
+def _connect(file: Path) -> "Iterator[sqlite3.Connection]":
     import sqlite3
 
-    with closing(sqlite3.connect(file, timeout=_PATIENCE_S)) as connection:
+    with closing(sqlite3.connect(file, timeout=_LOCK_TIMEOUT_S)) as connection:
         yield connection
 
 
-def _make(file: Path) -> None:
+def _create_private_file(file: Path) -> None:
     """Creates the private folder and file if missing; refuses anything else in their place. Raises OSError."""
     file.parent.parent.mkdir(parents=True, exist_ok=True)
     if trouble := why_not_private(file.parent, STATE_VARIABLE):
@@ -147,7 +149,7 @@ RETRY_S = 30.0
 """After a failure, wait this long."""
 CLOSE_S = 3.0
 """The end of a session waits this long for a slow disk."""
-_MOST_PAIRS = 1000
+_MAX_PAIRS = 1000
 SHOWN = "shown"
 WHOLE = "whole"
 PART = "part"
@@ -155,7 +157,7 @@ REJECTED = "rejected"
 COMPUTED = "computed"
 MS = "ms"
 """How many answers were computed, and how long the user waited for them, in all."""
-_KEPT = 256
+_MAX_TRACKED = 256
 """An answer older than so many others is no longer followed."""
 _LANGUAGE = re.compile(r"[A-Za-z0-9+#._-]{1,32}")
 """A valid language id; any other counts as `other`, because a client may send anything."""
@@ -166,17 +168,17 @@ class Ledger(Feature):
 
     def __init__(self, warn: Callable[[str], None]) -> None:
         self._warn = warn
-        self._counts: Counter[Key] = Counter()
+        self._counts: Counter[CounterKey] = Counter()
         self._pairs: list[Pair] = []
         self._writing: asyncio.Task[None] | None = None
         self._has_ended = asyncio.Event()
 
-    def count(self, key: Key, by: int = 1) -> None:
+    def count(self, key: CounterKey, by: int = 1) -> None:
         self._counts[key] += by
         self._begin()
 
     def add(self, pair: Pair) -> None:
-        self._pairs = [*self._pairs, pair][-_MOST_PAIRS:]
+        self._pairs = [*self._pairs, pair][-_MAX_PAIRS:]
         self._begin()
 
     async def ended(self) -> None:
@@ -202,15 +204,15 @@ class Ledger(Feature):
                 await in_thread(partial(write, usage_file(), counts, pairs))
             except Exception as error:  # of the disk, of SQLite, or because this Python was built without it
                 self._counts.update(counts)
-                self._pairs = [*pairs, *self._pairs][-_MOST_PAIRS:]
+                self._pairs = [*pairs, *self._pairs][-_MAX_PAIRS:]
                 advice = "all else works; set `statistics` to off to stop this message"
-                self._warn(f"the statistics cannot be written: {in_words(usage_file(), error)}; {advice}")
+                self._warn(f"the statistics cannot be written: {storage_problem(usage_file(), error)}; {advice}")
                 if self._has_ended.is_set():
                     return
                 pause_s = RETRY_S
 
 
-class Usage(Feature):
+class StatisticsFeature(Feature):
     """Counts each answer once, however often it is shown, by its last outcome."""
 
     def __init__(self, session: "Session", ledger: Ledger) -> None:
@@ -223,7 +225,7 @@ class Usage(Feature):
         if shown.id not in self._answers:
             self._answers[shown.id] = shown.trigger, ""
             self._count(uri, shown.trigger, SHOWN)
-            if len(self._answers) > _KEPT:
+            if len(self._answers) > _MAX_TRACKED:
                 del self._answers[next(iter(self._answers))]
         if shown.waited_ms is not None:
             self._count(uri, shown.trigger, COMPUTED)
@@ -237,18 +239,18 @@ class Usage(Feature):
 
     def _decide(self, uri: str, answer_id: str, outcome: str) -> None:
         """A part may become the whole; what was accepted is never rejected."""
-        trigger, before = self._answers.get(answer_id, ("", WHOLE))
-        if before and (before, outcome) != (PART, WHOLE):
+        trigger, previous = self._answers.get(answer_id, ("", WHOLE))
+        if previous and (previous, outcome) != (PART, WHOLE):
             return
-        if before:
-            self._count(uri, trigger, before, -1)
+        if previous:
+            self._count(uri, trigger, previous, -1)
         self._answers[answer_id] = trigger, outcome
         self._count(uri, trigger, outcome)
 
     def _count(self, uri: str, trigger: str, event: str, by: int = 1) -> None:
         document = self._session.documents.get(uri)
         if document is not None and self._session.settings_of(uri).statistics == "on":
-            self._ledger.count(Key(today(), language_of(document.language_id), trigger, event), by)
+            self._ledger.count(CounterKey(today(), language_of(document.language_id), trigger, event), by)
 
 
 def language_of(language_id: str) -> str:

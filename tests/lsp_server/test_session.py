@@ -22,7 +22,7 @@ from lsp_server.inline import Cursor, InlineRequest, InlineService, ListService
 from lsp_server.lsp.capabilities import ClientFeatures
 from lsp_server.lsp.worker_connection import WorkerConnection
 from lsp_server.next_edit.service import NextEditService
-from lsp_server.refine.refining import Refining
+from lsp_server.refine.refining import Refiner
 from lsp_server.server import METHODS, InfillServer
 from lsp_server.session import Session
 from lsp_server.worker import ClientState
@@ -244,7 +244,7 @@ def test_who_hears_of_changes_in_which_order() -> None:
     """What follows taken texts moves them before the services say what was taken."""
     session = InfillServer({}).session
     heard = [type(each) for each in session.broadcast.every(Feature)]
-    assert heard.index(Refining) < heard.index(InlineService) < heard.index(ListService)
+    assert heard.index(Refiner) < heard.index(InlineService) < heard.index(ListService)
 
 
 async def test_a_model_reads_lone_carriage_returns_as_line_ends(monkeypatch: pytest.MonkeyPatch) -> None:

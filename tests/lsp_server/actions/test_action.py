@@ -4,7 +4,7 @@ import pytest
 
 from inference.deadline import Deadline
 from inference.messages import Hole
-from lsp_server.actions import Action, ActionKind, NotDone, distinct, fills, holes_of, repairs
+from lsp_server.actions import Action, ActionKind, ActionNotDoneError, distinct, fills, holes_of, repairs
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.pipeline import Budget
 from tests.lsp_server.inline.scripted_worker import scripted_client
@@ -36,8 +36,8 @@ async def test_the_worker_is_asked_for_strengths(
     action = Action(kind, 0, end, holes_of(kind, snapshot, "???", 0, end), said)
     async with scripted_client(monkeypatch) as (worker, client):
         worker.fills = [""]
-        with pytest.raises(NotDone):
-            await action.filled(client, snapshot, BUDGET.from_now())
+        with pytest.raises(ActionNotDoneError):
+            await action.fill(client, snapshot, BUDGET.from_now())
     parts = [part for request in worker.requests for part in request.segments]
     assert [part.strength for part in parts if isinstance(part, Hole)] == asked
 

@@ -10,7 +10,7 @@ import pytest
 from inference.deadline import Deadline
 from inference.messages import Snippet, Text
 from lsp_server import carve
-from lsp_server.actions import Action, ActionKind, NotDone, holes_of
+from lsp_server.actions import Action, ActionKind, ActionNotDoneError, holes_of
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.pipeline import Budget, FillResult, fill
 from lsp_server.settings.schema import Settings
@@ -122,12 +122,12 @@ async def test_reason_survives_an_empty_second_answer(asked: Asked) -> None:
 async def test_the_attempts_of_a_repair_share_one_deadline(asked: Asked) -> None:
     snapshot = snapshot_of("total = (item.price\n")
     action = Action(ActionKind.REPAIR, 0, 8, holes_of(ActionKind.REPAIR, snapshot, "???", 0, 8))
-    doing = asyncio.create_task(action.filled(asked.client, snapshot, invoked()))
+    doing = asyncio.create_task(action.fill(asked.client, snapshot, invoked()))
     for attempt in (1, 2, 3):
         await asked.worker.until(lambda wanted=attempt: len(asked.worker.requests) == wanted)  # type: ignore[misc]
         await asyncio.sleep(0.2)
         asked.worker.answer("")
-    with pytest.raises(NotDone, match="is empty"):
+    with pytest.raises(ActionNotDoneError, match="is empty"):
         await doing
     first, second, third = (request.deadline_ms or 0 for request in asked.worker.requests)
     assert first - second >= 200
@@ -140,8 +140,8 @@ async def test_no_further_attempt_is_begun_after_the_deadline(asked: Asked) -> N
     asked.worker.fills = ["y"]
     await asked.fill(invoked())  # connected, with a model: no deadline waits for that
     asked.worker.fills = None
-    with pytest.raises(NotDone):
-        await action.filled(asked.client, snapshot, invoked(50))
+    with pytest.raises(ActionNotDoneError):
+        await action.fill(asked.client, snapshot, invoked(50))
     assert len(asked.worker.requests) == 2
 
 

@@ -12,13 +12,13 @@ import pytest
 from lsprotocol import types
 
 from inference.deadline import Deadline
-from lsp_server.actions import Action, ActionKind, NotDone, holes_of
+from lsp_server.actions import Action, ActionKind, ActionNotDoneError, holes_of
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import Budget
 from lsp_server.handlers.documents import did_change
 from lsp_server.inline import Cursor, InlineRequest, InlineService
 from lsp_server.inline.suggestion import Suggestion
-from lsp_server.refine.refining import NotRefined, Refining
+from lsp_server.refine.refining import NotRefinedError, Refiner
 from lsp_server.session import Session
 from lsp_server.settings.launch import partner_options
 from lsp_server.settings.schema import PartnerSettings, Settings
@@ -56,7 +56,7 @@ class Scene:
         return suggestion.id
 
     async def refine(self, suggestion_id: str) -> None:
-        await self.session.feature(Refining).suggestion(URI, suggestion_id)
+        await self.session.feature(Refiner).suggestion(URI, suggestion_id)
 
     async def accept_first(self) -> None:
         """The user accepts the first suggestion."""
@@ -92,7 +92,7 @@ async def test_a_suggestion_stays_where_the_partners_text_was_cut_off(monkeypatc
         asking = asyncio.create_task(here.refine(draft))
         await here.partner.until(lambda: bool(here.partner.requests))
         here.partner.answer_cut("fir")
-        with pytest.raises(NotRefined, match=r"cut off.*deadlineMs\.invoked"):
+        with pytest.raises(NotRefinedError, match=r"cut off.*deadlineMs\.invoked"):
             await asking
         assert [each.id for each in here.found()] == [draft]
 
@@ -100,7 +100,7 @@ async def test_a_suggestion_stays_where_the_partners_text_was_cut_off(monkeypatc
 @pytest.mark.parametrize("kind", [ActionKind.REFINE, ActionKind.REWORK, ActionKind.REPAIR])
 async def test_code_stays_where_the_partners_text_was_cut(monkeypatch: pytest.MonkeyPatch, kind: ActionKind) -> None:
     async with scripted_client(monkeypatch, PARTNERS) as connected:
-        with pytest.raises(NotDone, match=r"cut off.*deadlineMs\.invoked"):
+        with pytest.raises(ActionNotDoneError, match=r"cut off.*deadlineMs\.invoked"):
             await _cut_off(*connected, kind)
 
 
@@ -114,7 +114,7 @@ async def _cut_off(worker: ScriptedWorker, client: WorkerClient, kind: ActionKin
     """What an action makes of a selected statement where the worker answers at its deadline."""
     snapshot = Document(URI, "python", 1, "x = first(1)\n").snapshot()
     action = Action(kind, 0, 12, holes_of(kind, snapshot, "???", 0, 12))
-    asking = asyncio.create_task(action.filled(client, snapshot, BUDGET.from_now()))
+    asking = asyncio.create_task(action.fill(client, snapshot, BUDGET.from_now()))
     await worker.until(lambda: bool(worker.requests))
     worker.answer_cut("y = 2")
     return (await asking).texts

@@ -59,7 +59,8 @@ edited = Document("file:///a", language, 1, around * 500)
 assert edited.snapshot().tree is not None
 edited.apply([ContentChange((100, 0), (100, 0), bad)], 2, Encoding.UTF16)
 edited.snapshot()
-edited.apply([ContentChange((100, 0), (100 + bad.count("\\n"), 0 if "\\n" in bad else len(bad)), "")], 3, Encoding.UTF16)
+end = 100 + bad.count("\\n"), 0 if "\\n" in bad else len(bad)
+edited.apply([ContentChange((100, 0), end, "")], 3, Encoding.UTF16)
 assert edited.snapshot().tree is not None
 print("survived")
 """

@@ -1,12 +1,12 @@
 """What the file of counters and comparisons holds."""
 
-from lsp_server.usage.usage import Key, Pair, select, usage_file
+from lsp_server.usage.usage import CounterKey, Pair, select, usage_file
 from tests.workers import until
 
 
-def counts(days: int = 1) -> dict[Key, float]:
+def counts(days: int = 1) -> dict[CounterKey, float]:
     rows = select(usage_file(), "SELECT * FROM counter WHERE day > date('now', 'localtime', ?)", days)
-    return {Key(*key): count for *key, count in (row.values() for row in rows)}
+    return {CounterKey(*key): count for *key, count in (row.values() for row in rows)}
 
 
 def pairs() -> list[Pair]:

@@ -10,11 +10,11 @@ import pytest
 
 from lsp_server.cli import main
 from lsp_server.usage import usage
-from lsp_server.usage.usage import STATE_VARIABLE, Key, Ledger, Pair, today, usage_file
+from lsp_server.usage.usage import STATE_VARIABLE, CounterKey, Ledger, Pair, today, usage_file
 from tests.lsp_server.usage.records import counts
 from tests.workers import until
 
-KEY = Key(today(), "python", "typing", "shown")
+KEY = CounterKey(today(), "python", "typing", "shown")
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from lsp_server.fill.pipeline import Budget
 from lsp_server.inline import Cursor, InlineRequest, InlineService
 from lsp_server.inline.suggestion import Suggestion
 from lsp_server.session import Session
-from lsp_server.usage.usage import Key, Usage
+from lsp_server.usage.usage import CounterKey, StatisticsFeature
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker
 from tests.lsp_server.test_session import URI, types_text, working
 
@@ -22,7 +22,7 @@ BUDGET = Budget(candidates=3, deadline=Deadline(60_000), max_steps=1)
 class Counts(Counter[str]):
     """A ledger that keeps its counts, by event."""
 
-    def count(self, key: Key, by: int = 1) -> None:
+    def count(self, key: CounterKey, by: int = 1) -> None:
         self[key.event] += by
 
 
@@ -55,7 +55,7 @@ class Scene:
 async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
     async with working(monkeypatch, "foo(bar)", "something", prefetch=False) as (session, worker):
         counts = Counts()
-        session.broadcast.parts.append(Usage(session, counts))  # type: ignore[arg-type]
+        session.broadcast.parts.append(StatisticsFeature(session, counts))  # type: ignore[arg-type]
         session.open(URI, "python", 1, "x = \n")
         yield Scene(session, worker, counts)
 
