@@ -30,6 +30,7 @@ PAUSE_S = 0.3
 _MOST_DISMISSED = 100
 _MOST_OFFERED = 16
 _MOST_BESIDE = 4
+_MOST_CLOSED = 50
 
 
 @dataclass
@@ -81,7 +82,15 @@ class NextEditService(Feature):
     def __init__(self, session: "Session") -> None:
         self._session = session
         self._states: dict[str, _State] = {}
+        self._closed: dict[str, tuple[int, list[NextEdit]]] = {}
+        """What the user dismissed in documents that are now closed, each with the hash of its text."""
         self._ahead: asyncio.Task[list[NextEdit]] | None = None
+
+    def opened(self, uri: str) -> None:
+        """Dismissed edits stay dismissed in a document that is opened again with the same text."""
+        text_hash, dismissed = self._closed.pop(uri, (0, []))
+        if dismissed and text_hash == hash(self._session.documents[uri].text):
+            self._states[uri] = _State(dismissed=dismissed)
 
     def changed(self, uri: str, changes: Sequence[TextChange]) -> None:
         """A document has changed: every search and its own offers are out of date."""
@@ -120,8 +129,15 @@ class NextEditService(Feature):
         state.dismissed = [*state.dismissed, *rejected][-_MOST_DISMISSED:]
 
     def closed(self, uri: str) -> None:
-        if state := self._states.pop(uri, None):
-            state.end()
+        state = self._states.pop(uri, None)
+        if state is None:
+            return
+        state.end()
+        document = self._session.documents.get(uri)
+        if document and state.dismissed and self._session.why_off(uri) is None:
+            self._closed[uri] = (hash(document.text), state.dismissed)
+            while len(self._closed) > _MOST_CLOSED:
+                del self._closed[next(iter(self._closed))]
 
     async def ask(self, document: Document, cursor: int) -> Offer | None:
         """The offer at the cursor, once the user pauses; None if nothing follows, or if the text changes first."""

@@ -1,8 +1,9 @@
 ;;; drive.el --- what the tests do in Emacs  -*- lexical-binding: t -*-
 
 ;; A line of JSON on standard output for each thing asked for: `infill-test-complete', `infill-test-fill-file',
-;; `infill-test-refine'.
+;; `infill-test-snooze'.  `infill-test-lsp' is for a test that presses keys.
 
+(setq native-comp-enable-subr-trampolines nil) ; lsp-mode would have one compiled, and the unpacked Emacs cannot
 (require 'eglot)
 (setq eglot-sync-connect 60 eglot-confirm-server-edits nil eglot-autoshutdown t inhibit-interaction nil make-backup-files nil)
 
@@ -48,5 +49,43 @@
                           (mapcar (lambda (action) (if (stringp (car-safe action)) (cdr action) action)) actions))))
     (when found (eglot-execute (eglot-current-server) found))
     (infill-test-say :title (plist-get found :title))))
+
+(defvar lsp-auto-guess-root)
+(defvar lsp-inline-completion--items)
+(defvar lsp-inline-completion-mode)
+(defvar lsp-response-timeout)
+(defvar lsp-session-file)
+
+(defun infill-test-lsp (file)
+  "Visit FILE with lsp-mode."
+  (setq lsp-session-file (expand-file-name "lsp-session" (file-name-directory file)) lsp-response-timeout 60)
+  (require 'lsp-mode)
+  (lsp-workspace-folders-add (file-name-directory file))
+  (find-file file)
+  (python-mode)
+  (lsp))
+
+(defun infill-test-ghost (automatic)
+  "The ghost text that appears at point, nil for none."
+  (lsp-on-change (point) (point) 0)
+  (setq lsp-inline-completion--items nil)
+  (if automatic (lsp-inline-completion--maybe-display (current-buffer) (point)) (lsp-inline-completion-display))
+  (prog1 (mapcar (lambda (item) (lsp-get item :insertText)) lsp-inline-completion--items)
+    (lsp-inline-completion-cancel)))
+
+(defun infill-test-snooze (file)
+  "Ask for ghost text in FILE before a snooze, during it and after it."
+  (infill-test-lsp file)
+  (while (not lsp-inline-completion-mode) (accept-process-output nil 0.2))
+  (let (before snoozed invoked after)
+    (goto-char (point-min))
+    (while (and (null before) (re-search-forward "return $" nil t))
+      (setq before (infill-test-ghost t)))
+    (infill-snooze 5)
+    (setq snoozed (infill-test-ghost t) invoked (infill-test-ghost nil))
+    (let ((minutes (infill-snooze-minutes-left)))
+      (infill-end-snooze)
+      (setq after (infill-test-ghost t))
+      (infill-test-say :before before :snoozed snoozed :invoked invoked :after after :minutes minutes))))
 
 ;;; drive.el ends here

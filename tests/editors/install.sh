@@ -1,14 +1,14 @@
 #!/bin/sh
 # Puts the editors that the tests drive into a folder of their own: install.sh FOLDER
 #
-# Neovim, Helix, Emacs and tmux come as Debian packages, unpacked there with the libraries they need and told to use
+# Neovim, Helix, Emacs (with lsp-mode) and tmux come as Debian packages, unpacked there with the libraries they need and told to use
 # those: nothing is installed on the system, and nobody needs to be root. FOLDER/bin has a command for each. What is there
 # already is kept. Exit status 0: all there; 1: not, and why stands on stderr.
 set -u
 [ $# = 1 ] || { echo "usage: $0 FOLDER" >&2; exit 2; }
 mkdir -p "$1" && folder=$(cd "$1" && pwd) || exit 1
 suite=forky  # Debian 12 and 13 have no Neovim 0.12
-ready=$folder/.ready-1-$suite
+ready=$folder/.ready-2-$suite
 root=$folder/root
 apt=$folder/apt
 tries=3
@@ -67,6 +67,8 @@ again() {
 again apt-get -q update || fail "apt-get update failed $tries times (above is what it said; is the package archive reachable?)"
 again apt-get -q install -y --download-only neovim hx emacs-nox tmux patchelf ||
     fail "apt-get could not fetch the editors in $tries tries (above is what it said)"
+again apt-get -q install -y --download-only elpa-lsp-mode ||
+    printf 'tests/editors/install.sh: no lsp-mode, so ghost text in Emacs is not tested (above is what apt-get said)\n' >&2
 for package in "$apt"/archives/*.deb; do
     dpkg-deb -x "$package" "$root" || fail "cannot unpack $package; is the disk full? Remove $folder and try again"
 done
@@ -90,7 +92,7 @@ command_() {  # NAME PROGRAM [VARIABLE=VALUE ...]: a script FOLDER/bin/NAME
 }
 emacs=$(echo "$root"/usr/share/emacs/[0-9]*)
 version=${emacs##*/}
-lisp=$(find "$emacs/lisp" -type d | tr '\n' ':')
+lisp=$(find "$emacs/lisp" "$root/usr/share/emacs/site-lisp/elpa-src" -type d 2>/dev/null | tr '\n' ':')
 command_ nvim "$root/usr/bin/nvim" "VIMRUNTIME='$root/usr/share/nvim/runtime'"
 command_ hx "$root/usr/lib/hx/hx" "HELIX_RUNTIME='$root/usr/lib/hx/runtime'"
 command_ tmux "$root/usr/bin/tmux"

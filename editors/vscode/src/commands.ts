@@ -6,9 +6,12 @@ import type { Inline } from './inline';
 import type { NextEdits } from './next_edit';
 import type { Preview } from './preview';
 import { refineSuggestion } from './refine';
+import { explain } from './say';
+import { offByScheme } from './schemes';
 import { toggled } from './settings';
 import { showShadowReport } from './shadow';
 import type { StatusBar } from './status_bar';
+import type { Snooze } from './snooze';
 import { REFINE_SUGGESTION } from './wire';
 
 export interface Parts {
@@ -16,6 +19,7 @@ export interface Parts {
   bar: StatusBar;
   fills: Fills;
   preview: Preview;
+  snooze: Snooze;
   inline: Inline;
   nextEdits: NextEdits;
   /** Finds and restarts the server. */
@@ -36,7 +40,7 @@ const STRENGTHS = [
 ];
 
 export function registerCommands(parts: Parts): vscode.Disposable[] {
-  const handlers: Record<string, () => unknown> = {
+  const handlers: Record<string, (argument?: unknown) => unknown> = {
     rework: () => rework(parts),
     refine: () => refine(parts),
     shadowReport: () => showShadowReport(parts.command()),
@@ -45,6 +49,8 @@ export function registerCommands(parts: Parts): vscode.Disposable[] {
     reject: () => parts.inline.reject(),
     nextEdit: () => parts.nextEdits.accept(),
     dismissNextEdit: () => parts.nextEdits.dismiss(),
+    snooze: (minutes) => parts.snooze.begin(minutes),
+    endSnooze: () => parts.snooze.end(),
     restart: () => restart(parts),
     chooseModel: () => parts.models(),
     showLog: () => parts.log.show(),
@@ -63,7 +69,10 @@ async function fill(parts: Parts, order: Order): Promise<void> {
   if (editor === undefined || client === undefined) {
     return;
   }
-  if (isKnown(client, order.command)) {
+  const foreign = offByScheme(editor.document.uri.scheme);
+  if (foreign !== undefined) {
+    explain({ applied: false, reason: foreign });
+  } else if (isKnown(client, order.command)) {
     await parts.fills.run(client, editor, order);
   }
 }

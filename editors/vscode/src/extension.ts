@@ -12,6 +12,7 @@ import { Preview } from './preview';
 import { watchPython } from './python';
 import { asked, section, Server } from './server';
 import { needsRestart } from './settings';
+import { Snooze } from './snooze';
 import { StatusBar } from './status_bar';
 import { StatusWatch } from './status_watch';
 import { DRAFT, type Draft, REFINED, type Refined } from './wire';
@@ -30,9 +31,11 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
   const view = new DraftView();
   const preview = new Preview(view);
   const fills = new Fills(view, preview);
-  const watch = new StatusWatch(bar, () => server?.client);
-  const inline: Inline = new Inline(view, () => server?.client, () => nextEdits.hide());
-  const nextEdits = new NextEdits(() => server?.client, (document) => inline.onScreen(document) !== undefined);
+  const snooze: Snooze = new Snooze(() => onSnooze());
+  const isSnoozed = (): boolean => snooze.minutesLeft > 0;
+  const watch = new StatusWatch(bar, () => server?.client, () => snooze.minutesLeft);
+  const inline: Inline = new Inline(view, () => server?.client, () => nextEdits.hide(), isSnoozed);
+  const nextEdits = new NextEdits(() => server?.client, (document) => inline.onScreen(document) !== undefined, isSnoozed);
 
   const modelOffer = new ModelOffer(context, { get client() { return server?.client; } }, log);
   const running: Server = (server = new Server(log, own, {
@@ -65,6 +68,17 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     },
   }));
 
+  let wasSnoozed = false;
+  const onSnooze = (): void => {
+    watch.draw();
+    if (isSnoozed() !== wasSnoozed) {
+      wasSnoozed = isSnoozed();
+      void vscode.commands.executeCommand('setContext', 'infill.snoozed', wasSnoozed);
+      void (wasSnoozed && vscode.commands.executeCommand('editor.action.inlineSuggest.hide'));
+      nextEdits.enter(vscode.window.activeTextEditor);
+    }
+  };
+
   own.tidy();
   const start = async (): Promise<void> => {
     const problem = await running.start();
@@ -85,9 +99,9 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
 
   let before = section();
   context.subscriptions.push(
-    log, bar, view, preview, inline, nextEdits, watch, modelOffer, running,
+    log, bar, view, preview, snooze, inline, nextEdits, watch, modelOffer, running,
     ...registerCommands({
-      log, bar, fills, preview, inline, nextEdits, start,
+      log, bar, fills, preview, snooze, inline, nextEdits, start,
       models: () => modelOffer.now(),
       client: () => running.client,
       command: () => running.command,

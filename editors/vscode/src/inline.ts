@@ -2,6 +2,7 @@
 import * as vscode from 'vscode';
 import type { LanguageClient, Middleware } from 'vscode-languageclient/node';
 import type { DraftView } from './draft_view';
+import { hasOwnList } from './own_list';
 import { isLeft, type Offered, takenBy } from './suggestion';
 import { DID_ACCEPT, DID_REJECT, type Draft } from './wire';
 
@@ -14,15 +15,22 @@ export class Inline implements vscode.Disposable {
   private offered: { document: vscode.TextDocument; items: Offered[] } | undefined;
   private readonly listener = vscode.workspace.onDidChangeTextDocument((event) => this.onChange(event));
 
-  /** `onOffered` is called when a suggestion is shown. */
+  /** `onOffered` is called when a suggestion is shown; during a snooze none comes by itself. */
   constructor(
     private readonly view: DraftView,
     private readonly client: () => LanguageClient | undefined,
     private readonly onOffered: () => void,
+    private readonly isSnoozed: () => boolean,
   ) {}
 
   readonly middleware: Pick<Middleware, 'provideInlineCompletionItems'> = {
     provideInlineCompletionItems: async (document, position, context, token, next) => {
+      const isAutomatic = context.triggerKind === vscode.InlineCompletionTriggerKind.Automatic;
+      const isListOpen = context.selectedCompletionInfo !== undefined;
+      if (isAutomatic && (this.isSnoozed() || (!isListOpen && (await hasOwnList(document, position))))) {
+        this.forget();
+        return [];
+      }
       const asked = (this.asked = { uri: document.uri.toString(), version: document.version });
       const cancelled = token.onCancellationRequested(() => this.settle(asked));
       try {

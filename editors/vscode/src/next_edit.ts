@@ -24,11 +24,13 @@ export class NextEdits implements vscode.Disposable {
   /** An offer hidden by a suggestion at the cursor. */
   private hidden: Offer | undefined;
   private asking: { cancel: vscode.CancellationTokenSource; timer: NodeJS.Timeout } | undefined;
+  /** What the user dismissed: the same in another place is not shown before they write something. */
+  private dismissed: { document: vscode.TextDocument; before: string; after: string }[] = [];
   /** The cursor moves to the next place automatically, after one was accepted. */
   private follows = false;
   private readonly listeners = [
-    vscode.workspace.onDidChangeTextDocument(({ document, contentChanges }) => contentChanges.length > 0 && this.ask(document)),
-    vscode.workspace.onDidCloseTextDocument((document) => document === this.offer?.document && this.clear()),
+    vscode.workspace.onDidChangeTextDocument((event) => event.contentChanges.length > 0 && this.onChange(event)),
+    vscode.workspace.onDidCloseTextDocument((document) => this.onClose(document)),
     vscode.window.onDidChangeTextEditorSelection(() => this.hidden && this.show(this.hidden)),
     vscode.window.onDidChangeActiveTextEditor((editor) => { this.enter(editor); }),
   ];
@@ -36,6 +38,7 @@ export class NextEdits implements vscode.Disposable {
   constructor(
     private readonly client: () => LanguageClient | undefined,
     private readonly isSuggesting: (document: vscode.TextDocument) => boolean,
+    private readonly isSnoozed: () => boolean,
   ) {}
 
   /** A suggestion appears at the cursor: the drawing makes way for it. */
@@ -72,9 +75,20 @@ export class NextEdits implements vscode.Disposable {
   dismiss(): void {
     const offer = this.offer;
     this.clear();
+    if (offer !== undefined && offer.document.version === offer.version) {
+      this.dismissed.push({ document: offer.document, before: offer.document.getText(offer.range), after: offer.edit.text });
+    }
     const uri = offer && this.client()?.code2ProtocolConverter.asUri(offer.document.uri);
     if (offer !== undefined && uri !== undefined) {
       void this.client()?.sendNotification(DID_REJECT, { textDocument: { uri }, id: offer.edit.command.arguments[0] });
+    }
+  }
+
+  /** Something may follow in this document from a change in another one, or a snooze begins or ends. */
+  enter(editor: vscode.TextEditor | undefined): void {
+    this.clear();
+    if (editor !== undefined) {
+      this.ask(editor.document);
     }
   }
 
@@ -83,12 +97,19 @@ export class NextEdits implements vscode.Disposable {
     [this.view, this.hint, ...this.listeners].forEach((part) => { part.dispose(); });
   }
 
-  /** Something may follow in this document from a change in another one. */
-  private enter(editor: vscode.TextEditor | undefined): void {
-    this.clear();
-    if (editor !== undefined) {
-      this.ask(editor.document);
+
+  private onClose(document: vscode.TextDocument): void {
+    this.dismissed = this.dismissed.filter((one) => one.document !== document);
+    if (document === this.offer?.document) {
+      this.clear();
     }
+  }
+
+  private onChange({ document, reason }: vscode.TextDocumentChangeEvent): void {
+    if (reason === undefined) { // neither undo nor redo
+      this.dismissed = this.dismissed.filter((one) => one.document !== document);
+    }
+    this.ask(document);
   }
 
   private ask(document: vscode.TextDocument): void {
@@ -97,7 +118,7 @@ export class NextEdits implements vscode.Disposable {
     this.follows = follows;
     const client = this.client();
     const editor = vscode.window.activeTextEditor;
-    if (editor?.document !== document || client?.isRunning() !== true) {
+    if (editor?.document !== document || client?.isRunning() !== true || this.isSnoozed()) {
       return;
     }
     const cancel = new vscode.CancellationTokenSource();
@@ -120,7 +141,11 @@ export class NextEdits implements vscode.Disposable {
     if (edit === undefined || edit.textDocument.version !== version || token.isCancellationRequested) {
       return;
     }
-    this.show({ document, version, edit, range: client.protocol2CodeConverter.asRange(edit.range) });
+    const range = client.protocol2CodeConverter.asRange(edit.range);
+    const before = document.getText(range);
+    if (!this.dismissed.some((one) => one.document === document && one.before === before && one.after === edit.text)) {
+      this.show({ document, version, edit, range });
+    }
   }
 
   private show(offer: Offer): void {

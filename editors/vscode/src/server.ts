@@ -8,12 +8,10 @@ import {
 import { Backoff } from './backoff';
 import { findServer } from './find_server';
 import type { OwnServer } from './own_server';
+import { SERVED } from './schemes';
 import { changeable, type Section, startOptions } from './settings';
 import type { Server as Phase } from './status';
 import { surroundings } from './surroundings';
-
-/** Files on disk, new ones, and the cells of notebooks; never other extensions' documents, diffs or consoles. */
-const SELECTOR = [{ scheme: 'file' }, { scheme: 'untitled' }, { scheme: 'vscode-notebook-cell' }];
 
 /** A failed start is reported before the end of its process. */
 const SETTLING_MS = 500;
@@ -90,7 +88,7 @@ export class Server implements vscode.Disposable {
 
   private newClient(file: string): LanguageClient {
     const options: LanguageClientOptions = {
-      documentSelector: SELECTOR,
+      documentSelector: SERVED.map((scheme) => ({ scheme })),
       outputChannel: this.log,
       revealOutputChannelOn: RevealOutputChannelOn.Never,
       initializationOptions: () => startOptions(section(), secrets(), vscode.workspace.isTrusted),

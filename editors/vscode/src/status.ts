@@ -8,6 +8,8 @@ export interface Look {
   text: string;
   tooltip: string;
   level: 'plain' | 'warning' | 'error';
+  /** What a click runs, if it is not the menu. */
+  command?: string;
 }
 
 const NAME = 'infill';
@@ -52,6 +54,15 @@ export function lookWithout(server: Server, reason: string): Look {
     default:
       return plain(`$(loading~spin) ${NAME}`, 'infill-ls is starting');
   }
+}
+
+/** The look during a snooze of `minutes` more; a problem is shown all the same. */
+export function snoozed(look: Look, minutes: number): Look {
+  if (minutes === 0 || look.level !== 'plain') {
+    return look;
+  }
+  const tooltip = `Snoozed: no ghost text and no next edits for ${minutes} min. Click to end that.\n\n${look.tooltip}`;
+  return { ...plain(`$(bell-slash) ${NAME} ${minutes} min`, tooltip), command: 'infill.endSnooze' };
 }
 
 /** Whether a report describes an unusable worker. */

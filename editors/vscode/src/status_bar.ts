@@ -3,6 +3,7 @@ import * as vscode from 'vscode';
 import type { Look } from './status';
 
 const BACKGROUNDS = { plain: undefined, warning: 'statusBarItem.warningBackground', error: 'statusBarItem.errorBackground' };
+const MENU = 'infill.showStatus';
 
 export class StatusBar implements vscode.Disposable {
   private readonly item = vscode.window.createStatusBarItem('infill.status', vscode.StatusBarAlignment.Right, 100);
@@ -10,7 +11,6 @@ export class StatusBar implements vscode.Disposable {
 
   constructor() {
     this.item.name = 'infill-ls';
-    this.item.command = 'infill.showStatus';
     this.item.show();
   }
 
@@ -19,6 +19,7 @@ export class StatusBar implements vscode.Disposable {
     const background = BACKGROUNDS[look.level];
     this.item.text = look.text;
     this.item.tooltip = look.tooltip;
+    this.item.command = look.command ?? MENU;
     this.item.backgroundColor = background === undefined ? undefined : new vscode.ThemeColor(background);
   }
 
@@ -27,6 +28,7 @@ export class StatusBar implements vscode.Disposable {
     const entries = [
       { label: '$(refresh) Restart', command: 'infill.restart' },
       { label: '$(sparkle) The best model for this machine', command: 'infill.chooseModel' },
+      { label: '$(bell-slash) Snooze…', command: 'infill.snooze' },
       { label: '$(output) Show log', command: 'infill.showLog' },
       ...(language === undefined ? [] : [{ label: `$(circle-slash) Turn on or off for ${language}`, command: 'infill.toggleLanguage' }]),
       { label: '$(gear) Settings', command: 'workbench.action.openSettings', argument: 'infill.' },

@@ -1,7 +1,8 @@
 /** Keeps the status bar current: the server's state, and whether the active file gets fills. */
 import * as vscode from 'vscode';
 import { type LanguageClient, MessageType, ShowMessageNotification, type ShowMessageParams, State } from 'vscode-languageclient/node';
-import { isFailure, lookOf, lookWithout, type Server as Phase } from './status';
+import { offByScheme } from './schemes';
+import { isFailure, lookOf, lookWithout, type Server as Phase, snoozed } from './status';
 import type { StatusBar } from './status_bar';
 import { STATUS, STATUS_CHANGED, type StatusReport } from './wire';
 
@@ -14,7 +15,12 @@ export class StatusWatch implements vscode.Disposable {
   private said = '';
   private readonly listeners: vscode.Disposable;
 
-  constructor(private readonly bar: StatusBar, private readonly client: () => LanguageClient | undefined) {
+  /** `snooze` returns the minutes left. */
+  constructor(
+    private readonly bar: StatusBar,
+    private readonly client: () => LanguageClient | undefined,
+    private readonly snooze: () => number,
+  ) {
     this.listeners = vscode.Disposable.from(
       vscode.window.onDidChangeActiveTextEditor(() => this.ask()),
       vscode.workspace.onDidOpenTextDocument(() => this.ask()),
@@ -54,26 +60,28 @@ export class StatusWatch implements vscode.Disposable {
     }
   }
 
+  /** Shows the last report again, with the snooze. */
+  draw(): void {
+    const look = this.phase === 'running' && this.report !== undefined
+      ? lookOf({ ...this.report, off: this.off })
+      : lookWithout(this.phase === 'running' ? 'starting' : this.phase, this.reason);
+    this.bar.show(snoozed(look, this.snooze()));
+  }
+
   dispose(): void {
     this.listeners.dispose();
   }
 
   private async update(client: LanguageClient): Promise<void> {
     const document = vscode.window.activeTextEditor?.document;
-    const uri = document && client.code2ProtocolConverter.asUri(document.uri);
+    const foreign = document && offByScheme(document.uri.scheme);
+    const uri = document && foreign === undefined ? client.code2ProtocolConverter.asUri(document.uri) : undefined;
     const report: StatusReport = await client.sendRequest(STATUS, uri === undefined ? {} : { textDocument: { uri } });
     if (document === vscode.window.activeTextEditor?.document) {
       this.report = report;
-      this.off = report.off ?? null;
+      this.off = foreign ?? report.off ?? null;
       this.draw();
     }
-  }
-
-  private draw(): void {
-    const look = this.phase === 'running' && this.report !== undefined
-      ? lookOf({ ...this.report, off: this.off })
-      : lookWithout(this.phase === 'running' ? 'starting' : this.phase, this.reason);
-    this.bar.show(look);
   }
 
   private onMessage({ type, message }: ShowMessageParams): void {

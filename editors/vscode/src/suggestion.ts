@@ -28,6 +28,12 @@ export function takenBy(change: Change, offered: Offered, standing: string): num
   return offered.text.startsWith(after) && after.length < offered.text.length ? after.length : undefined;
 }
 
+/** Whether the characters of `typed` come in `text` in that order: VS Code lists such a completion. */
+export function isSubsequence(typed: string, text: string): boolean {
+  let from = 0;
+  return Array.from(typed).every((character) => (from = text.indexOf(character, from) + 1) > 0);
+}
+
 /** Whether any of `offered` is left at `cursor` (an offset in UTF-16 units). `standing`: its text up to there. */
 export function isLeft(offered: Offered, cursor: number, standing: string): boolean {
   return offered.start <= cursor && offered.text.startsWith(standing) && standing.length < offered.text.length;

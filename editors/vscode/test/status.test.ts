@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isFailure, lookOf, lookWithout } from '../src/status';
+import { offByScheme } from '../src/schemes';
+import { isFailure, lookOf, lookWithout, snoozed } from '../src/status';
 
 const REPORT = { state: 'ready', detail: '', progress: 0, model: 'embedded', device: 'cpu' };
 
@@ -59,4 +60,27 @@ test('without a server there is a reason to click on', () => {
 
 test('a state that this release does not know is no error', () => {
   assert.equal(lookOf({ ...REPORT, state: 'dreaming' }).level, 'plain');
+});
+
+test('a snooze shows its minutes and ends by a click, and a failure is shown all the same', () => {
+  const look = snoozed(lookOf(REPORT), 7);
+  assert.match(look.text, /infill 7 min$/);
+  assert.equal(look.command, 'infill.endSnooze');
+  assert.deepEqual(snoozed(lookOf(REPORT), 0), lookOf(REPORT));
+  const failed = lookOf({ ...REPORT, state: 'failed' });
+  assert.equal(snoozed(failed, 7), failed);
+});
+
+test('a document gets fills, or a reason that fits its scheme', () => {
+  for (const scheme of ['file', 'untitled', 'vscode-notebook-cell']) {
+    assert.equal(offByScheme(scheme), undefined);
+  }
+  const words = {
+    'search-editor': /search/, 'output': /output/, 'git': /source control/, 'vscode-userdata': /settings/,
+    'vscode-interactive-input': /console/, 'vscode-notebook-cell-output': /outputs/, 'comment': /comment/,
+    'vscode-scm': /commit message/, 'vscode-chat-input': /chat/, 'vscode-vfs': /begins with vscode-vfs:/,
+  };
+  for (const [scheme, reason] of Object.entries(words)) {
+    assert.match(offByScheme(scheme) ?? '', reason);
+  }
 });

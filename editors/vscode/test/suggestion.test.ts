@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isLeft, takenBy } from '../src/suggestion';
+import { isLeft, isSubsequence, takenBy } from '../src/suggestion';
 
 const OFFERED = { id: '1', start: 10, text: 'path.join(name)' };
 
@@ -27,4 +27,10 @@ test('a suggestion is on screen while a part of it is still to come', () => {
   assert.ok(!isLeft(OFFERED, 10 + OFFERED.text.length, OFFERED.text), 'all of it was taken');
   assert.ok(!isLeft(OFFERED, 12, 'pr'), 'something else was typed');
   assert.ok(!isLeft(OFFERED, 9, ''), 'the cursor is before it');
+});
+
+test('a completion is listed for characters that come in it in that order', () => {
+  for (const [typed, text, listed] of [['', 'a', true], ['wrp', 'editor.wordwrap', true], ['paw', 'wrap', false]] as const) {
+    assert.equal(isSubsequence(typed, text), listed);
+  }
 });

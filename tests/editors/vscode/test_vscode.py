@@ -1,15 +1,17 @@
 """infill-ls in real VS Code: the extension installed from its file, the real server, worker and embedded model."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import BrowserContext
 
+from tests.editors.partner import Partner
 from tests.editors.places import until
 from tests.editors.vscode import pictures
 from tests.editors.vscode.code_server import CodeServer
-from tests.editors.vscode.window import Window
+from tests.editors.vscode.window import STATUS, Window
 
 BASKET = '''\
 class Basket:
@@ -35,6 +37,7 @@ def size(path):
     """Return the size of a file in bytes."""
     return os.path.getsize(path)
 '''
+SOON_S = 3.0
 NOTHING_S = 30.0
 """After this long, the model has found nothing."""
 HOLES = '''\
@@ -154,6 +157,49 @@ def test_a_language_goes_off_and_on_again(window: Window) -> None:
     window.run("Infill: Turn On or Off for This Language")
     window.status_is("sparkle")
     assert window.ghost == ""
+
+
+def test_ghost_text_comes_only_when_invoked_during_a_snooze(window: Window) -> None:
+    window.open("snooze.py", BASKET)
+    window.run("Infill: Snooze…")
+    window.choose("5 minutes")
+    window.status_is("5 min")
+    window.go_to(*HALF_LINE)
+    window.type(".")
+    assert window.ghost_within(SOON_S) == ""
+    window.run("Trigger Inline Suggestion")
+    window.await_ghost()
+    window.press("Escape")
+    window.page.click(STATUS)
+    window.status_is("sparkle")
+    window.press("Backspace")
+    window.type(".")
+    window.await_ghost()
+
+
+def test_a_search_editor_says_why_it_gets_no_fills(window: Window) -> None:
+    window.run("Search Editor: New Search Editor")
+    window.status_is("results of a search")
+
+
+def test_in_json_the_list_of_a_schema_comes_before_ghost_text(
+    window: Window, code_server: CodeServer, partner: Partner
+) -> None:
+    schema = {"properties": {"ready": {"enum": [True, "ready", "later"]}}}
+    partner.answers('"red"')
+    own = {"infill__model": "partner", "infill__partner__url": partner.url, "infill__partner__kind": "chat"}
+    code_server.set(**own, editor__quickSuggestions=None)
+    try:
+        window.status_is("thinker")
+        window.open("schema.json", json.dumps(schema))
+        window.open("values.json", '{\n  "$schema": "./schema.json",\n  "ready": \n}\n')
+        window.go_to(3, 12)
+        window.type("t")
+        window.page.wait_for_selector('.suggest-widget.visible .monaco-list-row:has-text("true")')
+        assert not any(window.ghosts)
+    finally:
+        code_server.set()
+        window.status_is("embedded")
 
 
 def test_a_selection_is_reworked(window: Window) -> None:

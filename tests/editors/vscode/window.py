@@ -12,7 +12,7 @@ _CELL = ".notebookOverlay .code-cell-row"
 _LINES = ".editor-instance .view-lines"
 _CURSOR = """() => [...document.querySelectorAll('.monaco-editor.focused .cursors-layer .cursor')]
   .map((element) => element.getBoundingClientRect()).flatMap((box) => [box.x, box.y])"""
-_STATUS = '[id="infill-ls.infill.infill.status"]'
+STATUS = '[id="infill-ls.infill.infill.status"]'
 _DIALOG = ".monaco-dialog-box"
 _INPUT = ".quick-input-widget .quick-input-box input"
 _ROW = ".quick-input-list .monaco-list-row"
@@ -61,7 +61,7 @@ class Window:
 
     @property
     def status(self) -> str:
-        item = self.page.query_selector(_STATUS)
+        item = self.page.query_selector(STATUS)
         icons = [str(icon.get_attribute("class")) for icon in item.query_selector_all(".codicon")] if item else []
         return " ".join([*icons, str(item.get_attribute("aria-label")) if item else ""])
 
