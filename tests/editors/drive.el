@@ -65,16 +65,17 @@
   (python-mode)
   (lsp))
 
-(defun infill-test-ghost (automatic)
-  "The ghost text that appears at point, nil for none."
+(defun infill-test-ghost (automatic &optional dismissed)
+  "The ghost text that appears at point, nil for none; it is hidden again, or DISMISSED."
   (lsp-on-change (point) (point) 0)
   (setq lsp-inline-completion--items nil)
   (if automatic (lsp-inline-completion--maybe-display (current-buffer) (point)) (lsp-inline-completion-display))
   (prog1 (mapcar (lambda (item) (lsp-get item :insertText)) lsp-inline-completion--items)
-    (lsp-inline-completion-cancel)))
+    (let ((this-command (if dismissed 'lsp-inline-completion-cancel 'ignore)))
+      (lsp-inline-completion-cancel))))
 
 (defun infill-test-snooze (file)
-  "Ask for ghost text in FILE before a snooze, during it and after it."
+  "Ask for ghost text in FILE before a snooze, during it, after it, and after a dismissal."
   (infill-test-lsp file)
   (while (not lsp-inline-completion-mode) (accept-process-output nil 0.2))
   (let (before snoozed invoked after)
@@ -85,7 +86,8 @@
     (setq snoozed (infill-test-ghost t) invoked (infill-test-ghost nil))
     (let ((minutes (infill-snooze-minutes-left)))
       (infill-end-snooze)
-      (setq after (infill-test-ghost t))
-      (infill-test-say :before before :snoozed snoozed :invoked invoked :after after :minutes minutes))))
+      (setq after (infill-test-ghost t t))
+      (infill-test-say :before before :snoozed snoozed :invoked invoked :after after :minutes minutes
+                       :dismissed (infill-test-ghost t)))))
 
 ;;; drive.el ends here

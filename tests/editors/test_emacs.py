@@ -62,7 +62,7 @@ def test_lsp_mode_shows_ghost_text_that_tab_takes(
         terminal.shows("LSP")
         line = next(line for line in range(2, 23, 4) if shows_ghost_text(terminal, line))
         terminal.press("Tab", "C-x", "C-s")
-        text = until(lambda: (found := file.read_text()) != LINES and found, "the text is saved")
+        text: str = until(lambda: (found := file.read_text()) != LINES and found, "the text is saved")
     finally:
         terminal.close()
     before, after = LINES.splitlines(), text.splitlines()
@@ -79,7 +79,7 @@ def shows_ghost_text(terminal: Terminal, line: int) -> bool:
     return False
 
 
-def test_during_a_snooze_ghost_text_comes_only_when_invoked(
+def test_snoozed_or_dismissed_ghost_text_does_not_come_by_itself(
     project: Path, network: PrivateNetwork | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     require_lsp_mode(project)
@@ -87,6 +87,7 @@ def test_during_a_snooze_ghost_text_comes_only_when_invoked(
     found = emacs("infill-test-snooze", LINES, project, network)
     assert found["before"] and found["invoked"] and found["after"], found
     assert found["snoozed"] is None
+    assert found["dismissed"] is None
     assert found["minutes"] == 5
 
 

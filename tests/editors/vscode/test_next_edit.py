@@ -62,8 +62,8 @@ def test_a_dismissed_edit_stays_away_after_undo_and_in_other_files(window: Windo
     window.press("Control+y")
     assert window.saved() == TEXT.replace("count", "total", 1)
     assert not is_drawn_soon(window)
-    for _ in range(2):
-        window.run("View: Open Previous Recently Used Editor in Group")
+    window.run("View: Open Previous Editor")
+    window.run("View: Open Next Editor")
     assert not is_drawn_soon(window)
     window.go_to(1, 5)
     window.type("x")  # what was not dismissed is shown after the next change

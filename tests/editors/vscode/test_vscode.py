@@ -1,6 +1,5 @@
 """infill-ls in real VS Code: the extension installed from its file, the real server, worker and embedded model."""
 
-import json
 import re
 from pathlib import Path
 
@@ -169,10 +168,10 @@ def test_ghost_text_comes_only_when_invoked_during_a_snooze(window: Window) -> N
     assert window.ghost_within(SOON_S) == ""
     window.run("Trigger Inline Suggestion")
     window.await_ghost()
-    window.press("Escape")
+    window.press("ArrowLeft")  # Escape would reject it
     window.page.click(STATUS)
     window.status_is("sparkle")
-    window.press("Backspace")
+    window.press("ArrowRight", "Backspace")
     window.type(".")
     window.await_ghost()
 
@@ -182,22 +181,26 @@ def test_a_search_editor_says_why_it_gets_no_fills(window: Window) -> None:
     window.status_is("results of a search")
 
 
-def test_in_json_the_list_of_a_schema_comes_before_ghost_text(
-    window: Window, code_server: CodeServer, partner: Partner
+def test_the_list_of_settings_comes_before_ghost_text(
+    window: Window, code_server: CodeServer, partner: Partner, home: Path
 ) -> None:
-    schema = {"properties": {"ready": {"enum": [True, "ready", "later"]}}}
-    partner.answers('"red"')
+    settings = home / "project" / ".vscode" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{\n  "editor.minimap.enabled": \n}\n')
+    partner.answers("true")
     own = {"infill__model": "partner", "infill__partner__url": partner.url, "infill__partner__kind": "chat"}
     code_server.set(**own, editor__quickSuggestions=None)
     try:
         window.status_is("thinker")
-        window.open("schema.json", json.dumps(schema))
-        window.open("values.json", '{\n  "$schema": "./schema.json",\n  "ready": \n}\n')
-        window.go_to(3, 12)
+        window.run("Preferences: Open Workspace Settings (JSON)")
+        window.page.wait_for_selector('.tab.active[data-resource-name="settings.json"]')
+        window.go_to(2, 29)
         window.type("t")
         window.page.wait_for_selector('.suggest-widget.visible .monaco-list-row:has-text("true")')
         assert not any(window.ghosts)
     finally:
+        settings.unlink()
+        settings.parent.rmdir()
         code_server.set()
         window.status_is("embedded")
 
