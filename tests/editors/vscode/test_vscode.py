@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext
 
-from tests.editors.partner import Partner
 from tests.editors.places import until
 from tests.editors.vscode import pictures
 from tests.editors.vscode.code_server import CodeServer
-from tests.editors.vscode.window import STATUS, Window
+from tests.editors.vscode.window import Window
 
 BASKET = '''\
 class Basket:
@@ -36,7 +35,6 @@ def size(path):
     """Return the size of a file in bytes."""
     return os.path.getsize(path)
 '''
-SOON_S = 3.0
 NOTHING_S = 30.0
 """After this long, the model has found nothing."""
 HOLES = '''\
@@ -158,51 +156,9 @@ def test_a_language_goes_off_and_on_again(window: Window) -> None:
     assert window.ghost == ""
 
 
-def test_ghost_text_comes_only_when_invoked_during_a_snooze(window: Window) -> None:
-    window.open("snooze.py", BASKET)
-    window.run("Infill: Snooze…")
-    window.choose("5 minutes")
-    window.status_is("5 min")
-    window.go_to(*HALF_LINE)
-    window.type(".")
-    assert window.ghost_within(SOON_S) == ""
-    window.run("Trigger Inline Suggestion")
-    window.await_ghost()
-    window.press("ArrowLeft")  # Escape would reject it
-    window.page.click(STATUS)
-    window.status_is("sparkle")
-    window.press("ArrowRight", "Backspace")
-    window.type(".")
-    window.await_ghost()
-
-
 def test_a_search_editor_says_why_it_gets_no_fills(window: Window) -> None:
     window.run("Search Editor: New Search Editor")
     window.status_is("results of a search")
-
-
-def test_the_list_of_settings_comes_before_ghost_text(
-    window: Window, code_server: CodeServer, partner: Partner, home: Path
-) -> None:
-    settings = home / "project" / ".vscode" / "settings.json"
-    settings.parent.mkdir()
-    settings.write_text('{\n  "editor.minimap.enabled": \n}\n')
-    partner.answers("true")
-    own = {"infill__model": "partner", "infill__partner__url": partner.url, "infill__partner__kind": "chat"}
-    code_server.set(**own, editor__quickSuggestions=None)
-    try:
-        window.status_is("thinker")
-        window.run("Preferences: Open Workspace Settings (JSON)")
-        window.page.wait_for_selector('.tab.active[data-resource-name="settings.json"]')
-        window.go_to(2, 29)
-        window.type("t")
-        window.page.wait_for_selector('.suggest-widget.visible .monaco-list-row:has-text("true")')
-        assert not any(window.ghosts)
-    finally:
-        settings.unlink()
-        settings.parent.rmdir()
-        code_server.set()
-        window.status_is("embedded")
 
 
 def test_a_selection_is_reworked(window: Window) -> None:
