@@ -42,7 +42,8 @@ async def test_a_worker_serves_over_tcp_and_ends_on_a_signal(start_worker: Start
 
 
 async def test_a_server_finds_a_worker_over_tcp(tmp_path: Path) -> None:
-    given = {**environment(tmp_path), "AS_ON_WINDOWS": "lsp_server.cli"}
+    own = {**environment(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    given = {**own, "AS_ON_WINDOWS": "lsp_server.cli"}
     words = [sys.executable, "-m", MODULE, "serve", "--tcp", "0", "--model", "embedded"]
     process = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE, env=given)
     try:

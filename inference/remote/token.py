@@ -1,12 +1,15 @@
 """Reads a server's token from the environment, or from a file that nobody else can read.
 
-Only the worker's process reads it. It never appears in an argument, a log or a message.
+Only the worker's process reads it, and that of our own server, which makes its token. It never appears in an argument,
+a log or a message; only a server for other machines prints its own at its start.
 """
 
 import os
+import secrets
 import stat
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import mkstemp
 
 import platformdirs
 
@@ -45,6 +48,28 @@ def read(environment: Mapping[str, str] = os.environ, role: ServerRole = MODEL) 
             "on one line"
         )
     return text
+
+
+def made(role: ServerRole) -> str:
+    """The token of our own server; makes the file if there is none. Raises ModelError and, where it cannot be written,
+    OSError.
+    """
+    if not read(role=role):
+        file = token_file(role)
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor, new = mkstemp(prefix=f"{file.name}.", dir=file.parent)  # private from the first moment
+        try:
+            with os.fdopen(descriptor, "w") as stream:
+                stream.write(f"{secrets.token_urlsafe(32)}\n")
+            try:
+                os.link(new, file)  # unlike a rename, it leaves the file of a server that starts at the same time
+            except FileExistsError:
+                pass
+            except OSError:  # the file system has no hard links
+                Path(new).replace(file)
+        finally:
+            Path(new).unlink(missing_ok=True)
+    return read(role=role)
 
 
 def source(environment: Mapping[str, str] = os.environ, role: ServerRole = MODEL) -> str:

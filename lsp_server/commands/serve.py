@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import errno
 import logging
 import os
 import signal
@@ -10,14 +11,16 @@ import sys
 import threading
 from contextlib import suppress
 from importlib.util import find_spec
+from pathlib import Path
 
 from inference.models.family import ModelError
 from inference.models.printable import LogFormatter, say
 from inference.remote import token
+from inference.remote.access import Access
 from inference.remote.address import ENDPOINT
 from lsp_server.commands.arguments import add_model_arguments, add_trust_argument, given_settings, settings_of
 from lsp_server.lsp import transports
-from lsp_server.lsp.dispatch import InfillProtocol
+from lsp_server.lsp.dispatch import TOKEN, InfillProtocol
 from lsp_server.lsp.transports import ListenAddress, StartConversation, Write
 from lsp_server.server import InfillServer
 from lsp_server.settings.launch import worker_options
@@ -26,10 +29,11 @@ from lsp_server.worker import WorkerClient
 EXIT_USAGE = 2
 EXIT_LIMIT_S = 4.0
 """The process ends this long after the client of stdio has gone, even if something hangs."""
-_WARNING = (
-    "infill-ls serve: WARNING: anyone who can reach {} can use this server as you: there is no password and no "
-    "encryption"
-)
+_TRIES = 20
+_NOT_ENCRYPTED = "WARNING: {} is not encrypted: use a tunnel, since anyone on the way can read your code and the token"
+_ANY_USER = "WARNING: anyone who can reach {} can use this server and its models: there is no password"
+_UNWRITTEN = "the token for other users' clients cannot be written to {}: {}; only your own programs are let in"
+_TAKEN = "WARNING: [::1]:{} belongs to another program, which a client that connects to localhost may reach"
 _ON_A_TERMINAL = """\
 infill-ls serve is a language server: it waits here for an editor to speak LSP on standard input.
 You need not start it yourself: set up your editor to run this command (see the README).
@@ -52,7 +56,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-remote",
         action="store_true",
-        help=f"let other machines connect, too; --http then needs a token in {ENDPOINT.token_variable}",
+        help="let other machines and containers connect, too, which send the token that is then printed",
+    )
+    parser.add_argument(
+        "--any-user", action="store_true", help="let others in without the token: other users, or other machines"
+    )
+    parser.add_argument(
+        "--allow-folder",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FOLDER",
+        help="read files in it also for clients that are not certainly you; for you, those of any workspace are read",
     )
     parser.add_argument(
         "--allow-origin",
@@ -74,8 +89,10 @@ def run(args: argparse.Namespace) -> int:
     flags = given_settings(args)
     wanted: ListenAddress | None = args.tcp or args.ws or args.http
 
-    def start(write: Write) -> InfillProtocol:
-        return InfillServer(flags, write).protocol
+    folders = [Path(os.path.realpath(folder)) for folder in args.allow_folder]
+
+    def start(write: Write, is_user: bool) -> InfillProtocol:
+        return InfillServer(flags, write, None if is_user else folders).protocol
 
     if wanted is None:
         if sys.stdin is not None and sys.stdin.isatty():  # continue: an editor may use a pty
@@ -85,19 +102,66 @@ def run(args: argparse.Namespace) -> int:
     if missing:
         return _refuse(f"--http needs {' and '.join(missing)}; install them with: pip install 'infill-ls[http]'")
     try:
-        secret = token.read(role=ENDPOINT) if args.http else ""
         bound = wanted.resolved()
-        if not bound.is_loopback and not (args.allow_remote and (secret or not args.http)):
-            file = f" and set a token in {ENDPOINT.token_variable} or in {token.token_file(ENDPOINT)}"
-            wish = f"add --allow-remote{file if args.http else ''} to allow that"
-            return _refuse(f"{wanted} is reachable from other machines; {wish}")
-        listening = bound.listen()
+        if not bound.is_loopback and not args.allow_remote:
+            return _refuse(f"{wanted} is reachable from other machines; add --allow-remote to allow that")
+        secret = _token(is_needed=args.allow_remote and not args.any_user)
+        sockets = _listening(bound)
     except ModelError as error:
         return _refuse(str(error))
     except OSError as error:
         return _refuse(f"cannot listen at {wanted}: {os.strerror(error.errno or 0)}; choose another port or host")
-    asyncio.run(_serve_http(args, listening, secret) if args.http else _listen(args, listening, start))
+    asyncio.run(_serve_http(args, sockets, secret) if args.http else _listen(args, sockets, start, secret))
     return 0
+
+
+def _token(*, is_needed: bool) -> str:
+    """What lets clients in that are not certainly the user's. Raises ModelError."""
+    try:
+        return token.made(ENDPOINT)
+    except OSError as error:
+        why = _UNWRITTEN.format(token.token_file(ENDPOINT), error.strerror)
+        if is_needed:
+            raise ModelError(f"{why}; put one into {ENDPOINT.token_variable}") from error
+        logging.getLogger(__name__).info(why)
+        return ""
+
+
+def _listening(address: ListenAddress) -> list[socket.socket]:
+    """The sockets at an address. At 127.0.0.1 also one at ::1, since `localhost` may mean either. Raises OSError."""
+    for _ in range(_TRIES):
+        first = address.listen()
+        if address.host != "127.0.0.1":
+            break
+        port = first.getsockname()[1]
+        try:
+            return [first, ListenAddress("::1", port).listen()]
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:  # this machine has no IPv6
+                break
+            if address.port != 0:
+                say(_TAKEN.format(port), "infill-ls serve")
+                break
+            first.close()
+    return [first]
+
+
+def _announce(args: argparse.Namespace, scheme: str, at: ListenAddress, secret: str) -> None:
+    """Says where the server listens, and what a client must send that is not certainly the user's."""
+    if not at.is_loopback:
+        say(_NOT_ENCRYPTED.format(at), "infill-ls serve")
+    if args.any_user:
+        say(_ANY_USER.format(at), "infill-ls serve")
+    print(f"infill-ls listens at {scheme}://{at}", flush=True)
+    if args.allow_remote:
+        variable = ENDPOINT.token_variable
+        shown = f"${variable}" if token.source(role=ENDPOINT) == variable else secret
+        print("A client of another user, machine or container sends this token:")
+        if scheme != "http":
+            print(f'"initializationOptions": {{"{TOKEN}": "{shown}"}}')
+        if scheme != "tcp":
+            print(f"Authorization: Bearer {shown}")
+        sys.stdout.flush()
 
 
 async def _serve_stdio(start: StartConversation) -> int:
@@ -109,30 +173,31 @@ async def _serve_stdio(start: StartConversation) -> int:
     return status
 
 
-async def _listen(args: argparse.Namespace, listening: socket.socket, start: StartConversation) -> None:
+async def _listen(
+    args: argparse.Namespace, sockets: list[socket.socket], start: StartConversation, secret: str
+) -> None:
+    access = Access(secret, any_user=args.any_user)
     if args.tcp:
-        listener = await transports.listen_tcp(listening, start)
+        listener = await transports.listen_tcp(sockets, start, access)
     else:
-        listener = await transports.listen_websocket(listening, start, args.allow_origin)
-    at = ListenAddress(*listening.getsockname()[:2])
-    if not at.is_loopback:
-        print(_WARNING.format(at), file=sys.stderr)
-    print(f"infill-ls listens at {'tcp' if args.tcp else 'ws'}://{at}", flush=True)
+        listener = await transports.listen_websocket(sockets, start, access, args.allow_origin)
+    _announce(args, "tcp" if args.tcp else "ws", ListenAddress(*sockets[0].getsockname()[:2]), secret)
     await _told_to_end()
     await listener.close()
 
 
-async def _serve_http(args: argparse.Namespace, listening: socket.socket, secret: str) -> None:
+async def _serve_http(args: argparse.Namespace, sockets: list[socket.socket], secret: str) -> None:
     from lsp_server.http import app  # not above: it needs an extra, and editors start faster without
 
     settings = settings_of(args)
-    at = ListenAddress(*listening.getsockname()[:2])
-    # with a token any host name will do: a page whose name is rebound to this machine does not know it
-    hosts = () if args.allow_remote and secret else {"localhost", "127.0.0.1", "::1", args.http.host, at.host}
+    at = ListenAddress(*sockets[0].getsockname()[:2])
+    is_compulsory = token.source(role=ENDPOINT) == ENDPOINT.token_variable
+    access = Access(secret, is_compulsory=is_compulsory, any_user=args.any_user)
+    hosts = {"localhost", "127.0.0.1", "::1", args.http.host.lower(), at.host}
     client = WorkerClient(worker_options(settings), name="infill-ls serve --http")
-    middleware = app.middleware(token=secret, hosts=hosts, origins=args.allow_origin)
-    print(f"infill-ls listens at http://{at}", flush=True)
-    await app.serve(app.Endpoint(client, settings).app(middleware), listening)
+    middleware = app.middleware(access=access, hosts=hosts, origins=args.allow_origin)
+    _announce(args, "http", at, secret)
+    await app.serve(app.Endpoint(client, settings).app(middleware), sockets, access)
 
 
 def _refuse(why: str) -> int:

@@ -19,6 +19,7 @@ from lsp_server.refine.refining import NotRefinedError, Refiner
 from lsp_server.session import Session
 from lsp_server.worker import WorkerFailure
 
+RESTART_COMMAND = f"{COMMAND_PREFIX}restartWorker"
 REFINED = "infill/refined"
 """Tells that the partner has written something better."""
 CommandAnswer = dict[str, Any]
@@ -33,6 +34,8 @@ def execute_command(session: Session, params: types.ExecuteCommandParams) -> Com
     handler = COMMANDS.get(params.command)
     if handler is None:
         raise ReplyError(f"no such command: {params.command[:80]}", types.ErrorCodes.InvalidParams)
+    if session.is_guest and params.command in _OF_THE_USER:
+        return command_answer(applied=False, reason="only the user who started the server may do this, where it runs")
     return handler(session, params)
 
 
@@ -125,6 +128,8 @@ COMMANDS: dict[str, Handler] = {
     ACCEPT_COMMAND: _did_accept,
     PULL_COMMAND: _pull_model,
     REFINE_SUGGESTION_COMMAND: _refine_suggestion,
-    f"{COMMAND_PREFIX}restartWorker": lambda session, _: _restart_worker(session),
+    RESTART_COMMAND: lambda session, _: _restart_worker(session),
 }
 """Every command and its handler. Like any handler, it runs on arrival."""
+_OF_THE_USER = (PULL_COMMAND, RESTART_COMMAND)
+"""Commands that change what the user's other editors get."""

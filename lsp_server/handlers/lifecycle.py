@@ -11,7 +11,7 @@ from lsprotocol import types
 from lsp_server.handlers.execute_command import COMMANDS
 from lsp_server.handlers.inline_completion import options_at_start
 from lsp_server.lsp.capabilities import client_features, server_capabilities
-from lsp_server.lsp.dispatch import InfillProtocol, ReplyError
+from lsp_server.lsp.dispatch import TOKEN, InfillProtocol, ReplyError
 from lsp_server.session import Session
 
 SECTIONS = ("infill-ls", "infill")
@@ -62,7 +62,10 @@ def initialize(session: Session, params: Any) -> types.InitializeResult:
     if not isinstance(params, Mapping):
         raise ReplyError("invalid params for initialize: not an object", types.ErrorCodes.InvalidParams)
     features = client_features(params.get("capabilities"), params.get("clientInfo"))
-    session.start(features, params.get("initializationOptions"), _folders(params))
+    options = params.get("initializationOptions")
+    if isinstance(options, Mapping):  # the user's own editor may send the token, too, which nobody asked it for
+        options = {name: value for name, value in options.items() if name != TOKEN}
+    session.start(features, options, _folders(params))
     return types.InitializeResult(
         capabilities=server_capabilities(session.features, list(COMMANDS), options_at_start(session)),
         server_info=types.ServerInfo(name="infill-ls", version=version("infill-ls")),

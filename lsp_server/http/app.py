@@ -1,18 +1,19 @@
 """The endpoint's application and its server. A web page and another machine get in only if the user says so."""
 
 import asyncio
-import hmac
 import json
 import logging
 import signal
 import socket
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine
 from contextlib import aclosing, asynccontextmanager, suppress
 from functools import partial
-from typing import Any
+from ipaddress import ip_address
+from typing import Any, cast
 from urllib.parse import urlsplit
 
+import h11
 import msgspec
 import uvicorn
 from starlette.applications import Starlette
@@ -29,6 +30,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from inference.deadline import Deadline
 from inference.messages import Draft, ErrorCode, Stats
 from inference.models.catalogue import EMBEDDED
+from inference.remote.access import HOW, Access
 from lsp_server.http.forms import (
     CompletionForm,
     FimForm,
@@ -49,6 +51,10 @@ MAX_REQUESTS = 64
 """As many at a time as the worker takes from one client; more than plugins ever have."""
 MAX_CONNECTIONS = 512
 """Most of them idle."""
+MAX_STRANGERS = 256
+"""Of them, those that are not the user's own."""
+MAX_UNREAD_BYTES = 64 * 1024 * 1024
+"""How much of a request is dropped after it was refused, so that its client reads why."""
 BODY_S = 10.0
 """A request, from the first byte to the last, may take this long to arrive."""
 KEEP_ALIVE_S = 30
@@ -56,28 +62,31 @@ HEALTH_MS = 1_000
 """How long to wait for the model before saying that it is still loading."""
 END_S = 2
 """How long requests may take to end when the server ends."""
+_LOOK_EVERY_S = 0.1
+_IS_USER = "is_user"
 _STATUS = {ErrorCode.BAD_REQUEST: 400, ErrorCode.INTERNAL: 500, ErrorCode.SERVER: 502}
 """503 for all others: ask again later."""
 
 
 class Guard:
-    """Lets no request through that is not the user's: a web page's, another host's, or one without the `token`. Nor
+    """Lets no request through that is not the user's: a web page's, another user's or host's without the token. Nor
     one more than may run at a time.
 
-    `hosts`: the names that this server goes by; empty: any, since a token protects it. A page whose own name was made
-    to lead here gives itself away by that name.
+    `hosts`: the names that this server goes by. A page whose own name was made to lead here gives itself away by that
+    name, unless it knows the token; no address can be made to lead elsewhere.
     """
 
-    def __init__(self, app: ASGIApp, *, token: str, hosts: Collection[str], origins: Collection[str]) -> None:
+    def __init__(self, app: ASGIApp, *, access: Access, hosts: Collection[str], origins: Collection[str]) -> None:
         self._app = app
-        self._token = token
+        self._access = access
         self._hosts = hosts
         self._origins = origins
         self._running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_request = scope["type"] == "http"
-        if is_request and (refusal := self._refusal(Headers(scope=scope))):
+        is_user = is_request and await scope["state"][_IS_USER]
+        if is_request and (refusal := self._refusal(Headers(scope=scope), is_user=is_user)):
             log.info("a request is refused: %s", refusal.detail)
             await _refused(refusal.status_code, refusal.detail)(scope, receive, send)
             return
@@ -87,17 +96,22 @@ class Guard:
         finally:
             self._running -= is_request
 
-    def _refusal(self, headers: Headers) -> HTTPException | None:
+    def _refusal(self, headers: Headers, *, is_user: bool) -> HTTPException | None:
         origin = headers.get("origin")
         if origin is not None and origin not in self._origins:
             return HTTPException(403, "web pages may not use this server; start it with --allow-origin to let one")
-        if self._hosts and _name_of(headers.get("host", "")) not in self._hosts:
+        has_token = self._access.is_in_header(headers.get("authorization", ""))
+        if not has_token and self._access.needs_token(is_user=is_user):
             return HTTPException(
-                403, f"this server goes by {', '.join(sorted(self._hosts))} only; use one of these names"
+                401, f"the token is missing or wrong; send the header Authorization: Bearer TOKEN; {HOW}"
             )
-        given = headers.get("authorization", "").encode()
-        if self._token and not hmac.compare_digest(given, f"Bearer {self._token}".encode()):
-            return HTTPException(401, "the token is missing or wrong; send the header Authorization: Bearer TOKEN")
+        name = _name_of(headers.get("host", ""))
+        if not has_token and name not in self._hosts and not _is_address(name):
+            return HTTPException(
+                403,
+                f"this server is not called {name[:100]!r}; use its address, {', '.join(sorted(self._hosts))}, "
+                f"or any name together with the header Authorization: Bearer TOKEN; {HOW}",
+            )
         if self._running >= MAX_REQUESTS:
             return HTTPException(503, f"{MAX_REQUESTS} requests are running; ask again when one has ended")
         return None
@@ -109,6 +123,13 @@ def _name_of(host: str) -> str:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return ""
+
+
+def _is_address(host: str) -> bool:
+    try:
+        return bool(ip_address(host))
+    except ValueError:
+        return False
 
 
 class Endpoint:
@@ -298,12 +319,93 @@ def _error(status: int, why: str) -> dict[str, Any]:
     return {"error": {"code": status, "message": why, "type": kind}}
 
 
+class _Transport:
+    """A connection that is not closed in front of unread bytes: the client would lose the answer."""
+
+    def __init__(self, transport: Any, ends_late: Callable[[], bool]) -> None:
+        self._transport = transport
+        self._ends_late = ends_late
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def close(self) -> None:
+        if not self._ends_late():
+            self._transport.close()
+
+
 class _Protocol(H11Protocol):  # type: ignore[misc,unused-ignore]
-    """Also drops a client that sends no whole request after it has connected."""
+    """Also drops a client that sends no whole request after it has connected, and looks up whose the connection is.
+
+    A client may close its half once it has sent its request.
+    """
+
+    access: Access
+    strangers = 0
+    """The connections that are not the user's own."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._is_counted = False
+        self._unread_bytes = -1
+        """How many were dropped since the answer; negative while there is none."""
 
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
+        super().connection_made(cast("asyncio.Transport", _Transport(transport, self._ends_late)))
+        self._is_user = self.loop.create_task(self.access.is_user(transport.get_extra_info("socket")))
+        self._is_user.add_done_callback(self._count)
+        self.app_state = {**self.app_state, _IS_USER: self._is_user}
         self.loop.call_later(BODY_S, self._require_request)
+
+    def _count(self, is_user: asyncio.Task[bool]) -> None:
+        is_stranger = not is_user.cancelled() and not is_user.exception() and not is_user.result()
+        if self in self.connections and is_stranger:
+            _Protocol.strangers += 1
+            self._is_counted = True
+            if _Protocol.strangers > MAX_STRANGERS:
+                self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        _Protocol.strangers -= self._is_counted
+        self._is_counted = False
+
+    def data_received(self, data: bytes) -> None:
+        if self._unread_bytes < 0:
+            super().data_received(data)
+            return
+        self._unread_bytes += len(data)
+        if self._unread_bytes > MAX_UNREAD_BYTES:
+            self.transport.abort()
+
+    def eof_received(self) -> bool:  # type: ignore[override,unused-ignore]
+        """Whether the answer is still sent. A client that is gone altogether answers `100 Continue` with a reset."""
+        cycle = self.cycle
+        waits = cycle is not None and not cycle.more_body and not cycle.response_complete
+        if waits:
+            cycle.keep_alive = False
+            if not cycle.response_started and self.scope["http_version"] == "1.1":
+                self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self._look_for_reset()
+        return waits
+
+    def _look_for_reset(self) -> None:
+        if self.transport.is_closing():
+            return
+        if self.transport.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            self.transport.abort()
+        else:
+            self.loop.call_later(_LOOK_EVERY_S, self._look_for_reset)
+
+    def _ends_late(self) -> bool:
+        """Whether the client, told that this is the end, may still send the rest of its request."""
+        is_late = self.conn.their_state in (h11.SEND_BODY, h11.ERROR) and not self.transport.is_closing()
+        if is_late and self._unread_bytes < 0:
+            self._unread_bytes = 0
+            self.transport.write_eof()
+            self.transport.resume_reading()
+            self.loop.call_later(BODY_S, self.transport.abort)
+        return is_late
 
     def _require_request(self) -> None:
         if self.cycle is None and not self.transport.is_closing():
@@ -311,8 +413,9 @@ class _Protocol(H11Protocol):  # type: ignore[misc,unused-ignore]
             self.transport.close()
 
 
-async def serve(app: Starlette, listening: socket.socket) -> None:
+async def serve(app: Starlette, sockets: list[socket.socket], access: Access) -> None:
     """Serves until SIGTERM or Ctrl-C. The requests that still run then are cancelled."""
+    _Protocol.access = access
     config = uvicorn.Config(
         app,
         http=_Protocol,
@@ -328,10 +431,10 @@ async def serve(app: Starlette, listening: socket.socket) -> None:
     )
     with suppress(NotImplementedError):  # Windows; uvicorn raises the signal again after it has ended
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: None)
-    await uvicorn.Server(config).serve(sockets=[listening])
+    await uvicorn.Server(config).serve(sockets=sockets)
 
 
-def middleware(*, token: str, hosts: Collection[str], origins: Collection[str]) -> list[Middleware]:
+def middleware(*, access: Access, hosts: Collection[str], origins: Collection[str]) -> list[Middleware]:
     """What every request passes first: `Guard`, and the headers by which a browser lets a page read the answers."""
     cors = Middleware(CORSMiddleware, allow_origins=[*origins], allow_methods=["*"], allow_headers=["*"])
-    return [*([cors] if origins else []), Middleware(Guard, token=token, hosts=hosts, origins=origins)]
+    return [*([cors] if origins else []), Middleware(Guard, access=access, hosts=hosts, origins=origins)]

@@ -10,6 +10,7 @@ import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from enum import Enum, auto
 from functools import partial
 from typing import Annotated, Any, TypeGuard
@@ -21,6 +22,7 @@ from lsprotocol.types import INITIALIZE, ErrorCodes, LSPErrorCodes, ResponseErro
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol
 
+from inference.remote.access import HOW
 from lsp_server.worker.failure import traceback_of
 
 
@@ -87,6 +89,8 @@ def _places(error: Exception) -> str:
 log = logging.getLogger(__name__)
 Id = int | str
 Handler = Callable[[Any], Any]
+TOKEN = "token"  # noqa: S105 - a name
+"""What a client's start options call the token by which it may use a server that listens."""
 NO_VERSION = -1
 """The version of a document whose client sends null or none."""
 _VERSIONED = (
@@ -136,7 +140,8 @@ class InfillProtocol(LanguageServerProtocol):
         try:
             message = json.loads(body, parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
-            self._reply_error(None, ReplyError("not JSON in UTF-8, or nested too deeply", ErrorCodes.ParseError))
+            why = ReplyError("not JSON in UTF-8, or nested too deeply", ErrorCodes.ParseError)
+            self._reply_error(salvaged_id(body), why)
             if b'/didChange"' in body:
                 uri = _uri_in(body) if isinstance(error, RecursionError) else None
                 self.on_unreadable(types.TEXT_DOCUMENT_DID_CHANGE, uri and {"textDocument": {"uri": uri}})
@@ -294,6 +299,66 @@ def _uri_in(body: bytes) -> str | None:
     is_certain = len(uris) == 1 and b'"textDocument/didChange"' in body and not _ESCAPED_LETTER.search(body)
     uri = uris.pop() if is_certain else b""
     return uri.decode() if uri and uri.isascii() else None
+
+
+_WORD = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[][{}:,]|[^][{}:,"\s]++|"', re.DOTALL)
+_INNER_WORD = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[][{}]|"', re.DOTALL)
+"""A string or a bracket. A quotation mark by itself begins a string without an end."""
+_MAX_WORDS = 250_000
+"""Reading so many takes a quarter of a second."""
+_MAX_ID_BYTES = 1_000
+_MAX_SALVAGED_BYTES = 16 * 1024 * 1024
+
+
+def salvaged_id(body: bytes) -> Id | None:
+    """The id of a request that cannot be read, if it is certain; None for an answer or a notification. In linear time,
+    and without recursion.
+    """
+    keys, values = set[bytes](), dict[bytes, bytes]()
+    key = value = b""
+    depth = position = 0
+    for _ in range(_MAX_WORDS if body.startswith(b"{") else 0):
+        match = (_WORD if depth <= 1 else _INNER_WORD).search(body, position, _MAX_SALVAGED_BYTES)
+        if match is None or match[0] == b'"':
+            break
+        word, position = match[0], match.end()
+        depth += (word in b"{[") - (word in b"}]") if len(word) == 1 else 0
+        if word == b":" and depth == 1:
+            key, value = value, b""
+            keys.add(key)
+        elif (word == b"," and depth == 1) or depth == 0:
+            values[key] = value  # only now it is whole
+            if depth == 0:
+                break
+        elif depth == 1:
+            value = word
+    is_request = not keys.isdisjoint((b'"method"', b'"params"')) and keys.isdisjoint((b'"result"', b'"error"'))
+    raw = values.get(b'"id"', b"")
+    with suppress(ValueError):
+        found = json.loads(raw) if is_request and len(raw) <= _MAX_ID_BYTES else None
+        return found if is_id(found) else None
+    return None
+
+
+def token_in(body: bytes) -> str:
+    """The token that an `initialize` brings in its `initializationOptions`; empty if there is none."""
+    try:
+        message = json.loads(body)
+        token = message["params"]["initializationOptions"][TOKEN] if message["method"] == INITIALIZE else ""
+    except (ValueError, RecursionError, LookupError, TypeError):
+        return ""
+    return token if isinstance(token, str) else ""
+
+
+def refusal_without_token(body: bytes) -> bytes:
+    """The reply to a first message that brings no token."""
+    why = f'this server wants its token from you: send it in initializationOptions, as {{"{TOKEN}": "…"}}; {HOW}'
+    error = {"code": int(LSPErrorCodes.RequestFailed), "message": why}
+    with suppress(ValueError, RecursionError):
+        message = json.loads(body)
+        key = message.get("id") if isinstance(message, dict) else None
+        return json.dumps({"jsonrpc": "2.0", "id": key if is_id(key) else None, "error": error}).encode()
+    return json.dumps({"jsonrpc": "2.0", "id": salvaged_id(body), "error": error}).encode()
 
 
 def is_id(value: Any) -> TypeGuard[Id]:

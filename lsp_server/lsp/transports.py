@@ -21,8 +21,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from io import BufferedIOBase, RawIOBase
+from weakref import WeakSet
 
-from lsp_server.lsp.dispatch import InfillProtocol
+from inference.remote.access import Access
+from lsp_server.lsp.dispatch import InfillProtocol, refusal_without_token, token_in
 
 log = logging.getLogger(__name__)
 MAX_BODY_BYTES = 64 * 1024 * 1024
@@ -33,6 +35,12 @@ FLUSH_S = 1.0
 """The last messages to a client may take this long."""
 LEAVE_S = 5.0
 """Limit for all clients to leave when the server ends; longer than any client that does not hang needs."""
+MAX_FIRST_BYTES = 256 * 1024
+"""How long the first message may be of a client that has still to bring the token."""
+FIRST_S = 10.0
+"""How long it may take to arrive."""
+MAX_STRANGERS = 64
+"""How many such clients may be connected at a time."""
 _CHUNK_BYTES = 256 * 1024
 _RETRY_S = 0.01
 _HEADER_END = b"\r\n\r\n"
@@ -42,8 +50,8 @@ Write = Callable[[bytes], None]
 """Sends one message. Never blocks and never raises; does nothing once the client is gone."""
 
 
-StartConversation = Callable[[Write], InfillProtocol]
-"""Called for each client that connects."""
+StartConversation = Callable[[Write, bool], InfillProtocol]
+"""Called for each client that connects and is let in, with whether it is certainly the user's own program."""
 
 
 class FrameError(Exception):
@@ -56,7 +64,9 @@ def framed(body: bytes) -> bytes:
     return b"Content-Length: %d%b%b" % (len(body), _HEADER_END, body)
 
 
-async def frames(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+async def frames(
+    reader: asyncio.StreamReader, max_bytes: Callable[[], int] = lambda: MAX_BODY_BYTES
+) -> AsyncIterator[bytes]:
     """The body of each frame of a stream, until it ends. Raises FrameError."""
     with suppress(asyncio.IncompleteReadError):
         while True:
@@ -67,8 +77,8 @@ async def frames(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
             if header is None:
                 raise FrameError("not a header of this protocol")
             length = int(header["length"])
-            if length > MAX_BODY_BYTES:
-                raise FrameError(f"a message is longer than {MAX_BODY_BYTES} bytes")
+            if length > max_bytes():
+                raise FrameError(f"a message is longer than {max_bytes()} bytes")
             yield await reader.readexactly(length)
 
 
@@ -77,7 +87,7 @@ class Client:
 
     def __init__(
         self,
-        start: StartConversation,
+        start: Callable[[Write], InfillProtocol],
         send: Callable[[bytes], Awaitable[object]],
         abort: Callable[[], object] = lambda: None,
     ) -> None:
@@ -141,7 +151,7 @@ def stdio(start: StartConversation) -> tuple[Client, AsyncIterator[bytes]]:
     """The client at the process's own streams, and its messages. Neither stream can block the server."""
     stream = _take_stdout()
     reader = read_in_thread(os.fdopen(os.dup(0), "rb"))
-    return Client(start, writing_in_thread(stream)), frames(reader)
+    return Client(lambda write: start(write, True), writing_in_thread(stream)), frames(reader)
 
 
 def writing_in_thread(stream: RawIOBase) -> Callable[[bytes], Awaitable[None]]:
@@ -237,38 +247,100 @@ def parse_address(text: str) -> ListenAddress:
     return ListenAddress(host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port))
 
 
+@dataclass
+class Connection:
+    """A connection that was just made. `is_page`: by a web page that may connect. `end` ends it such that what was sent
+    still arrives; `allow` sets how many bytes its messages may have.
+    """
+
+    socket: socket.socket
+    bodies: AsyncIterator[bytes]
+    send: Callable[[bytes], Awaitable[object]]
+    abort: Callable[[], object]
+    end: Callable[[], Awaitable[object]]
+    allow: Callable[[int], object]
+    is_user: bool | None = None
+    """Whether the user's own program made it; None if nobody has looked yet."""
+    is_page: bool = False
+    authorization: str = ""
+    """The header of its handshake."""
+
+
 class Listener:
     """The connected clients, any number of them: one that leaves does not affect the others."""
 
-    def __init__(self) -> None:
-        self.stop: Callable[[], None] = lambda: None
-        """Closes the door to new clients."""
-        self._clients: dict[asyncio.Task[None], Client] = {}
+    def __init__(self, start: StartConversation, access: Access) -> None:
+        self.stops: list[Callable[[], object]] = []
+        """Each closes a door to new clients."""
+        self._start = start
+        self._access = access
+        self._clients: dict[asyncio.Task[None], Client | None] = {}
+        self._strangers = 0
 
-    def add(self, client: Client, bodies: AsyncIterator[bytes]) -> asyncio.Task[None]:
-        task = asyncio.create_task(self._serve(client, bodies))
-        self._clients[task] = client
+    def add(self, connection: Connection) -> asyncio.Task[None]:
+        task = asyncio.create_task(self._serve(connection))
+        self._clients[task] = None
         task.add_done_callback(self._clients.pop)
+        task.add_done_callback(lambda _: connection.abort())
         return task
 
     async def close(self) -> None:
         """Stops accepting clients and leaves the current ones; does not wait for a hung one longer than `LEAVE_S`."""
-        self.stop()
-        for client in self._clients.values():
-            client.conversation.ended.set()
+        for stop in self.stops:
+            stop()
+        for task, client in self._clients.items():
+            if client is None:
+                task.cancel()
+            else:
+                client.conversation.ended.set()
         if tasks := tuple(self._clients):
             await asyncio.wait(tasks, timeout=LEAVE_S)
 
-    async def _serve(self, client: Client, bodies: AsyncIterator[bytes]) -> None:
+    async def _serve(self, connection: Connection) -> None:
+        is_user = connection.is_user
+        if is_user is None:
+            is_user = await self._access.is_user(connection.socket)
+        first = None
+        if self._access.needs_token(is_user=is_user) and not self._access.is_in_header(connection.authorization):
+            first = await self._first_with_token(connection)
+            if first is None:
+                return
+        connection.allow(MAX_BODY_BYTES)
+        is_trusted = is_user and not connection.is_page
+        client = Client(lambda write: self._start(write, is_trusted), connection.send, connection.abort)
+        if task := asyncio.current_task():
+            self._clients[task] = client
+        if first is not None:
+            client.conversation.receive(first)
         try:
-            await client.listen(bodies)
+            await client.listen(connection.bodies)
         finally:
             await client.leave()
 
+    async def _first_with_token(self, connection: Connection) -> bytes | None:
+        """The first message of a client that must bring the token in it; None if it does not, and is refused."""
+        if self._strangers >= MAX_STRANGERS:
+            log.info("a client without a token is dropped: %d others have not brought theirs", MAX_STRANGERS)
+            return None
+        self._strangers += 1
+        try:
+            async with asyncio.timeout(FIRST_S):
+                first = await anext(connection.bodies)
+                if self._access.is_token(token_in(first)):
+                    return first
+                log.warning("a client of another user, machine or container is refused: it did not bring the token")
+                await connection.send(refusal_without_token(first))
+                await connection.end()
+        except (FrameError, StopAsyncIteration, TimeoutError, OSError) as error:
+            log.info("a client without a token is dropped: %s", type(error).__name__)
+        finally:
+            self._strangers -= 1
+        return None
 
-async def listen_tcp(listening: socket.socket, start: StartConversation) -> Listener:
+
+async def listen_tcp(sockets: Sequence[socket.socket], start: StartConversation, access: Access) -> Listener:
     """Accepts clients over TCP."""
-    listener = Listener()
+    listener = Listener(start, access)
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Not a coroutine, because asyncio writes a traceback to stderr if one is cancelled."""
@@ -278,32 +350,70 @@ async def listen_tcp(listening: socket.socket, start: StartConversation) -> List
             writer.write(framed(body))
             await writer.drain()
 
-        serving = listener.add(Client(start, send, writer.transport.abort), frames(reader))
-        serving.add_done_callback(lambda _: writer.transport.abort())
+        async def end() -> None:
+            """Reads what comes for a moment: closing with unread input would lose the message."""
+            writer.write_eof()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(FLUSH_S):
+                    while await reader.read(_CHUNK_BYTES):
+                        pass
 
-    listener.stop = (await asyncio.start_server(connected, sock=listening)).close
+        limits = [MAX_FIRST_BYTES]
+        bodies = frames(reader, lambda: limits[-1])
+        own = writer.get_extra_info("socket")
+        listener.add(Connection(own, bodies, send, writer.transport.abort, end, limits.append))
+
+    for listening in sockets:
+        listener.stops.append((await asyncio.start_server(connected, sock=listening)).close)
     return listener
 
 
-async def listen_websocket(listening: socket.socket, start: StartConversation, origins: Sequence[str]) -> Listener:
+async def listen_websocket(
+    sockets: Sequence[socket.socket], start: StartConversation, access: Access, origins: Sequence[str]
+) -> Listener:
     """The same for editors in a browser: one message per text frame; also accepts binary frames.
 
     A browser lets any web page connect, and names it in `Origin`: refuses pages other than those of `origins`.
     """
     from websockets.asyncio.server import ServerConnection, serve  # not above: editors start faster without
+    from websockets.http11 import Request
     from websockets.typing import Origin
 
-    listener = Listener()
+    listener = Listener(start, access)
+    users = WeakSet[ServerConnection]()
 
-    async def bodies(connection: ServerConnection) -> AsyncIterator[bytes]:
-        async for message in connection:
-            yield message.encode() if isinstance(message, str) else message
+    async def greet(peer: ServerConnection, _: Request) -> None:
+        """Before the first message may come, which may be long if it is the user's."""
+        if await access.is_user(peer.transport.get_extra_info("socket")):
+            users.add(peer)
 
-    async def connected(connection: ServerConnection) -> None:
-        client = Client(start, partial(connection.send, text=True), connection.transport.abort)
-        await listener.add(client, bodies(connection))
+    async def connected(peer: ServerConnection) -> None:
+        async def bodies() -> AsyncIterator[bytes]:
+            async for message in peer:
+                yield message.encode() if isinstance(message, str) else message
+
+        def allow(max_bytes: int) -> None:
+            peer.protocol.max_message_size = max_bytes
+
+        headers = peer.request.headers if peer.request else {}
+        own = peer.transport.get_extra_info("socket")
+        connection = Connection(
+            *(own, bodies(), partial(peer.send, text=True), peer.transport.abort, peer.close, allow),
+            is_user=peer in users,
+            is_page="Origin" in headers,
+            authorization=headers.get("Authorization", ""),
+        )
+        await asyncio.wait({listener.add(connection)})
 
     allowed = [None, *(Origin(origin) for origin in origins)]
-    server = await serve(connected, sock=listening, origins=allowed, max_size=MAX_BODY_BYTES, compression=None)
-    listener.stop = partial(server.close, close_connections=False)
+    for listening in sockets:
+        server = await serve(
+            connected,
+            sock=listening,
+            origins=allowed,
+            process_request=greet,
+            max_size=MAX_FIRST_BYTES,
+            compression=None,
+        )
+        listener.stops.append(partial(server.close, close_connections=False))
     return listener

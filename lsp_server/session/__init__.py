@@ -34,12 +34,18 @@ _UNANSWERED = "its file system does not answer, so the target of its path is unk
 
 
 class Session:
-    """One client: its documents, settings and connections. `flags` are the command line's settings; they win."""
+    """One client: its documents, settings and connections. `flags` are the command line's settings; they win.
 
-    def __init__(self, server: LanguageServer, flags: Mapping[str, Any]) -> None:
+    `guest_folders`: where the server may read files for a client that is not certainly the user; None for the user.
+    """
+
+    def __init__(
+        self, server: LanguageServer, flags: Mapping[str, Any], guest_folders: Sequence[Path] | None = None
+    ) -> None:
         self.features = ClientFeatures()
-        self._flags = flags
-        self.configuration = Configuration(flags, os.environ)
+        self._configured = partial(Configuration, flags, os.environ, guest_folders=guest_folders)
+        self.is_guest = guest_folders is not None
+        self.configuration = self._configured()
         self.documents: dict[str, Document] = {}
         self.notebooks = Notebooks(self.documents)
         self.editor = EditorConnection(server)
@@ -81,7 +87,7 @@ class Session:
         """The client has sent its capabilities, its start options, and the URIs of its workspace folders."""
         self.features = features
         self.editor.takes_notifications = features.notifications
-        self.configuration = Configuration(self._flags, os.environ, options, folders)
+        self.configuration = self._configured(options, folders)
         self.worker.shows_progress = features.progress
         self.worker.use(worker_options(self.settings, sends_token=self.configuration.sends_token))
         if self.settings.partner.url is not None and self.settings.model != PARTNER:
@@ -281,7 +287,7 @@ def _looked_at(
     paths: tuple[Path, ...], others: tuple[Path, ...], configuration: Configuration
 ) -> tuple[bool, tuple[str, ...]]:
     """Whether settings files above any path have changed, and the names that `paths` have by links. In a thread."""
-    names = [names_of(path) for path in paths]
+    names = [names_of(path) for path in paths if configuration.may_look_at(path)]
     has_changed = configuration.refresh([*others, *(name for several in names for name in several)])
     names = [configuration.with_hard_links(several) for several in names]
     return has_changed, tuple(name.as_posix() for _, *others in names for name in others)

@@ -78,8 +78,7 @@ class WorkspaceFolder:
     real: PurePath
 
     @classmethod
-    def of(cls, uri: str) -> "WorkspaceFolder":
-        root = comparable_path(uri)
+    def of(cls, uri: str, root: PurePath) -> "WorkspaceFolder":
         return cls(uri, root, names_of(root)[-1] if isinstance(root, Path) else root)
 
 
@@ -89,6 +88,7 @@ class Configuration:
 
     `options` are the editor's start options, `folders` the URIs of its workspace folders. Outside of any editor,
     `around` are the `names_of` a file or folder, and the workspace is the one that an editor would likely open for it.
+    A client that is not certainly the user has `guest_folders`: nothing outside of them is looked at for it.
     """
 
     def __init__(
@@ -98,13 +98,16 @@ class Configuration:
         options: object = None,
         folders: Sequence[str] = (),
         around: Sequence[Path] = (),
+        guest_folders: Sequence[Path] | None = None,
     ) -> None:
+        self._guest_folders = guest_folders
         self._environment = environment_layers(environment)
         self._flags = Layer(COMMAND_LINE, dict(flags))
-        self._options = Layer("initializationOptions", options)
+        author = Origin.USER if guest_folders is None else Origin.GUEST
+        self._options = Layer("initializationOptions", options, author)
         self._sent: dict[str | None, Layer] = {}
         uris = [workspace_of(around[0]).as_uri()] if around else dict.fromkeys(folders)
-        self.folders = list(map(WorkspaceFolder.of, uris))
+        self.folders = list(map(self._folder, uris))
         """The workspace folders, in the editor's order."""
         self._tops: dict[Path, Path] = {}
         """The outermost folder whose settings count: for each workspace folder, and for each folder outside of them
@@ -163,7 +166,7 @@ class Configuration:
     def change_folders(self, added: Sequence[str], removed: Sequence[str]) -> None:
         known = {folder.uri for folder in self.folders}
         self.folders = [folder for folder in self.folders if folder.uri not in removed]
-        self.folders += [WorkspaceFolder.of(uri) for uri in dict.fromkeys(added) if uri not in known]
+        self.folders += [self._folder(uri) for uri in dict.fromkeys(added) if uri not in known]
         for uri in removed:
             self._sent.pop(uri, None)
         with self._lock:
@@ -182,7 +185,7 @@ class Configuration:
         """Reads the settings files that have changed: those of the workspace folders, and those above these files.
         Returns whether there was one. With `names` it is for a thread, because their file system may be slow.
         """
-        names = tuple(names)
+        names = tuple(filter(self.may_look_at, names))
         roots = {root for folder in self.folders for root in (folder.root, folder.real) if isinstance(root, Path)}
         outside = {name.parent for name in names if self._above(name)[0] is None}
         tops = {folder: workspace_of(folder) for folder in roots | outside}
@@ -202,7 +205,7 @@ class Configuration:
         return bool(new)
 
     def of(self, uri: str) -> Settings:
-        return self.at(comparable_path(uri))
+        return self.at(self._place_of(uri))
 
     def at(self, place: PurePath) -> Settings:
         """The settings at a place, from the files that `refresh` has read."""
@@ -235,6 +238,8 @@ class Configuration:
     def why_unreadable(self, path: Path, language: str) -> str | None:
         """The same for any file, after following the links on its path and reading the settings above. In a thread."""
         names = names_of(path)
+        if not all(map(self.may_look_at, (path, names[-1]))):
+            return "it is outside of the folders in which the server may read"
         self.refresh(names)
         names = self.with_hard_links(names)
         return self.why_off([name.as_posix() for name in names], language, self.at(path))
@@ -263,10 +268,25 @@ class Configuration:
 
     def name_of(self, uri: str) -> str:
         """A document's path from its innermost folder; outside all folders its name alone."""
-        place = comparable_path(uri)
+        place = self._place_of(uri)
         folder = self._above(place)[0]
         is_below = folder and place.is_relative_to(folder.root)
         return place.relative_to(folder.root).as_posix() if folder and is_below else place.name
+
+    def may_look_at(self, path: Path) -> bool:
+        """Whether the client may have us look at a path, by its name alone."""
+        folders, name = self._guest_folders, os.path.normpath(path)
+        return folders is None or any(Path(name).is_relative_to(folder) for folder in folders)
+
+    def _place_of(self, uri: str) -> PurePath:
+        """The place of a document or folder: one where nothing may be looked at is a name and no more."""
+        place = comparable_path(uri)
+        return PurePath(place) if isinstance(place, Path) and not self.may_look_at(place) else place
+
+    def _folder(self, uri: str) -> WorkspaceFolder:
+        folder = WorkspaceFolder.of(uri, self._place_of(uri))
+        may_look = not isinstance(folder.real, Path) or self.may_look_at(folder.real)
+        return folder if may_look else WorkspaceFolder.of(uri, PurePath(folder.root))
 
     @property
     def roots(self) -> tuple[Path, ...]:

@@ -15,7 +15,8 @@ SETTINGS = {"INFILL_LS_DEADLINE_MS_AUTOMATIC": "60000", "INFILL_LS_DEADLINE_MS_I
 
 
 async def serve(runtime: Path, *flags: str, **variables: str) -> Process:
-    given = {**environment(runtime), **(SETTINGS if "--http" in flags else {}), **variables}
+    own = {**environment(runtime), "XDG_CONFIG_HOME": str(runtime / "config")}
+    given = {**own, **(SETTINGS if "--http" in flags else {}), **variables}
     return await asyncio.create_subprocess_exec(*CLI, "serve", *flags, stdout=PIPE, stderr=PIPE, env=given)
 
 

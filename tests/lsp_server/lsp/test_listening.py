@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 from websockets.asyncio.client import connect
 
+from inference.remote.access import Access
 from lsp_server.lsp.transports import (
     MAX_UNREAD_BYTES,
     ListenAddress,
     Listener,
-    StartConversation,
     Write,
     framed,
     listen_tcp,
@@ -21,6 +21,8 @@ from tests.lsp_server.lsp.kept_output import Kept
 from tests.workers import until
 
 ADDRESS = ListenAddress("127.0.0.1", 0)
+OPEN: list[asyncio.StreamWriter] = []
+"""A writer that nobody has any more closes its connection."""
 Reached = Callable[[ListenAddress], Awaitable[asyncio.WriteTransport]]
 
 
@@ -56,6 +58,7 @@ async def tcp_client(address: ListenAddress) -> asyncio.WriteTransport:
     """A client that asks once and reads nothing."""
     _, writer = await asyncio.open_connection(address.host, address.port, limit=1)  # it stops reading by itself
     writer.write(framed(b"go"))
+    OPEN.append(writer)
     return writer.transport
 
 
@@ -65,9 +68,10 @@ async def websocket_client(address: ListenAddress) -> asyncio.WriteTransport:
     return client.transport
 
 
-async def listen(kind: Reached, start: StartConversation) -> tuple[Listener, ListenAddress]:
+async def listen(kind: Reached, start: Callable[[Write], Kept]) -> tuple[Listener, ListenAddress]:
     listening = ADDRESS.listen()
-    opening = listen_tcp(listening, start) if kind is tcp_client else listen_websocket(listening, start, [])
+    door = [listening], lambda write, _: start(write), Access("")
+    opening = listen_tcp(*door) if kind is tcp_client else listen_websocket(*door, [])
     return await opening, ListenAddress(*listening.getsockname())
 
 
@@ -77,11 +81,16 @@ async def lines_about(kind: Reached, answer: Callable[[Write], None], log: pytes
 
     def start(write: Write) -> Kept:
         conversations.append(Kept(write, answer))
+        if answer is answer_late:
+            for client in clients:
+                client.abort()
         return conversations[-1]
 
+    clients = list[asyncio.WriteTransport]()
     listener, address = await listen(kind, start)
     client = await kind(address)
-    if answer is answer_late:
+    clients.append(client)
+    if answer is answer_late and conversations:
         client.abort()
     await until(lambda: conversations and conversations[0].left.is_set())
     client.abort()

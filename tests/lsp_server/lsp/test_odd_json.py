@@ -42,8 +42,8 @@ async def why_off(talk: ServerUnderTest) -> list[str | None]:
     return [replies[number] for number in range(len(OPENED))]
 
 
-@pytest.mark.parametrize(("depth", "key"), [(200, 7), (5_000, None), (100_000, None)])
-async def test_deep_params_are_answered(talk: ServerUnderTest, depth: int, key: int | None) -> None:
+@pytest.mark.parametrize(("depth", "key"), [(200, 7), (5_000, 7), (20_000, 7)])
+async def test_deep_params_are_answered(talk: ServerUnderTest, depth: int, key: int) -> None:
     deep = b'[{"]": ' * depth + b"1" + b"}]" * depth
     talk.say(b'{"method": "codeAction/resolve", "params": {"title": "\\"}", "data": %b}, "id": 7}' % deep)
     talk.say(b'{"id": 8, "method": "no/such"}')
@@ -110,7 +110,16 @@ IS_NONE = (
     b'{"jsonrpc": "2.0", "params": {}}',
     b"\xff\xfe{\x00}\x00",
 )
-IS_NO_JSON = (b"nonsense", b"}{", b"", b'{"id": 12', b'{"id": 5, "method": "infill/status"} {')
+IS_NO_JSON = (b"nonsense", b"}{", b"", b'{"id": 12', b'{"method": "x", "params": {"id": 7}')
+IS_SALVAGED = (
+    b'{"id": 5, "method": "infill/status"} {',
+    b'{"id": 5, "method": "infill/status", "params": {"id": 6, "text": "\xff',
+    b'{"method": "infill/status", "params": {"id": 6, "text": "\xff\\""}, "id": 5}',
+    b'{"method": "infill/status", "params": [{"id": 6}, tru], "id" : 5}',
+    b'{"method": "infill/status", "params": [%b], "id": 5}' % (b"9" * 5_000),
+    b'{"id": 5, "params": "%b' % (b"x" * 20_000_000),
+    b'{"id": 5, "method": "infill/status", "params": %b' % (b"[" * 1_000_000),
+)
 ANSWERS_NOTHING = (
     *(b'{"id": null, "error": {"code": 1, "message": "x"}}', b'{"id": {}, "error": 5}', b'{"result": 1}'),
     b'{"id": "nobody asked", "result": null, "error": null}',
@@ -129,6 +138,8 @@ def called(key: bytes) -> bytes:
         *((called(key), [(None, INVALID_REQUEST)]) for key in (b"true", b"1.5", b"[1]", b"{}")),
         *((body, [(None, INVALID_REQUEST)]) for body in IS_NONE),
         *((body, [(None, PARSE_ERROR)]) for body in IS_NO_JSON),
+        (b'{"id": 5, "result": tru}', [(None, PARSE_ERROR)]),
+        *((body, [(5, PARSE_ERROR)]) for body in IS_SALVAGED),
         *((body, []) for body in ANSWERS_NOTHING),
     ],
 )

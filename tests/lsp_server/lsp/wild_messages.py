@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+from lsp_server.lsp.dispatch import salvaged_id
+
 URI = "file:///project/a.py"
 PLACE = {"line": 0, "character": 4}
 RANGE = {"start": PLACE, "end": PLACE}
@@ -120,7 +122,7 @@ def _owed_to(body: bytes) -> list[Any]:
     try:
         message = json.loads(body, parse_constant=_refuse)
     except (ValueError, RecursionError):
-        return [None]
+        return [salvaged_id(body)]
     return _reply_to(message)
 
 

@@ -1,0 +1,135 @@
+"""Decides who may use a server of ours that listens on a network: the user who started it, and whoever has its token.
+
+The system tells whose a loopback connection is. It cannot tell for other machines, containers and network namespaces.
+"""
+
+import asyncio
+import hmac
+import os
+import socket
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from pathlib import Path
+
+import psutil
+
+HOW = "the user who started the server finds it in the file http-token, and `infill-ls serve --allow-remote` prints it"
+_TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+_TRIES = 3
+_IS_OPEN = (1, 8)
+"""`TCP_ESTABLISHED` and `TCP_CLOSE_WAIT`."""
+_OVERFLOW_UID = 65534
+"""The uid that a user namespace shows for every user that it does not map."""
+Host = IPv4Address | IPv6Address
+Pair = tuple[Host, int, Host, int]
+"""A connection: the client's host and port, and the server's."""
+
+
+class Access:
+    """`token` lets anybody in. The user needs none unless `is_compulsory`; with `any_user` nobody else does, either."""
+
+    def __init__(self, token: str, *, is_compulsory: bool = False, any_user: bool = False) -> None:
+        self._token = token.encode()
+        self._needs = is_compulsory, is_compulsory or not any_user
+        self._thread = ThreadPoolExecutor(1, "peers")
+        self._turn = asyncio.Lock()
+        self._read_s = 0.0
+        self._pairs: frozenset[Pair] = frozenset()
+
+    def needs_token(self, *, is_user: bool) -> bool:
+        return self._needs[0 if is_user else 1]
+
+    def is_token(self, given: str) -> bool:
+        """Whether this is the token. Takes the same time for all texts of its length."""
+        return bool(self._token) and hmac.compare_digest(given.encode("utf-8", "replace"), self._token)
+
+    def is_in_header(self, authorization: str) -> bool:
+        """Whether the value of an `Authorization` header brings the token."""
+        scheme, _, given = authorization.strip().partition(" ")
+        return scheme.lower() == "bearer" and self.is_token(given.strip())
+
+    async def is_user(self, connection: socket.socket) -> bool:
+        """Whether the other end of a connection is certainly a process of our own user. Ask once per connection."""
+        connected_s = time.monotonic()
+        pair = _pair_of(connection)
+        if pair is None or not pair[0].is_loopback:
+            return False
+        for _ in range(_TRIES):  # a line may be missed if others come and go while the table is read
+            async with self._turn:  # one reading, begun after them, does for all that wait
+                if self._read_s < connected_s:
+                    self._read_s = time.monotonic()
+                    reading = partial(_own_connections, pair[3])
+                    self._pairs = await asyncio.get_running_loop().run_in_executor(self._thread, reading)
+                if pair in self._pairs:
+                    return _is_open(connection)
+            connected_s = time.monotonic()
+        return False
+
+
+def _pair_of(connection: socket.socket) -> Pair | None:
+    """None if the other end is gone."""
+    try:
+        client, server = connection.getpeername(), connection.getsockname()
+        return _host(client[0]), client[1], _host(server[0]), server[1]
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _host(text: str) -> Host:
+    return _plain(ip_address(text.partition("%")[0]))
+
+
+def _plain(host: Host) -> Host:
+    return (host.ipv4_mapped or host) if isinstance(host, IPv6Address) else host
+
+
+def _is_open(connection: socket.socket) -> bool:
+    """Whether the connection is still the one that was looked up: a closed one's port may be another user's by now."""
+    option = getattr(socket, "TCP_INFO", None)
+    with suppress(OSError):
+        return option is None or connection.getsockopt(socket.IPPROTO_TCP, option, 1)[0] in _IS_OPEN
+    return False
+
+
+def _own_connections(port: int) -> frozenset[Pair]:
+    """The connections that our user's processes have made to this port of this machine. In a thread."""
+    try:
+        lines = [line for table in _TABLES if table.exists() for line in table.read_text("ascii").splitlines()[1:]]
+    except (OSError, ValueError):
+        return frozenset()
+    return frozenset(_listed(lines, port) if lines else _of_processes(port))
+
+
+def _listed(lines: list[str], port: int) -> set[Pair]:
+    """Those of Linux' tables. A socket that its process has closed belongs to nobody, but is listed as root's."""
+    uid = os.getuid()
+    if uid == _OVERFLOW_UID and Path("/proc/self/uid_map").read_text("ascii").split() != ["0", "0", str(2**32 - 1)]:
+        return set()
+    end = f":{port:04X}"
+    fields = (line.split() for line in lines if end in line)
+    own = (part for part in fields if part[2].endswith(end) and part[7] == str(uid) and part[9] != "0")
+    return {(*_end_of(part[1]), *_end_of(part[2])) for part in own}
+
+
+def _end_of(text: str) -> tuple[Host, int]:
+    """The host and port of one end in a table: the host as words in the machine's own byte order."""
+    host, _, port = text.partition(":")
+    words = (int(host[at : at + 8], 16) for at in range(0, len(host), 8))
+    packed = b"".join(word.to_bytes(4, sys.byteorder) for word in words)
+    return _plain(IPv6Address(packed) if len(packed) == 16 else IPv4Address(packed)), int(port, 16)
+
+
+def _of_processes(port: int) -> set[Pair]:
+    """Those of the processes that the system lets us look at."""
+    user = psutil.Process().username()
+    pairs = set[Pair]()
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, ValueError):
+            if process.username() == user:
+                ends = [each for each in process.net_connections("tcp") if each.raddr and each.raddr.port == port]
+                pairs |= {(_host(at.laddr.ip), at.laddr.port, _host(at.raddr.ip), at.raddr.port) for at in ends}
+    return pairs
