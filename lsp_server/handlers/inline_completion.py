@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import Budget
-from lsp_server.inline import Cursor, Found, InlineRequest, InlineService, ListService, OnDraft
+from lsp_server.inline import Cursor, InlineRequest, InlineService, ListService, OnDraft, ShownSuggestions
 from lsp_server.lsp.capabilities import ClientFeatures, offset_of, offsets_of
 from lsp_server.lsp.completion_items import ghost_text, list_item
 from lsp_server.lsp.dispatch import RawDocument
@@ -46,7 +46,7 @@ def inline_completion(session: Session, params: types.InlineCompletionParams, do
         wants_empty=features.is_neovim,
     )
 
-    def listed(found: Found) -> InlineCompletionList:
+    def listed(found: ShownSuggestions) -> InlineCompletionList:
         text = document.text
         offset = request.cursor.offset
         around = text[line_start(text, offset) : offset], text[offset : line_end(text, offset)]
@@ -55,7 +55,7 @@ def inline_completion(session: Session, params: types.InlineCompletionParams, do
         return InlineCompletionList(items=items)
 
     request.reply = listed
-    return session.feature(InlineService).ask(document.uri, request)
+    return session.feature(InlineService).complete(document.uri, request)
 
 
 def _draft_sender(session: Session, document: Document, token: types.ProgressToken | None) -> OnDraft:
@@ -82,7 +82,7 @@ def completion(session: Session, params: types.CompletionParams, document: Docum
     )
     version = document.version
 
-    def listed(found: Found) -> CompletionList:
+    def listed(found: ShownSuggestions) -> CompletionList:
         """Always incomplete: each typed character may bring other suggestions."""
         if document.version != version:  # the items would replace another range
             return CompletionList(is_incomplete=True, items=[])
@@ -92,7 +92,7 @@ def completion(session: Session, params: types.CompletionParams, document: Docum
 
     request.reply = listed
     service = session.feature(ListService if session.features.inline_completion else InlineService)
-    return service.ask(document.uri, request)
+    return service.complete(document.uri, request)
 
 
 def options_at_start(session: Session) -> types.CompletionOptions | None:

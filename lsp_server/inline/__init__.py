@@ -1,6 +1,6 @@
 """Ghost text: the known suggestions at a cursor, and what the worker computes for it. No LSP types."""
 
 from lsp_server.inline.service import InlineService, ListService
-from lsp_server.inline.suggestion import Cursor, Found, InlineRequest, OnDraft
+from lsp_server.inline.suggestion import Cursor, InlineRequest, OnDraft, ShownSuggestions
 
-__all__ = ["Cursor", "Found", "InlineRequest", "InlineService", "ListService", "OnDraft"]
+__all__ = ["Cursor", "InlineRequest", "InlineService", "ListService", "OnDraft", "ShownSuggestions"]

@@ -20,12 +20,12 @@ from lsp_server.fill.pipeline import Budget, FillResult, fill
 from lsp_server.inline.suggestion import (
     Computation,
     Cursor,
-    Found,
     InlineRequest,
+    ShownSuggestions,
     Suggestion,
     SuggestionHistory,
     hole_for,
-    is_a_choice,
+    offers_choice,
 )
 from lsp_server.syntax.lines import model_line_ends
 from lsp_server.worker import WorkerFailure
@@ -35,12 +35,12 @@ from lsp_server.worker.failure import SilentError, StillLoadingError, traceback_
 if TYPE_CHECKING:
     from lsp_server.session import Session
 
-_WEIGHT = 0.3
+_NEWEST_WEIGHT = 0.3
 """The weight of the newest observation against all earlier ones."""
-_CHEAP_S = 0.4
+_SLOW_FILL_S = 0.4
 """A fill at least this slow deserves the whole pause."""
-_LEAST_SHARE = 0.3
-_MOST_SHARE = 4.0
+_MIN_SHARE = 0.3
+_MAX_SHARE = 4.0
 _PAUSE_S = 1.0
 """Keystrokes further apart than this belong to separate bursts."""
 
@@ -53,14 +53,14 @@ class Debounce:
         self._interval_s = _PAUSE_S
         self._fill_s = 0.0
 
-    def typed(self, now_s: float) -> None:
+    def record_key(self, now_s: float) -> None:
         passed_s = now_s - self._typed_at
         self._typed_at = now_s
-        self._interval_s = _PAUSE_S if passed_s > _PAUSE_S else _mean(self._interval_s, passed_s)
+        self._interval_s = _PAUSE_S if passed_s > _PAUSE_S else _moving_mean(self._interval_s, passed_s)
 
-    def filled(self, took_s: float) -> None:
+    def record_fill(self, took_s: float) -> None:
         """Records the duration of a fill."""
-        self._fill_s = _mean(self._fill_s, took_s)
+        self._fill_s = _moving_mean(self._fill_s, took_s)
 
     def wait_s(self, base_s: float, now_s: float) -> float:
         """The pause to wait from now, for the user's setting `base_s`; 0 never waits.
@@ -69,15 +69,15 @@ class Debounce:
         """
         if not base_s:
             return 0.0
-        cost = min(self._fill_s / _CHEAP_S, 1.0)
-        share = _LEAST_SHARE + (1 - _LEAST_SHARE) * cost
+        cost = min(self._fill_s / _SLOW_FILL_S, 1.0)
+        share = _MIN_SHARE + (1 - _MIN_SHARE) * cost
         is_typing = now_s - self._typed_at < _PAUSE_S and self._interval_s < 2 * base_s
         wait_s = max(base_s * share, self._interval_s * 1.2 if is_typing else 0.0)
-        return min(wait_s, base_s * _MOST_SHARE)
+        return min(wait_s, base_s * _MAX_SHARE)
 
 
-def _mean(before: float, now: float) -> float:
-    return before + _WEIGHT * (now - before)
+def _moving_mean(mean: float, value: float) -> float:
+    return mean + _NEWEST_WEIGHT * (value - mean)
 
 
 log = logging.getLogger(__name__)
@@ -129,13 +129,13 @@ class InlineService(Feature):
         state = self._states.get(uri)
         if state is None or not changes:
             return
-        self._debounce.typed(_now_s())
+        self._debounce.record_key(_now_s())
         for suggestion in state.history.changed(changes, state.document.text):
             if not state.history.is_shown(suggestion.computation):  # none of its other texts continues
                 self._session.broadcast.rejected(uri, suggestion.computation)
-        taken = state.history.put_in(changes)
-        if taken is not None:
-            self._session.broadcast.taken(uri, taken.taken(len(taken.text)))
+        accepted = state.history.inserted_at_once(changes)
+        if accepted is not None:
+            self._session.broadcast.taken(uri, accepted.accepted_event(len(accepted.text)))
         for computation in tuple(state.running):
             self._follow(state, computation, changes)
         self._prefetch(uri, state)
@@ -143,9 +143,9 @@ class InlineService(Feature):
     def closed(self, uri: str) -> None:
         if state := self._states.pop(uri, None):
             for computation in tuple(state.running):
-                self._end(state, computation)
+                self._cancel(state, computation)
 
-    def ask(self, uri: str, request: InlineRequest) -> Any:
+    def complete(self, uri: str, request: InlineRequest) -> Any:
         """The request's reply: immediately if the suggestions are known, otherwise a future of it.
 
         Cancelling the future cancels the request. Nothing is found if something newer came, and at the deadline.
@@ -157,21 +157,28 @@ class InlineService(Feature):
             for older in computation.waiting:
                 if request.invoked or not older.invoked:
                     older.answer()
-        known = self._known(state, request)
-        if known is not None:
-            self._end_unwanted(state, prefetches=False)
-            return request.reply(known)
+        suggestions = self._known_suggestions(state, request)
+        if suggestions is not None:
+            self._cancel_unwanted(state, prefetches=False)
+            return request.reply(suggestions)
         loop = asyncio.get_running_loop()
         request.result = loop.create_future()
         late_s = LATE_S if request.invoked else 0.0  # until after the user is told why
         timer = loop.call_at(request.budget.deadline.time_s + late_s, request.answer)
         request.result.add_done_callback(lambda _: timer.cancel())
-        running = next((each for each in state.running if each.answers(state.document.text, request)), None)
+        running = next(
+            (
+                computation_for_it
+                for computation_for_it in state.running
+                if computation_for_it.answers(state.document.text, request)
+            ),
+            None,
+        )
         if running is None:
             self._begin(state, request)
         else:
             self._attach(state, running, request)
-        self._end_unwanted(state, prefetches=False)
+        self._cancel_unwanted(state, prefetches=False)
         return request.result
 
     def suggestion(self, uri: str, suggestion_id: str) -> Suggestion | None:
@@ -179,43 +186,45 @@ class InlineService(Feature):
         state = self._states.get(uri)
         return state.history.get(suggestion_id) if state else None
 
-    def replace(self, uri: str, asked: Suggestion, text: str, confidence: float) -> bool:
-        """Shows `text` instead of `asked`, the suggestion when it was requested; False if that is gone or disagrees."""
+    def replace(self, uri: str, requested: Suggestion, text: str, confidence: float) -> bool:
+        """Shows `text` instead of `requested`, the suggestion when it was requested; False if that is gone or disagrees."""
         state = self._states.get(uri)
-        return state is not None and state.history.refine(asked, f"refined-{next(_numbers)}.0", text, confidence)
+        return state is not None and state.history.refine(requested, f"refined-{next(_numbers)}.0", text, confidence)
 
     def reject(self, uri: str, suggestion_id: str) -> None:
-        if found := self.suggestion(uri, suggestion_id):
+        if suggestion := self.suggestion(uri, suggestion_id):
             self._states[uri].history.reject(suggestion_id)
-            self._session.broadcast.rejected(uri, found.computation)
+            self._session.broadcast.rejected(uri, suggestion.computation)
 
     def accept(self, uri: str, suggestion_id: str, units: int | None = None) -> None:
         """The user accepted the first `units` shown, of the negotiated encoding, or (None) all of a suggestion, if it
         is one of these. Prefetches what follows, unless that or fills for this document are switched off.
         """
-        found = self.suggestion(uri, suggestion_id)
-        if found is None or found.shown_from is None or units == 0:
+        suggestion = self.suggestion(uri, suggestion_id)
+        if suggestion is None or suggestion.shown_from is None or units == 0:
             return
-        shown = found.text[found.shown_from :]
-        taken = shown if units is None else first_units(shown, units, self._session.features.encoding)
+        shown_text = suggestion.text[suggestion.shown_from :]
+        accepted_text = shown_text if units is None else first_units(shown_text, units, self._session.features.encoding)
         settings = self._session.settings_of(uri)
-        then = None
+        next_request = None
         if settings.prefetch and not self._session.why_off(uri):
             budget = replace(Budget.of(settings, invoked=False), candidates=1)
-            then = InlineRequest(Cursor(0), budget, settings.marker)
+            next_request = InlineRequest(Cursor(0), budget, settings.marker)
         state = self._states[uri]
-        state.accepted = _Accepted(suggestion_id, found.text[: found.shown_from + len(taken)], then)
+        state.accepted = _Accepted(
+            suggestion_id, suggestion.text[: suggestion.shown_from + len(accepted_text)], next_request
+        )
         self._prefetch(uri, state)
 
-    def _known(self, state: _DocumentState, request: InlineRequest) -> Found | None:
+    def _known_suggestions(self, state: _DocumentState, request: InlineRequest) -> ShownSuggestions | None:
         """The suggestions that need no computation; None if one is needed."""
-        if state.history.after_undo and not request.invoked:
+        if state.history.is_after_undo and not request.invoked:
             return ()
-        found = state.history.find(request)
-        if not found or (request.invoked and not is_a_choice(found)):
+        suggestions = state.history.suggestions_for(request)
+        if not suggestions or (request.invoked and not offers_choice(suggestions)):
             return None
-        self._show(state, found, request)
-        return found
+        self._show(state, suggestions, request)
+        return suggestions
 
     def _begin(self, state: _DocumentState, request: InlineRequest) -> None:
         """Starts a computation for a request, once the document is parsed."""
@@ -237,8 +246,8 @@ class InlineService(Feature):
         if snapshot is None or hole is None:
             request.answer()
             return
-        for each in self._states.values():
-            self._end_unwanted(each, prefetches=True)
+        for state_of_document in self._states.values():
+            self._cancel_unwanted(state_of_document, prefetches=True)
         computation = Computation(snapshot, hole, request)
         self._start(state, computation, 0.0 if request.invoked else self._debounce.wait_s(request.pause_s, _now_s()))
         self._attach(state, computation, request)
@@ -254,18 +263,20 @@ class InlineService(Feature):
         if suggestion is None:
             return
         is_whole = accepted.text == suggestion.text
-        self._session.broadcast.taken(uri, suggestion.taken(len(accepted.text)))
+        self._session.broadcast.taken(uri, suggestion.accepted_event(len(accepted.text)))
         if is_whole:
             state.history.reject(suggestion.id)  # if the user removes it again, it does not come back by itself
         request = accepted.then
-        if request is None or any(each.is_wanted for other in self._states.values() for each in other.running):
+        if request is None or any(
+            computation.is_wanted for other_state in self._states.values() for computation in other_state.running
+        ):
             return
         anchor = suggestion.anchor
         snapshot = state.document.snapshot(quick=True)
         request.cursor = Cursor(anchor.start + len(accepted.text))
         request.budget = request.budget.from_now()
-        rest = replace(suggestion.hole, start=anchor.start, end=anchor.end, starts_with=accepted.text)
-        hole = hole_for(snapshot, request.cursor, request.marker) if is_whole else rest
+        remaining_hole = replace(suggestion.hole, start=anchor.start, end=anchor.end, starts_with=accepted.text)
+        hole = hole_for(snapshot, request.cursor, request.marker) if is_whole else remaining_hole
         if hole is not None:
             self._start(state, Computation(snapshot, hole, request, is_prefetch=True), 0.0)
 
@@ -285,9 +296,9 @@ class InlineService(Feature):
         if not request.result.cancelled() or computation.is_wanted or computation.is_prefetch:
             return
         if computation.sent_at_s is None:
-            self._end(state, computation)
+            self._cancel(state, computation)
         else:
-            computation.grace = asyncio.get_running_loop().call_later(GRACE_S, self._end, state, computation)
+            computation.grace = asyncio.get_running_loop().call_later(GRACE_S, self._cancel, state, computation)
 
     def _follow(self, state: _DocumentState, computation: Computation, changes: Sequence[TextChange]) -> None:
         """Ends a computation that disagrees with the new text. Tells the worker what was typed into the hole."""
@@ -297,7 +308,7 @@ class InlineService(Feature):
                 request.cursor = request.cursor.after(change)
         follows = all(computation.follow(change) for change in changes)
         if not follows or not computation.anchor.is_fresh(state.document.text):
-            self._end(state, computation)
+            self._cancel(state, computation)
         elif computation.typed != typed and (text := computation.amendment()) is not None:
             try:
                 typed = model_line_ends(text, state.document.text)
@@ -310,7 +321,7 @@ class InlineService(Feature):
         cancels the request.
         """
         try:
-            filled = await self._filled(computation, pause_s)
+            filled = await self._fill(computation, pause_s)
             if computation in state.running:
                 self._complete(state, computation, filled)
         except Exception as error:  # our own bug: fail the request, or it would wait for ever
@@ -322,7 +333,7 @@ class InlineService(Feature):
             for result in waiting:
                 result.set_exception(error)
 
-    async def _filled(self, computation: Computation, pause_s: float) -> FillResult:
+    async def _fill(self, computation: Computation, pause_s: float) -> FillResult:
         """The worker's answer; an empty one if it fails, or may not see the document."""
         request = computation.request
         client = self._session.worker.client
@@ -344,7 +355,7 @@ class InlineService(Feature):
                     [computation.hole],
                     request.budget,
                     request_id=computation.id,
-                    on_draft=computation.show if request.on_draft else None,
+                    on_draft=computation.show_draft if request.on_draft else None,
                     context=context,
                     marker=request.marker,
                 )
@@ -366,27 +377,31 @@ class InlineService(Feature):
         for request in computation.waiting:
             if not request.is_open:
                 continue  # it was late
-            found = state.history.find(request)
+            suggestions = state.history.suggestions_for(request)
             joined = request is not computation.request
-            if not found and joined and computation.is_amended:
+            if not suggestions and joined and computation.is_amended:
                 self._begin(state, request)
                 continue
-            self._show(state, found, request, None if used else computation)
-            request.answer(found)
-            used = used or bool(found)
+            self._show(state, suggestions, request, None if used else computation)
+            request.answer(suggestions)
+            used = used or bool(suggestions)
 
     def _show(
-        self, state: _DocumentState, found: Found, request: InlineRequest, computation: Computation | None = None
+        self,
+        state: _DocumentState,
+        suggestions: ShownSuggestions,
+        request: InlineRequest,
+        computation: Computation | None = None,
     ) -> None:
-        state.history.show(found, invoked=request.invoked)
-        if found:
-            first, _ = found[0]
+        state.history.mark_shown(suggestions, invoked=request.invoked)
+        if suggestions:
+            first, _ = suggestions[0]
             waited_ms = request.budget.deadline.elapsed_ms if computation else None
-            asked = computation.asked(first) if computation else None
-            shown = Shown(first.computation, "asked" if request.invoked else "typing", waited_ms, asked)
-            self._session.broadcast.shown(state.document.uri, shown)
+            record = computation.fill_record(first) if computation else None
+            event = Shown(first.computation, "asked" if request.invoked else "typing", waited_ms, record)
+            self._session.broadcast.shown(state.document.uri, event)
 
-    def _end(self, state: _DocumentState, computation: Computation) -> None:
+    def _cancel(self, state: _DocumentState, computation: Computation) -> None:
         """Stops `computation` and answers its waiting requests with nothing."""
         if computation in state.running:
             self._remove(state, computation)
@@ -395,18 +410,18 @@ class InlineService(Feature):
             for request in computation.waiting:
                 request.answer()
 
-    def _end_unwanted(self, state: _DocumentState, *, prefetches: bool) -> None:
+    def _cancel_unwanted(self, state: _DocumentState, *, prefetches: bool) -> None:
         """Stops the computations that no request waits for: either the prefetches, or all others."""
         for computation in tuple(state.running):
             if computation.is_prefetch is prefetches and not computation.is_wanted:
-                self._end(state, computation)
+                self._cancel(state, computation)
 
     def _remove(self, state: _DocumentState, computation: Computation) -> None:
         state.running.remove(computation)
         if computation.grace is not None:
             computation.grace.cancel()
         if computation.sent_at_s is not None and not computation.is_prefetch:
-            self._debounce.filled(_now_s() - computation.sent_at_s)
+            self._debounce.record_fill(_now_s() - computation.sent_at_s)
 
 
 class ListService(InlineService):

@@ -48,17 +48,17 @@ class Anchor:
     """The number of characters typed or deleted outside the range since then."""
 
     @classmethod
-    def of(cls, text: str, start: int, end: int, cursor: int, statement: int | None = None) -> "Anchor":
+    def from_text(cls, text: str, start: int, end: int, cursor: int, statement: int | None = None) -> "Anchor":
         """`[start, end)` of `text`, in a statement that begins at `statement`, by default at the start of the line."""
         first = line_start(text, min(start, start if statement is None else statement))
         return cls(start, end, text[start:end], cursor - start, text[max(first, start - MAX_LEAD_CHARACTERS) : start])
 
     @property
-    def head(self) -> str:
+    def typed_prefix(self) -> str:
         return self.original[: self.cursor]
 
     @property
-    def tail(self) -> str:
+    def replaced_suffix(self) -> str:
         return self.original[self.cursor :]
 
     def is_fresh(self, text: str) -> bool:
@@ -74,24 +74,24 @@ class Anchor:
     def after(self, change: TextChange) -> "Anchor | None":
         """The range after a change, with the text deleted right in front of it as part of it; None if it is lost."""
         if self.contains(change):
-            return self._at(self.start, self.end + change.shift, self.changed_elsewhere)
+            return self._moved(self.start, self.end + change.shift, self.changed_elsewhere)
         if change.start < self.start <= change.end <= self.end and change.removed:
-            return self._taken_back(change)
+            return self._extended_back(change)
         changed_elsewhere = self.changed_elsewhere + len(change.removed) + len(change.added)
         if changed_elsewhere > MAX_CHANGED_ELSEWHERE_CHARACTERS:
             return None
         if change.end <= self.start:
-            return self._at(self.start + change.shift, self.end + change.shift, changed_elsewhere)
-        return self._at(self.start, self.end, changed_elsewhere) if change.start > self.end else None
+            return self._moved(self.start + change.shift, self.end + change.shift, changed_elsewhere)
+        return self._moved(self.start, self.end, changed_elsewhere) if change.start > self.end else None
 
-    def _taken_back(self, change: TextChange) -> "Anchor | None":
-        taken = change.removed[: self.start - change.start]
-        if len(taken) > MAX_TAKEN_BACK_CHARACTERS or not is_one_line(taken) or not self.lead.endswith(taken):
+    def _extended_back(self, change: TextChange) -> "Anchor | None":
+        deleted = change.removed[: self.start - change.start]
+        if len(deleted) > MAX_TAKEN_BACK_CHARACTERS or not is_one_line(deleted) or not self.lead.endswith(deleted):
             return None
-        grown = replace(self, start=change.start, end=self.end + change.shift, lead=self.lead[: -len(taken)])
-        return replace(grown, original=taken + self.original, cursor=self.cursor + len(taken))
+        grown = replace(self, start=change.start, end=self.end + change.shift, lead=self.lead[: -len(deleted)])
+        return replace(grown, original=deleted + self.original, cursor=self.cursor + len(deleted))
 
-    def _at(self, start: int, end: int, changed_elsewhere: int) -> "Anchor":
+    def _moved(self, start: int, end: int, changed_elsewhere: int) -> "Anchor":
         return Anchor(start, end, self.original, self.cursor, self.lead, changed_elsewhere)
 
 
@@ -114,14 +114,14 @@ class GhostText:
     end: int
     text: str
 
-    def at_cursor(self, text: str, cursor: int) -> "GhostText":
+    def with_empty_range(self, text: str, cursor: int) -> "GhostText":
         """The same with an empty range at the cursor in `text`, if it replaces nothing behind the cursor."""
         typed = text[self.start : cursor]
-        behind = text[cursor : self.end]
-        left = len(self.text) - len(behind)
-        if not (len(typed) < left and self.text.startswith(typed) and self.text.endswith(behind)):
+        suffix = text[cursor : self.end]
+        end = len(self.text) - len(suffix)
+        if not (len(typed) < end and self.text.startswith(typed) and self.text.endswith(suffix)):
             return self
-        return GhostText(cursor, cursor, self.text[len(typed) : left])
+        return GhostText(cursor, cursor, self.text[len(typed) : end])
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Suggestion:
     def computation(self) -> str:
         return self.id.rpartition(".")[0]
 
-    def taken(self, length: int) -> Taken:
+    def accepted_event(self, length: int) -> Taken:
         """What is accepted with the first `length` characters of it, which are now in the text."""
         return Taken(self.computation, length >= len(self.text), self.is_refined)
 
@@ -157,7 +157,7 @@ class Suggestion:
         text = taken_back + self.text  # built by hand: each keystroke builds many, and `replace` is slow
         return Suggestion(self.id, anchor, text, self.hole, self.confidence, self.invoked, shown_from, self.is_refined)
 
-    def at(self, text: str, cursor: Cursor) -> GhostText | None:
+    def ghost_text(self, text: str, cursor: Cursor) -> GhostText | None:
         """What to show at the cursor in `text`; None if it is stale or does not continue the text there."""
         anchor = self.anchor
         offset = cursor.offset
@@ -165,20 +165,20 @@ class Suggestion:
         if (selected is None and not anchor.start <= offset <= anchor.end) or not anchor.is_fresh(text):
             return None
         if selected is not None:
-            return self._beyond(text, *selected)
+            return self._extending_selected(text, *selected)
         typed = text[anchor.start : offset]
-        behind = text[offset : anchor.end]
-        if (typed, behind) == (anchor.head, anchor.tail):  # as when it was made, whatever the text
-            return GhostText(anchor.start, anchor.end, self.text) if is_one_line(typed + behind) else None
+        suffix = text[offset : anchor.end]
+        if (typed, suffix) == (anchor.typed_prefix, anchor.replaced_suffix):  # as when it was made, whatever the text
+            return GhostText(anchor.start, anchor.end, self.text) if is_one_line(typed + suffix) else None
         if not self.continues(typed):
             return None
         done = max(line_start(text, offset) - anchor.start, 0)
-        if self._fits_behind(typed, behind):
+        if self._fits_suffix(typed, suffix):
             return GhostText(anchor.start + done, anchor.end, self.text[done:])
-        left = len(self.text) - len(behind)
-        is_line_end = behind.isspace() and not is_one_line(behind)  # Enter between two braces
-        if is_line_end and left > len(typed) and self.text.endswith(behind):
-            return GhostText(anchor.start + done, offset, self.text[done:left])
+        end = len(self.text) - len(suffix)
+        is_line_end = suffix.isspace() and not is_one_line(suffix)  # Enter between two braces
+        if is_line_end and end > len(typed) and self.text.endswith(suffix):
+            return GhostText(anchor.start + done, offset, self.text[done:end])
         return None
 
     def continues(self, typed: str) -> bool:
@@ -188,33 +188,33 @@ class Suggestion:
     def typed(self, text: str) -> str:
         """The text typed in its range, without what an editor closed by itself: the longest that fits."""
         anchor = self.anchor
-        standing = text[anchor.start : anchor.end].removesuffix(anchor.tail)
-        for end in range(len(standing), anchor.cursor, -1):
-            typed = standing[:end]
-            behind = standing[end:]
-            if self.continues(typed) and _closers_of(typed[anchor.cursor :]).startswith(behind):  # by the editor
+        current = text[anchor.start : anchor.end].removesuffix(anchor.replaced_suffix)
+        for end in range(len(current), anchor.cursor, -1):
+            typed = current[:end]
+            suffix = current[end:]
+            if self.continues(typed) and _closers_of(typed[anchor.cursor :]).startswith(suffix):  # by the editor
                 return typed
-        return standing
+        return current
 
-    def _fits_behind(self, typed: str, behind: str) -> bool:
+    def _fits_suffix(self, typed: str, suffix: str) -> bool:
         """Whether `behind`, the text behind the cursor, is the original text plus what an editor closed."""
         anchor = self.anchor
-        if not is_one_line(behind):
+        if not is_one_line(suffix):
             return False
         if len(typed) < anchor.cursor:  # the cursor has moved back, or text before it was deleted
-            return behind == anchor.tail
-        if not behind.endswith(anchor.tail):
+            return suffix == anchor.replaced_suffix
+        if not suffix.endswith(anchor.replaced_suffix):
             return False
-        return _closers_of(typed[anchor.cursor :]).startswith(behind[: len(behind) - len(anchor.tail)])
+        return _closers_of(typed[anchor.cursor :]).startswith(suffix[: len(suffix) - len(anchor.replaced_suffix)])
 
-    def _beyond(self, text: str, start: int, end: int, selected: str) -> GhostText | None:
+    def _extending_selected(self, text: str, start: int, end: int, selected: str) -> GhostText | None:
         """The extension of the selected item, in the item's range."""
         anchor = self.anchor
         if not anchor.start <= start <= end <= anchor.end or not is_one_line(text, anchor.start, anchor.end):
             return None
         typed = text[anchor.start : start] + selected
-        behind = text[end : anchor.end]
-        if not self.continues(typed) or not anchor.tail.endswith(behind):
+        suffix = text[end : anchor.end]
+        if not self.continues(typed) or not anchor.replaced_suffix.endswith(suffix):
             return None
         return GhostText(start, anchor.end, self.text[start - anchor.start :])
 
@@ -234,12 +234,12 @@ def _closers_of(typed: str) -> str:
     return "".join(reversed(stack))
 
 
-KEPT = 24
-AT_ONCE_CHARACTERS = 3
+MAX_SUGGESTIONS = 24
+MIN_PASTE_CHARACTERS = 3
 """A shorter change may be typing: editors batch keystrokes."""
-_KEPT_TEXTS = 100
+_MAX_EARLIER_TEXTS = 100
 """The number of earlier texts to recognise."""
-KEPT_REJECTED = 16
+MAX_REJECTED = 16
 SLIP_CHARACTERS = 2
 """This many wrong characters may be a typing slip; more are intended."""
 _NEAR_CHARACTERS = 100
@@ -254,118 +254,122 @@ class SuggestionHistory:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.after_undo = False
+        self.is_after_undo = False
         """Whether the user has just undone more than a character or white space."""
         self._suggestions: list[Suggestion] = []
         self._rejected: list[Suggestion] = []
-        self._earlier = deque([hash(text)], maxlen=_KEPT_TEXTS)
+        self._earlier = deque([hash(text)], maxlen=_MAX_EARLIER_TEXTS)
 
     def changed(self, changes: Sequence[TextChange], text: str) -> list[Suggestion]:
         """`changes` came together, one after the other, and led to `text`. Returns the suggestions typed over."""
         self.text = text
         for change in changes:
-            self._rejected = _moved(self._rejected, change)
-            self._suggestions = _moved(self._suggestions, change)
-        shown = [each for each in self._suggestions if each.shown_from is not None]
-        placed = _placed(changes, text) if shown else []
-        typed_over = [each for each in shown if any(is_typed_over(each, change, text) for change in placed)]
+            self._rejected = _after_change(self._rejected, change)
+            self._suggestions = _after_change(self._suggestions, change)
+        shown_suggestions = [item for item in self._suggestions if item.shown_from is not None]
+        placed = _changes_still_in_text(changes, text) if shown_suggestions else []
+        typed_over = [item for item in shown_suggestions if any(is_typed_over(item, change, text) for change in placed)]
         for suggestion in typed_over:
             self.reject(suggestion.id)
         is_back = hash(text) in self._earlier and hash(text) != self._earlier[-1]  # if they cancel out, it was a slip
         parts = (part for change in changes for part in (change.removed, change.added))
-        self.after_undo = is_back and any(len(part.strip()) > 1 for part in parts)
+        self.is_after_undo = is_back and any(len(part.strip()) > 1 for part in parts)
         self._earlier.append(hash(text))
         return typed_over
 
-    def put_in(self, changes: Sequence[TextChange]) -> Suggestion | None:
+    def inserted_at_once(self, changes: Sequence[TextChange]) -> Suggestion | None:
         """The newest shown suggestion that `changes` inserted in one go, for editors that report no acceptance."""
-        if all(len(minimal_change(each.removed, each.added).added) < AT_ONCE_CHARACTERS for each in changes):
+        if all(len(minimal_change(item.removed, item.added).added) < MIN_PASTE_CHARACTERS for item in changes):
             return None
-        shown = (each for each in self._suggestions if each.shown_from is not None)
-        return next((each for each in shown if self.text[each.anchor.start : each.anchor.end] == each.text), None)
+        shown_suggestions = (item for item in self._suggestions if item.shown_from is not None)
+        return next(
+            (item for item in shown_suggestions if self.text[item.anchor.start : item.anchor.end] == item.text), None
+        )
 
     def is_shown(self, computation: str) -> bool:
         """Whether any result of a computation was shown, and neither rejected nor lost since."""
-        return any(each.computation == computation and each.shown_from is not None for each in self._suggestions)
+        return any(item.computation == computation and item.shown_from is not None for item in self._suggestions)
 
     def add(self, suggestions: Sequence[Suggestion]) -> None:
-        self._suggestions = [*suggestions, *self._suggestions][:KEPT]
+        self._suggestions = [*suggestions, *self._suggestions][:MAX_SUGGESTIONS]
 
     def get(self, suggestion_id: str) -> Suggestion | None:
         """The suggestion with this id, in its current place; None if unknown."""
-        return next((each for each in self._suggestions if each.id == suggestion_id), None)
+        return next((item for item in self._suggestions if item.id == suggestion_id), None)
 
-    def refine(self, asked: Suggestion, new_id: str, text: str, confidence: float) -> bool:
-        """Shows `text` ahead of `asked`, the suggestion when it was requested; False if either lost its place."""
-        found = self.get(asked.id)
-        if found is None or not found.anchor.is_fresh(self.text):
+    def refine(self, requested: Suggestion, new_id: str, text: str, confidence: float) -> bool:
+        """Shows `text` ahead of `requested`, the suggestion when it was requested; False if either lost its place."""
+        current = self.get(requested.id)
+        if current is None or not current.anchor.is_fresh(self.text):
             return False
-        text = found.text.removesuffix(asked.text) + text
+        text = current.text.removesuffix(requested.text) + text
         refined = replace(
-            found, id=new_id, text=text, confidence=confidence, invoked=True, shown_from=None, is_refined=True
+            current, id=new_id, text=text, confidence=confidence, invoked=True, shown_from=None, is_refined=True
         )
-        if not all(each.continues(each.typed(self.text)) for each in (refined, found)):
+        if not all(item.continues(item.typed(self.text)) for item in (refined, current)):
             return False
         self.add([refined])
         return True
 
     def reject(self, suggestion_id: str) -> None:
         if suggestion := self.get(suggestion_id):
-            self._rejected = [suggestion, *self._rejected][:KEPT_REJECTED]
-            self._suggestions = [each for each in self._suggestions if each is not suggestion]
+            self._rejected = [suggestion, *self._rejected][:MAX_REJECTED]
+            self._suggestions = [item for item in self._suggestions if item is not suggestion]
 
-    def find(self, request: "InlineRequest") -> "Found":
+    def suggestions_for(self, request: "InlineRequest") -> "ShownSuggestions":
         """The distinct suggestions for the request's cursor, newest first, at most as many as it wants.
 
         An automatic request skips rejected ones, and those below its floor unless the user has already seen them.
         """
         cursor = request.cursor
-        found: dict[GhostText, Suggestion] = {}
+        matches: dict[GhostText, Suggestion] = {}
         for suggestion in self._suggestions:
-            shown = suggestion.at(self.text, cursor)
-            if shown is not None and (request.invoked or not self._is_unwanted(suggestion, request.floor)):
+            ghost_text = suggestion.ghost_text(self.text, cursor)
+            if ghost_text is not None and (request.invoked or not self._is_unwanted(suggestion, request.floor)):
                 if request.wants_empty and cursor.selected is None:
-                    shown = shown.at_cursor(self.text, cursor.offset)
-                found.setdefault(shown, suggestion)
-        return [(suggestion, shown) for shown, suggestion in found.items()][: request.budget.candidates]
+                    ghost_text = ghost_text.with_empty_range(self.text, cursor.offset)
+                matches.setdefault(ghost_text, suggestion)
+        return [(suggestion, ghost_text) for ghost_text, suggestion in matches.items()][: request.budget.candidates]
 
-    def show(self, found: "Found", *, invoked: bool) -> None:
+    def mark_shown(self, suggestions: "ShownSuggestions", *, invoked: bool) -> None:
         """Marks these as shown; an explicitly requested one is no longer rejected."""
-        starts = {suggestion.id: shown.start - suggestion.anchor.start for suggestion, shown in found}
+        starts = {suggestion.id: ghost_text.start - suggestion.anchor.start for suggestion, ghost_text in suggestions}
         self._suggestions = [
-            replace(each, shown_from=starts[each.id]) if each.id in starts else each for each in self._suggestions
+            replace(item, shown_from=starts[item.id]) if item.id in starts else item for item in self._suggestions
         ]
-        for suggestion, _ in found if invoked else ():
-            self._rejected = [other for other in self._rejected if not _same(suggestion, other, self.text)]
+        for suggestion, _ in suggestions if invoked else ():
+            self._rejected = [
+                rejected for rejected in self._rejected if not _have_same_result(suggestion, rejected, self.text)
+            ]
 
     def _is_unwanted(self, suggestion: Suggestion, floor: float) -> bool:
         unsure = suggestion.confidence < floor and suggestion.shown_from is None and not suggestion.is_refined
-        return unsure or any(_same(suggestion, other, self.text) for other in self._rejected)
+        return unsure or any(_have_same_result(suggestion, rejected, self.text) for rejected in self._rejected)
 
 
-def _placed(changes: Sequence[TextChange], text: str) -> list[TextChange]:
+def _changes_still_in_text(changes: Sequence[TextChange], text: str) -> list[TextChange]:
     """The changes whose added text still stands in `text`, to which they led, each at its place there."""
     placed: list[TextChange] = []
     for change in changes:
-        placed = [replace(each, start=change.move(each.start)) for each in placed] + [change]
-    return [each for each in placed if text.startswith(each.added, each.start)]
+        placed = [replace(item, start=change.move(item.start)) for item in placed] + [change]
+    return [item for item in placed if text.startswith(item.added, item.start)]
 
 
-def _moved(suggestions: Sequence[Suggestion], change: TextChange) -> list[Suggestion]:
+def _after_change(suggestions: Sequence[Suggestion], change: TextChange) -> list[Suggestion]:
     moved = (suggestion.after(change) for suggestion in suggestions)
     return [suggestion for suggestion in moved if suggestion is not None]
 
 
-def _same(one: Suggestion, other: Suggestion, text: str) -> bool:
-    first, last = sorted((one.anchor, other.anchor), key=lambda anchor: anchor.start)
+def _have_same_result(a: Suggestion, b: Suggestion, text: str) -> bool:
+    first, last = sorted((a.anchor, b.anchor), key=lambda anchor: anchor.start)
     if first.end < last.start:
         return False
     start = first.start
     end = max(first.end, last.end)
-    return _within(one, text, start, end) == _within(other, text, start, end)
+    return _result_within(a, text, start, end) == _result_within(b, text, start, end)
 
 
-def _within(suggestion: Suggestion, text: str, start: int, end: int) -> str:
+def _result_within(suggestion: Suggestion, text: str, start: int, end: int) -> str:
     """The result for `[start, end)` of `text`."""
     return text[start : suggestion.anchor.start] + suggestion.text + text[suggestion.anchor.end : end]
 
@@ -381,10 +385,12 @@ def is_typed_over(suggestion: Suggestion, change: TextChange, text: str) -> bool
     if same == len(suggestion.text) or len(typed) - same <= SLIP_CHARACTERS:
         return False
     near = range(max(change.start, end - _NEAR_CHARACTERS), end + 1)
-    return not any(suggestion.at(text, Cursor(offset)) for offset in near)  # the editor may have closed a bracket
+    return not any(
+        suggestion.ghost_text(text, Cursor(offset)) for offset in near
+    )  # the editor may have closed a bracket
 
 
-Found = Sequence[tuple[Suggestion, GhostText]]
+ShownSuggestions = Sequence[tuple[Suggestion, GhostText]]
 """Suggestions, and how to show each."""
 OnDraft = Callable[[Draft, Callable[[str], list[HoleDraft]]], None]
 """Gets a draft, and what reads its hole as a text would show it, or the rest of a partly typed one; may be empty."""
@@ -409,7 +415,7 @@ class InlineRequest:
     pause_s: float = 0.0
     on_draft: OnDraft | None = None
     wants_empty: bool = False
-    reply: Callable[[Found], Any] = list
+    reply: Callable[[ShownSuggestions], Any] = list
     """Makes the answer of the suggestions found, best first, for the text at that moment."""
     result: "asyncio.Future[Any]" = field(init=False, repr=False)
     """The answer, once the request waits for one; may be cancelled."""
@@ -418,15 +424,15 @@ class InlineRequest:
     def is_open(self) -> bool:
         return not self.result.done()
 
-    def answer(self, found: Found = ()) -> None:
+    def answer(self, suggestions: ShownSuggestions = ()) -> None:
         if self.is_open:
-            self.result.set_result(self.reply(found))
+            self.result.set_result(self.reply(suggestions))
 
 
-def is_a_choice(found: Found) -> bool:
+def offers_choice(suggestions: ShownSuggestions) -> bool:
     """Whether the user asked explicitly and has several to choose from, such as a draft and its improvement."""
-    is_refined = bool(found) and found[0][0].is_refined
-    return is_refined or (len(found) > 1 and all(suggestion.invoked for suggestion, _ in found))
+    is_refined = bool(suggestions) and suggestions[0][0].is_refined
+    return is_refined or (len(suggestions) > 1 and all(suggestion.invoked for suggestion, _ in suggestions))
 
 
 def hole_for(snapshot: Snapshot, cursor: Cursor, marker: str) -> carve.Span | None:
@@ -470,8 +476,8 @@ class Computation:
     def __post_init__(self) -> None:
         hole = self.hole
         statement = carve.statement_start(self.snapshot, hole.start)
-        self.anchor = Anchor.of(self.snapshot.text, hole.start, hole.end, self.request.cursor.offset, statement)
-        self.typed = self.anchor.head
+        self.anchor = Anchor.from_text(self.snapshot.text, hole.start, hole.end, self.request.cursor.offset, statement)
+        self.typed = self.anchor.typed_prefix
         self.selected = self.request.cursor.selected
 
     @cached_property
@@ -495,7 +501,7 @@ class Computation:
 
     @property
     def is_amended(self) -> bool:
-        return self.typed != self.anchor.head
+        return self.typed != self.anchor.typed_prefix
 
     def amendment(self) -> str | None:
         """The part of `typed` to send to the worker; None if the fill will begin with it anyway."""
@@ -514,31 +520,31 @@ class Computation:
         """The answers as suggestions for the current text, best first."""
         invoked = self.request.invoked
         return [
-            Suggestion(f"{self.id}.{number}", self.anchor, each.texts[0], self.hole, each.confidence, invoked)
-            for number, each in enumerate(filled.candidates)
+            Suggestion(f"{self.id}.{index}", self.anchor, candidate.texts[0], self.hole, candidate.confidence, invoked)
+            for index, candidate in enumerate(filled.candidates)
         ]
 
-    def asked(self, shown: Suggestion) -> Asked | None:
+    def fill_record(self, suggestion: Suggestion) -> Asked | None:
         """What the model was just asked, if this is its answer; None if the user has typed into the hole since."""
-        if self.sent_at_s is None or self.is_amended or shown.computation != self.id:
+        if self.sent_at_s is None or self.is_amended or suggestion.computation != self.id:
             return None
         took_ms = (asyncio.get_running_loop().time() - self.sent_at_s) * 1000
-        return Asked(self.snapshot, [self.hole], [shown.text], self.request.budget, self.request.marker, took_ms)
+        return Asked(self.snapshot, [self.hole], [suggestion.text], self.request.budget, self.request.marker, took_ms)
 
-    def show(self, draft: Draft) -> None:
+    def show_draft(self, draft: Draft) -> None:
         for request in self.waiting:
             if request.on_draft is not None and request.is_open:
-                request.on_draft(draft, partial(self.drafted, draft, request.cursor.offset))
+                request.on_draft(draft, partial(self.render_draft, draft, request.cursor.offset))
 
-    def drafted(self, draft: Draft, cursor: int, text: str) -> list[HoleDraft]:
+    def render_draft(self, draft: Draft, cursor: int, text: str) -> list[HoleDraft]:
         """The hole of `draft`, or the rest of a partly typed one, as `text` would show it at `cursor`; may be empty."""
-        found = []
+        drafts = []
         for hole in self._drafts.read(draft):
-            shown = Suggestion("", self.anchor, hole.text, self.hole).at(text, Cursor(cursor))
-            if shown is not None:
-                parts = hole.part(shown.start - self.anchor.start, len(shown.text))
-                found.append(HoleDraft(shown.start, shown.end, shown.text, *parts))
-        return found
+            ghost_text = Suggestion("", self.anchor, hole.text, self.hole).ghost_text(text, Cursor(cursor))
+            if ghost_text is not None:
+                parts = hole.part(ghost_text.start - self.anchor.start, len(ghost_text.text))
+                drafts.append(HoleDraft(ghost_text.start, ghost_text.end, ghost_text.text, *parts))
+        return drafts
 
     def _can_pin(self, change: TextChange) -> bool:
         """Whether `change` appends to the typed text in a way the worker can pin."""

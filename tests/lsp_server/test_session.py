@@ -38,7 +38,7 @@ _T = TypeVar("_T")
 async def shown(session: Session, service: InlineService, uri: str = URI) -> str:
     """The id of the one suggestion at the end of the first line."""
     request = InlineRequest(Cursor(4), Budget(1, Deadline(1000), None), "???")
-    answer = service.ask(uri, request)
+    answer = service.complete(uri, request)
     assert isinstance(answer, asyncio.Future), "nothing is known yet"
     ((suggestion, _),) = await answer
     return suggestion.id
@@ -253,7 +253,7 @@ async def test_a_model_reads_lone_carriage_returns_as_line_ends(monkeypatch: pyt
     async with working(monkeypatch, "x = 1\n    return x", prefetch=False) as (session, worker):
         session.open(URI, "python", 1, text)
         request = InlineRequest(Cursor(len(text) - 1), Budget(1, Deadline(1000), None), "???")
-        answer = session.feature(InlineService).ask(URI, request)
+        answer = session.feature(InlineService).complete(URI, request)
         assert isinstance(answer, asyncio.Future)
         ((_, fill),) = await answer
         assert fill.text == "x = 1\r    return x"

@@ -73,18 +73,18 @@ def test_of_a_hole_that_is_partly_typed_the_rest_is_shown() -> None:
     text = change.applied(snapshot.text)
     computation = typed_into(snapshot, span, change)
     cursor = text.index("r\n") + 1
-    (shown,) = computation.drafted(draft(*pieces), cursor, text)
+    (shown,) = computation.render_draft(draft(*pieces), cursor, text)
     assert (shown.start, shown.end) == (9, 14), "what is typed of its last line is replaced"
     assert (shown.text, shown.pieces) == ("    return 1", ("    re", "turn", " 1"))
     assert shown.confidences == read(snapshot, span, *pieces)[0].confidences
-    assert computation.drafted(draft(*pieces), cursor, text.replace("r\n", "x\n")) == []
+    assert computation.render_draft(draft(*pieces), cursor, text.replace("r\n", "x\n")) == []
 
 
 def test_all_who_wait_for_a_fill_read_a_draft_once() -> None:
     snapshot, span = at_cursor("def f():‸\n")
     computation = Computation(snapshot, span, InlineRequest(Cursor(span.start), Budget(1, Deadline(1000), None), "???"))
-    once = calls_of(Fitter.fit, lambda: computation.drafted(draft("\n    return"), span.start, snapshot.text))
-    again = calls_of(Fitter.fit, lambda: computation.drafted(draft("\n    return"), span.start, snapshot.text))
+    once = calls_of(Fitter.fit, lambda: computation.render_draft(draft("\n    return"), span.start, snapshot.text))
+    again = calls_of(Fitter.fit, lambda: computation.render_draft(draft("\n    return"), span.start, snapshot.text))
     assert (once, again) == (1, 0)
 
 
@@ -109,7 +109,7 @@ def test_pieces_match_what_is_shown_between_braces() -> None:
     span = carve.hole_at_cursor(snapshot, text.index("}"))
     change = TextChange(text.index("}"), "", "\n\n")
     computation = typed_into(snapshot, span, change)
-    (shown,) = computation.drafted(draft("\n  ", "one", "();\n"), text.index("}") + 1, change.applied(text))
+    (shown,) = computation.render_draft(draft("\n  ", "one", "();\n"), text.index("}") + 1, change.applied(text))
     assert (shown.text, shown.pieces) == ("  one();", ("  ", "one", "();"))
 
 

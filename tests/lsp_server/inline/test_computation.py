@@ -77,8 +77,8 @@ def test_only_changes_in_its_own_statement_count(marked: str) -> None:
     computation, text = computation_at(before + marked), (before + marked).replace(CURSOR, "")
     (suggestion,) = computation.suggestions(FillResult([Candidate("r", ("1",))], late=False))
     cursor, at = Cursor((before + marked).index(CURSOR)), len(before) + marked.index("int")
-    assert suggestion.at(text.replace("int", "str", 1), cursor)
-    assert suggestion.at(text[:at] + "str" + text[at + 3 :], cursor) is None
+    assert suggestion.ghost_text(text.replace("int", "str", 1), cursor)
+    assert suggestion.ghost_text(text[:at] + "str" + text[at + 3 :], cursor) is None
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from lsp_server.documents.change import TextChange
-from lsp_server.inline.suggestion import KEPT
+from lsp_server.inline.suggestion import MAX_SUGGESTIONS
 from tests.lsp_server.inline.typing_user import TypingUser, suggestion
 
 HERE = "x = ‸\n"
@@ -43,7 +43,7 @@ def test_undone_suggestion_stays_away() -> None:
     user.type("foo")
     user.history.reject("one")
     user.change(4, 7, "")
-    assert user.history.after_undo
+    assert user.history.is_after_undo
     user.history.add([suggestion(HERE, "foo", "two")])
     assert user.shown() == []
 
@@ -69,7 +69,7 @@ def test_the_newest_comes_first_and_each_text_once() -> None:
 
 def test_only_the_latest_are_kept() -> None:
     user = TypingUser.at(HERE)
-    for number in range(KEPT + 5):
+    for number in range(MAX_SUGGESTIONS + 5):
         user.history.add([suggestion(HERE, str(number), str(number))])
     assert user.history.get("4") is None
     assert user.history.get("5") is not None
@@ -80,13 +80,13 @@ def test_a_change_that_brings_an_earlier_text_back_is_an_undo(typed: str, undone
     """A single character or an indentation is not: that would be every backspace."""
     user = TypingUser.at(HERE)
     user.type(typed)
-    assert not user.history.after_undo
+    assert not user.history.is_after_undo
     user.delete(len(typed))
-    assert user.history.after_undo is undone
+    assert user.history.is_after_undo is undone
     user.type(typed)
-    assert user.history.after_undo is undone, "a redo is like an undo"
+    assert user.history.is_after_undo is undone, "a redo is like an undo"
     user.type("a")
-    assert not user.history.after_undo
+    assert not user.history.is_after_undo
 
 
 def test_text_shown_between_braces_is_known() -> None:
@@ -104,19 +104,19 @@ def test_what_an_editor_has_put_in_without_a_word_is_recognised() -> None:
     user.type("fo")
     change = TextChange(user.cursor, "", "o(bar)")
     user.change(change.start, change.start, change.added)
-    taken = user.history.put_in([change])
+    taken = user.history.inserted_at_once([change])
     assert taken.id == "one"
 
 
 def test_typed_or_unseen_text_was_not_put_in() -> None:
     user = TypingUser.at(HERE, suggestion(HERE, "foo", "one"))
     user.type("foo")
-    assert user.history.put_in([TextChange(4, "", "foo")]) is None, "nobody has seen it"
+    assert user.history.inserted_at_once([TextChange(4, "", "foo")]) is None, "nobody has seen it"
     user = TypingUser.at(HERE, suggestion(HERE, "foo", "one"))
     user.shown()
     user.type("f")
     user.type("oo")
-    assert user.history.put_in([TextChange(5, "", "oo")]) is None, "two letters may be typed at once"
+    assert user.history.inserted_at_once([TextChange(5, "", "oo")]) is None, "two letters may be typed at once"
 
 
 def test_refinement_keeps_text_deleted_in_front() -> None:
@@ -160,7 +160,7 @@ CORRECTED = {
 def test_a_slip_corrected_in_one_message_is_no_undo(texts: list[str]) -> None:
     user = TypingUser.at(HERE, suggestion(HERE, "foo", "one"))
     user.at_once(texts)
-    assert not user.history.after_undo
+    assert not user.history.is_after_undo
     assert user.shown() == ["x = [foo]\n"]
 
 
@@ -168,4 +168,4 @@ def test_an_undo_in_several_changes_of_one_message_counts() -> None:
     user = TypingUser.at(HERE)
     user.type("word")
     user.at_once(["wo", ""], before="word")
-    assert user.history.after_undo
+    assert user.history.is_after_undo

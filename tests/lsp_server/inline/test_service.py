@@ -13,7 +13,7 @@ import pytest
 from inference.deadline import Deadline
 from inference.messages import ErrorCode
 from lsp_server.fill.pipeline import Budget
-from lsp_server.inline import Cursor, Found, InlineRequest, InlineService
+from lsp_server.inline import Cursor, InlineRequest, InlineService, ShownSuggestions
 from lsp_server.inline.service import Debounce
 from lsp_server.session import Session
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker
@@ -41,9 +41,9 @@ class Scene:
 
     def ask(
         self, offset: int = 4, *, invoked: bool = False, budget: Budget = BUDGET, pause_s: float = 0.0
-    ) -> asyncio.Future[Found]:
+    ) -> asyncio.Future[ShownSuggestions]:
         request = InlineRequest(Cursor(offset), budget.from_now(), "???", invoked=invoked, pause_s=pause_s)
-        answer = self.service.ask(self.uri, request)
+        answer = self.service.complete(self.uri, request)
         assert isinstance(answer, asyncio.Future)
         return answer
 
@@ -70,7 +70,7 @@ class Scene:
         self.service.accept(self.uri, await self.know(text))
         self.edit(4, 4, text)
 
-    async def is_led_elsewhere(self) -> asyncio.Future[Found]:
+    async def is_led_elsewhere(self) -> asyncio.Future[ShownSuggestions]:
         """A request that waits for an older computation, which is typed into and then finds nothing."""
         self.ask()
         await until(lambda: len(self.worker.requests) == 1)
@@ -236,21 +236,21 @@ BASE_S = 0.1
 def typed(debounce: Debounce, interval_s: float, keys: int = 20) -> float:
     """Typing at a steady pace; when the last key came."""
     for key in range(keys):
-        debounce.typed(key * interval_s)
+        debounce.record_key(key * interval_s)
     return (keys - 1) * interval_s
 
 
 def test_without_a_pause_set_nothing_waits() -> None:
     debounce = Debounce()
-    debounce.filled(10.0)
+    debounce.record_fill(10.0)
     assert debounce.wait_s(0.0, typed(debounce, 0.05)) == 0.0
 
 
 def test_a_fast_engine_is_asked_sooner_than_a_slow_one() -> None:
     fast, slow = Debounce(), Debounce()
     for _ in range(20):
-        fast.filled(0.02)
-        slow.filled(2.0)
+        fast.record_fill(0.02)
+        slow.record_fill(2.0)
     assert fast.wait_s(BASE_S, 0.0) < BASE_S / 2
     assert BASE_S * 0.9 < slow.wait_s(BASE_S, 0.0) <= BASE_S
 
@@ -270,5 +270,5 @@ def test_slow_typing_does_not_make_it_wait() -> None:
 def test_it_never_waits_longer_than_a_few_times_what_was_set() -> None:
     debounce = Debounce()
     for _ in range(50):
-        debounce.filled(60.0)
+        debounce.record_fill(60.0)
     assert debounce.wait_s(BASE_S, typed(debounce, 0.199, 50)) <= 4 * BASE_S

@@ -87,16 +87,16 @@ def test_in_the_middle_of_what_was_typed_nothing_is_shown() -> None:
 def test_what_is_replaced_is_on_one_line() -> None:
     user = TypingUser.at("def f():‸\n", suggestion("def f():‸\n", "\n    return 1"))
     user.type("\n    ")
-    ((_, shown),) = user.history.find(InlineRequest(Cursor(user.cursor), MANY, "???"))
+    ((_, shown),) = user.history.suggestions_for(InlineRequest(Cursor(user.cursor), MANY, "???"))
     assert (shown.start, shown.end, shown.text) == (9, 13, "    return 1")
 
 
 def test_suggestion_extends_the_selected_item() -> None:
     made = suggestion("x = os.pa‸\n", "path.join(a)", replaces=("pa", ""))
     text = "x = os.pa\n"
-    shown = made.at(text, Cursor(9, (7, 9, "path")))
+    shown = made.ghost_text(text, Cursor(9, (7, 9, "path")))
     assert (shown.start, shown.end, shown.text) == (7, 9, "path.join(a)")
-    assert made.at(text, Cursor(9, (7, 9, "pardir"))) is None
+    assert made.ghost_text(text, Cursor(9, (7, 9, "pardir"))) is None
 
 
 TEXTS = st.text("ab(\n", max_size=6)
@@ -109,7 +109,7 @@ def edits(draw: st.DrawFn) -> tuple[str, Suggestion, list[TextChange]]:
     start = draw(st.integers(0, len(text)))
     end = draw(st.integers(start, len(text)))
     cursor = draw(st.integers(start, end))
-    made = Suggestion("s", Anchor.of(text, start, end, cursor), draw(TEXTS), Span(start, end, HoleKind.LINE))
+    made = Suggestion("s", Anchor.from_text(text, start, end, cursor), draw(TEXTS), Span(start, end, HoleKind.LINE))
     changes, now, follows = [], text, draw(st.booleans())
     for _ in range(draw(st.integers(0, 6))):
         at = draw(st.integers(0, len(now)))
@@ -141,7 +141,7 @@ def test_typing_through_gives_the_suggested_text(edited: tuple[str, Suggestion, 
         found, text = moved, change.applied(text)
         assert applied(found, text) == expected
         for offset in range(len(text) + 1):
-            shown = found.at(text, Cursor(offset))
+            shown = found.ghost_text(text, Cursor(offset))
             if shown is not None:
                 assert text[: shown.start] + shown.text + text[shown.end :] == expected
                 assert "\n" not in text[shown.start : shown.end]

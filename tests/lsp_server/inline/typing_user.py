@@ -27,7 +27,7 @@ def suggestion(
     assert plain[:cursor].endswith(before)
     assert plain.startswith(behind, cursor)
     start, end = cursor - len(before), cursor + len(behind)
-    anchor = Anchor.of(plain, start, end, cursor)
+    anchor = Anchor.from_text(plain, start, end, cursor)
     return Suggestion(name, anchor, text, Span(start, end, HoleKind.LINE), **more)  # type: ignore[arg-type]
 
 
@@ -78,8 +78,10 @@ class TypingUser:
 
     def shown(self, *, invoked: bool = False, floor: float = 0.0) -> list[str]:
         """What each suggestion at the cursor would make of the text, with what is left of it marked: `a[bc]`."""
-        found = self.history.find(InlineRequest(Cursor(self.cursor), MANY, "???", invoked=invoked, floor=floor))
-        self.history.show(found, invoked=invoked)
+        found = self.history.suggestions_for(
+            InlineRequest(Cursor(self.cursor), MANY, "???", invoked=invoked, floor=floor)
+        )
+        self.history.mark_shown(found, invoked=invoked)
         before, rests = self.text[: self.cursor], [(it.text[self.cursor - it.start :], it.end) for _, it in found]
         return [f"{before}[{rest}]{self.text[end:]}" for rest, end in rests]
 

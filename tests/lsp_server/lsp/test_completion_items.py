@@ -10,12 +10,12 @@ from lsp_server.lsp.completion_items import list_item
 
 def test_what_is_typed_up_to_its_last_line_end_is_no_item() -> None:
     """As between two braces: an item whose text is white space has nothing that a list could show."""
-    body = Suggestion("s", Anchor.of("f {}\n", 3, 3, 3), "\n  g()\n", Span(3, 3, HoleKind.BODY))
+    body = Suggestion("s", Anchor.from_text("f {}\n", 3, 3, 3), "\n  g()\n", Span(3, 3, HoleKind.BODY))
     for typed, shown in (("\n  g(", "  g()\n"), ("\n  g()", "  g()\n")):
         text = f"f {{{typed}}}\n"
         suggestion = Suggestion(body.id, Anchor(3, 3 + len(typed), "", 0, "f {"), body.text, body.hole)
         cursor = 3 + len(typed)
-        found = suggestion.at(text, Cursor(cursor))
+        found = suggestion.ghost_text(text, Cursor(cursor))
         assert found.text == shown
         item = list_item(Document("file:///a.c", "c", 1, text), cursor, 0, (suggestion, found), Encoding.UTF16)
         assert (item and item.label) == (")" if typed.endswith("(") else None)

@@ -43,13 +43,13 @@ class Scene:
     def found(self) -> list[Suggestion]:
         """What is known for the end of the first line."""
         request = InlineRequest(Cursor(4), BUDGET.from_now(), "???")
-        known = self.session.feature(InlineService).ask(URI, request)
+        known = self.session.feature(InlineService).complete(URI, request)
         return [] if isinstance(known, asyncio.Future) else [suggestion for suggestion, _ in known]
 
     async def suggestion(self, worker: ScriptedWorker, text: str, at: int = 4) -> str:
         """The id of the suggestion that the worker makes."""
         worker.fills = [text]
-        answer = self.session.feature(InlineService).ask(URI, _request(at))
+        answer = self.session.feature(InlineService).complete(URI, _request(at))
         assert isinstance(answer, asyncio.Future)
         ((suggestion, _),) = await answer
         worker.fills = None

@@ -36,7 +36,7 @@ class Scene:
 
     async def ask(self, offset: int = 4, *, invoked: bool = True) -> list[Suggestion]:
         request = InlineRequest(Cursor(offset), BUDGET.from_now(), "???", invoked=invoked)
-        answer = self.session.feature(InlineService).ask(URI, request)
+        answer = self.session.feature(InlineService).complete(URI, request)
         found = await answer if isinstance(answer, asyncio.Future) else answer
         return [suggestion for suggestion, _ in found]
 
