@@ -9,7 +9,8 @@ from lsp_server.diagnosis.workers import Check, Grade
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.reading import BadInputError, offset_at_line_col, read_named_file
 from lsp_server.documents.uris import names_of
-from lsp_server.inline.suggestion import Cursor, hole_for
+from lsp_server.inline.anchor import Cursor
+from lsp_server.inline.request import hole_for
 from lsp_server.settings.layers import PREFIX
 from lsp_server.settings.resolver import NAME, Configuration
 from lsp_server.settings.schema import Settings

@@ -1,6 +1,8 @@
 """Ghost text: the known suggestions at a cursor, and what the worker computes for it. No LSP types."""
 
+from lsp_server.inline.anchor import Cursor
+from lsp_server.inline.request import InlineRequest, OnDraft
 from lsp_server.inline.service import InlineService, ListService
-from lsp_server.inline.suggestion import Cursor, InlineRequest, OnDraft, ShownSuggestions
+from lsp_server.inline.suggestion import ShownSuggestions
 
 __all__ = ["Cursor", "InlineRequest", "InlineService", "ListService", "OnDraft", "ShownSuggestions"]

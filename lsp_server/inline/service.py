@@ -17,16 +17,11 @@ from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import first_units
 from lsp_server.fill.feature import Feature, Shown
 from lsp_server.fill.pipeline import Budget, FillResult, fill
-from lsp_server.inline.suggestion import (
-    Computation,
-    Cursor,
-    InlineRequest,
-    ShownSuggestions,
-    Suggestion,
-    SuggestionHistory,
-    hole_for,
-    offers_choice,
-)
+from lsp_server.inline.anchor import Cursor
+from lsp_server.inline.computation import Computation
+from lsp_server.inline.history import SuggestionHistory
+from lsp_server.inline.request import InlineRequest, hole_for
+from lsp_server.inline.suggestion import ShownSuggestions, Suggestion, offers_choice
 from lsp_server.syntax.lines import model_line_ends
 from lsp_server.worker import WorkerFailure
 from lsp_server.worker.client import LATE_S
@@ -187,7 +182,7 @@ class InlineService(Feature):
         return state.history.get(suggestion_id) if state else None
 
     def replace(self, uri: str, requested: Suggestion, text: str, confidence: float) -> bool:
-        """Shows `text` instead of `requested`, the suggestion when it was requested; False if that is gone or disagrees."""
+        """Shows `text` instead of a suggestion, as it was when `text` was requested; False if it is gone or disagrees."""
         state = self._states.get(uri)
         return state is not None and state.history.refine(requested, f"refined-{next(_numbers)}.0", text, confidence)
 

@@ -17,7 +17,7 @@ from lsp_server.fill.drafts import DraftReader, HoleDraft, progress_of
 from lsp_server.fill.fitting import Fitter
 from lsp_server.fill.pipeline import Budget
 from lsp_server.inline import Cursor, InlineRequest
-from lsp_server.inline.suggestion import Computation
+from lsp_server.inline.computation import Computation
 
 
 def at_cursor(text: str) -> tuple[Snapshot, carve.Span]:

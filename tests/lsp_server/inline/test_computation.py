@@ -8,7 +8,9 @@ from lsp_server import carve
 from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import Budget, FillResult
-from lsp_server.inline.suggestion import Computation, Cursor, InlineRequest
+from lsp_server.inline.anchor import Cursor
+from lsp_server.inline.computation import Computation
+from lsp_server.inline.request import InlineRequest
 
 CURSOR = "‸"
 

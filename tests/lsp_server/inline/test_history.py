@@ -3,7 +3,7 @@
 import pytest
 
 from lsp_server.documents.change import TextChange
-from lsp_server.inline.suggestion import MAX_SUGGESTIONS
+from lsp_server.inline.history import MAX_SUGGESTIONS
 from tests.lsp_server.inline.typing_user import TypingUser, suggestion
 
 HERE = "x = ‸\n"

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from inference.messages import HoleKind
 from lsp_server.carve import Span
 from lsp_server.documents.change import TextChange
-from lsp_server.inline.suggestion import Anchor, Cursor, InlineRequest, Suggestion
+from lsp_server.inline.anchor import Anchor, Cursor
+from lsp_server.inline.request import InlineRequest
+from lsp_server.inline.suggestion import Suggestion
 from tests.lsp_server.inline.typing_user import MANY, TypingUser, suggestion
 
 STORIES = {

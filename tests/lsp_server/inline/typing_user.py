@@ -7,7 +7,10 @@ from inference.messages import HoleKind
 from lsp_server.carve import Span
 from lsp_server.documents.change import TextChange
 from lsp_server.fill.pipeline import Budget
-from lsp_server.inline.suggestion import Anchor, Cursor, InlineRequest, Suggestion, SuggestionHistory
+from lsp_server.inline.anchor import Anchor, Cursor
+from lsp_server.inline.history import SuggestionHistory
+from lsp_server.inline.request import InlineRequest
+from lsp_server.inline.suggestion import Suggestion
 
 MANY = Budget(candidates=8, deadline=Deadline(1000), max_steps=None)
 CURSOR = "‸"

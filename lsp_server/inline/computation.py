@@ -1,0 +1,130 @@
+"""One computation of suggestions, which follows what the user types meanwhile."""
+
+import asyncio
+import re
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from itertools import count
+
+from inference.messages import Draft
+from lsp_server import carve
+from lsp_server.documents.change import TextChange
+from lsp_server.documents.document import Snapshot
+from lsp_server.fill.drafts import DraftReader, HoleDraft
+from lsp_server.fill.feature import Asked
+from lsp_server.fill.pipeline import FillResult
+from lsp_server.inline.anchor import Anchor, Cursor
+from lsp_server.inline.request import InlineRequest
+from lsp_server.inline.suggestion import Suggestion
+
+_numbers = count(1)
+_LINE_END = re.compile(r"\r\n|[\r\n]")
+_PAIRS = ("()", "[]", "{}", '""', "''", "``")
+"""Pairs that an editor inserts together when it closes brackets and quotes: the cursor ends up between them."""
+
+
+@dataclass(eq=False)
+class Computation:
+    """The fill of `hole` of `snapshot` for the request that began it, and what is typed meanwhile."""
+
+    snapshot: Snapshot
+    hole: carve.Span
+    request: InlineRequest
+    is_prefetch: bool = False
+    """Whether it started ahead of any request."""
+    id: str = field(default_factory=lambda: f"inline-{next(_numbers)}")
+    anchor: Anchor = field(init=False)
+    """The hole's place in the current text."""
+    typed: str = field(init=False)
+    """The text in it before the cursor."""
+    selected: tuple[int, int, str] | None = field(init=False)
+    sent_at_s: float | None = None
+    """When the worker was asked, on the event loop's clock; None: not yet."""
+    waiting: list[InlineRequest] = field(default_factory=list)
+    task: "asyncio.Task[None] | None" = None
+    grace: asyncio.TimerHandle | None = None
+    """Ends it, unless another request takes it over first."""
+
+    def __post_init__(self) -> None:
+        hole = self.hole
+        statement = carve.statement_start(self.snapshot, hole.start)
+        self.anchor = Anchor.from_text(self.snapshot.text, hole.start, hole.end, self.request.cursor.offset, statement)
+        self.typed = self.anchor.typed_prefix
+        self.selected = self.request.cursor.selected
+
+    @cached_property
+    def _drafts(self) -> DraftReader:
+        return DraftReader(self.snapshot, [self.hole])
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a request still waits for it."""
+        return any(request.is_open for request in self.waiting)
+
+    def follow(self, change: TextChange) -> bool:
+        """Follows a change of the text. False: the result has become useless."""
+        anchor = self.anchor.after(change)
+        inside = self.anchor.contains(change)
+        if anchor is None or anchor.original != self.anchor.original or (inside and not self._can_pin(change)):
+            return False
+        self.anchor = anchor
+        self.typed += change.added if inside else ""
+        return True
+
+    @property
+    def is_amended(self) -> bool:
+        return self.typed != self.anchor.typed_prefix
+
+    def amendment(self) -> str | None:
+        """The part of `typed` to send to the worker; None if the fill will begin with it anyway."""
+        return None if self.hole.starts_with.startswith(self.typed) else self.typed
+
+    def answers(self, text: str, request: InlineRequest) -> bool:
+        if request.invoked and not self.request.invoked:
+            return False
+        cursor = request.cursor
+        if cursor.selected != self.selected or (cursor.selected and self.is_amended):
+            return False
+        end = self.anchor.start + len(self.typed)
+        return cursor.offset == end and text[self.anchor.start : end] == self.typed
+
+    def suggestions(self, filled: FillResult) -> list[Suggestion]:
+        """The answers as suggestions for the current text, best first."""
+        invoked = self.request.invoked
+        return [
+            Suggestion(f"{self.id}.{index}", self.anchor, candidate.texts[0], self.hole, candidate.confidence, invoked)
+            for index, candidate in enumerate(filled.candidates)
+        ]
+
+    def fill_record(self, suggestion: Suggestion) -> Asked | None:
+        """The request that produced this suggestion, or None if the user has typed into the hole since."""
+        if self.sent_at_s is None or self.is_amended or suggestion.computation != self.id:
+            return None
+        took_ms = (asyncio.get_running_loop().time() - self.sent_at_s) * 1000
+        return Asked(self.snapshot, [self.hole], [suggestion.text], self.request.budget, self.request.marker, took_ms)
+
+    def show_draft(self, draft: Draft) -> None:
+        for request in self.waiting:
+            if request.on_draft is not None and request.is_open:
+                request.on_draft(draft, partial(self.render_draft, draft, request.cursor.offset))
+
+    def render_draft(self, draft: Draft, cursor: int, text: str) -> list[HoleDraft]:
+        """The hole of `draft`, or the rest of a partly typed one, as `text` would show it at `cursor`; may be empty."""
+        drafts = []
+        for hole in self._drafts.read(draft):
+            ghost_text = Suggestion("", self.anchor, hole.text, self.hole).ghost_text(text, Cursor(cursor))
+            if ghost_text is not None:
+                parts = hole.part(ghost_text.start - self.anchor.start, len(ghost_text.text))
+                drafts.append(HoleDraft(ghost_text.start, ghost_text.end, ghost_text.text, *parts))
+        return drafts
+
+    def _can_pin(self, change: TextChange) -> bool:
+        """Whether `change` appends to the typed text in a way the worker can pin."""
+        hole = self.hole
+        typed = self.typed + change.added
+        if self.sent_at_s is None or change.removed or change.start != self.anchor.start + len(self.typed):
+            return False
+        lines = len(_LINE_END.findall(change.added))
+        if change.added in _PAIRS or lines > 1 or (hole.single_line and lines):  # the cursor may be before its end
+            return False
+        return typed.startswith(hole.starts_with) or hole.starts_with.startswith(typed)
