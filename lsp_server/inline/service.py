@@ -182,7 +182,7 @@ class InlineService(Feature):
         return state.history.get(suggestion_id) if state else None
 
     def replace(self, uri: str, requested: Suggestion, text: str, confidence: float) -> bool:
-        """Shows `text` instead of a suggestion, as it was when `text` was requested; False if it is gone or disagrees."""
+        """Shows `text` instead of a suggestion, as that was on request; False if it is gone or differs."""
         state = self._states.get(uri)
         return state is not None and state.history.refine(requested, f"refined-{next(_numbers)}.0", text, confidence)
 
