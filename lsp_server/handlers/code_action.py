@@ -203,8 +203,7 @@ async def _next_edit(session: Session, snapshot: Snapshot, cursor: int, only: On
     service = session.feature(NextEditService)
     edit = nearest(await service.known(snapshot, cursor, quick=True), cursor)
     if edit is None:
-        if session.edit_model is not None:
-            service.look_ahead(snapshot, cursor)
+        service.look_ahead(snapshot, cursor)
         return []
     offer = service.offer(snapshot.uri, edit)
     change = workspace_edit(snapshot, [Span(edit.start, edit.end, HoleKind.EXPRESSION)], [edit.text], features)

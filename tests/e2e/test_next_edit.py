@@ -221,6 +221,20 @@ async def test_a_code_action_offers_what_an_edit_model_has_found(start: Start) -
         assert [edit["newText"] for edit in actions[0]["edit"]["documentChanges"][0]["edits"]] == ["return width"]
 
 
+async def test_a_code_action_offers_an_edit_that_the_fill_model_judged(start: Start) -> None:
+    """The small model finds a text likelier the shorter it is, and the rules do not follow two changes of one line."""
+    client = await start({**PATIENT, "model": str(FIM)})
+    await client.becomes("ready")
+    values = ", ".join(f"value_{index}" for index in range(12))
+    user = Sidekick(client, "".join(f"{name} = f({values}, {name}, {values})\n" for name in ("one", "two")))
+    user.exchange(f"f({values}, one, {values})", "f(one)")
+    async with asyncio.timeout(60):
+        while not (actions := await user.next_actions()):
+            await asyncio.sleep(0.05)
+    user.apply(actions[0]["edit"]["documentChanges"][0]["edits"])
+    assert user.text == "one = f(one)\ntwo = f(two)\n"
+
+
 async def test_a_client_that_shows_places_itself_gets_no_action(start: Start) -> None:
     user = Sidekick(await start(capabilities=capable(experimental__infillNextEdits=True)), TEXT)
     user.exchange("count", "total")
