@@ -26,7 +26,7 @@ from inference.bench import BenchError, add_model, infilling_tasks, loaded, posi
 from inference.bench.infilling_tasks import InfillingTask
 from inference.bench.server_process import llama_server, post_to_llama
 from inference.engine import Engine
-from inference.engine.next_edit.rewriting import EditRewriting
+from inference.engine.next_edit.edit_model import EditRewriting
 from inference.messages import Candidate, Done, Draft, EditKind, Hole, Hunk, InfillRequest, NextEditRequest, Text
 from inference.models import edit_prompts
 from inference.models.family import MiddleFamily

@@ -7,9 +7,9 @@ from inference.engine.infilling import Infilling
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.middle import prompt as middle_prompt
 from inference.engine.middle.infilling import MiddleInfilling
-from inference.engine.next_edit import rewriting
+from inference.engine.next_edit import edit_model
+from inference.engine.next_edit.edit_model import EditRewriting
 from inference.engine.next_edit.judging import NextEditing
-from inference.engine.next_edit.rewriting import EditRewriting
 from inference.messages import EditKind, Hole, HoleKind, InfillRequest, NextEditRequest, Text
 from inference.models.family import Family, ModelError
 
@@ -30,7 +30,7 @@ class Engine:
         self.device = family.traits.runs_on or str(family.device)
         self.note = self.loaded.note
         self._middle = self.loaded.middle if family.traits.fills_middle else None
-        if why := rewriting.why_not(self.loaded, edits) if edits else self._middle and self._middle.why_no_fills:
+        if why := edit_model.why_not(self.loaded, edits) if edits else self._middle and self._middle.why_no_fills:
             raise ModelError(f"{family.name}: {why}")
         if self._middle is not None:
             self.context_tokens = middle_prompt.context_tokens(self.loaded)
@@ -64,7 +64,7 @@ class Engine:
     def warm_up(self) -> None:
         """Small requests, so that the first user does not pay for one-time setup."""
         if self.edits:
-            rewriting.warm_up(self.loaded, self.edits)
+            edit_model.warm_up(self.loaded, self.edits)
             return
         self._fill(InfillRequest("warm-up", (Text("x ="), Hole(max_tokens=2), Text("\n")), max_steps=1))
         if not self.prepare():

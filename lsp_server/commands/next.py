@@ -25,7 +25,7 @@ from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import Encoding, LineIndex
 from lsp_server.documents.reading import BadInputError, read_standard_input, replace_text
 from lsp_server.next_edit import model
-from lsp_server.next_edit.elsewhere import Situation
+from lsp_server.next_edit.cross_file import Situation
 from lsp_server.next_edit.finder import MOST_OFFERS, HalfRenameError, nearest, next_edits, renames_left
 from lsp_server.next_edit.renames import NextEdit
 from lsp_server.settings.launch import edit_model_options, is_remote, worker_options

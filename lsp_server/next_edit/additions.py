@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from lsp_server.next_edit.edit_history import Comparison, Hunk
 from lsp_server.next_edit.names import Name, Names, Role
-from lsp_server.next_edit.recent import Comparison, Hunk
 from lsp_server.next_edit.renames import Compared, NextEdit
 from lsp_server.syntax.lines import eol_at, line_end, line_start
 

@@ -5,9 +5,9 @@ from itertools import chain, islice
 
 from lsp_server.fill.fitting import brings_unseen, errors_of
 from lsp_server.next_edit.additions import after_additions
-from lsp_server.next_edit.elsewhere import ChangedDocument, edits_after
+from lsp_server.next_edit.cross_file import ChangedDocument, edits_after
+from lsp_server.next_edit.edit_history import Comparison
 from lsp_server.next_edit.names import MOST_OCCURRENCES, Names
-from lsp_server.next_edit.recent import Comparison
 from lsp_server.next_edit.renames import (
     Compared,
     NextEdit,

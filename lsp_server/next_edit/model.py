@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from inference.messages import Hunk, NextEditRequest, WorkerState
 from inference.models.catalogue import AUTO, EMBEDDED
-from lsp_server.next_edit.elsewhere import Situation
+from lsp_server.next_edit.cross_file import Situation
+from lsp_server.next_edit.edit_history import Comparison
 from lsp_server.next_edit.finder import offerable
-from lsp_server.next_edit.recent import Comparison
 from lsp_server.next_edit.renames import NextEdit, trimmed
-from lsp_server.next_edit.rewriting import WHY, offers
+from lsp_server.next_edit.rewrite_filter import WHY, offers
 from lsp_server.next_edit.similar import proposals
 from lsp_server.syntax.parsing import well_formed
 from lsp_server.worker import WorkerClient, WorkerFailure

@@ -11,9 +11,9 @@ from inference.messages import HoleKind
 from lsp_server.carve import Span
 from lsp_server.documents.change import TextChange, minimal_change
 from lsp_server.fill.fitting import errors_with
+from lsp_server.next_edit.edit_history import Comparison
 from lsp_server.next_edit.members import calls, declaration, function_name, is_bound_in, statement, uses_of_member
 from lsp_server.next_edit.names import Name, Names, Role
-from lsp_server.next_edit.recent import Comparison
 from lsp_server.syntax.lines import end_of_text_before, is_word, line_end, line_start, word_before
 from lsp_server.syntax.parsing import Source, edit_tree, parse
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import combinations, islice
 
 from lsp_server.next_edit.additions import field_in
+from lsp_server.next_edit.edit_history import Comparison
 from lsp_server.next_edit.names import Name, Names, Role
-from lsp_server.next_edit.recent import Comparison
 from lsp_server.next_edit.renames import Compared, NextEdit, renamed_words
 from lsp_server.syntax.lines import line_end, line_start
 

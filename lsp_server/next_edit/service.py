@@ -16,9 +16,9 @@ from lsp_server.documents.change import TextChange, TextRange, minimise
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.feature import Feature, Shown, Taken
 from lsp_server.next_edit import model
-from lsp_server.next_edit.elsewhere import ChangedDocument, Situation
+from lsp_server.next_edit.cross_file import ChangedDocument, Situation
+from lsp_server.next_edit.edit_history import RecentEdits
 from lsp_server.next_edit.finder import nearest, next_edits
-from lsp_server.next_edit.recent import RecentEdits
 from lsp_server.next_edit.renames import NextEdit
 from lsp_server.syntax.lines import is_word
 

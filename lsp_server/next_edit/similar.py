@@ -10,7 +10,7 @@ from difflib import SequenceMatcher
 from itertools import accumulate
 
 from inference.messages import MAX_PROPOSED_CHARACTERS, Edit, Hunk
-from lsp_server.next_edit.recent import LINE, WORD_OR_SIGN
+from lsp_server.next_edit.edit_history import LINE, WORD_OR_SIGN
 from lsp_server.syntax.lines import indentation, is_word
 
 _MOST_HUNKS, _MOST_PLACES, _MOST_TEXTS = 3, 6, 4

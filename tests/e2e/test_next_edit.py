@@ -14,7 +14,7 @@ import pytest
 
 from inference.bench.edit_models import RecordedModel, Rewrite
 from lsp_server.cli import main
-from lsp_server.next_edit.rewriting import WHY
+from lsp_server.next_edit.rewrite_filter import WHY
 from tests.e2e.conftest import PATIENT, Start
 from tests.e2e.raw_client import RawClient, capable
 from tests.e2e.user import User

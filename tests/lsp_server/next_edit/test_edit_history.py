@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_server.documents.change import TextChange
-from lsp_server.next_edit.recent import Comparison, RecentEdits
+from lsp_server.next_edit.edit_history import Comparison, RecentEdits
 
 Batches = list[list[tuple[int, int, str]]]
 replacements = st.tuples(st.integers(0, 30), st.integers(0, 4), st.text("ab\n", max_size=3))

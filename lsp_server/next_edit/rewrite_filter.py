@@ -15,8 +15,8 @@ from itertools import groupby, pairwise
 
 from inference.messages import Edit
 from lsp_server.fill.fitting import brings_unseen, errors_of
-from lsp_server.next_edit.elsewhere import Situation
-from lsp_server.next_edit.recent import LINE, WORD_OR_SIGN, Comparison
+from lsp_server.next_edit.cross_file import Situation
+from lsp_server.next_edit.edit_history import LINE, WORD_OR_SIGN, Comparison
 from lsp_server.next_edit.renames import NextEdit, errors_after, trimmed
 from lsp_server.syntax.lines import end_of_text_before, is_blank, is_word, line_end, line_start
 from lsp_server.syntax.parsing import Source

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from lsp_server.next_edit.elsewhere import ChangedDocument
+from lsp_server.next_edit.cross_file import ChangedDocument
 from lsp_server.next_edit.finder import next_edits
 from lsp_server.syntax.languages import language_of
 from lsp_server.syntax.parsing import Source
 from tests.lsp_server.fixtures import Case, cases
 from tests.lsp_server.next_edit.drawing import drawn, read
 
-FIXTURE = Path(__file__).parent / "fixtures" / "elsewhere" / "two_documents.txt"
+FIXTURE = Path(__file__).parent / "fixtures" / "cross_file" / "two_documents.txt"
 
 
 @pytest.mark.parametrize("case", cases(FIXTURE, "@", "+"))

@@ -7,9 +7,9 @@ import pytest
 
 from inference.messages import Edit
 from lsp_server.documents.document import Document
-from lsp_server.next_edit.elsewhere import ChangedDocument, Situation
+from lsp_server.next_edit.cross_file import ChangedDocument, Situation
 from lsp_server.next_edit.renames import trimmed
-from lsp_server.next_edit.rewriting import offers
+from lsp_server.next_edit.rewrite_filter import offers
 
 
 def edits(language: str, marked: str, new: str, *earlier: str, is_beside: bool = False) -> list[tuple[str, str]]:

@@ -4,7 +4,7 @@ import pytest
 
 from inference.deadline import Deadline
 from inference.engine import Engine
-from inference.engine.next_edit.rewriting import EditRewriting
+from inference.engine.next_edit.edit_model import EditRewriting
 from inference.messages import Done, EditKind, Hunk, NextEditRequest, NextEdits, Outcome
 
 TEXT = "def area(width):\n    return width * 2\n\n\nprint(area(1))\nprint(hight)\n"
