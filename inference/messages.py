@@ -207,7 +207,7 @@ class Hunk(_Message, frozen=True, tag="hunk"):
     path: str = ""
 
 
-class Edit(_Message, frozen=True, tag="edit"):
+class ScoredEdit(_Message, frozen=True, tag="edit"):
     """A possible change: `text` replaces the range between the offsets `start` and `end`.
 
     `score` is the model's confidence; comparable within one answer only. A proposal's is how much its lines are like
@@ -240,7 +240,7 @@ class NextEditRequest(_Message, frozen=True, tag="next_edit"):
     path: str = ""
     cursor: int | None = None
     deadline_ms: int | None = None
-    proposals: tuple[Edit, ...] = ()
+    proposals: tuple[ScoredEdit, ...] = ()
 
 
 class Cancel(_Message, frozen=True, tag="cancel"):
@@ -388,7 +388,7 @@ class NextEdits(_Message, frozen=True, tag="next_edits"):
     """The answer to a `NextEditRequest`: edits that do not overlap, best first; often none."""
 
     id: str
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[ScoredEdit, ...] = ()
 
 
 class Outcome(StrEnum):

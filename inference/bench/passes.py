@@ -26,7 +26,7 @@ from inference.bench import BenchError, add_model, infilling_tasks, loaded, posi
 from inference.bench.infilling_tasks import InfillingTask
 from inference.bench.server_process import llama_server, post_to_llama
 from inference.engine import Engine
-from inference.engine.next_edit.edit_model import EditRewriting
+from inference.engine.next_edit.edit_model import NextEditRewriteRun
 from inference.messages import Candidate, Done, Draft, EditKind, Hole, Hunk, InfillRequest, NextEditRequest, Text
 from inference.models import edit_prompts
 from inference.models.family import MiddleFamily
@@ -170,12 +170,12 @@ def _rewrites(
         request = _edit_request(task)
         for name, max_draft_tokens in (("drafted", None), ("plain", 0)):
             began = time.perf_counter()
-            work = EditRewriting(engine.loaded, kind, request, None, max_draft_tokens)
+            work = NextEditRewriteRun(engine.loaded, kind, request, None, max_draft_tokens)
             stats = next(event.stats for event in work if isinstance(event, Done))
             seconds = time.perf_counter() - began
             prompt_tokens, tokens = (
                 stats.prefix_tokens - stats.reused_tokens,
-                len(engine.loaded.vocabulary.encode(work.written)),
+                len(engine.loaded.vocabulary.encode(work.output)),
             )
             timings[name].append(
                 FillTiming(seconds, prompt_tokens, stats.encode_ms, tokens, 1000 * seconds - stats.encode_ms)

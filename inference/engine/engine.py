@@ -8,8 +8,8 @@ from inference.engine.loaded_model import LoadedModel
 from inference.engine.middle import prompt as middle_prompt
 from inference.engine.middle.infilling import MiddleInfilling
 from inference.engine.next_edit import edit_model
-from inference.engine.next_edit.edit_model import EditRewriting
-from inference.engine.next_edit.judging import NextEditing
+from inference.engine.next_edit.edit_model import NextEditRewriteRun
+from inference.engine.next_edit.judging import NextEditJudgeRun
 from inference.messages import EditKind, Hole, HoleKind, InfillRequest, NextEditRequest, Text
 from inference.models.family import Family, ModelError
 
@@ -30,8 +30,11 @@ class Engine:
         self.device = family.traits.runs_on or str(family.device)
         self.note = self.loaded.note
         self._middle = self.loaded.middle if family.traits.fills_middle else None
-        if why := edit_model.why_not(self.loaded, edits) if edits else self._middle and self._middle.why_no_fills:
-            raise ModelError(f"{family.name}: {why}")
+        problem = self._middle.why_no_fills if self._middle else None
+        if edits:
+            problem = edit_model.rewrite_problem(self.loaded, edits)
+        if problem:
+            raise ModelError(f"{family.name}: {problem}")
         if self._middle is not None:
             self.context_tokens = middle_prompt.context_tokens(self.loaded)
         else:
@@ -55,11 +58,13 @@ class Engine:
             return MiddleInfilling(self.loaded, request, deadline)
         return Infilling(self.loaded, request, deadline)
 
-    def next_edits(self, request: NextEditRequest, *, deadline: Deadline | None = None) -> NextEditing | EditRewriting:
+    def next_edits(
+        self, request: NextEditRequest, *, deadline: Deadline | None = None
+    ) -> NextEditJudgeRun | NextEditRewriteRun:
         """The same for a request for the places that no longer fit after a change."""
         if self.edits:
-            return EditRewriting(self.loaded, self.edits, request, deadline)
-        return NextEditing(self.loaded, request, deadline)
+            return NextEditRewriteRun(self.loaded, self.edits, request, deadline)
+        return NextEditJudgeRun(self.loaded, request, deadline)
 
     def warm_up(self) -> None:
         """Small requests, so that the first user does not pay for one-time setup."""

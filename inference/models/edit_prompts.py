@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import accumulate
 
-from inference.messages import Edit, EditKind, Hunk, NextEditRequest
+from inference.messages import EditKind, Hunk, NextEditRequest, ScoredEdit
 from inference.models.family import common_ends
 
 LEAST_SURE = 0.5
@@ -59,12 +59,12 @@ class EditPrompt:
         """The answer that would change nothing."""
         return self.opening + _plain(self.now).removeprefix(self.written)
 
-    def edits(self, answer: str, sure: float = 1.0) -> tuple[Edit, ...]:
+    def edits(self, answer: str, sure: float = 1.0) -> tuple[ScoredEdit, ...]:
         """The rewrite of the region, of which the model is so `sure`; none if that is little, or nothing changes."""
         new = self.rewritten(answer)
         if new == self.now or sure < LEAST_SURE:
             return ()
-        return (Edit(self.start, self.start + len(self.now), new, sure),)
+        return (ScoredEdit(self.start, self.start + len(self.now), new, sure),)
 
     def sure(self, pieces: Sequence[tuple[bytes, float]]) -> float:
         """The mean probability of the tokens of an answer that change text, or that follow deleted text; 1 if none."""

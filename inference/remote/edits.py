@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 
 from inference.deadline import Deadline
 from inference.engine.errors import FILLS_NOTHING, RequestError
-from inference.messages import Done, Edit, InfillRequest, NextEdits, Outcome
+from inference.messages import Done, InfillRequest, NextEdits, Outcome, ScoredEdit
 from inference.models import edit_prompts
 from inference.models.edit_prompts import EditPrompt
 from inference.models.family import ModelError
@@ -44,7 +44,7 @@ class ServedEditModel(ServedInfiller):
         if isinstance(request, InfillRequest):
             raise RequestError(FILLS_NOTHING)
         prompt = edit_prompts.prompt_for(self._kind, request)
-        edits: tuple[Edit, ...] = ()
+        edits: tuple[ScoredEdit, ...] = ()
         outcome = Outcome.COMPLETE
         try:
             edits = () if prompt is None else await self._edits(prompt, job.deadline)
@@ -53,7 +53,7 @@ class ServedEditModel(ServedInfiller):
         yield NextEdits(request.id, edits)
         yield Done(request.id, outcome)
 
-    async def _edits(self, prompt: EditPrompt, deadline: Deadline | None) -> tuple[Edit, ...]:
+    async def _edits(self, prompt: EditPrompt, deadline: Deadline | None) -> tuple[ScoredEdit, ...]:
         """The model's rewrite; none if it had no room for a whole one. Raises ServerError and TimeoutError."""
         asked = {
             "model": self.model,

@@ -26,8 +26,8 @@ from lsp_server.documents.positions import Encoding, LineIndex
 from lsp_server.documents.reading import BadInputError, read_standard_input, replace_text
 from lsp_server.next_edit import model
 from lsp_server.next_edit.cross_file import Situation
-from lsp_server.next_edit.finder import MOST_OFFERS, HalfRenameError, nearest, next_edits, renames_left
-from lsp_server.next_edit.renames import NextEdit
+from lsp_server.next_edit.edits import MAX_OFFERS, NextEdit, nearest
+from lsp_server.next_edit.finder import HalfRenameError, next_edits, unfinished_renames
 from lsp_server.settings.launch import edit_model_options, is_remote, worker_options
 from lsp_server.settings.resolver import Configuration
 from lsp_server.worker import WorkerClient, WorkerFailure
@@ -80,14 +80,14 @@ async def _edits_with_model(
         return await all_edits(now, old)
     with output.progress(now, (), args) as (on_status, _):
         async with WorkerClient(options, name="infill-ls next", on_status=on_status) as client:
-            left = iter(range(_MOST_REWRITES if edit_model else MOST_OFFERS))
+            left = iter(range(_MOST_REWRITES if edit_model else MAX_OFFERS))
 
             async def propose(situation: Situation) -> Sequence[NextEdit]:
                 if next(left, None) is None:
                     return ()
                 try:
                     await client.load()
-                    return await model.ask(client, situation, configuration.name_of)
+                    return await model.request_edits(client, situation, configuration.name_of)
                 except WorkerFailure as failure:
                     say(f"no edits from the model: {failure}")
                     return ()
@@ -111,10 +111,10 @@ async def all_edits(now: Snapshot, old: str, propose: Propose | None = None) -> 
     edits: list[dict[str, Any]] = []
     earlier = [old]
     cursor = minimal_change(old, now.text).start
-    renames = renames_left(now, old)
+    renames = unfinished_renames(now, old)
     while len(edits) < _MOST_EDITS:
         found, text = next_edits(now, [old]), now.text
-        if not found and propose and len(edits) < MOST_OFFERS:
+        if not found and propose and len(edits) < MAX_OFFERS:
             found = list(await propose(Situation(now, earlier, cursor)))
         if not found:
             break
@@ -125,7 +125,7 @@ async def all_edits(now: Snapshot, old: str, propose: Propose | None = None) -> 
             text, cursor = change.applied(text), offered.start
             found = [moved for edit in found if edit is not offered and (moved := edit.after(change)) is not None]
         now = Document(now.uri, now.language_id, 0, text).snapshot()
-    if half := min(renames & renames_left(now, old), default=""):
+    if half := min(renames & unfinished_renames(now, old), default=""):
         raise HalfRenameError(f"after {len(edits)} places, it could not {half} everywhere")
     return edits, now.text
 

@@ -45,7 +45,7 @@ from lsp_server.lsp.capabilities import (
 from lsp_server.lsp.dispatch import RawRange, ReplyError, read_raw
 from lsp_server.lsp.draft_notifications import DraftSender
 from lsp_server.lsp.editor_connection import Report, StoppedByUser
-from lsp_server.next_edit.finder import nearest
+from lsp_server.next_edit.edits import nearest
 from lsp_server.next_edit.service import NextEditService
 from lsp_server.refine.refining import NO_PARTNER, Refiner
 from lsp_server.session import Session
@@ -182,7 +182,8 @@ async def code_action(session: Session, params: types.CodeActionParams, document
     available = await asyncio.to_thread(_available, snapshot, params, marker, encoding, partner)
     offered = [_offer(session, snapshot, action, params) for action in available]
     cursor, _ = offsets_of(snapshot.lines, params.range, encoding)
-    return [*offered, *await _next_edit(session, snapshot, cursor, only), *_download(session, params.context)]
+    next_edit = await _next_edit(session, document, snapshot, cursor, only)
+    return [*offered, *next_edit, *_download(session, params.context)]
 
 
 def _download(session: Session, context: types.CodeActionContext) -> list[CodeAction]:
@@ -195,15 +196,17 @@ def _download(session: Session, context: types.CodeActionContext) -> list[CodeAc
     return [CodeAction(worker.download, kind=DOWNLOAD_KIND, command=command)]
 
 
-async def _next_edit(session: Session, snapshot: Snapshot, cursor: int, only: Only) -> list[CodeAction]:
-    """The next place of an edit, for clients that do not show such places themselves."""
+async def _next_edit(
+    session: Session, document: Document, snapshot: Snapshot, cursor: int, only: Only
+) -> list[CodeAction]:
+    """The next edit, for clients that do not show it themselves. A model's comes with a later request."""
     features = session.features
     if features.next_edits or not _wanted(only, NEXT_EDIT_KIND):
         return []
     service = session.feature(NextEditService)
-    edit = nearest(await service.known(snapshot, cursor, quick=True), cursor)
+    edit = nearest(await service.edits_after(snapshot, cursor, by_rules=True), cursor)
     if edit is None:
-        service.look_ahead(snapshot, cursor)
+        service.look_ahead(document, cursor)
         return []
     offer = service.offer(snapshot.uri, edit)
     change = workspace_edit(snapshot, [Span(edit.start, edit.end, HoleKind.EXPRESSION)], [edit.text], features)

@@ -31,7 +31,7 @@ async def inline_edit(session: Session, params: InlineEditParams, document: Docu
         return NONE
     encoding = session.features.encoding
     cursor = offset_of(document.lines, params.position, encoding)
-    offer = await session.feature(NextEditService).ask(document, cursor)
+    offer = await session.feature(NextEditService).next_offer(document, cursor)
     if offer is None or (now := session.documents.get(uri)) is None:
         return NONE
     edit = {

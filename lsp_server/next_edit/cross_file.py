@@ -1,4 +1,4 @@
-"""Finds what no longer fits after a change in another document, reading both as one text.
+"""Finds the edits that follow from a change in another document, reading both as one text.
 
 Whether a document imports another is told by their paths: opens no file.
 """
@@ -11,24 +11,26 @@ from itertools import chain
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import local_path
 from lsp_server.fill.fitting import errors_of
-from lsp_server.next_edit.names import Names, Role
-from lsp_server.next_edit.renames import Compared, NextEdit, after_renames
+from lsp_server.next_edit.edits import NextEdit
+from lsp_server.next_edit.names import NameIndex, Role
+from lsp_server.next_edit.renames import complete_renames
 from lsp_server.next_edit.signatures import after_signatures, changed_functions
+from lsp_server.next_edit.source_diff import SourceDiff
 from lsp_server.syntax.imports import imports_of
 from lsp_server.syntax.languages import table_of
 from lsp_server.syntax.lines import line_start
 from lsp_server.syntax.parsing import Source
 
 _BETWEEN = "\n\n"
-_MOST_CHARACTERS = 300_000
+_MAX_CHARS = 300_000
 
 
 @dataclass(frozen=True)
 class ChangedDocument:
     """Another open document, and its texts before its recent edits, newest first.
 
-    `beside`: the texts of the document that is looked at, newest first, if both are cells of one notebook and see each
-    other's names. Some of its places may follow the change already.
+    `beside`: the texts of the document to edit, newest first, if both are cells of one notebook and see each other's
+    names. Parts of it may follow the change already.
     """
 
     uri: str
@@ -52,84 +54,87 @@ class Situation:
 
 
 @dataclass(frozen=True)
-class _Seen:
-    """What a document sees of another: the places of its names, words for the other itself, or the `whole`."""
+class _Imports:
+    """What a document sees of another: imported names by their offsets, and words for the module.
 
-    places: dict[int, str]
+    `sees_all`: all names of the other are visible.
+    """
+
+    names: dict[int, str]
     modules: set[str]
-    whole: bool
+    sees_all: bool
 
 
-def edits_after(now: Source, other: ChangedDocument, stop: Callable[[], bool]) -> Iterator[NextEdit]:
-    """The edits of `now` that follow from the other document's changes, not tried yet."""
-    names = Names.of(now)
-    if names is None or len(now.text) + len(other.text) > _MOST_CHARACTERS:
+def cross_file_edits(source: Source, other: ChangedDocument, stop: Callable[[], bool]) -> Iterator[NextEdit]:
+    """Yields the edits of `source` that follow from the other document's changes, not judged yet."""
+    names = NameIndex.from_source(source)
+    if names is None or len(source.text) + len(other.text) > _MAX_CHARS:
         return
-    seen = _seen(names, now, other)
-    if seen is None:
+    imports = _imports_of(names, source, other)
+    if imports is None:
         return
-    changed = Source.parse(now.language_id, other.text)
-    new = Names.of(changed)
+    other_source = Source.parse(source.language_id, other.text)
+    new = NameIndex.from_source(other_source)
     if new is None or errors_of(new.view.root):
         return
     for text in other.earlier:
-        compared = None if stop() else Compared.of(changed, new, text)
-        for before in other.beside or (None,):
-            found = [] if compared is None else list(_after(now.language_id, compared, names, seen, before))
-            if found:
-                yield from found
+        diff = None if stop() else SourceDiff.parse(other_source, new, text)
+        for earlier in other.beside or (None,):
+            edits = [] if diff is None else list(_edits(source.language_id, diff, names, imports, earlier))
+            if edits:
+                yield from edits
                 return
 
 
-def _after(
-    language_id: str, alone: Compared, names: Names, seen: _Seen, before: str | None = None
+def _edits(
+    language_id: str, other: SourceDiff, names: NameIndex, imports: _Imports, earlier: str | None = None
 ) -> Iterator[NextEdit]:
-    """The edits after the changes of the other document, `alone`, in one that was `before`, by default the same."""
-    renamed = dict(_renamed(alone))
-    plain = {*renamed, *(each.name.text for each in changed_functions(alone) if each.name.role is Role.DEFINITION)}
-    if any(_means_something_else(names, word, seen) for word in plain):
+    """The edits after the changes of the `other` document, in one whose `earlier` text is by default the same."""
+    renamed = dict(_renamed(other))
+    functions = (function.name for function in changed_functions(other))
+    plain = {*renamed, *(name.text for name in functions if name.role is Role.DEFINITION)}
+    if any(_means_something_else(names, word, imports) for word in plain):
         return
-    for start, word in seen.places.items():
+    for start, word in imports.names.items():
         if word in renamed:
             yield NextEdit(start, start + len(word), renamed[word], f"rename {word} to {renamed[word]}")
-    old, new = alone.texts.old, alone.texts.new
-    behind = _BETWEEN + _without_imports(names, plain, seen)
-    now = Source.parse(language_id, new + behind)
-    both_names = Names.of(now)
-    earlier = old + (behind if before is None else _BETWEEN + before)
-    both = None if both_names is None else Compared.of(now, both_names, earlier)
-    first = len(new) + len(_BETWEEN)
-    for edit in () if both is None else chain(after_renames(both), after_signatures(both)):
-        if edit.start >= first:
-            yield NextEdit(edit.start - first, edit.end - first, edit.text, edit.why)
+    text = _without_imports(names, plain, imports)
+    offset = len(other.text.new) + len(_BETWEEN)
+    joined = Source.parse(language_id, other.text.new + _BETWEEN + text)
+    joined_names = NameIndex.from_source(joined)
+    old = other.text.old + _BETWEEN + (text if earlier is None else earlier)
+    diff = None if joined_names is None else SourceDiff.parse(joined, joined_names, old)
+    for edit in () if diff is None else chain(complete_renames(diff), after_signatures(diff)):
+        if edit.start >= offset:
+            yield NextEdit(edit.start - offset, edit.end - offset, edit.text, edit.why)
 
 
-def _renamed(alone: Compared) -> Iterator[tuple[str, str]]:
-    """The names that the file defined at its top, and what they are called now."""
-    for old, new in alone.renamed():
-        is_gone = not any(name.binder == new.binder for name in alone.new.all(old.text))
+def _renamed(other: SourceDiff) -> Iterator[tuple[str, str]]:
+    """The names that the file defined at its top, and their new names."""
+    for old, new in other.renamed():
+        is_gone = not any(name.binder == new.binder for name in other.new.occurrences(old.text))
         if is_gone and new.role is Role.DEFINITION and new.binder is not None and new.binder.parent is None:
             yield old.text, new.text
 
 
-def _means_something_else(names: Names, word: str, seen: _Seen) -> bool:
+def _means_something_else(names: NameIndex, word: str, imports: _Imports) -> bool:
     """Whether a plain name in the document is not what the other document defines."""
-    plain = [name for name in names.all(word) if name.role in (Role.USE, Role.DEFINITION)]
-    own = [name for name in plain if name.binder is not None and name.start not in seen.places]
+    plain = [name for name in names.occurrences(word) if name.role in (Role.USE, Role.DEFINITION)]
+    own = [name for name in plain if name.binder is not None and name.start not in imports.names]
     at_top = any(name.binder is not None and name.binder.parent is None for name in own)
-    return at_top or bool(plain and word not in seen.places.values() and not seen.whole)
+    return at_top or bool(plain and word not in imports.names.values() and not imports.sees_all)
 
 
-def _without_imports(names: Names, words: set[str], seen: _Seen) -> str:
+def _without_imports(names: NameIndex, words: set[str], imports: _Imports) -> str:
     """The document's text with blanks for its imports of `words`, and for the module in `module.word`."""
     text = names.view.text
-    for start, word in seen.places.items():
+    for start, word in imports.names.items():
         if word in words:
             node = names.view.leaf_at(start)
-            statement = next(each for each in names.view.ancestors(node) if each.type in names.rules.paths)
+            statement = next(node for node in names.view.ancestors(node) if node.type in names.rules.paths)
             text = _blanked(text, names.view.start(statement), names.view.end(statement))
-    for name in (name for word in words for name in names.all(word)):
-        if name.role is Role.FIELD and name.receiver in seen.modules:
+    for name in (name for word in words for name in names.occurrences(word)):
+        if name.role is Role.FIELD and name.receiver in imports.modules:
             start = name.start - len(name.receiver) - 1
             is_first = not text[line_start(text, start) : start].strip()
             text = _blanked(text, start, name.start, "~" if is_first else " ")  # keeps the indentation
@@ -140,25 +145,25 @@ def _blanked(text: str, start: int, end: int, blank: str = " ") -> str:
     return text[:start] + re.sub(r"[^\n]", blank, text[start:end]) + text[end:]
 
 
-def _seen(names: Names, now: Source, other: ChangedDocument) -> _Seen | None:
+def _imports_of(names: NameIndex, source: Source, other: ChangedDocument) -> _Imports | None:
     """What the document sees of the other; None if nothing, as far as their paths tell."""
     if table_of(other.language_id).binding is not names.rules:
         return None
     if other.beside:
-        return _Seen({}, set(), whole=True)
-    document = local_path(now.uri)
+        return _Imports({}, set(), sees_all=True)
+    document = local_path(source.uri)
     wanted = local_path(other.uri)
     if document is None or wanted is None:
         return None
     shares = names.rules.shares_folder and document.parent == wanted.parent
-    seen = _Seen({}, set(), whole=shares)
+    imports = _Imports({}, set(), sees_all=shares)
     is_imported = False
-    for module, nodes, files in imports_of(now.language_id, now.tree, document):
+    for module, nodes, files in imports_of(source.language_id, source.tree, document):
         if str(wanted) not in files:
             continue
         is_imported = True
         listed = [node for node in nodes if node.parent is not None and node.parent.type != "import_clause"]
-        seen.places.update((names.view.start(node), names.view.code(node)) for node in listed)
+        imports.names.update((names.view.start(node), names.view.code(node)) for node in listed)
         if not nodes:
-            seen.modules.add(module)
-    return seen if is_imported or shares else None
+            imports.modules.add(module)
+    return imports if is_imported or shares else None

@@ -6,7 +6,7 @@ from itertools import pairwise, takewhile
 
 from tree_sitter import Node
 
-from lsp_server.next_edit.names import Name, Names, Role
+from lsp_server.next_edit.names import Name, NameIndex, Role
 from lsp_server.syntax.table import kinds
 
 _DISTINCT = re.compile(r"\w_\w|[a-z][A-Z]|^_\w{3}")
@@ -20,55 +20,60 @@ _INSIDE_TYPE = re.compile(r"type_arguments|type_parameter|subscript|generic")
 """Kinds of nodes in which a type is an argument of another one."""
 
 
-def is_bound_in(names: Names, name: Name, scope: int) -> bool:
+def is_bound_in(names: NameIndex, name: Name, scope: int) -> bool:
     """Whether nothing between a name and `scope` binds it."""
     if name.binder is not None:
         return name.binder.id == scope
-    binding = names.binding(name.text) | {scope}
-    return next((each for each in name.scopes if each in binding), 0) == scope
+    binding = names.binding_scope_ids(name.text) | {scope}
+    return next((inner for inner in name.scopes if inner in binding), 0) == scope
 
 
-def function_name(names: Names, parameter: Name) -> Name | None:
+def function_name(names: NameIndex, parameter: Name) -> Name | None:
     """The name of the function that a parameter belongs to, if only one function has that name."""
     node = None if parameter.binder is None else parameter.binder.child_by_field_name("name")
-    function = None if node is None else names.at(names.view.start(node))
-    return function if function is not None and is_alone(names, function) else None
+    function = None if node is None else names.at_offset(names.view.start(node))
+    return function if function is not None and is_unique(names, function) else None
 
 
-def is_alone(names: Names, function: Name) -> bool:
+def is_unique(names: NameIndex, function: Name) -> bool:
     """Whether only one function has that name, or it is the constructor of a class."""
-    defined = (name for name in names.all(function.text) if name.role in (Role.DEFINITION, Role.MEMBER, Role.PARAMETER))
+    defined = (
+        name for name in names.occurrences(function.text) if name.role in (Role.DEFINITION, Role.MEMBER, Role.PARAMETER)
+    )
     return function.text == "__init__" or sum(1 for _ in defined) == 1
 
 
-def calls(names: Names, at: Name, called: str, function: Name) -> bool:
+def is_call_of(names: NameIndex, occurrence: Name, callee: str, function: Name) -> bool:
     """Whether the callee at a name is `function`, as far as the text shows."""
-    receiver, dot, last = called.rpartition(".")
+    receiver, dot, last = callee.rpartition(".")
     if function.role is not Role.MEMBER:
         return not dot and last == function.text
     if not dot and names.rules.members_in_scope and function.binder is not None:
-        is_its = at.role is Role.KEYWORD and names.owner(at.above) == function.owner
-        return last == function.text and (is_its or names.binder_of(at) == function.binder.id)
+        is_own = occurrence.role is Role.KEYWORD and names.class_around(occurrence.ancestors) == function.owner
+        return last == function.text and (is_own or names.binding_scope_id(occurrence) == function.binder.id)
     if function.text == "__init__":
-        return called == function.owner
-    return last == function.text and bool(dot) and _is_of(names, at, receiver, function.owner, last)
+        return callee == function.owner
+    return last == function.text and bool(dot) and _is_instance(names, occurrence, receiver, function.owner, last)
 
 
-def _is_of(names: Names, at: Name, receiver: str, owner: str, member: str) -> bool:
+def _is_instance(names: NameIndex, near: Name, receiver: str, owner: str, member: str) -> bool:
     """Whether `receiver` is probably an `owner`: by its name, its definition, or as no other class has the member."""
-    if itself := names.itself(at, receiver):
-        return itself == owner
+    if own_class := names.own_class(near, receiver):
+        return own_class == owner
     if receiver == owner or (len(owner) >= _NAMESAKE and receiver.replace("_", "").lower() == owner.lower()):
         return True
-    return bool(_DISTINCT.search(member)) or _was_made(names, at, receiver, owner)
+    return bool(_DISTINCT.search(member)) or _is_made_from(names, near, receiver, owner)
 
 
-def _was_made(names: Names, at: Name, receiver: str, owner: str, *, further: bool = True) -> bool:
+def _is_made_from(names: NameIndex, near: Name, receiver: str, owner: str, *, is_recursive: bool = True) -> bool:
     """Whether the definition of `receiver` names `owner`, as `x = Owner()` and `x: Owner` do, or what was made so."""
-    definitions = names.definitions(receiver, at)
+    definitions = names.definitions(receiver, near)
     return bool(definitions) and all(
         re.search(rf"(?<!\w){re.escape(owner)}(?!\w)", code := statement(names, name))
-        or (further and any(_was_made(names, name, source, owner, further=False) for source in _iterated(code)))
+        or (
+            is_recursive
+            and any(_is_made_from(names, name, source, owner, is_recursive=False) for source in _iterated(code))
+        )
         for name in definitions
     )
 
@@ -78,55 +83,60 @@ def _iterated(code: str) -> list[str]:
     return re.findall(r"\b(?:in|of|range|:) +&?(?:mut )?(\w+)(?=[\s):{]|$)", code)
 
 
-def statement(names: Names, name: Name) -> str:
+def statement(names: NameIndex, name: Name) -> str:
     """The first line of the code that defines a name; for a parameter, only the parameter."""
-    wider = (each for each in name.above if each.byte_range != name.node.byte_range and each.type not in _TARGETS)
+    wider = (node for node in name.ancestors if node.byte_range != name.node.byte_range and node.type not in _TARGETS)
     node = next(wider, name.node)
     if node.type in names.view.table.argument_lists:
         return name.text
     return names.view.code(node).partition("\n")[0][:200]
 
 
-def uses_of_member(before: Names, names: Names, old: Name, new: Name) -> Iterator[Name]:
+def uses_of_member(old_names: NameIndex, names: NameIndex, old: Name, new: Name) -> Iterator[Name]:
     """Uses of a renamed member, in its class, in those derived from it, and wherever the receiver identifies it."""
     owners = _derived(names, new.owner)
-    if not old.owner or not owners.isdisjoint(name.owner for name in before.all(new.text)):
+    if not old.owner or not owners.isdisjoint(name.owner for name in old_names.occurrences(new.text)):
         return
-    mine = [name for name in before.all(old.text) if name.role is Role.MEMBER and name.owner == old.owner]
-    if not mine or mine[0].start != old.start:  # it was already defined
+    definitions = [
+        name for name in old_names.occurrences(old.text) if name.role is Role.MEMBER and name.owner == old.owner
+    ]
+    if not definitions or definitions[0].start != old.start:  # it was already defined
         return
-    left = (name for name in names.all(old.text) if name.role is Role.MEMBER and name.owner == old.owner)
-    if any(not name.receiver for name in left):  # it still has a definition
+    remaining = (name for name in names.occurrences(old.text) if name.role is Role.MEMBER and name.owner == old.owner)
+    if any(not name.receiver for name in remaining):  # it still has a definition
         return
-    alone = before.owners_of(old.text) <= owners
-    for name in names.all(old.text):
-        if _means_member(names, name, new, owners, alone=alone):
+    is_unique_member = old_names.owners_of(old.text) <= owners
+    for name in names.occurrences(old.text):
+        if _means_member(names, name, new, owners, is_unique_member=is_unique_member):
             yield name
 
 
-def _derived(names: Names, owner: str) -> set[str]:
+def _derived(names: NameIndex, owner: str) -> set[str]:
     """A class and those that the file derives from it."""
-    found, more = set[str](), {owner}
-    while more:
-        found |= more
-        uses = (name for word in more for name in names.all(word) if name.role is Role.USE)
-        more = {derived for name in uses if (derived := _derived_by(names, name))} - found
-    return found
+    classes, new = set[str](), {owner}
+    while new:
+        classes |= new
+        uses = (name for word in new for name in names.occurrences(word) if name.role is Role.USE)
+        new = {derived for name in uses if (derived := _derived_by(names, name))} - classes
+    return classes
 
 
-def _derived_by(names: Names, name: Name) -> str:
+def _derived_by(names: NameIndex, name: Name) -> str:
     """The class whose head names another one; empty if it does not derive from it."""
     classes = dict(names.rules.owners)
-    inner = list(takewhile(lambda node: node.type not in classes, name.above))
-    around = name.above[len(inner)] if len(inner) < len(name.above) else None
-    body = None if around is None else around.child_by_field_name("body")
+    inner = list(takewhile(lambda node: node.type not in classes, name.ancestors))
+    class_ = name.ancestors[len(inner)] if len(inner) < len(name.ancestors) else None
+    body = None if class_ is None else class_.child_by_field_name("body")
     if body is None or name.start > names.view.start(body) or any(_INSIDE_TYPE.search(node.type) for node in inner):
         return ""
-    return names.owner(name.above)
+    return names.class_around(name.ancestors)
 
 
-def _means_member(names: Names, name: Name, new: Name, owners: Collection[str], *, alone: bool) -> bool:
-    """Whether `name` means the member now called `new`. `alone`: only `owners` have a member of that name."""
+def _means_member(names: NameIndex, name: Name, new: Name, owners: Collection[str], *, is_unique_member: bool) -> bool:
+    """Whether `name` means the member now called `new`.
+
+    `is_unique_member`: only `owners` have a member of that name.
+    """
     match name.role:
         case Role.MEMBER | Role.FIELD if name.owner:
             return name.owner in owners
@@ -135,45 +145,47 @@ def _means_member(names: Names, name: Name, new: Name, owners: Collection[str], 
                 return not _is_shadowed(names, name, new)
             if _is_typed(names, name, owners):
                 return True
-            return alone and any(_is_of(names, name, name.receiver, owner, name.text) for owner in owners)
+            return is_unique_member and any(
+                _is_instance(names, name, name.receiver, owner, name.text) for owner in owners
+            )
         case Role.KEYWORD:
             return name.receiver in owners or _takes(names, name, owners)
         case Role.USE if new.binder is not None and is_bound_in(names, name, new.binder.id):
             return True
         case Role.USE:
-            is_case = names.place(name.node, name.above[0]) in names.rules.cases
-            return alone and is_case and not names.binder_of(name)
+            is_case = names.field_path(name.node, name.ancestors[0]) in names.rules.cases
+            return is_unique_member and is_case and not names.binding_scope_id(name)
     return False
 
 
-def _is_shadowed(names: Names, at: Name, member: Name) -> bool:
+def _is_shadowed(names: NameIndex, use: Name, member: Name) -> bool:
     """Whether the receiver at a name is a parameter or a local of the name that the member's owner has."""
-    return names.scope_of(at.receiver, at) not in (0, *member.scopes)
+    return names.scope_id_of(use.receiver, use) not in (0, *member.scopes)
 
 
-def _takes(names: Names, at: Name, owners: Collection[str]) -> bool:
+def _takes(names: NameIndex, attribute: Name, owners: Collection[str]) -> bool:
     """Whether a component's one parameter says that it is one of the `owners`."""
-    if at.above[0].type not in _ATTRIBUTES:
+    if attribute.ancestors[0].type not in _ATTRIBUTES:
         return False
     types = rf"[)}}\w]\s*:\s*(?:\w+(?:\.\w+)*<)?(?:{'|'.join(map(re.escape, owners))})\b"
-    definitions = [name for name in names.all(at.receiver) if name.binder is not None]
+    definitions = [name for name in names.occurrences(attribute.receiver) if name.binder is not None]
     return bool(definitions) and all(re.search(types, statement(names, name)) for name in definitions)
 
 
-def _is_typed(names: Names, at: Name, owners: Collection[str]) -> bool:
+def _is_typed(names: NameIndex, use: Name, owners: Collection[str]) -> bool:
     """Whether the definition of a receiver says that it is one of the `owners`, and nothing made of them."""
-    word = re.escape(at.receiver)
+    word = re.escape(use.receiver)
     any_owner = "|".join(map(re.escape, owners))
     by_type = rf"{word}\??(?:, *\w+)*(?: *:=?| *=|) *(?:&mut |[&*])?(?:new |await )?(?:{any_owner})(?: *[={{(,]|::|$)"
-    before = rf"(?:{any_owner}) +{word}\b"
-    definitions = names.definitions(at.receiver, at)
+    by_prefix = rf"(?:{any_owner}) +{word}\b"
+    definitions = names.definitions(use.receiver, use)
     return bool(definitions) and all(
-        re.search(rf"(?<!\w)(?:{by_type}|{before})", statement(names, name)) for name in definitions
+        re.search(rf"(?<!\w)(?:{by_type}|{by_prefix})", statement(names, name)) for name in definitions
     )
 
 
-def declaration(names: Names, parameter: Name) -> Node:
+def declaration(names: NameIndex, parameter: Name) -> Node:
     """A whole parameter, with its type."""
     lists = names.view.table.argument_lists
-    nodes = [parameter.node, *parameter.above]
-    return next((node for node, around in pairwise(nodes) if around.type in lists), parameter.node)
+    nodes = [parameter.node, *parameter.ancestors]
+    return next((node for node, parent in pairwise(nodes) if parent.type in lists), parameter.node)

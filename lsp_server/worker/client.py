@@ -23,11 +23,11 @@ from inference.messages import (
     Candidate,
     Done,
     Draft,
-    Edit,
     ErrorCode,
     Failed,
     NextEdits,
     Request,
+    ScoredEdit,
     Shutdown,
     Status,
     StatusRequest,
@@ -88,7 +88,7 @@ class WorkerAnswer:
 
     candidates: tuple[Candidate, ...]
     done: Done
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[ScoredEdit, ...] = ()
     """The answer to a `NextEditRequest`."""
 
 
@@ -99,7 +99,7 @@ class _Pending:
     on_draft: OnDraft | None
     reply: asyncio.Future[WorkerAnswer]
     candidates: list[Candidate] = field(default_factory=list)
-    edits: tuple[Edit, ...] = ()
+    edits: tuple[ScoredEdit, ...] = ()
 
 
 class WorkerClient:

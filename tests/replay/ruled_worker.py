@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from inference import messages
-from inference.messages import Candidate, Done, Edit, InfillRequest, NextEditRequest, NextEdits, Outcome
+from inference.messages import Candidate, Done, InfillRequest, NextEditRequest, NextEdits, Outcome, ScoredEdit
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker
 
 Message = dict[str, Any]
@@ -90,7 +90,7 @@ def _edits(asked: Message) -> list[NextEdits]:
     """Gives a later line that repeats the last change the same change."""
     hunk, text = asked["hunks"][-1], asked["text"]
     at = text.find(hunk["old"]) if hunk["old"].strip() else -1
-    edits = (Edit(at, at + len(hunk["old"]), hunk["new"], score=-0.5),) if at >= 0 else ()
+    edits = (ScoredEdit(at, at + len(hunk["old"]), hunk["new"], score=-0.5),) if at >= 0 else ()
     return [NextEdits(asked["id"], edits)]
 
 

@@ -1,8 +1,8 @@
 """Rewrites the lines around the cursor with an edit model, the likeliest token each time.
 
-Most lines come back as they are, so their present tokens are the guesses that a pass verifies. It forgets wrong ones,
-so the text is the same without guesses (Stern et al., 2018, https://arxiv.org/abs/1811.03115). A rewrite that the
-model is unsure of is none.
+Most lines come back as they are, so their current tokens are the draft tokens that a pass verifies. It rolls back wrong
+ones, so the text is the same without a draft (Stern et al., 2018, https://arxiv.org/abs/1811.03115). A rewrite of low
+confidence is dropped.
 """
 
 import re
@@ -17,40 +17,40 @@ from inference.deadline import Deadline
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.middle.decode import Lookup
 from inference.engine.work import Work
-from inference.messages import Done, Edit, EditKind, Hunk, NextEditRequest, NextEdits, Outcome
+from inference.messages import Done, EditKind, Hunk, NextEditRequest, NextEdits, Outcome, ScoredEdit
 from inference.models.edit_prompts import EditPrompt, missing_token, prompt_for
 from inference.models.family import MiddleContext, MiddleFamily, common_start
 
-MOST_GUESSED = 16
-_WARM_PASSES = 4
-_MORE_TOKENS = 256
+MAX_DRAFT_TOKENS = 16
+_WARM_UP_PASSES = 4
+_MAX_ADDED_TOKENS = 256
 """A rewrite may have this many tokens more than its region."""
-_TAIL_TOKENS = 4
+_NGRAM_TOKENS = 4
 
 _Event = NextEdits | Done
 
 
-def why_not(model: LoadedModel, kind: EditKind) -> str:
-    """Why a model cannot be asked so; "" if it can."""
+def rewrite_problem(model: LoadedModel, kind: EditKind) -> str | None:
+    """Returns why a model cannot rewrite as an edit model of that kind; None if it can."""
     if not model.traits.fills_middle:
         return "it does not write from left to right, so it is no edit model; give Zeta 2, Zeta or Sweep"
     token = missing_token(kind, lambda token: model.vocabulary.id_of(token) is not None)
-    return token and f"it has no token {token}, so it is no {kind} model; give one, or change nextEdit.kind"
+    return f"it has no token {token}, so it is no {kind} model; give one, or change nextEdit.kind" if token else None
 
 
 def warm_up(model: LoadedModel, kind: EditKind) -> None:
     """The first steps of a small rewrite, so that the first user does not pay for one-time setup."""
     text = "def area(width):\n    return width * height\n" * 8
     request = NextEditRequest("warm-up", text, (Hunk(0, "def area(w):\n", "def area(width):\n"),), cursor=len(text))
-    with closing(EditRewriting(model, kind, request, None, most=2)) as work:
-        for _ in islice(work, _WARM_PASSES):
+    with closing(NextEditRewriteRun(model, kind, request, None, max_draft_tokens=2)) as work:
+        for _ in islice(work, _WARM_UP_PASSES):
             pass
 
 
-class EditRewriting(Work[_Event]):
+class NextEditRewriteRun(Work[_Event]):
     """The work on one request, as a generator: each step does at most one forward pass. Yields `NextEdits`, then Done.
 
-    `passes` counts those that wrote, and `written` is the text so far. An answer cut by the deadline is none.
+    `passes` counts the decoding passes, and `output` is the text so far. An answer cut by the deadline is dropped.
     """
 
     def __init__(
@@ -59,16 +59,17 @@ class EditRewriting(Work[_Event]):
         kind: EditKind,
         request: NextEditRequest,
         deadline: Deadline | None,
-        most: int | None = None,
+        max_draft_tokens: int | None = None,
     ) -> None:
-        """`most`: the guesses of a pass, as many as pay if None."""
+        """`max_draft_tokens` of a pass: as many as pay if None."""
         super().__init__(deadline)
         self._model = model
         self._kind = kind
         self._request = request
-        self._most = min(MOST_GUESSED, max(1, model.traits.free_rows - 1)) if most is None else most
+        worthwhile = min(MAX_DRAFT_TOKENS, max(1, model.traits.free_rows - 1))
+        self._max_draft_tokens = worthwhile if max_draft_tokens is None else max_draft_tokens
         self.passes = 0
-        self.written = ""
+        self.output = ""
 
     def _work(self) -> Generator[_Event | None, None, None]:
         prompt = prompt_for(self._kind, self._request)
@@ -76,60 +77,63 @@ class EditRewriting(Work[_Event]):
         yield NextEdits(self._request.id, edits)
         yield Done(self._request.id, Outcome.DEADLINE if self._late() else Outcome.COMPLETE, self._counters.stats())
 
-    def _edits(self, prompt: EditPrompt) -> Generator[None, None, tuple[Edit, ...]]:
-        ids = self._encoded(prompt)
+    def _edits(self, prompt: EditPrompt) -> Generator[None, None, tuple[ScoredEdit, ...]]:
+        ids = self._prompt_ids(prompt)
         draft = self._model.vocabulary.encode(prompt.draft)
         family = cast("MiddleFamily", self._model.family)
         with closing(family.open(ids)) as context:
             if not (yield from self._encode(context, ids)):
                 return ()
-            pieces = yield from self._pieces(context, draft, prompt.ends)
-        return prompt.edits(self.written, prompt.sure(pieces)) if pieces else ()
+            tokens = yield from self._decode(context, draft, prompt.ends)
+        return prompt.edits(self.output, prompt.sure(tokens)) if tokens else ()
 
-    def _encoded(self, prompt: EditPrompt) -> list[int]:
-        """The prompt's tokens: its control texts are single ones where the model has them."""
+    def _prompt_ids(self, prompt: EditPrompt) -> list[int]:
+        """Returns the prompt's tokens. Its control texts are single tokens where the model has them."""
         vocabulary = self._model.vocabulary
-        known = {mark: id_ for mark in prompt.controls if (id_ := vocabulary.id_of(mark)) is not None}
-        parts = re.split(f"({'|'.join(map(re.escape, known))})", prompt.text) if known else [prompt.text]
+        control_ids = {mark: id_ for mark in prompt.controls if (id_ := vocabulary.id_of(mark)) is not None}
+        parts = re.split(f"({'|'.join(map(re.escape, control_ids))})", prompt.text) if control_ids else [prompt.text]
         ids = [*cast("MiddleFamily", self._model.family).begin_ids]
         for part in parts:
-            ids += [known[part]] if part in known else vocabulary.encode(part)
+            ids += [control_ids[part]] if part in control_ids else vocabulary.encode(part)
         return ids
 
     @torch.inference_mode()
-    def _pieces(
-        self, context: MiddleContext, draft: Sequence[int], ends: Sequence[str]
+    def _decode(
+        self, context: MiddleContext, draft: Sequence[int], stop_strings: Sequence[str]
     ) -> Generator[None, None, list[tuple[bytes, float]]]:
-        """The tokens of the answer up to one of its ends, with their probabilities; none if it is late or endless."""
+        """Returns the tokens up to a stop, with their probabilities; none past the deadline or at the token limit."""
         family = cast("MiddleFamily", self._model.family)
         vocabulary = self._model.vocabulary
-        room = len(draft) + _MORE_TOKENS
+        max_tokens = len(draft) + _MAX_ADDED_TOKENS
         lookup = Lookup(draft)
-        place = 0
-        writing = context.continuation(room + MOST_GUESSED)
+        position = 0
+        continuation = context.continuation(max_tokens + MAX_DRAFT_TOKENS)
         ids, last = list[int](), list[int]()
-        pieces = list[tuple[bytes, float]]()
-        while len(ids) < room and not self._late():
-            guessed = list(draft[place : place + self._most]) or lookup.guess(ids[-_TAIL_TOKENS:], self._most)
-            rows = writing.feed_rows(torch.tensor([[*last, *guessed]], dtype=torch.long, device=family.device))[0]
-            likeliest = rows.argmax(-1).tolist()
-            right = common_start(guessed, likeliest)
-            writing.trim(len(guessed) - right)
-            chances = (rows[: right + 1].amax(-1) - rows[: right + 1].logsumexp(-1)).exp().tolist()
-            new, last = likeliest[: right + 1], [likeliest[right]]
+        tokens = list[tuple[bytes, float]]()
+        while len(ids) < max_tokens and not self._late():
+            draft_ids = list(draft[position : position + self._max_draft_tokens])
+            draft_ids = draft_ids or lookup.guess(ids[-_NGRAM_TOKENS:], self._max_draft_tokens)
+            input_ids = torch.tensor([[*last, *draft_ids]], dtype=torch.long, device=family.device)
+            logits = continuation.feed_rows(input_ids)[0]
+            likeliest = logits.argmax(-1).tolist()
+            num_accepted = common_start(draft_ids, likeliest)
+            continuation.trim(len(draft_ids) - num_accepted)
+            logits = logits[: num_accepted + 1]
+            probs = (logits.amax(-1) - logits.logsumexp(-1)).exp().tolist()
+            new, last = likeliest[: num_accepted + 1], [likeliest[num_accepted]]
             ids += new
-            pieces += [(vocabulary.bytes_of([id_]), chance) for id_, chance in zip(new, chances, strict=True)]
+            tokens += [(vocabulary.bytes_of([id_]), prob) for id_, prob in zip(new, probs, strict=True)]
             self.passes += 1
-            self.written = vocabulary.decode(ids)
-            if not family.end_ids.isdisjoint(ids) or any(end in self.written for end in ends):
-                return pieces
-            place = self._next_place(draft, place + right, ids, lookup)
+            self.output = vocabulary.decode(ids)
+            if not family.end_ids.isdisjoint(ids) or any(stop in self.output for stop in stop_strings):
+                return tokens
+            position = self._next_position(draft, position + num_accepted, ids, lookup)
             yield None
         return []
 
-    def _next_place(self, draft: Sequence[int], place: int, ids: Sequence[int], lookup: Lookup) -> int:
-        """Where the draft goes on: behind its token that was right, or behind the same tokens as the text's last."""
-        if draft[place : place + 1] == ids[-1:]:
-            return place + 1
-        following = lookup.guess(ids[-_TAIL_TOKENS:], len(draft))
+    def _next_position(self, draft: Sequence[int], position: int, ids: Sequence[int], lookup: Lookup) -> int:
+        """Returns where the draft continues: after its accepted token, or after the n-gram that ends the output."""
+        if draft[position : position + 1] == ids[-1:]:
+            return position + 1
+        following = lookup.guess(ids[-_NGRAM_TOKENS:], len(draft))
         return len(draft) - len(following) if following else len(draft)

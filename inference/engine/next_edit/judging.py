@@ -1,8 +1,8 @@
-"""Judges the edits proposed after a change with a causal model: which of them come next?
+"""Scores the edits that the server proposes after a change, with a causal model.
 
-Each is judged in a diff that begins with the last changes: is a change of these lines likelier to come next than the
-lines unchanged? Likelihood and likeness together must reach a margin. A unified diff is a format that code models know
-well: it ends where a line's new text would begin. Ours omits line numbers.
+The prompt is a diff of the last changes, a format that code models know well; ours omits line numbers. A proposal's
+score is how much likelier its lines come next than the same lines unchanged. Together with its likeness it must reach a
+margin.
 """
 
 from collections.abc import Generator, Sequence
@@ -19,48 +19,48 @@ from inference.messages import (
     MAX_PROPOSALS,
     MAX_PROPOSED_CHARACTERS,
     Done,
-    Edit,
     Hunk,
     NextEditRequest,
     NextEdits,
     Outcome,
+    ScoredEdit,
 )
 from inference.models.edit_prompts import LINE
 
-MARGIN, LIKENESS_NATS = 16.0, 10.0
-"""How much likelier a change must be than none, in nats, counting a bonus for similarity to the changed place.
+MARGIN_NATS, LIKENESS_NATS = 16.0, 10.0
+"""How much likelier a change must be than none, counting a bonus for likeness to the changed lines.
 
 On the benchmark's tuning half, where the syntax finds nothing, it passes 28 exact edits, 6 others and 1 in a quiet
 case; 15 would pass 31, 7 and 3.
 """
 
-_MOST_HUNKS = 3
+_MAX_HUNKS = 3
 """How many of the latest changes to show."""
-_ABOVE = 5
-_ABOVE_HUNK = 2
-_MOST_CHARACTERS = 900
-"""How many lines the diff has before a place and before a change, and how many characters of changes."""
+_LINES_ABOVE_EDIT = 5
+_LINES_ABOVE_HUNK = 2
+_MAX_CHARS = 900
+"""How many lines the diff has above an edit and above a change, and how many characters of changes."""
 
 _Event = NextEdits | Done
 
 
-class NextEditing(Work[_Event]):
+class NextEditJudgeRun(Work[_Event]):
     """The work on one request, as a generator: each step does at most one forward pass.
 
     It yields `NextEdits`, of whole lines, then Done. None is a step with nothing to report. Closing it stops the work.
     """
 
     def __init__(
-        self, model: LoadedModel, request: NextEditRequest, deadline: Deadline | None, margin: float = MARGIN
+        self, model: LoadedModel, request: NextEditRequest, deadline: Deadline | None, margin: float = MARGIN_NATS
     ) -> None:
-        """At the `deadline` the answer is whatever was found by then.
+        """At the `deadline` the answer is what was judged by then.
 
         Raises RequestError if a proposal makes no sense.
         """
         super().__init__(deadline)
-        longest = max((max(edit.end - edit.start, len(edit.text)) for edit in request.proposals), default=0)
+        max_chars = max((max(edit.end - edit.start, len(edit.text)) for edit in request.proposals), default=0)
         are_inside = all(0 <= edit.start < edit.end <= len(request.text) for edit in request.proposals)
-        if len(request.proposals) > MAX_PROPOSALS or longest > MAX_PROPOSED_CHARACTERS or not are_inside:
+        if len(request.proposals) > MAX_PROPOSALS or max_chars > MAX_PROPOSED_CHARACTERS or not are_inside:
             limits = f"at most {MAX_PROPOSALS}, of {MAX_PROPOSED_CHARACTERS} characters, none empty"
             raise RequestError(f"the proposals are not edits of the text: {limits}")
         self._model = model
@@ -69,63 +69,67 @@ class NextEditing(Work[_Event]):
 
     def _work(self) -> Generator[_Event | None, None, None]:
         traits = self._model.traits
-        found = (yield from self._judged()) if traits.fills_middle and traits.can_score else []
-        yield NextEdits(self._request.id, tuple(sorted(found, key=lambda edit: -edit.score)))
+        edits = (yield from self._judge()) if traits.fills_middle and traits.can_score else []
+        yield NextEdits(self._request.id, tuple(sorted(edits, key=lambda edit: -edit.score)))
         outcome = Outcome.DEADLINE if self._late() else Outcome.COMPLETE
         yield Done(self._request.id, outcome, self._counters.stats())
 
-    def _judged(self) -> Generator[None, None, list[Edit]]:
-        """The edits worth offering of the places that there is time for."""
-        found = list[Edit]()
+    def _judge(self) -> Generator[None, None, list[ScoredEdit]]:
+        """Returns the edits worth offering, of the ranges that there is time for."""
+        offers = list[ScoredEdit]()
         text = self._request.text
         vocabulary = self._model.vocabulary
-        begun = vocabulary.encode(_changes(self._request.path, text, self._request.hunks))
-        for (start, end), proposed in groupby(self._request.proposals, lambda edit: (edit.start, edit.end)):
+        diff_ids = vocabulary.encode(_changes(self._request.path, text, self._request.hunks))
+        for (start, end), proposals in groupby(self._request.proposals, lambda edit: (edit.start, edit.end)):
             if self._late():
                 break
-            edits = list(proposed)
-            now = text[start:end]
-            ids = [*begun, *vocabulary.encode(_before(text[:start], now))]
-            texts = [vocabulary.encode(_after(new, text[end:])) for new in (now, *(edit.text for edit in edits))]
-            with closing(self._model.family.open(ids)) as context:
-                if not (yield from self._encode(context, ids)):
+            edits = list(proposals)
+            current = text[start:end]
+            prompt_ids = [*diff_ids, *vocabulary.encode(_diff_removing(current, text[:start]))]
+            texts = [
+                vocabulary.encode(_diff_inserting(new, text[end:])) for new in (current, *(edit.text for edit in edits))
+            ]
+            with closing(self._model.family.open(prompt_ids)) as context:
+                if not (yield from self._encode(context, prompt_ids)):
                     break
-                likely = list[float]()
-                for each in texts:  # each takes a pass, and others' requests have their turns between
+                logprobs = list[float]()
+                for ids in texts:  # each takes a pass, and others' requests have their turns between
                     if self._late():
-                        return found
-                    likely.append(float(context.log_probabilities([each])[0].sum()))
+                        return offers
+                    logprobs.append(float(context.log_probabilities([ids])[0].sum()))
                     self._counters.steps += 1
                     yield None
-            same, *changed = likely
+            unchanged, *changed = logprobs
             likeliest = changed.index(max(changed))
-            score = changed[likeliest] - same + LIKENESS_NATS * edits[likeliest].score
+            score = changed[likeliest] - unchanged + LIKENESS_NATS * edits[likeliest].score
             if score >= self._margin:
-                found.append(replace(edits[likeliest], score=score))
-        return found
+                offers.append(replace(edits[likeliest], score=score))
+        return offers
 
 
 def _changes(path: str, text: str, hunks: Sequence[Hunk]) -> str:
     """The head of a diff, and the latest of the changes that led to `text`."""
     lines = LINE.findall(text)
     shown = ""
-    for hunk in hunks[-_MOST_HUNKS:]:
+    for hunk in hunks[-_MAX_HUNKS:]:
         end = hunk.line + hunk.new.count("\n")
-        above = "".join(lines[max(0, hunk.line - _ABOVE_HUNK) : hunk.line])
+        above = "".join(lines[max(0, hunk.line - _LINES_ABOVE_HUNK) : hunk.line])
         below = "".join(lines[end : end + 1])
-        shown += "@@\n" + _each(" ", above) + _each("-", hunk.old) + _each("+", hunk.new) + _each(" ", below)
-    return f"--- a/{path}\n+++ b/{path}\n{shown[-_MOST_CHARACTERS:]}"
+        shown += "@@\n" + _marked(" ", above) + _marked("-", hunk.old) + _marked("+", hunk.new) + _marked(" ", below)
+    return f"--- a/{path}\n+++ b/{path}\n{shown[-_MAX_CHARS:]}"
 
 
-def _before(above: str, now: str) -> str:
-    """The start of one more change: removes `now`, the text behind `above`."""
-    return "@@\n" + _each(" ", "".join(LINE.findall(above[-_MOST_CHARACTERS:])[-_ABOVE:])) + _each("-", now)
+def _diff_removing(current: str, above: str) -> str:
+    """The start of one more change: removes `current`, the text after `above`."""
+    return (
+        "@@\n" + _marked(" ", "".join(LINE.findall(above[-_MAX_CHARS:])[-_LINES_ABOVE_EDIT:])) + _marked("-", current)
+    )
 
 
-def _after(new: str, below: str) -> str:
+def _diff_inserting(new: str, below: str) -> str:
     """The rest of that change: inserts `new` before `below`."""
-    return _each("+", new) + " " + below[:_MOST_CHARACTERS].partition("\n")[0] + "\n"
+    return _marked("+", new) + " " + below[:_MAX_CHARS].partition("\n")[0] + "\n"
 
 
-def _each(mark: str, block: str) -> str:
+def _marked(mark: str, block: str) -> str:
     return "".join(mark + line for line in LINE.findall(block))

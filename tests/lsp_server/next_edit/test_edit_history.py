@@ -4,64 +4,65 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lsp_server.documents.change import TextChange
-from lsp_server.next_edit.edit_history import Comparison, RecentEdits
+from lsp_server.next_edit.edit_history import EditHistory
+from lsp_server.next_edit.text_diff import TextDiff
 
 Batches = list[list[tuple[int, int, str]]]
 replacements = st.tuples(st.integers(0, 30), st.integers(0, 4), st.text("ab\n", max_size=3))
 batches = st.lists(st.lists(replacements, min_size=1, max_size=3), max_size=6)
 
 
-def changed(recent: RecentEdits, text: str, batch: list[tuple[int, int, str]]) -> str:
+def changed(history: EditHistory, text: str, batch: list[tuple[int, int, str]]) -> str:
     """The text after a batch of replacements, each of the text that the one before it left."""
     changes = []
     for start, length, added in batch:
         at = min(start, len(text))
         changes.append(TextChange(at, text[at : at + length], added))
         text = changes[-1].applied(text)
-    recent.changed(changes)
+    history.changed(changes)
     return text
 
 
 @given(st.text("abc \n", max_size=30), batches)
 def test_undoing_every_edit_leads_to_the_first_text(text: str, batches: Batches) -> None:
-    recent, now = RecentEdits(), text
+    history, now = EditHistory(), text
     for batch in batches:
-        now = changed(recent, now, batch)
-    assert [now, *recent.earlier(now)][-1] == text
+        now = changed(history, now, batch)
+    assert [now, *history.earlier(now)][-1] == text
 
 
 def test_a_word_typed_letter_by_letter_is_one_edit() -> None:
-    recent = RecentEdits()
-    text = changed(recent, "x = 1", [(0, 1, "")])
+    history = EditHistory()
+    text = changed(history, "x = 1", [(0, 1, "")])
     for at, letter in enumerate("total"):
-        text = changed(recent, text, [(at, 0, letter)])
-    assert list(recent.earlier(text)) == ["x = 1"]
+        text = changed(history, text, [(at, 0, letter)])
+    assert list(history.earlier(text)) == ["x = 1"]
 
 
 def test_what_is_undone_is_forgotten() -> None:
-    recent = RecentEdits()
-    text = changed(recent, "x = 1", [(0, 1, "y")])
-    text = changed(recent, text, [(0, 1, "x")])
-    assert list(recent.earlier(text)) == []
+    history = EditHistory()
+    text = changed(history, "x = 1", [(0, 1, "y")])
+    text = changed(history, text, [(0, 1, "x")])
+    assert list(history.earlier(text)) == []
 
 
 def test_typing_at_several_cursors_is_one_edit_each() -> None:
-    recent = RecentEdits()
-    text = changed(recent, "a b", [(0, 0, "x"), (3, 0, "x")])
-    text = changed(recent, text, [(1, 0, "y"), (5, 0, "y")])
+    history = EditHistory()
+    text = changed(history, "a b", [(0, 0, "x"), (3, 0, "x")])
+    text = changed(history, text, [(1, 0, "y"), (5, 0, "y")])
     assert text == "xya xyb"
-    assert list(recent.earlier(text)) == ["xya b", "a b"]
+    assert list(history.earlier(text)) == ["xya b", "a b"]
 
 
 def test_an_edit_of_half_the_file_is_not_followed() -> None:
-    recent = RecentEdits()
-    assert list(recent.earlier(changed(recent, "", [(0, 0, "x" * 30_000)]))) == []
+    history = EditHistory()
+    assert list(history.earlier(changed(history, "", [(0, 0, "x" * 30_000)]))) == []
 
 
 @given(st.text("ab\n", max_size=40), st.text("ab\n", max_size=40))
 def test_hunks_lead_from_one_text_to_the_other(old: str, new: str) -> None:
-    texts = Comparison(old, new)
+    texts = TextDiff(old, new)
     made = old
-    for hunk in reversed(texts.hunks):
+    for hunk in reversed(texts.words):
         made = made[: hunk.old_start] + new[hunk.start : hunk.end] + made[hunk.old_end :]
     assert "".join(made.split()) == "".join(new.split())

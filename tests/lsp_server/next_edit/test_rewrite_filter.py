@@ -5,11 +5,11 @@
 
 import pytest
 
-from inference.messages import Edit
+from inference.messages import ScoredEdit
 from lsp_server.documents.document import Document
 from lsp_server.next_edit.cross_file import ChangedDocument, Situation
-from lsp_server.next_edit.renames import trimmed
-from lsp_server.next_edit.rewrite_filter import offers
+from lsp_server.next_edit.edits import trimmed
+from lsp_server.next_edit.rewrite_filter import filtered_edits
 
 
 def edits(language: str, marked: str, new: str, *earlier: str, is_beside: bool = False) -> list[tuple[str, str]]:
@@ -17,7 +17,7 @@ def edits(language: str, marked: str, new: str, *earlier: str, is_beside: bool =
     cursor, text = marked.index("|"), marked.replace("|", "", 1)
     snapshot = Document("file:///project/a", language, 1, text).snapshot()
     others = [ChangedDocument("file:///project/b", language, "x", ["y"])] if is_beside else []
-    found = offers(Situation(snapshot, earlier, cursor, others), Edit(0, len(text), new))
+    found = filtered_edits(Situation(snapshot, earlier, cursor, others), ScoredEdit(0, len(text), new))
     assert [abs(edit.start - cursor) for edit in found[:1]] <= [abs(edit.start - cursor) for edit in found[-1:]]
     found.sort(key=lambda edit: edit.start)
     after = text

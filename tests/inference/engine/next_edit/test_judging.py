@@ -6,31 +6,33 @@ import pytest
 
 from inference.deadline import Deadline
 from inference.engine import Engine, RequestError
-from inference.engine.next_edit.judging import NextEditing
+from inference.engine.next_edit.judging import NextEditJudgeRun
 from inference.messages import (
     MAX_PROPOSALS,
     MAX_PROPOSED_CHARACTERS,
     Done,
-    Edit,
     Hunk,
     NextEditRequest,
     NextEdits,
     Outcome,
+    ScoredEdit,
 )
 
 TEXT = "def area(width):\n    return width * 2\n\n\nprint(area(1))\nprint(hight)\n"
 CHANGED = Hunk(1, "    return hight * 2\n", "    return width * 2\n")
 LINE = (TEXT.index("print(hight)"), len(TEXT))
-EDITS = (Edit(*LINE, "print(width)\n" * 20), Edit(*LINE, "print(width)\n"))
+EDITS = (ScoredEdit(*LINE, "print(width)\n" * 20), ScoredEdit(*LINE, "print(width)\n"))
 """Each token makes a text less likely."""
 
 
-def request(*proposals: Edit, hunk: Hunk = CHANGED) -> NextEditRequest:
+def request(*proposals: ScoredEdit, hunk: Hunk = CHANGED) -> NextEditRequest:
     return NextEditRequest("n", TEXT, (hunk,), proposals=proposals)
 
 
-def answered(engine: Engine, asked: NextEditRequest, deadline: Deadline | None = None) -> tuple[Sequence[Edit], Done]:
-    work = NextEditing(engine.loaded, asked, deadline, margin=-1e9)
+def answered(
+    engine: Engine, asked: NextEditRequest, deadline: Deadline | None = None
+) -> tuple[Sequence[ScoredEdit], Done]:
+    work = NextEditJudgeRun(engine.loaded, asked, deadline, margin=-1e9)
     edits, done = [event for event in work if event is not None]
     assert edits.id == done.id == asked.id
     return edits.edits, done
@@ -44,7 +46,7 @@ def test_of_the_edits_of_one_place_the_likeliest_is_found(middle: Engine, hunk: 
 
 
 def test_nothing_is_offered_below_the_margin(middle: Engine) -> None:
-    work = NextEditing(middle.loaded, request(*EDITS), None, margin=1e9)
+    work = NextEditJudgeRun(middle.loaded, request(*EDITS), None, margin=1e9)
     assert next(event for event in work if isinstance(event, NextEdits)).edits == ()
 
 
@@ -55,14 +57,14 @@ def test_without_proposals_nothing_is_found(middle: Engine) -> None:
 @pytest.mark.parametrize(
     "proposals",
     [
-        (Edit(-1, 4, "x"),),
-        (Edit(4, 4, "x"),),
-        (Edit(4, len(TEXT) + 1, "x"),),
-        (Edit(0, 4, "x" * (MAX_PROPOSED_CHARACTERS + 1)),),
+        (ScoredEdit(-1, 4, "x"),),
+        (ScoredEdit(4, 4, "x"),),
+        (ScoredEdit(4, len(TEXT) + 1, "x"),),
+        (ScoredEdit(0, 4, "x" * (MAX_PROPOSED_CHARACTERS + 1)),),
         EDITS * MAX_PROPOSALS,
     ],
 )
-def test_proposals_that_make_no_sense_are_refused(middle: Engine, proposals: tuple[Edit, ...]) -> None:
+def test_proposals_that_make_no_sense_are_refused(middle: Engine, proposals: tuple[ScoredEdit, ...]) -> None:
     with pytest.raises(RequestError, match="at most"):
         middle.next_edits(request(*proposals))
 
@@ -75,7 +77,7 @@ def test_the_deadline_ends_it(middle: Engine) -> None:
 
 def test_each_text_is_a_step(middle: Engine) -> None:
     """Others' requests have their turns between, and a request can be cancelled there."""
-    work = NextEditing(middle.loaded, request(*EDITS * 5), None)
+    work = NextEditJudgeRun(middle.loaded, request(*EDITS * 5), None)
     news = [event is not None for event in work]
     assert news[-2:] == [True, True]
     assert news.count(False) > len(EDITS * 5)

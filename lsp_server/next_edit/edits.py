@@ -1,0 +1,64 @@
+"""A next edit: what is offered to the user after a change."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from lsp_server.documents.change import TextChange, minimal_change
+from lsp_server.syntax.lines import is_word
+
+MAX_OFFERS = 200
+"""Edits after one change; a user facing more will find another way."""
+
+
+@dataclass(frozen=True)
+class NextEdit:
+    """`text` for [start, end) of a document. `why` is for the user.
+
+    `score` is 1 if the rules are certain of it. Below that a model decides.
+    """
+
+    start: int
+    end: int
+    text: str
+    why: str = field(default="", compare=False)
+    score: float = field(default=1.0, compare=False)
+
+    def change(self, text: str) -> TextChange:
+        """Returns what the edit changes in the document's text."""
+        return TextChange(self.start, text[self.start : self.end], self.text)
+
+    def after(self, change: TextChange) -> "NextEdit | None":
+        """Returns the same edit after a change; None if the change touched its range."""
+        if change.start < self.end and self.start < change.end:
+            return None
+        shift = change.shift if change.end <= self.start else 0
+        return replace(self, start=self.start + shift, end=self.end + shift)
+
+
+def trimmed(start: int, old: str, new: str, why: str = "") -> NextEdit:
+    """Returns the edit that replaces `old` at `start`, without the whole words that both texts share at their ends."""
+    prefix = minimal_change(old, new).start
+    while prefix and is_word(old[prefix - 1]) and any(is_word(text[prefix : prefix + 1]) for text in (old, new)):
+        prefix -= 1
+    longest = min(len(old), len(new)) - prefix
+    suffix = next((n for n in range(longest) if old[-1 - n] != new[-1 - n]), longest)
+    while (
+        suffix and is_word(old[-suffix]) and any(is_word(text[prefix : len(text) - suffix][-1:]) for text in (old, new))
+    ):
+        suffix -= 1
+    return NextEdit(start + prefix, start + len(old) - suffix, new[prefix : len(new) - suffix], why)
+
+
+def apart(edits: Iterable[NextEdit]) -> list[NextEdit]:
+    """Returns the edits in order. Of those that touch each other, keeps the widest."""
+    kept: list[NextEdit] = []
+    for edit in sorted(islice(edits, MAX_OFFERS), key=lambda edit: edit.start - edit.end):
+        if all(edit.end < other.start or other.end < edit.start for other in kept):
+            kept.append(edit)
+    return sorted(kept, key=lambda edit: edit.start)
+
+
+def nearest(edits: Sequence[NextEdit], cursor: int) -> NextEdit | None:
+    """Returns the edit to offer first."""
+    return min(edits, key=lambda edit: (abs(edit.start - cursor), edit.start), default=None)

@@ -1,0 +1,39 @@
+"""The differences between an earlier text and the current one, and what their names mean."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from lsp_server.documents.change import minimal_change
+from lsp_server.next_edit.names import Name, NameIndex
+from lsp_server.next_edit.text_diff import TextDiff
+from lsp_server.syntax.parsing import Source, edit_tree, parse
+
+
+@dataclass(frozen=True)
+class SourceDiff:
+    """An earlier text and the current one: their differences and names."""
+
+    text: TextDiff
+    old: NameIndex
+    new: NameIndex
+
+    @classmethod
+    def parse(cls, source: Source, names: NameIndex, earlier: str) -> "SourceDiff | None":
+        """Compares an `earlier` text with the current source and its names; None if the earlier one has no tree."""
+        if source.tree is None:
+            return None
+        change, tree = minimal_change(source.text, earlier), source.tree.copy()
+        edit_tree(tree, source.text, change.start, change.end, change.added)
+        old_tree = parse(source.language_id, earlier, tree)
+        old = NameIndex.from_source(Source(earlier, source.language_id, old_tree, source.uri))
+        return None if old is None else cls(TextDiff(earlier, source.text), old, names)
+
+    def renamed(self, offsets: Iterable[tuple[int, int]] = ()) -> Iterator[tuple[Name, Name]]:
+        """Yields the names that became others of the same role, by substituted words, and at more `offsets` of both
+        texts.
+        """
+        for old_offset, offset in (*self.text.substituted, *offsets):
+            old = self.old.at_offset(old_offset)
+            new = self.new.at_offset(offset)
+            if old is not None and new is not None and old.role == new.role:
+                yield old, new
