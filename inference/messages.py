@@ -135,7 +135,8 @@ class Hole(_Message, frozen=True, tag="hole"):
     `min_tokens` and `max_tokens` bound the length of the fill; `max_tokens` 0 lets the engine choose from `kind`. The
     fill must begin with `starts_with`; empty: with anything. `single_line` True forbids line breaks in the fill. `text`
     is the hole's current text and `strength` how much of it to rework: 0 returns it unchanged, values between 0 and 1
-    denoise from a partly noised `text`, 1 (the default) ignores it.
+    denoise from a partly noised `text`, 1 (the default) ignores it. `closable` are the closing brackets that the fill
+    may write without their partners, in order, and `quotes` ends the string it is in, empty for code; None: not known.
     """
 
     kind: HoleKind = HoleKind.LINE
@@ -145,6 +146,8 @@ class Hole(_Message, frozen=True, tag="hole"):
     single_line: bool = False
     text: str = ""
     strength: float = 1.0
+    closable: str | None = None
+    quotes: str | None = None
 
 
 class Snippet(_Message, frozen=True, tag="snippet"):

@@ -33,6 +33,7 @@ def segments(
     marker: str = "",
     strength: float = 1.0,
     drafts: Sequence[str] | None = None,
+    max_tokens: int = 0,
 ) -> tuple[Text | Hole, ...]:
     """`text` as pinned text and holes, in order, between `before` and `after`, as the model reads it: with a name for
     each `marker` and U+FFFD for each lone surrogate. A hole has the text of its draft, or its own. Raises ValueError
@@ -45,6 +46,7 @@ def segments(
     holes = [
         Hole(
             kind=span.kind,
+            max_tokens=max_tokens,
             starts_with=well_formed(span.starts_with),
             single_line=span.single_line,
             text=well_formed(current),

@@ -9,12 +9,15 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from itertools import takewhile
+from typing import Self
 
 from msgspec.structs import replace
 from tree_sitter import Node, Tree
 
-from inference.messages import Candidate, HoleKind
+from inference.ending import Ending, brackets_by_look
+from inference.messages import Candidate, Hole, HoleKind
 from lsp_server.carve import Span
 from lsp_server.carve.blocks import OpenBracket, expression_brackets, open_brackets
 from lsp_server.carve.segments import splice
@@ -25,7 +28,6 @@ from lsp_server.syntax.lines import (
     indent_step,
     indentation,
     is_blank,
-    is_deeper,
     is_one_line,
     is_unseen,
     is_word,
@@ -35,7 +37,7 @@ from lsp_server.syntax.lines import (
     previous_line,
 )
 from lsp_server.syntax.parsing import Limit, Source, edit_tree, parse
-from lsp_server.syntax.scanning import brackets_of, comment_at_end, pair_end, unclosed, unopened
+from lsp_server.syntax.scanning import brackets_of, comment_at_end
 from lsp_server.syntax.view import StringOrComment, View, goto_next, string_or_comment_at
 
 MAX_PARSE_S = 0.25
@@ -68,34 +70,6 @@ class Patience:
             return None
         self._parse = Limit(most_s)
         return self._parse
-
-
-def cut_at_foreign_closer(fill: str, brackets: Sequence[OpenBracket], table: LanguageTable) -> str:
-    """`fill` cut at the first bracket that it closes but did not open, unless one of `brackets` before it needs it."""
-    own: list[str] = []
-    outer = list(brackets)
-    for at, bracket in brackets_of(fill, table):
-        if bracket in CLOSERS:
-            own.append(CLOSERS[bracket])
-        elif own and own[-1] == bracket:
-            own.pop()
-        elif not own and outer and not outer[-1].closed and CLOSERS[outer[-1].kind] == bracket:
-            outer.pop()
-        else:
-            return fill[:at]
-    return fill
-
-
-def open_in_text(text: str, start: int, end: int, table: LanguageTable) -> list[OpenBracket]:
-    """The brackets open at a hole [start, end), guessed from nearby text: for languages without a tree."""
-    first = max(start - _WINDOW_CHARACTERS, 0)
-    before = unclosed(text[first:start], table)
-    closers = unopened(text[end : end + _WINDOW_CHARACTERS], table)
-    partners = [*closers[: len(before)], *[""] * (len(before) - len(closers))][::-1]
-    return [
-        OpenBracket(bracket, first + at, CLOSERS[bracket] == partner, "")
-        for (at, bracket), partner in zip(before, partners, strict=True)
-    ]
 
 
 _MAX_COUNTED = 100
@@ -200,11 +174,8 @@ def unseen_in(text: str) -> set[str]:
     return {each for each in _SUSPECT.findall(_EMOJI.sub("", text)) if is_unseen(each)}
 
 
-_MIN_LINES = 2
-"""This many lines equal to the lines below count as repetition even if the fill has more lines after them."""
-_AFTER_CHARACTERS = 4000
-_LINE_CHARACTERS = 4000
-"""Read at most this much of the hole's line on either side: a file may be a single line."""
+_AROUND_CHARACTERS = 4000
+"""Read at most this much of the text on either side: a file may be a single line."""
 _BROKEN = "\ufffd"
 """A decoder writes this for bytes that form no character."""
 _TRIPLE_QUOTES = ('"""', "'''")
@@ -212,8 +183,37 @@ _LEADING_BLANK_LINES = re.compile(r"(?:[ \t]*\n)+[ \t]*")
 
 
 @dataclass(frozen=True)
+class Syntax:
+    """What only a tree tells about a hole. `closable` and `quotes` are as in `Hole`."""
+
+    brackets: tuple[OpenBracket, ...] = ()
+    literal: StringOrComment | None = None
+    closable: str | None = None
+    quotes: str | None = None
+
+    @classmethod
+    def at(cls, view: View | None, offset: int) -> Self:
+        """That of a hole at `offset`; nothing without a tree."""
+        if view is None:
+            return cls()
+        if _is_unparsed(view, offset):
+            return cls(quotes="")
+        literal = string_or_comment_at(view, offset)
+        brackets = tuple(open_brackets(view, offset))
+        lacking = takewhile(lambda bracket: not bracket.closed, reversed(brackets))
+        closable = "".join(CLOSERS[bracket.kind] for bracket in lacking)
+        if literal and not literal.closer:  # prose up to the end of the line
+            return cls(brackets, literal)
+        return cls(brackets, literal, closable, literal.closer if literal else "")
+
+    def told(self, hole: Hole) -> Hole:
+        """The hole with this, for the decoder."""
+        return replace(hole, closable=self.closable, quotes=self.quotes)
+
+
+@dataclass(frozen=True)
 class Around:
-    """The text around a hole: `before` and `after` are the rest of its line, `below` the next non-blank lines."""
+    """The text around a hole: `before` and `after` are the rest of its line. `brackets` are open there, by the tree."""
 
     span: Span
     table: LanguageTable
@@ -221,7 +221,9 @@ class Around:
     above: str
     before: str
     after: str
-    below: tuple[str, ...]
+    is_last: bool
+    ending: Ending
+    is_in_expression: bool
     brackets: tuple[OpenBracket, ...]
     literal: StringOrComment | None
 
@@ -244,21 +246,32 @@ class Around:
 def look_around(source: Source, span: Span, view: View | None) -> Around:
     text, table = source.text, table_of(source.language_id)
     end = line_end(text, span.end)
-    below = plain_line_ends(text[end : end + _AFTER_CHARACTERS]).split("\n")[1:]
+    starts_with = plain_line_ends(span.starts_with)
+    above = text[max(span.start - _AROUND_CHARACTERS, 0) : span.start]
+    below = text[span.end : span.end + _AROUND_CHARACTERS]
+    syntax = Syntax.at(view, span.start)
+    ending = Ending(
+        above,
+        below,
+        starts_with,
+        current=text[span.start : span.end],
+        closable=syntax.closable,
+        quotes=syntax.quotes,
+        has_fences=table.ids[:1] == ("markdown",),
+        brackets=partial(brackets_of, table=table) if table.grammar else brackets_by_look,
+    )
     return Around(
         span=span,
         table=table,
-        starts_with=plain_line_ends(span.starts_with),
+        starts_with=starts_with,
         above=previous_line(text, span.start) or "",
-        before=text[max(line_start(text, span.start), span.start - _LINE_CHARACTERS) : span.start],
-        after=text[span.end : min(end, span.end + _LINE_CHARACTERS)],
-        below=tuple(filter(None, (line.rstrip() for line in below))),
-        brackets=tuple(
-            open_brackets(view, span.start)
-            if view and not _is_unparsed(view, span.start)
-            else open_in_text(text, span.start, span.end, table)
-        ),
-        literal=string_or_comment_at(view, span.start) if view else None,
+        before=above[line_start(above, len(above)) :],
+        after=below[: end - span.end],
+        is_last=is_blank(text[end : end + _AROUND_CHARACTERS]),
+        ending=ending,
+        is_in_expression=ending.is_in_brackets if view is None else bool(expression_brackets(syntax.brackets)),
+        brackets=syntax.brackets,
+        literal=syntax.literal,
     )
 
 
@@ -297,81 +310,31 @@ def drop_repeated_line_start(around: Around, fill: str) -> str:
 
 def repeats_line_above(around: Around, fill: str) -> bool:
     first = fill.removeprefix(around.starts_with).partition("\n")[0] if around.at_line_start else ""
-    return _has_letter(first) and not expression_brackets(around.brackets) and first.strip() == around.above.strip()
+    return _has_letter(first) and not around.is_in_expression and first.strip() == around.above.strip()
 
 
 def cut_repeated_line_end(around: Around, fill: str, least_broken: _LeastBroken) -> str:
-    """`fill` without an ending that repeats what follows. Where a quote may match, or only the fill opens a bracket
-    that follows, the parse decides.
+    """`fill` without an ending that repeats what follows. Where that depends on a quote, or on what the fill has behind
+    it, the parse decides.
     """
-    cuts = _line_end_cuts(around, fill.rstrip())
     if around.literal:  # prose has no pairs, but the full stop or quote may be intended
+        cuts = around.ending.line_cuts(fill.rstrip())
         return next((cut for cut in cuts if _has_letter(fill[len(cut) :])), fill)
-    safe = next((cut for cut in cuts if not _splits_quotes(around, cut, fill)), None)
-    inside = fill.find(around.after.strip()) if not cuts else -1  # everything that follows, and more
-    doubtful = [fill[: pair_end(fill, inside, around.table)]] if inside > 0 else cuts[:1]
+    kept = around.ending.without_rest(fill)
+    if kept != fill:
+        splits_quotes = any(fill.rstrip()[len(kept) :].count(quote) % 2 for quote in around.table.quotes)
+        return least_broken(around, kept, fill) if splits_quotes else kept
+    others = [before] if (before := around.ending.before_rest(fill)) else []
     last = around.after.rstrip()[-1:]
-    if not doubtful and last in _LINE_ENDS and fill.rstrip().endswith(last):  # as `y:` in front of `.copy():`
-        doubtful = [fill.rstrip()[:-1]]
-    found = least_broken(around, fill, *doubtful) if safe is None else safe
-    closer = around.after.lstrip()[:1]
-    is_lone = closer in CLOSERS.values() and not any(CLOSERS[each.kind] == closer for each in around.brackets)
-    at = found.rfind(closer) if is_lone else -1  # nothing before the hole has opened what follows
-    return found if at < 0 or any(map(is_word, found[at:])) else least_broken(around, found, found[:at])
+    if not others and last in _LINE_ENDS and fill.rstrip().endswith(last):  # as `y:` in front of `.copy():`
+        others = [fill.rstrip()[:-1]]
+    return least_broken(around, fill, *others)
 
 
 def cut_comment_before_code(around: Around, fill: str) -> str:
     """`fill` without a comment that would swallow the rest of the line."""
     at = -1 if is_blank(around.after) else comment_at_end(fill.rstrip(), around.table)
     return fill if at < 0 else fill[:at].rstrip()
-
-
-def _line_end_cuts(around: Around, fill: str) -> list[str]:
-    """`fill` minus each ending that matches the start of the rest of the line, but with its own closing brackets;
-    shortest first.
-    """
-    cuts = []
-    needs_angle = _angles_open(around.before) > 0
-    for after in (around.after, around.after.lstrip()):
-        for length in range(min(len(fill), len(after)), 0, -1):
-            if fill.endswith(after[:length]) and not is_blank(after[:length]):
-                kept, rest = fill[:-length], after[length : length + 1]
-                splits_word = is_word(kept[-1:]) and is_word(after[0])
-                splits_angles = needs_angle and _angles_open(kept) > max(_angles_open(fill), 0)
-                if not (splits_word or splits_angles or (is_word(after[length - 1]) and is_word(rest))):
-                    cuts.append(fill[: pair_end(fill, len(kept), around.table)])
-    return sorted((cut for cut in cuts if cut != fill), key=len)
-
-
-def _angles_open(text: str) -> int:
-    """How many more angle brackets open than close, arrows left out."""
-    return text.count("<") - len(re.findall(r"(?<![-=])>", text))
-
-
-def _splits_quotes(around: Around, kept: str, fill: str) -> bool:
-    """Whether the cut may remove the partner of a quote in the fill."""
-    repeated = fill.rstrip()[len(kept) :]
-    return any(repeated.count(quote) % 2 for quote in around.table.quotes)
-
-
-def cut_repeated_lines(around: Around, fill: str) -> str:
-    """`fill` up to where it starts repeating the lines below the hole."""
-    lines = fill.split("\n")
-    if not is_blank(around.after):
-        return fill
-    for index in range(0 if around.at_line_start else 1, len(lines)):
-        kept = "\n".join(lines[:index])
-        if _repeats_below(around, index, lines) and pair_end(fill, len(kept), around.table) == len(kept):
-            return kept
-    return fill
-
-
-def _repeats_below(around: Around, index: int, lines: list[str]) -> bool:
-    """Whether the fill's lines from `index` on equal the first lines below, or start with several of them."""
-    first = around.before + lines[0] if index == 0 else lines[index]
-    rest = [line.rstrip() for line in (first, *lines[index + 1 :]) if not is_blank(line)]
-    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(rest, around.below, strict=False)))
-    return _has_letter("".join(rest[:same])) and (same == len(rest) or same >= _MIN_LINES)
 
 
 def _has_letter(text: str) -> bool:
@@ -439,10 +402,11 @@ class Fitter:
             fill = fill.partition("\n")[0]
         if _is_empty(around, fill):
             return Drop.EMPTY
+        fill = indent_like(around, self._source.text, fill)
+        if not around.literal and _is_empty(around, fill := around.ending.in_block(fill)):
+            return Drop.REPEATS_BELOW
         if _is_empty(around, fill := self._inside(around, fill)):
             return Drop.CLOSES
-        if not around.literal and _is_empty(around, fill := cut_repeated_lines(around, fill)):
-            return Drop.REPEATS_BELOW
         if _is_empty(around, fill := trim_end(around, cut_repeated_line_end(around, fill, self._least_broken))):
             return Drop.REPEATS_BEHIND
         return self._ready(around, self._ended(around, fill) if self._mends else fill)
@@ -463,19 +427,18 @@ class Fitter:
         return self._known[1]
 
     def _inside(self, around: Around, fill: str) -> str:
-        """`fill` up to the point where it would end something opened before it: a block, brackets, a string."""
+        """`fill` up to the point where it would end something opened before it: brackets or a string."""
         if around.literal:
             return self._fit_literal(around, around.literal, fill)
         fill = cut_comment_before_code(around, drop_repeated_line_start(around, fill))
-        fill = stay_in_block(around, indent_like(around, self._source.text, fill))
-        return self._least_broken(around, cut_at_foreign_closer(fill, around.brackets, around.table), fill)
+        return self._least_broken(around, around.ending.in_brackets(fill), fill)
 
     def _ended(self, around: Around, fill: str) -> str:
         """`fill` with the sign at its end that makes it fit to the lines below, or without one that does not, where
         only that makes the parse sound: a comma between items, a bracket or a colon before a block, no semicolon inside
         an expression. The errors of unfinished code tell nothing.
         """
-        if around.stays_in_literal(fill) or not is_blank(around.after) or not around.below:
+        if around.stays_in_literal(fill) or not is_blank(around.after) or around.is_last:
             return fill
         limit = self._patience.for_parse(_MENDING_S)
 
@@ -564,21 +527,6 @@ def _restyled(line: str, with_tabs: bool, step: str) -> str:
     if with_tabs:
         return lead.replace("    ", "\t") + line[len(lead) :]
     return lead.replace("\t", "    " if "\t" in step else step) + line[len(lead) :]
-
-
-def stay_in_block(around: Around, fill: str) -> str:
-    """`fill` up to the first line indented less than its first one, outside strings, where indentation makes blocks."""
-    if not around.table.by_indentation or not around.at_line_start or around.literal:
-        return fill
-    lines = fill.split("\n")
-    head = around.starts_with.count("\n") + 1
-    for index in range(head, len(lines)):
-        kept = "\n".join(lines[:index])
-        in_string = any(kept.count(quote) % 2 for quote in around.table.multiline_quotes)
-        is_out = not is_blank(lines[index]) and is_deeper(around.indent, indentation(lines[index], 0))
-        if is_out and not in_string and pair_end(fill, len(kept), around.table) == len(kept):
-            return kept
-    return fill
 
 
 def _begins_header(around: Around, fill: str) -> bool:

@@ -9,14 +9,15 @@ from functools import partial
 from msgspec.structs import replace
 
 from inference.deadline import Deadline
-from inference.messages import Candidate, Hole, InfillRequest, Outcome, Snippet, Text
+from inference.messages import Candidate, Hole, InfillRequest, Outcome, Snippet, Stats, Text
 from lsp_server import carve
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import path_of
 from lsp_server.fill import fitting
-from lsp_server.fill.fitting import count_unfilled, current_texts, fitted
+from lsp_server.fill.fitting import FEW_HOLES, Syntax, count_unfilled, current_texts, fitted
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.lines import model_line_ends
+from lsp_server.syntax.view import View
 from lsp_server.worker import OnDraft, WorkerClient
 from lsp_server.worker.client import LATE_S
 
@@ -45,12 +46,14 @@ LEFT = "{} of {} holes are left as they are: nothing that fits was found for the
 class Budget:
     """The cost limit of a fill. The deadline includes loading the model.
 
-    `max_steps` None: the checkpoint's own. `retries`: if nothing fits, ask for more. The rest is as in `InfillRequest`.
+    `max_steps` None: the checkpoint's own. `max_tokens` is each hole's; 0: by its kind. `retries`: if nothing fits, ask
+    for more. The rest is as in `InfillRequest`.
     """
 
     candidates: int
     deadline: Deadline
     max_steps: int | None
+    max_tokens: int = 0
     retries: bool = False
     quick: bool = False
     background: bool = False
@@ -89,7 +92,7 @@ class FillResult:
     """The candidates, best first, with a text for every span.
 
     `late`: more time might give more. `stopped`: for another request. `unchanged`: the model returned the current text.
-    `cut`: no whole answer came, and only that counts. `drops` counts the rejected texts.
+    `cut`: no whole answer came, and only that counts. `drops` counts the rejected texts. `stats` is what it cost.
     """
 
     candidates: Sequence[Candidate]
@@ -98,6 +101,7 @@ class FillResult:
     unchanged: bool = False
     cut: bool = False
     drops: Mapping[fitting.Drop, int] = field(default_factory=dict)
+    stats: Stats = field(default_factory=Stats)
 
     def why_empty(self, budget: Budget) -> str:
         if self.cut:
@@ -134,7 +138,9 @@ async def fill(
         marker=marker,
         strength=options.strength,
         drafts=options.drafts,
+        max_tokens=budget.max_tokens,
     )
+    segments = _with_syntax(segments, snapshot, spans, marker)
     request = InfillRequest(
         id=request_id,
         segments=tuple(_as_models_read(segment, snapshot.text) for segment in segments),
@@ -167,6 +173,17 @@ def _as_models_read(segment: Text | Hole, document: str) -> Text | Hole:
     if isinstance(segment, Text):
         return replace(segment, text=text)
     return replace(segment, text=text, starts_with=model_line_ends(segment.starts_with, document))
+
+
+def _with_syntax(
+    segments: tuple[Text | Hole, ...], snapshot: Snapshot, spans: Sequence[carve.Span], marker: str
+) -> tuple[Text | Hole, ...]:
+    """The holes with what the tree tells about their ends; nothing for many, or where markers break the parse."""
+    if len(spans) > FEW_HOLES or (marker and marker in snapshot.text):
+        return segments
+    view = View.from_source(snapshot)
+    syntax = (Syntax.at(view, span.start) for span in spans)
+    return tuple(next(syntax).told(part) if isinstance(part, Hole) else part for part in segments)
 
 
 async def _answered(
@@ -203,6 +220,7 @@ async def _answered(
         unchanged=any(candidate.texts == current for candidate in given),
         cut=only_whole and not given and (not is_late or bool(answer.candidates)),
         drops=drops,
+        stats=answer.done.stats,
     )
 
 

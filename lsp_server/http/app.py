@@ -5,7 +5,6 @@ import json
 import logging
 import signal
 import socket
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine
 from contextlib import aclosing, asynccontextmanager, suppress
 from functools import partial
@@ -31,6 +30,8 @@ from inference.deadline import Deadline
 from inference.messages import Draft, ErrorCode, Stats
 from inference.models.catalogue import EMBEDDED
 from inference.remote.access import HOW, Access
+from lsp_server.fill.drafts import DraftReader
+from lsp_server.fill.pipeline import fill
 from lsp_server.http.forms import (
     CompletionForm,
     FimForm,
@@ -38,8 +39,10 @@ from lsp_server.http.forms import (
     InfillForm,
     TextSoFar,
     Written,
-    is_short_of_end,
-    request_for,
+    budget_of,
+    document_of,
+    hole_of,
+    place_of,
 )
 from lsp_server.settings.schema import Settings
 from lsp_server.worker import WorkerClient, WorkerFailure
@@ -204,14 +207,17 @@ class Endpoint:
 
     async def _events(self, form: Form) -> AsyncGenerator[str | Written, None]:
         """The text in parts, then as a whole. Ending early cancels the request. Raises HTTPException, WorkerFailure."""
-        status = self._client.last_status
-        writes_on = status is not None and status.token_ms > 0
         try:
-            wanted = request_for(form, self._settings, drafts=writes_on)
+            place = place_of(form, self._settings)
         except ValueError as error:
             raise HTTPException(400, str(error)) from error
-        began_s = time.monotonic()
-        text = TextSoFar(form.place(), form.stops)
+        snapshot = await asyncio.to_thread(document_of(place).snapshot)
+        status = self._client.last_status
+        writes_on = status is not None and status.token_ms > 0
+        budget = budget_of(form, self._settings)
+        span = hole_of(form, place)
+        reader = DraftReader(snapshot, [span])
+        text = TextSoFar(form.stops)
         tokens = 0
         parts = asyncio.Queue[str | None]()
 
@@ -219,24 +225,32 @@ class Endpoint:
             nonlocal tokens
             tokens = draft.step
             if not text.is_stopped:
-                parts.put_nowait(text.more(draft.texts[0], is_whole=False))
+                parts.put_nowait(text.more("".join(hole.text for hole in reader.read(draft)), is_whole=False))
             if text.is_stopped:
                 parts.put_nowait(None)
 
-        asking = asyncio.create_task(self._client.ask(wanted, on_draft))
+        drafts = on_draft if writes_on else None
+        asking = asyncio.create_task(
+            fill(self._client, snapshot, [span], budget, on_draft=drafts, context=place.context)
+        )
         asking.add_done_callback(lambda _: parts.put_nowait(None))
         try:
             while (part := await parts.get()) is not None:
                 if part:
                     yield part
-            answer = None if text.is_stopped else asking.result()
-            best = answer.candidates[0] if answer and answer.candidates else None
+            result = None if text.is_stopped else asking.result()
+            best = result.candidates[0] if result and result.candidates else None
             if rest := text.more(best.texts[0], is_whole=True) if best else "":
                 yield rest
-            ms = (time.monotonic() - began_s) * 1000
-            is_cut = best is not None and not text.is_stopped and is_short_of_end(best, wanted)
-            stats = answer.done.stats if answer else Stats()
-            yield Written(text.sent, ms, is_cut, best.tokens if best else tokens, stats)
+            is_short = best is not None and (not best.complete or 0 < budget.max_tokens <= best.tokens)
+            stats = result.stats if result else Stats()
+            yield Written(
+                text.sent,
+                budget.deadline.elapsed_ms,
+                is_short and not text.is_stopped,
+                best.tokens if best else tokens,
+                stats,
+            )
         finally:
             asking.cancel()
             await asyncio.wait({asking})

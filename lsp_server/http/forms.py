@@ -6,16 +6,20 @@ What a form has besides these fields is ignored: the model writes the likeliest 
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
+from urllib.parse import quote
 
 from msgspec import Meta, Struct, field
 
-from inference.messages import Candidate, Hole, HoleKind, InfillRequest, Snippet, Stats, Text
+from inference.messages import HoleKind, Snippet, Stats
 from inference.models.fim_tokens import TABLE
+from lsp_server.carve import Span
+from lsp_server.documents.document import Document
+from lsp_server.fill.pipeline import Budget
 from lsp_server.settings.privacy import is_secret
 from lsp_server.settings.schema import Settings
-from lsp_server.syntax.languages import CLOSERS, language_of
+from lsp_server.syntax.languages import language_of
 
 MOST_TOKENS = 1_024
 """The longest text, whatever a request asks for."""
@@ -201,36 +205,32 @@ def _parted(text: str, token: str, *, last: bool = False) -> tuple[str, str, str
     return (left[:-1] if name != token and left.endswith((" ", _SPACE)) else left), found, right
 
 
-def request_for(form: Form, settings: Settings, *, drafts: bool) -> InfillRequest:
-    """The request to the worker: that of ghost text, for as many lines as the form allows. Raises ValueError."""
+def place_of(form: Form, settings: Settings) -> Place:
+    """Where the form wants a text, without secret files. Raises ValueError if it wants one in such a file."""
     place = form.place()
     if is_secret(place.path, settings):
         raise ValueError("files like this one may hold secrets and are never sent to a model")
-    rest = place.after.partition("\n")[0].strip()
-    single_line = bool(rest) or not {"\n", "\r\n"}.isdisjoint(form.stops)
+    return replace(place, context=tuple(each for each in place.context if not is_secret(each.path, settings)))
+
+
+def document_of(place: Place) -> Document:
+    """The text as an editor would have it open; of no language, and thus without a tree, if the file has no name."""
+    uri = f"file:///{quote(place.path.lstrip('/'))}" if place.path else ""
+    return Document(uri, language_of(place.path), 0, place.before + place.after)
+
+
+def hole_of(form: Form, place: Place) -> Span:
+    """The hole in the document: as many lines as the form allows, or one where code follows on the line."""
+    start = len(place.before)
+    single_line = bool(place.after.partition("\n")[0].strip()) or not {"\n", "\r\n"}.isdisjoint(form.stops)
+    return Span(start, start, HoleKind.LINE if single_line else HoleKind.BLOCK, single_line=single_line)
+
+
+def budget_of(form: Form, settings: Settings) -> Budget:
+    """What ghost text may cost, and the form's limit of tokens."""
     most = form.wanted_tokens
-    hole = Hole(
-        kind=HoleKind.LINE if single_line else HoleKind.BLOCK,
-        max_tokens=min(most, MOST_TOKENS) if most and most > 0 else 0,
-        single_line=single_line,
-    )
-    return InfillRequest(
-        id="",
-        segments=(Text(place.before), hole, Text(place.after)),
-        language=language_of(place.path),
-        path=place.path.rpartition("/")[2],
-        context=tuple(each for each in place.context if not is_secret(each.path, settings)),
-        deadline_ms=settings.deadline_ms.automatic,
-        max_steps=settings.max_steps,
-        drafts=drafts,
-        quick=True,
-    )
-
-
-def is_short_of_end(best: Candidate, request: InfillRequest) -> bool:
-    """Whether the text would have gone on, but for the deadline or the form's limit."""
-    most = max(part.max_tokens for part in request.segments if isinstance(part, Hole))
-    return not best.complete or 0 < most <= best.tokens
+    max_tokens = min(most, MOST_TOKENS) if most and most > 0 else 0
+    return replace(Budget.of(settings, invoked=False), max_tokens=max_tokens)
 
 
 class TextSoFar:
@@ -240,32 +240,17 @@ class TextSoFar:
     its last lines. One that refines a whole text sends it at its end.
     """
 
-    def __init__(self, place: Place, stops: Sequence[str]) -> None:
-        """The text ends before a line that leaves the block of its place, with a closing bracket if that follows. The
-        one that ends what its first line begins, as `{` does, is not sent if it follows, either.
-        """
-        line = place.before.rpartition("\n")[2]
-        indent = len(line) - len(line.lstrip(" \t"))
-        leaving = [rf"(?<!\s)\s*\n(?=[ \t]{{0,{indent - 1}}}[^\s)\]}}])"] if indent else []
-        self._ends = re.compile("|".join([*map(re.escape, stops), *leaving]) or "(?!)")
-        below = next((each.rstrip() for each in place.after.split("\n")[1:] if each.strip()), "")
-        is_outside = len(below) - len(below.lstrip(" \t")) < indent
-        closes = below[:indent] == line[:indent] and below[indent : indent + 1] == CLOSERS.get(line.rstrip()[-1:])
-        self._below = re.compile(
-            rf"(?<!\s)\s*\n{re.escape(below)}\s*\n" if below and (is_outside or closes) else "(?!)"
-        )
-        self._fills_line = place.after.startswith(("\n", "\r"))
+    def __init__(self, stops: Sequence[str]) -> None:
+        """The text ends before any of the `stops`."""
+        self._stops = re.compile("|".join(map(re.escape, stops)) or "(?!)")
         self.sent = ""
         self.is_stopped = False
 
     def more(self, text: str, *, is_whole: bool) -> str:
         """What `text`, a draft or the whole text, adds that is final."""
-        found = self._ends.search(text), self._below.search(f"{text}\n" if is_whole else text)
-        ends = [end.start() for end in found if end]
-        self.is_stopped = bool(ends)
-        text = text[: min(ends, default=None)]
-        text = text.rstrip() if is_whole and self._fills_line else text
-        final = text if is_whole or ends else _without_last_lines(text)
+        stop = self._stops.search(text)
+        self.is_stopped = stop is not None
+        final = text[: stop.start()] if stop else text if is_whole else _without_last_lines(text)
         more = final[len(self.sent) :] if final.startswith(self.sent) else ""
         self.sent += more
         return more

@@ -41,18 +41,6 @@ def comment_at_end(text: str, table: LanguageTable) -> int:
     return next((match.start() for match in comments if match.end() == len(text)), -1)
 
 
-def pair_end(text: str, position: int, table: LanguageTable) -> int:
-    """The end of the outermost pair of brackets that `at` would cut in two; `at` itself if there is none."""
-    stack: list[tuple[int, str]] = []
-    end = position
-    for offset, bracket in brackets_of(text, table):
-        if bracket in CLOSERS:
-            stack.append((offset, CLOSERS[bracket]))
-        elif stack and stack[-1][1] == bracket and stack.pop()[0] < position <= offset:
-            end = offset + 1
-    return end
-
-
 def unclosed(text: str, table: LanguageTable) -> list[tuple[int, str]]:
     """The brackets that `text` opens but does not close, with their offsets."""
     return unmatched_openers(brackets_of(text, table))

@@ -55,6 +55,6 @@ def test_real_text_is_that_of_transformers(family: FillInMiddle) -> None:
         whole.append(int(stock_logits(model, whole)[-1].argmax()))
     assert written == whole[len(ids) :]
     assert len(written) == TOKENS or int(stock_logits(model, whole)[-1].argmax()) in family.end_ids
-    engine, asked = Engine(family), HolePrompt(tuple(ids), b"", 0, "", 0, TOKENS, False, ())
+    engine, asked = Engine(family), HolePrompt(tuple(ids), b"", 0, "", 0, TOKENS, False)
     for draft in (written, [*written[:3], 9, 9, *written[4:]], ids):
         assert decoded(engine, asked, Lookup(ids, draft))[0].ids == written

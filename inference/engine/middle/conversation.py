@@ -7,6 +7,7 @@ contain fences itself, so the prompt asks for a fence longer than any in the fil
 import re
 from dataclasses import dataclass
 
+from inference.ending import Ending
 from inference.engine.middle.question import Question
 
 _FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<ticks>`{3,}+|~{3,}+)(?P<language>[^\n`]*+)$", re.MULTILINE)
@@ -20,9 +21,6 @@ _WORD_END = re.compile(r"\b\w+\Z")
 _OPENERS = (":", "{", "(", "[")
 _MOST_REPEATED_LINES = 8
 _LONGEST_LINE = 200
-_CLOSERS = {")": "(", "]": "[", "}": "{"}
-_STRING_OR_BRACKET = re.compile(r"\"(?:\\.|[^\"\\\n])*\"?|'(?:\\.|[^'\\\n])*'?|`[^`\n]*`?|[()\[\]{}]")
-"""A string may be unfinished; what it holds closes nothing."""
 
 
 def message(question: Question) -> str:
@@ -156,7 +154,7 @@ def fitted(text: str, question: Question) -> str:
     text = _indented(_without_before(text, question.prefix), question.prefix)
     if question.single_line:
         text = (text.splitlines() or [""])[0]
-    return without_after(text, question.suffix, question.prefix.rpartition("\n")[2])
+    return Ending(question.prefix, question.suffix, current=question.draft).cut(text)
 
 
 def _tails(prefix: str) -> list[str]:
@@ -186,94 +184,3 @@ def _indented(text: str, prefix: str) -> str:
     if first[:1].isspace() or not others or any(line.startswith(indent) for line in others[-1:] if line.strip()):
         return text
     return "\n".join([first, *(indent + line if line.strip() else line for line in others)])
-
-
-def without_after(text: str, suffix: str, front: str) -> str:
-    """Removes the rest of the line and the lines behind the hole, if the answer runs into them.
-
-    `front` is the hole's line up to the hole.
-    """
-    text = _without_lines_after(text, suffix)
-    rest = suffix.partition("\n")[0]
-    return without_foreign_closer(_without_rest(text, rest, front), rest, front)
-
-
-def _without_lines_after(text: str, suffix: str) -> str:
-    """The text without the lines below the hole at its end."""
-    following = suffix.partition("\n")[2]
-    behind = [line for line in following.split("\n") if line.strip()][:_MOST_REPEATED_LINES]
-    lines = text.split("\n")
-    for count in range(min(len(behind), len(lines) - 1), 0, -1):
-        if [line.strip() for line in lines[-count:]] == [line.strip() for line in behind[:count]]:
-            kept = "\n".join(lines[:-count])
-            is_repeat = count > 1 or re.search(r"\w", behind[0]) or _surplus(text, behind[0].strip())
-            return kept if is_repeat and not _opens_more(kept, text) else text
-    return text
-
-
-def _without_rest(text: str, rest: str, front: str) -> str:
-    """The text without the rest of the line at its end, unless the code needs it twice."""
-    end = rest.rstrip() if text.rstrip().endswith(rest.rstrip()) else rest.strip()
-    if not (end and text.rstrip().endswith(end)):
-        return text
-    kept = text.rstrip()[: -len(end)]
-    is_bare = not re.search(r"\w", end)
-    is_needed = is_bare and any(each in _CLOSERS for each in _unpaired(end)) and not _surplus(text, end)
-    is_worse = len(_unpaired(front + kept + rest)) > len(_unpaired(front + rest))
-    splits_angles = _angles_open(front) > 0 and _angles_open(kept) > max(_angles_open(text), 0)
-    text_ends_in_string, kept_ends_in_string = (_ends_in_string(front + each + rest) for each in (text, kept))
-    splits_quotes = is_bare and _ends_in_string(front) and kept_ends_in_string and not text_ends_in_string
-    return text if is_needed or is_worse or splits_angles or splits_quotes else kept
-
-
-def without_foreign_closer(text: str, rest: str, front: str) -> str:
-    """Removes what follows a bracket that closes one in front of the hole, if the rest of the line closes that."""
-    closed = [each for each in _unpaired(rest) if each in _CLOSERS]
-    if not closed:
-        return text
-    closer, opener = closed[0], _CLOSERS[closed[0]]
-    depth = max(0, _unpaired(front).count(opener) - closed.count(closer))  # so many are the text's to close
-    for match in _STRING_OR_BRACKET.finditer(front + text):
-        if match.start() >= len(front) and match[0] in (opener, closer):
-            depth += 1 if match[0] == opener else -1
-            if depth < 0:
-                return text[: match.start() - len(front)]
-    return text
-
-
-def _ends_in_string(text: str) -> bool:
-    """Whether the last line leaves a quote without its partner."""
-    opened = ""
-    for quote in re.findall(r"\\.|[\"'`]", text.rpartition("\n")[2]):
-        if quote == opened:
-            opened = ""
-        elif not opened and len(quote) == 1:
-            opened = quote
-    return bool(opened)
-
-
-def _angles_open(text: str) -> int:
-    """How many more angle brackets open than close, arrows left out."""
-    return text.count("<") - len(re.findall(r"(?<![-=])>", text))
-
-
-def _unpaired(line: str) -> list[str]:
-    """The brackets that have no partner."""
-    stack: list[str] = []
-    for each in line:
-        if each in _CLOSERS and stack and stack[-1] == _CLOSERS[each]:
-            stack.pop()
-        elif each in _CLOSERS or each in _CLOSERS.values():
-            stack.append(each)
-    return stack
-
-
-def _opens_more(kept: str, text: str) -> bool:
-    """Whether the cut leaves a bracket open that the text closes."""
-    pairs = _CLOSERS.items()
-    return any(kept.count(one) - kept.count(end) > max(text.count(one) - text.count(end), 0) for end, one in pairs)
-
-
-def _surplus(text: str, end: str) -> bool:
-    """Whether the end of the text closes brackets that it did not open."""
-    return any(text.count(closer) > text.count(opener) for closer, opener in _CLOSERS.items() if closer in end)

@@ -6,8 +6,9 @@ same while a line is typed. The last given token is decoded again: half a word s
 
 import codecs
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from inference.ending import Ending
 from inference.engine.canvas import cutting, repetition
 from inference.engine.canvas.plan import TextAndHoles
 from inference.engine.errors import RequestError
@@ -19,8 +20,6 @@ from inference.messages import Hole, InfillRequest
 _decoder = codecs.getincrementaldecoder("utf-8")
 _MOST_GIVEN_CHARACTERS = 400
 """The start of a longer line belongs to the prompt."""
-_MOST_BEHIND_CHARACTERS = 4 * _MOST_GIVEN_CHARACTERS
-"""Where a text may end is looked up in so much of what follows: each token asks, and a file may be a single line."""
 _LEAST_SHARE = 1 / 64
 _QUICK_TOKENS = 32
 """The most tokens of an automatic line; several lines get this many times as many."""
@@ -29,8 +28,6 @@ _CONTEXT_SHARE = 4
 """Pieces of other files get one part in this many of the prefix's room: 256 tokens won as many held-out lines as 512,
 and lost fewer.
 """
-_REPEATED_LINES = 2
-"""A text is over when it continues with this many of the lines that follow the hole."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +52,8 @@ _SUFFIX_FIRST_REACHES = (Reach(), Reach(1 / 2, 1 / 2), Reach(1 / 4, 1 / 4), SHOR
 class HolePrompt:
     """One hole for the model. Its fill is `head` plus the model's text after the first `skip` bytes.
 
-    The model must begin with `given`. `rest` follows on the hole's line, `behind` below it. `question` is the text of a
-    chat turn; None: the prompt is the model's own for a hole. `has_fences`: the file has Markdown's ``` itself.
+    The model must begin with `given`. `ending` takes what follows `head`. `question` is the text of a chat turn; None:
+    the prompt is the model's own for a hole.
     """
 
     ids: tuple[int, ...]
@@ -66,10 +63,8 @@ class HolePrompt:
     minimum: int
     room: int
     single_line: bool
-    behind: tuple[str, ...]
-    rest: str = ""
+    ending: Ending = field(default_factory=Ending)
     question: Question | None = None
-    has_fences: bool = True
 
     def end_in(self, data: bytes, last: bytes) -> int | None:
         """Where in `data`, the model's output ending in the token `last`, the text ends; None: it continues."""
@@ -78,60 +73,32 @@ class HolePrompt:
                 return None
             answer = self._answer(data.decode("utf-8", errors="replace"))
             return len(data) if conversation.block(answer, ended=False).is_closed else None
-        if self.single_line:
-            breaks = [at for mark in (b"\n", b"\r") if (at := data.find(mark, len(self.given))) >= 0]
-            return min(breaks, default=self._closes(data) if any(mark in last for mark in b")]}") else None)
-        end = self._overrun(data) if b"\n" in last else None
-        return None if end is None or end < len(self.given) else end  # the given text always stays
+        breaks = [at for mark in (b"\n", b"\r") if (at := data.find(mark, len(self.given))) >= 0]
+        if self.single_line and breaks:
+            return min(breaks)
+        if not any(mark in last for mark in (b")]}\"'`/" if self.single_line else b"\n")):
+            return None
+        text = data[self.skip :].decode("utf-8", errors="replace")
+        kept = self.ending.in_brackets(text) if self.single_line else self.ending.of_lines(text)
+        end = self.skip + len(kept.encode())
+        if kept == text or end < len(self.given):  # the given text always stays
+            return len(data) if not self.single_line and repetition.repeats(text) else None
+        return end
 
     def text(self, data: bytes, *, ended: bool = True) -> str:
         """The fill, from the model's output so far. Leaves out half a character at its end."""
         text = _decoder("replace").decode(data[self.skip :])
         if self.question is None:
-            return self.head + (self._fitted(text) if ended and self.single_line else text)
+            return self.head + (self._cut(text) if ended and self.single_line else text)
         block = conversation.block(self._answer(text), ended=ended)
         code = self._answer(text)[block.start : block.end]
         fitted = conversation.fitted(code, self.question) if ended else conversation.begun(code, self.question.prefix)
         return self.head + fitted
 
-    def _fitted(self, text: str) -> str:
+    def _cut(self, text: str) -> str:
         """The text of a line without the rest of the line, if it runs into that."""
-        typed = self.given[self.skip :].decode()
-        cut = conversation.without_after(text, self.rest, self.given[: self.skip].decode())
-        return cut if cut.startswith(typed) else text
-
-    def _closes(self, data: bytes) -> int | None:
-        """Where a line closes the bracket that the rest of the hole's line closes."""
-        text = data[self.skip :].decode("utf-8", errors="replace")
-        kept = conversation.without_foreign_closer(text, self.rest, self.given[: self.skip].decode())
-        end = self.skip + len(kept.encode())
-        return end if len(kept) < len(text) and end >= len(self.given) else None
-
-    def _overrun(self, data: bytes) -> int | None:
-        """Where a text of several lines leaves its block, runs into the text behind it, or repeats itself."""
-        text = data[self.skip :].decode("utf-8", errors="replace")
-        lines = text.rpartition("\n")[0].rstrip().split("\n")
-        if (lines[1:] and self._leaves_block(lines)) or self._begins_to_explain(lines):
-            return self.skip + len("\n".join(lines[:-1]).encode())
-        found = [line.rstrip() for line in lines if line.strip()]
-        if not found:
-            return None
-        count = len(self.behind)
-        if count and tuple(found[-count:]) == self.behind and any(map(str.isalnum, "".join(self.behind))):
-            first = [number for number, line in enumerate(lines) if line.strip()][-count]
-            at = len("\n".join(lines[:first]))
-            return self.skip + len(text[:at].encode())
-        return len(data) if repetition.repeats(text) else None
-
-    def _leaves_block(self, lines: Sequence[str]) -> bool:
-        """Whether the last line is indented less than the hole, which begins its line, and ends nothing by that."""
-        indent, last = (_spaced(text) for text in (self.given[: self.skip].decode(), lines[-1].rstrip()))
-        is_less = bool(last) and len(last) - len(last.lstrip()) < len(indent)
-        return is_less and not indent.strip() and not _in_string(lines[:-1]) and last.lstrip()[0] not in ")]}#"
-
-    def _begins_to_explain(self, lines: Sequence[str]) -> bool:
-        """Whether the last line closes the code block of an answer, as models tuned to chat do after a whole file."""
-        return not self.has_fences and lines[-1].startswith("```") and not _in_string(lines[:-1])
+        cut = self.ending.in_line(text)
+        return cut if cut.startswith(self.given[self.skip :].decode()) else text
 
     def _answer(self, text: str) -> str:
         return (_opening(self.question) if self.question else "") + text
@@ -189,17 +156,26 @@ class PromptBuilder:
         prefix, suffix = self._around(whole[:base], after, reach)
         ids = self._family.middle_prompt(self._others(reach) + prefix, suffix)
         skip = len(whole[base : max(base, len(before))].encode())
+        head = hole.starts_with[: max(0, base - len(before))]
+        typed, is_text = hole.starts_with[len(head) :], self._request.language == "markdown"
+        ending = Ending(
+            before + head,
+            after,
+            typed,
+            current=hole.text,
+            closable=hole.closable,
+            quotes=hole.quotes,
+            has_fences=is_text,
+        )
         return HolePrompt(
             tuple(ids),
             whole[base:].encode(),
             skip,
-            hole.starts_with[: max(0, base - len(before))],
+            head,
             0 if self._request.quick and hole.min_tokens == 1 else hole.min_tokens,
             self._room(hole),
             hole.single_line,
-            _behind(after),
-            after[:_MOST_BEHIND_CHARACTERS].partition("\n")[0].rstrip("\r"),
-            has_fences="\n```" in prefix + suffix or self._request.language == "markdown",
+            ending,
         )
 
     def _chat(self, hole: Hole, before: str, after: str, reach: Reach) -> HolePrompt:
@@ -214,7 +190,7 @@ class PromptBuilder:
         )
         ids = self._family.chat_prompt(conversation.message(chat), _opening(chat)) or []
         room += question.tokens(prefix.rpartition("\n")[2]) + 8
-        return HolePrompt(tuple(ids), b"", 0, hole.starts_with, 1, room, hole.single_line, (), "", chat)
+        return HolePrompt(tuple(ids), b"", 0, hole.starts_with, 1, room, hole.single_line, question=chat)
 
     def _others(self, reach: Reach) -> str:
         """Pieces of other files as plain text, the most useful last: it is nearest to the hole."""
@@ -249,23 +225,6 @@ def _base(before: str, whole: str) -> int:
     over = len(whole) - base - _MOST_GIVEN_CHARACTERS
     step = _MOST_GIVEN_CHARACTERS // 2
     return base + max(0, -(-over // step) * step)
-
-
-def _behind(after: str) -> tuple[str, ...]:
-    """The first non-blank lines behind the hole's."""
-    lines = (line.rstrip() for line in after[:_MOST_BEHIND_CHARACTERS].split("\n")[1:])
-    return tuple([line for line in lines if line][:_REPEATED_LINES])
-
-
-def _spaced(line: str) -> str:
-    """A line with tabs as wide as four spaces, which a model may write instead: one tab is no less than them."""
-    return line.expandtabs(4)
-
-
-def _in_string(lines: Sequence[str]) -> bool:
-    """Whether a string of several lines is open behind these."""
-    text = "\n".join(lines)
-    return any(text.count(quotes) % 2 for quotes in ('"""', "'''", "`"))
 
 
 def _opening(chat: Question) -> str:

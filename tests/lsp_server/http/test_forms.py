@@ -3,9 +3,20 @@
 import msgspec
 import pytest
 
-from inference.messages import Hole, InfillRequest, Snippet
+from inference.messages import Snippet
 from inference.models.fim_tokens import TABLE
-from lsp_server.http.forms import CompletionForm, InfillForm, Place, TextSoFar, request_for, taken_apart
+from lsp_server.documents.uris import path_of
+from lsp_server.http.forms import (
+    CompletionForm,
+    InfillForm,
+    Place,
+    TextSoFar,
+    budget_of,
+    document_of,
+    hole_of,
+    place_of,
+    taken_apart,
+)
 from lsp_server.settings.schema import Settings
 
 BEFORE = "def add(a, b):\n    ret"
@@ -37,33 +48,42 @@ def test_text_without_tokens_is_no_prompt() -> None:
     assert taken_apart("print('<fim_suffix> and then <fim_prefix>')") is None
 
 
-def asked(**fields: object) -> InfillRequest:
-    return request_for(msgspec.convert(fields, InfillForm), Settings(), drafts=False)
+def asked(**fields: object) -> InfillForm:
+    return msgspec.convert(fields, InfillForm)
 
 
-def hole_of(request: InfillRequest) -> Hole:
-    return next(part for part in request.segments if isinstance(part, Hole))
+def asks_for_a_line(**fields: object) -> bool:
+    form = asked(**fields)
+    return hole_of(form, form.place()).single_line
 
 
 def test_a_line_is_asked_for_where_code_follows_on_it() -> None:
-    assert hole_of(asked(prompt="f(", input_suffix=")\n")).single_line
-    assert hole_of(asked(prompt="x = ", stop=["\n"])).single_line
-    assert not hole_of(asked(prompt="x = ", input_suffix="  \ny = 2\n")).single_line
+    assert asks_for_a_line(prompt="f(", input_suffix=")\n")
+    assert asks_for_a_line(prompt="x = ", stop=["\n"])
+    assert not asks_for_a_line(prompt="x = ", input_suffix="  \ny = 2\n")
 
 
 def test_the_limit_of_tokens_is_kept_within_ours() -> None:
-    assert [hole_of(asked(n_predict=count)).max_tokens for count in (7, -1, 10**9)] == [7, 0, 1024]
+    assert [budget_of(asked(n_predict=count), Settings()).max_tokens for count in (7, -1, 10**9)] == [7, 0, 1024]
 
 
 def test_a_secret_file_is_not_sent_as_context() -> None:
     extra = [{"filename": name, "text": "x = 1"} for name in ("a.py", ".env", "/home/u/.ssh/id_rsa", "b.py")]
-    assert [each.path for each in asked(input_extra=extra).context] == ["b.py", "a.py"]
+    assert [each.path for each in place_of(asked(input_extra=extra), Settings()).context] == ["b.py", "a.py"]
 
 
 def test_a_secret_file_is_not_filled() -> None:
     form = CompletionForm(prompt=TABLE["qwen2.5-coder"].prompt("KEY=", "\n", ".env", OTHERS))
     with pytest.raises(ValueError, match="secrets"):
-        request_for(form, Settings(), drafts=False)
+        place_of(form, Settings())
+
+
+@pytest.mark.parametrize(("path", "language"), [("src/a b#.py", "python"), ("C:\\x\\a.rs", "rust"), ("", "")])
+def test_a_file_with_a_name_has_a_tree(path: str, language: str) -> None:
+    snapshot = document_of(Place("x = ", "\n", path)).snapshot()
+    assert (snapshot.language_id, snapshot.text) == (language, "x = \n")
+    assert (snapshot.tree is not None) == bool(language)
+    assert path_of(snapshot.uri).rpartition("/")[2] == path.replace("\\", "/").rpartition("/")[2]
 
 
 @pytest.mark.parametrize("half", [rb"\ud83d", rb"\ude00\ud83d", b"\xed\xa0\xbd"])
@@ -76,8 +96,8 @@ def test_a_body_with_half_a_character_is_refused(half: bytes) -> None:
 WHOLE = "one = 1\ntwo = 2\n\nthree = 3\nfour = 4\n"
 
 
-def sent(before: str, drafts: list[str], whole: str, *stops: str, after: str = "") -> tuple[list[str], bool]:
-    text = TextSoFar(Place(before, after), stops)
+def sent(drafts: list[str], whole: str, *stops: str) -> tuple[list[str], bool]:
+    text = TextSoFar(stops)
     parts = []
     for draft in drafts:
         parts.append(text.more(draft, is_whole=False))
@@ -89,58 +109,17 @@ def sent(before: str, drafts: list[str], whole: str, *stops: str, after: str = "
 
 def test_lines_are_sent_once_two_others_follow() -> None:
     drafts = [WHOLE[:end] for end in range(len(WHOLE))]
-    assert sent("", drafts, WHOLE)[0] == ["one = 1\n", WHOLE.removeprefix("one = 1\n")]
+    assert sent(drafts, WHOLE)[0] == ["one = 1\n", WHOLE.removeprefix("one = 1\n")]
 
 
 def test_lines_that_the_whole_text_drops_are_never_sent() -> None:
-    parts, _ = sent("", [WHOLE[:end] for end in range(len(WHOLE))], "one = 1\ntwo = 2\n")
+    parts, _ = sent([WHOLE[:end] for end in range(len(WHOLE))], "one = 1\ntwo = 2\n")
     assert "".join(parts) == "one = 1\ntwo = 2\n"
 
 
-def test_no_line_end_is_sent_where_one_follows() -> None:
-    for drafts in ([], [WHOLE[:end] for end in range(len(WHOLE))]):
-        assert "".join(sent("", drafts, WHOLE, after="\n\nfive = 5\n")[0]) == WHOLE.rstrip()
-
-
 def test_a_stop_ends_a_text_while_it_is_written() -> None:
-    assert sent("", ["one", "one two", "one two; thr"], "unseen", ";") == (["one two"], True)
+    assert sent(["one", "one two", "one two; thr"], "unseen", ";") == (["one two"], True)
 
 
 def test_the_first_of_several_stops_counts() -> None:
-    assert sent("", [], "a; b # c", "#", ";") == (["a"], True)
-
-
-def test_a_line_that_leaves_the_block_ends_the_text() -> None:
-    assert sent("def f():\n    ret", [], "urn 1\n\n\ndef g():\n    pass\n") == (["urn 1"], True)
-
-
-def test_a_closing_bracket_leaves_no_block() -> None:
-    assert sent("    f(", [], "\n        1,\n)\n    g()\n") == (["\n        1,\n)\n    g()\n"], False)
-
-
-@pytest.mark.parametrize(
-    ("before", "text", "after", "kept"),
-    [
-        ("f() {\n  return ", "g(x);\n}", "\n}\n", "g(x);"),
-        ("f() {\r\n  return ", "g(x);\r\n}\r\n", "\r\n\r\n}\r\n", "g(x);"),
-        ("f() {\n\tif (x) {\n\t\t", "g();\n\t}\n}\n\nh() {\n}\n", "\n\n}\n", "g();\n\t}"),
-        ("x = f(\n    a,\n    ", "b,\n)\n", "\n)\n", "b,"),
-        ("f() {\n  ", "if (x) {\n    g();\n  }", "\n}\n", "if (x) {\n    g();\n  }"),
-        ("f() {\n  ", "if (x) {\n    g();\n  }", "\n  }\n}\n", "if (x) {\n    g();\n  }"),
-        ("f() {\n  ", "g();\n} else {", "\n}\n", "g();\n} else {"),
-        ("f() {", "\n  g();\n}", "\n}\n", "\n  g();"),
-        ("f() {\n  if (x) {", "\n    g();\n  }", "\n  }\n}\n", "\n    g();"),
-        ("  if (x) {", "\n    g();\n  }", "\n  h();\n", "\n    g();\n  }"),
-        ("  f(() => {", "\n    g();\n  });\n  h();", "\n  });\n", "\n    g();"),
-        ("f() {", "\n  g();\n}", "\n\nh() {\n}\n", "\n  g();\n}"),
-    ],
-)
-def test_a_closing_bracket_that_follows_is_not_sent(before: str, text: str, after: str, kept: str) -> None:
-    for drafts in ([], [text[:end] for end in range(len(text))]):
-        assert "".join(sent(before, drafts, text, after=after)[0]) == kept
-
-
-def test_much_white_space_is_looked_at_once() -> None:
-    """Where it was quadratic, this took minutes."""
-    blank = " " * 100_000 + "\n" * 100_000
-    assert sent("f() {\n  ", [], f"g();{blank}x", after="\n}\n") == ([f"g();{blank}x"[:4]], True)
+    assert sent([], "a; b # c", "#", ";") == (["a"], True)

@@ -3,7 +3,7 @@
 import pytest
 
 from lsp_server.syntax.languages import PLAIN, table_of
-from lsp_server.syntax.scanning import brackets_of, comment_at_end, open_quote, pair_end, unclosed, unopened
+from lsp_server.syntax.scanning import brackets_of, comment_at_end, open_quote, unclosed, unopened
 
 
 @pytest.mark.parametrize(
@@ -45,10 +45,3 @@ def test_a_string_that_does_not_end_is_found(text: str, start: int) -> None:
 def test_brackets_without_a_partner_are_found_on_both_sides() -> None:
     assert unclosed("f(a, [b)", PLAIN) == [(1, "("), (5, "[")]
     assert unopened("a) [b] }", PLAIN) == [")", "}"]
-
-
-@pytest.mark.parametrize(
-    ("text", "at", "end"), [("a(b) {", 3, 4), ("a(b[c]) d", 5, 7), ("a) b", 1, 1), ("a(')')", 3, 6)]
-)
-def test_a_pair_of_brackets_is_not_cut_in_two(text: str, at: int, end: int) -> None:
-    assert pair_end(text, at, PLAIN) == end

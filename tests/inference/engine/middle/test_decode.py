@@ -27,7 +27,7 @@ PROMPTS = [
 
 def asked(engine: Engine, prefix: str, suffix: str, given: str = "") -> HolePrompt:
     ids = tuple(engine.loaded.middle.middle_prompt(prefix, suffix))
-    return HolePrompt(ids, given.encode(), 0, "", 0, ROOM, False, ())
+    return HolePrompt(ids, given.encode(), 0, "", 0, ROOM, False)
 
 
 def written(engine: Engine, one: HolePrompt, lookup: Lookup | None) -> tuple[Beam, Decoder]:
@@ -127,7 +127,7 @@ def test_half_a_character_at_the_end_is_left_out(middle: Engine) -> None:
     ],
 )
 def test_a_late_line_ends_with_a_whole_word(given: str, written: str, kept: str) -> None:
-    line = HolePrompt((1,), given.encode(), 0, "", 0, ROOM, single_line=True, behind=())
+    line = HolePrompt((1,), given.encode(), 0, "", 0, ROOM, single_line=True)
     branch = Beam(line, [], 0, written.encode())
     branch.cut(is_late=True)
     assert branch.data.decode() == kept

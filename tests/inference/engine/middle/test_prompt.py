@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from inference.ending import Ending
 from inference.engine import Engine
 from inference.engine.canvas.plan import text_and_holes
 from inference.engine.middle import question
@@ -14,7 +15,7 @@ from inference.messages import Hole, HoleKind, Snippet
 from tests.inference.engine.filling import AFTER, BEFORE, line, request
 from tests.inference.models.fim.checkpoints import changed, loaded
 
-PLAIN = HolePrompt((1,), b"", 0, "", 0, 40, False, ("def main():", "    pass"))
+PLAIN = HolePrompt((1,), b"", 0, "", 0, 40, False, Ending("", "\ndef main():\n    pass\n"))
 
 
 def asked(engine: Engine, before: str, after: str = AFTER, hole: Hole | None = None) -> HolePrompt:
@@ -45,7 +46,7 @@ def test_head_and_given_are_the_file_up_to_what_was_typed(middle: Engine, typed:
 
 
 def test_line_ends_at_its_first_break() -> None:
-    one = replace(PLAIN, single_line=True, given=b"    f(", skip=6)
+    one = replace(PLAIN, single_line=True, given=b"    f(", skip=6, ending=Ending("    f("))
     assert one.end_in(b"    f(x)\n", b")\n") == 8
     assert one.text(b"    f(x)") == "x)"
     assert one.end_in(b"    f(x)\r\n", b")\r\n") == 8
@@ -53,7 +54,7 @@ def test_line_ends_at_its_first_break() -> None:
 
 
 def test_line_ends_where_it_closes_what_the_rest_closes() -> None:
-    one = replace(PLAIN, single_line=True, given=b"    f(", skip=6, rest=") + y")
+    one = replace(PLAIN, single_line=True, given=b"    f(", skip=6, ending=Ending("    f(", ") + y"))
     assert one.end_in(b"    f(g(x)", b")") is None
     assert one.end_in(b"    f(g(x))", b")") == 10
     assert one.end_in(b'    f(":)', b")") is None, "a string is unfinished"
@@ -67,7 +68,7 @@ def test_a_text_ends_where_it_goes_on_into_what_follows() -> None:
 
 
 def test_a_text_ends_where_its_block_does() -> None:
-    one = replace(PLAIN, given=b"    ", skip=4)
+    one = replace(PLAIN, given=b"    ", skip=4, ending=Ending("    "))
     text = "    x = 1\n    y = 2\nz = 3\n"
     end = one.end_in(text.encode(), b"\n")
     assert text[:end] == "    x = 1\n    y = 2"
@@ -78,7 +79,7 @@ def test_a_text_ends_where_its_block_does() -> None:
 @pytest.mark.parametrize(("before", "inside"), [("\t\t", "        y = 2"), ("    ", "\ty = 2")])
 def test_a_text_ends_with_its_block_in_spaces_or_tabs(before: str, inside: str) -> None:
     """A model answers a file of tabs in spaces, too, and the reverse."""
-    one = replace(PLAIN, given=before.encode(), skip=len(before))
+    one = replace(PLAIN, given=before.encode(), skip=len(before), ending=Ending(before))
     text = f"{before}x = 1\n{inside}\n"
     assert one.end_in(text.encode(), b"\n") is None
     end = one.end_in(f"{text}  def g(self):\n".encode(), b"\n")
@@ -87,22 +88,18 @@ def test_a_text_ends_with_its_block_in_spaces_or_tabs(before: str, inside: str) 
 
 def test_a_text_ends_before_an_explanation() -> None:
     """A model tuned to chat closes the code block that it believes to be in, and explains the code."""
-    one = replace(PLAIN, has_fences=False)
+    one = replace(PLAIN, ending=Ending(has_fences=False))
     text = "x = 1\ny = 2\n```\n"
     for more in ("", "\n"):
         assert text[: one.end_in((text + more).encode(), b"\n")] == "x = 1\ny = 2"
     for inside in ("x = 1\n# ```\n", '"""a\n```\n', "x = `\n```\n"):
         assert one.end_in(inside.encode(), b"\n") is None
-    assert replace(one, has_fences=True).end_in(text.encode(), b"\n") is None
-
-
-def test_a_file_with_code_blocks_may_get_more(middle: Engine) -> None:
-    assert not asked(middle, BEFORE).has_fences
-    assert asked(middle, "# Title\n\n```py\n").has_fences
+    for around in (Ending(), Ending("```\n", has_fences=False), Ending("", "\n```\n", has_fences=False)):
+        assert replace(one, ending=around).end_in(text.encode(), b"\n") is None
 
 
 def test_a_line_gives_back_what_it_repeats_of_the_rest() -> None:
-    one = replace(PLAIN, single_line=True, rest=")")
+    one = replace(PLAIN, single_line=True, ending=Ending("f(", ")"))
     assert one.text(b"name + x)") == "name + x"
     assert one.text(b"name(x)") == "name(x)"
     assert one.text(b")") == ""

@@ -1,0 +1,90 @@
+"""A fill ends where its text leaves the hole's block, closes what it did not open, or repeats what follows."""
+
+import pytest
+
+from inference.ending import Ending
+
+CASES = [
+    ("f() {\n  return ", "g(x);\n}", "\n}\n", "g(x);"),
+    ("f() {\r\n  return ", "g(x);\r\n}\r\n", "\r\n\r\n}\r\n", "g(x);"),
+    ("f() {\n\tif (x) {\n\t\t", "g();\n\t}\n}\n\nh() {\n}\n", "\n\n}\n", "g();\n\t}"),
+    ("x = f(\n    a,\n    ", "b,\n)\n", "\n)\n", "b,"),
+    ("f() {\n  ", "if (x) {\n    g();\n  }", "\n}\n", "if (x) {\n    g();\n  }"),
+    ("f() {\n  ", "if (x) {\n    g();\n  }", "\n  }\n}\n", "if (x) {\n    g();\n  }"),
+    ("f() {\n  ", "g();\n} else {", "\n}\n", "g();"),
+    ("f() {", "\n  g();\n}", "\n}\n", "\n  g();"),
+    ("f() {\n  if (x) {", "\n    g();\n  }", "\n  }\n}\n", "\n    g();"),
+    ("  if (x) {", "\n    g();\n  }", "\n  h();\n", "\n    g();\n  }"),
+    ("  f(() => {", "\n    g();\n  });\n  h();", "\n  });\n", "\n    g();"),
+    ("f() {", "\n  g();\n}", "\n\nh() {\n}\n", "\n  g();\n}"),
+    ("def f():\n    ret", "urn 1\n\n\ndef g():\n    pass\n", "\n", "urn 1"),
+    ("def f():\n    ", "return 1\n\n\n# The next.\ndef g():\n    pass\n", "\n", "return 1"),
+    ("f() {\n  ", "g();\n#if X\n  h();\n#endif", "\n}\n", "g();\n#if X\n  h();\n#endif"),
+    ("    f(", "\n        1,\n)\n    g()\n", "", "\n        1,\n)\n    g()\n"),
+    ("fn f<'a>(", "x: &'a str, y: &'a str) -> &'a str", ") -> &'a str {\n}\n", "x: &'a str, y: &'a str"),
+    ("return `${names[_issue", ".format]} is bad`;", "] ?? x} is bad`;\n", ".format"),
+    ("def f(", "self) -> list[str]:", "str]:\n", "self) -> list["),
+]
+
+
+@pytest.mark.parametrize(("before", "text", "after", "kept"), CASES)
+def test_a_text_is_cut_where_it_ends(before: str, text: str, after: str, kept: str) -> None:
+    assert Ending(before, after).cut(text) == kept
+
+
+@pytest.mark.parametrize(("before", "text", "after", "kept"), CASES)
+def test_the_decoder_stops_no_earlier(before: str, text: str, after: str, kept: str) -> None:
+    ending = Ending(before, after)
+    for end in range(len(text) + 1):
+        assert ending.of_lines(text[:end]).startswith(kept[:end].rstrip())
+
+
+def test_text_around_may_change_while_the_rest_is_known() -> None:
+    """An earlier fill of the line opens a bracket, so this one may close it, but not what the tree says is closed."""
+    assert Ending("f(a, (", ")\n").cut("b), c)") == "b), c"
+    assert Ending("f(", ")\n", closable="").cut("b), c") == "b"
+    assert Ending("f(", "\n", closable=")").cut("b), c)") == "b), c"
+
+
+@pytest.mark.parametrize(
+    ("quotes", "text", "kept"),
+    [
+        ('"', "a) b", "a) b"),
+        ('"', r"a\") b" + '" + c} d', r"a\") b" + '" + c'),
+        ("'''", "it's\n''' + d} e", "it's\n''' + d"),
+        ("", "a} years'", "a"),
+        (None, "a} b", "a} b"),
+    ],
+)
+def test_brackets_in_the_string_it_is_in_end_no_text(quotes: str | None, text: str, kept: str) -> None:
+    assert Ending("s = f'{x} {", "} b'\n", quotes=quotes).in_brackets(text) == kept
+
+
+def test_lines_like_the_ones_below_may_be_part_of_a_string() -> None:
+    text = 'x = """\ny = 1\nz = 2\n"""'
+    assert Ending("", "\ny = 1\nz = 2\n").cut(text) == text
+
+
+@pytest.mark.parametrize("current", ["", "a = 1\nb = 2"])
+def test_a_rewritten_text_may_leave_its_block_as_before(current: str) -> None:
+    kept = Ending("def f():\n    return ", "\n", current=current).cut("1\ny = 2")
+    assert kept == ("1\ny = 2" if current else "1")
+
+
+LONG = [
+    "g();" + " " * 100_000 + "\n" * 100_000 + "x",
+    "(" * 20_000 + ")" * 20_000,
+    '"' * 100_000,
+    "'''\"\"\"" * 20_000,
+    '"' + "\\" * 100_000,
+    "a\n" * 20_000,
+    "<" * 50_000 + ">" * 50_000,
+]
+
+
+@pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
+def test_any_text_and_file_is_read_in_time(text: str) -> None:
+    """Where it was quadratic, this took minutes."""
+    for ending in (Ending("f() {\n  ", "\n}\n"), Ending(text, text)):
+        assert len(ending.cut(text)) <= len(text)
+        assert len(ending.of_lines(text)) <= len(text)
