@@ -11,9 +11,9 @@ from inference.messages import REFINED_STRENGTH, Candidate, Snippet
 from lsp_server import carve
 from lsp_server.carve import Span
 from lsp_server.documents.document import Snapshot
-from lsp_server.fill import fitting
-from lsp_server.fill.fitting import current_texts
+from lsp_server.fill import postprocess
 from lsp_server.fill.pipeline import Budget, FillOptions, fill
+from lsp_server.fill.postprocess import current_texts
 from lsp_server.syntax.parsing import Source
 from lsp_server.worker import OnDraft, WorkerClient
 
@@ -150,7 +150,7 @@ class Action:
         return best
 
     async def _breaks_parse(self, snapshot: Snapshot, texts: tuple[str, ...]) -> bool:
-        return await asyncio.to_thread(fitting.breaks_parse, snapshot, self.holes, texts)
+        return await asyncio.to_thread(postprocess.breaks_parse, snapshot, self.holes, texts)
 
 
 def fills(source: Source, marker: str, start: int, end: int, *, automatic: bool = False) -> list[Action]:

@@ -30,8 +30,8 @@ from lsp_server.documents.reading import (
     replace_text,
 )
 from lsp_server.documents.uris import names_of
-from lsp_server.fill.fitting import count_unfilled, current_texts
 from lsp_server.fill.pipeline import Budget, FillOptions, fill, left_as_they_are
+from lsp_server.fill.postprocess import count_unfilled, current_texts
 from lsp_server.settings.launch import worker_options
 from lsp_server.settings.resolver import COMMAND_LINE, Configuration
 from lsp_server.settings.schema import Settings

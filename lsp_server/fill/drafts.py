@@ -7,8 +7,8 @@ from itertools import accumulate
 from inference.messages import Draft
 from lsp_server import carve
 from lsp_server.documents.document import Snapshot
-from lsp_server.fill import fitting
-from lsp_server.fill.fitting import FEW_HOLES
+from lsp_server.fill import postprocess
+from lsp_server.fill.postprocess import FEW_HOLES
 
 _Pieces = tuple[str, ...]
 _Confidences = tuple[float, ...]
@@ -33,7 +33,7 @@ class DraftReader:
 
     def __init__(self, snapshot: Snapshot, spans: Sequence[carve.Span]) -> None:
         self._spans = spans
-        self._fitter = fitting.Fitter(snapshot, fitting.Patience(0))
+        self._fitter = postprocess.Fitter(snapshot, postprocess.Patience(0))
         self._known: dict[int, tuple[_Pieces, _Confidences, HoleDraft | None]] = {}
 
     def read(self, draft: Draft) -> list[HoleDraft]:

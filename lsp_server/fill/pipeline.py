@@ -13,8 +13,8 @@ from inference.messages import Candidate, Hole, InfillRequest, Outcome, Snippet,
 from lsp_server import carve
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import path_of
-from lsp_server.fill import fitting
-from lsp_server.fill.fitting import FEW_HOLES, Syntax, count_unfilled, current_texts, fitted
+from lsp_server.fill import postprocess
+from lsp_server.fill.postprocess import FEW_HOLES, Syntax, count_unfilled, current_texts, fitted
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.lines import model_line_ends
 from lsp_server.syntax.view import View
@@ -100,7 +100,7 @@ class FillResult:
     stopped: bool = False
     unchanged: bool = False
     cut: bool = False
-    drops: Mapping[fitting.Drop, int] = field(default_factory=dict)
+    drops: Mapping[postprocess.Drop, int] = field(default_factory=dict)
     stats: Stats = field(default_factory=Stats)
 
     def why_empty(self, budget: Budget) -> str:
@@ -110,7 +110,7 @@ class FillResult:
             return TOO_LATE.format(budget.deadline.timeout_ms)
         if self.unchanged:
             return NOTHING_TO_CHANGE
-        return NOTHING_FITS + (WHAT_IT_WROTE.format(fitting.in_words(self.drops)) if self.drops else "")
+        return NOTHING_FITS + (WHAT_IT_WROTE.format(postprocess.in_words(self.drops)) if self.drops else "")
 
 
 async def fill(
@@ -206,7 +206,7 @@ async def _answered(
     except TimeoutError:
         return FillResult([], late=True)
     given = [candidate for candidate in answer.candidates if candidate.complete or not only_whole]
-    patience = fitting.Patience(max(budget.deadline.remaining_ms, _LEAST_FIT_MS) / 1000)
+    patience = postprocess.Patience(max(budget.deadline.remaining_ms, _LEAST_FIT_MS) / 1000)
     try:  # in a thread, so that typing does not wait for it
         candidates, drops = await asyncio.to_thread(fitted, snapshot, spans, given, patience, marker)
     finally:

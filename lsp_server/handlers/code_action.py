@@ -30,8 +30,8 @@ from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import Encoding
 from lsp_server.fill.drafts import DraftReader, progress_of
 from lsp_server.fill.feature import Asked, Shown, Taken
-from lsp_server.fill.fitting import current_texts
 from lsp_server.fill.pipeline import Budget, FillOptions, left_as_they_are
+from lsp_server.fill.postprocess import current_texts
 from lsp_server.handlers.inline_edit import accept_command
 from lsp_server.lsp.capabilities import (
     COMMAND_PREFIX,

@@ -10,7 +10,7 @@ from itertools import chain
 
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.uris import local_path
-from lsp_server.fill.fitting import errors_of
+from lsp_server.fill.postprocess import errors_of
 from lsp_server.next_edit.edits import NextEdit
 from lsp_server.next_edit.names import NameIndex, Role
 from lsp_server.next_edit.renames import complete_renames

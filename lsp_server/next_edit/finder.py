@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from itertools import chain
 
-from lsp_server.fill.fitting import errors_of
+from lsp_server.fill.postprocess import errors_of
 from lsp_server.next_edit.alike_edits import missing_neighbours, repeated_edits
 from lsp_server.next_edit.cross_file import ChangedDocument, cross_file_edits
 from lsp_server.next_edit.edits import NextEdit, apart

@@ -17,7 +17,7 @@ from inference.messages import Candidate
 from lsp_server import carve
 from lsp_server.cli import main
 from lsp_server.documents.document import Document
-from lsp_server.fill.fitting import fitted
+from lsp_server.fill.postprocess import fitted
 from lsp_server.worker.paths import WorkerPaths
 from tests.workers import CLI, PATIENCE_S, Finished, RawClient, infill_ls, is_idle
 

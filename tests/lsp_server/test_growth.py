@@ -15,8 +15,8 @@ from lsp_server import carve
 from lsp_server.actions import fills
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import Encoding
-from lsp_server.fill import fitting
-from lsp_server.fill.fitting import fitted
+from lsp_server.fill import postprocess
+from lsp_server.fill.postprocess import fitted
 from tests.lsp_server.long_files import TEMPLATES, TYPED, long_file
 
 MOST_GROWTH = 9.0
@@ -69,7 +69,7 @@ def carve_everything(snapshot: Snapshot) -> None:
 
 def fit_at_cursors(snapshot: Snapshot) -> None:
     for hole in holes_at(snapshot)[:2]:
-        fitting.Fitter(snapshot).fit(hole, f"{hole.starts_with}f(a, b))")
+        postprocess.Fitter(snapshot).fit(hole, f"{hole.starts_with}f(a, b))")
 
 
 def fit_all(snapshot: Snapshot) -> None:

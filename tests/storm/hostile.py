@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from lsp_server.fill.fitting import unseen_in
+from lsp_server.fill.postprocess import unseen_in
 from tests.partner_server import Asked, PartnerServer, sensible
 
 SECRET = "SECRET_THAT_NOBODY_MAY_SEE"

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lsp_server import carve
-from lsp_server.fill import fitting
+from lsp_server.fill import postprocess
 from lsp_server.syntax.languages import TABLES
 from lsp_server.syntax.parsing import Source
 from tests.lsp_server.fixtures import cases
@@ -82,7 +82,7 @@ def test_every_span_lies_inside_the_text(language_id: str, data: st.DataObject) 
         if span is not None:
             carve.splice(text, [span], ["x"])
             assert span.single_line <= (not {"\r", "\n"} & set(text[span.start : span.end] + span.starts_with))
-            fitted = fitting.Fitter(source).fit(span, span.starts_with + fill)
+            fitted = postprocess.Fitter(source).fit(span, span.starts_with + fill)
             if fitted is not None:
                 assert fitted.startswith(span.starts_with) and fitted != text[span.start : span.end]
                 assert not (span.single_line and {"\r", "\n"} & set(fitted))

@@ -14,8 +14,8 @@ from lsp_server.commands.output import excerpt
 from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.fill.drafts import DraftReader, HoleDraft, progress_of
-from lsp_server.fill.fitting import Fitter
 from lsp_server.fill.pipeline import Budget
+from lsp_server.fill.postprocess import Fitter
 from lsp_server.inline import Cursor, InlineRequest
 from lsp_server.inline.computation import Computation
 
