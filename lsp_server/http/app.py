@@ -32,7 +32,7 @@ from inference.models.catalogue import EMBEDDED
 from inference.remote.access import HOW, Access
 from lsp_server.fill.drafts import DraftReader
 from lsp_server.fill.pipeline import fill
-from lsp_server.http.forms import (
+from lsp_server.http.schemas import (
     CompletionForm,
     FimForm,
     Form,

@@ -6,7 +6,7 @@ import pytest
 from inference.messages import Snippet
 from inference.models.fim_tokens import TABLE
 from lsp_server.documents.uris import path_of
-from lsp_server.http.forms import (
+from lsp_server.http.schemas import (
     CompletionForm,
     InfillForm,
     Place,
