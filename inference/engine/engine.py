@@ -3,10 +3,10 @@
 from inference.deadline import Deadline
 from inference.engine.canvas import prompt
 from inference.engine.errors import FILLS_NOTHING, RequestError
+from inference.engine.fim import prompt as middle_prompt
+from inference.engine.fim.infilling import MiddleInfilling
 from inference.engine.infilling import Infilling
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.middle import prompt as middle_prompt
-from inference.engine.middle.infilling import MiddleInfilling
 from inference.engine.next_edit import edit_model
 from inference.engine.next_edit.edit_model import NextEditRewriteRun
 from inference.engine.next_edit.judging import NextEditJudgeRun

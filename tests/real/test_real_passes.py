@@ -4,13 +4,13 @@ import pytest
 import torch
 
 from inference.engine import Engine
-from inference.engine.middle.decode import Lookup
-from inference.engine.middle.prompt import HolePrompt
+from inference.engine.fim.decode import Lookup
+from inference.engine.fim.prompt import HolePrompt
 from inference.models import registry
 from inference.models.fim.adapter import FillInMiddle
 from inference.models.llama import llama_config, weight_shapes
 from inference.models.shards import opened
-from tests.inference.engine.middle.test_decode import written as decoded
+from tests.inference.engine.fim.test_decode import written as decoded
 from tests.inference.models.fim.checkpoints import greedy, stock_logits
 from tests.real.conftest import MODEL
 

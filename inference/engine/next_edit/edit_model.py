@@ -14,8 +14,8 @@ from typing import cast
 import torch
 
 from inference.deadline import Deadline
+from inference.engine.fim.decode import Lookup
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.middle.decode import Lookup
 from inference.engine.work import Work
 from inference.messages import Done, EditKind, Hunk, NextEditRequest, NextEdits, Outcome, ScoredEdit
 from inference.models.edit_prompts import EditPrompt, missing_token, prompt_for

@@ -17,8 +17,8 @@ from msgspec import Meta
 
 from inference.deadline import Deadline
 from inference.engine.canvas import answered
-from inference.engine.middle import question
-from inference.engine.middle.question import Question, Windows
+from inference.engine.fim import question
+from inference.engine.fim.question import Question, Windows
 from inference.messages import MAX_CANDIDATES, Candidate, Draft
 from inference.models import fim_tokens
 from inference.models.family import ModelError

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from inference.engine.middle import conversation
-from inference.engine.middle.conversation import Block
-from inference.engine.middle.question import CHARACTERS_PER_TOKEN, CONTEXT_TOKENS, Question
+from inference.engine.fim import conversation
+from inference.engine.fim.conversation import Block
+from inference.engine.fim.question import CHARACTERS_PER_TOKEN, CONTEXT_TOKENS, Question
 from inference.models import fim_tokens
 from inference.remote.http import AnswerError, decoded, one_line
 

@@ -6,7 +6,7 @@ import pytest
 
 from inference.engine import Engine
 from inference.engine.canvas.plan import text_and_holes
-from inference.engine.middle.prompt import PromptBuilder
+from inference.engine.fim.prompt import PromptBuilder
 from inference.models.fim.adapter import FillInMiddle
 from inference.models.fim_tokens import TABLE, of_vocabulary
 from tests.inference.engine.filling import AFTER, BEFORE, fill, line, request

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from inference.deadline import Deadline
-from inference.engine.middle.question import Question
+from inference.engine.fim.question import Question
 from inference.messages import REFINED_STRENGTH, Candidate, Done, ErrorCode, Failed
 from inference.models.family import ModelError
 from inference.remote import address

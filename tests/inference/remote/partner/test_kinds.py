@@ -2,7 +2,7 @@
 
 import pytest
 
-from inference.engine.middle.question import Windows
+from inference.engine.fim.question import Windows
 from inference.models import fim_tokens
 from inference.models.family import ModelError
 from inference.models.fim_tokens import TABLE

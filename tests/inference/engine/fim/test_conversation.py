@@ -2,8 +2,8 @@
 
 import pytest
 
-from inference.engine.middle import conversation
-from inference.engine.middle.question import Question
+from inference.engine.fim import conversation
+from inference.engine.fim.question import Question
 from inference.messages import Snippet
 
 BODY = "    total = sum(numbers)\n    return total"

@@ -12,9 +12,9 @@ from inference.ending import Ending
 from inference.engine.canvas import cutting, repetition
 from inference.engine.canvas.plan import TextAndHoles
 from inference.engine.errors import RequestError
+from inference.engine.fim import conversation, question
+from inference.engine.fim.question import CHARACTERS_PER_TOKEN, Question
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.middle import conversation, question
-from inference.engine.middle.question import CHARACTERS_PER_TOKEN, Question
 from inference.messages import Hole, InfillRequest
 
 _decoder = codecs.getincrementaldecoder("utf-8")

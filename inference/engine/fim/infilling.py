@@ -17,10 +17,10 @@ from inference.engine.canvas import answered, repetition
 from inference.engine.canvas.answered import Filled, RankedFill, Written
 from inference.engine.canvas.plan import TextAndHoles, text_and_holes
 from inference.engine.errors import RequestError
+from inference.engine.fim import question
+from inference.engine.fim.decode import Beam, Decoder, Lookup
+from inference.engine.fim.prompt import SHORTEST, PromptBuilder, Reach
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.middle import question
-from inference.engine.middle.decode import Beam, Decoder, Lookup
-from inference.engine.middle.prompt import SHORTEST, PromptBuilder, Reach
 from inference.engine.work import Work
 from inference.messages import MAX_CANDIDATES, Candidate, Done, Draft, Hole, InfillRequest, Outcome
 from inference.models.family import MiddleContext, common_start

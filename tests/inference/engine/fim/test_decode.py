@@ -7,8 +7,8 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from inference.engine import Engine
-from inference.engine.middle.decode import Beam, Decoder, Lookup
-from inference.engine.middle.prompt import HolePrompt
+from inference.engine.fim.decode import Beam, Decoder, Lookup
+from inference.engine.fim.prompt import HolePrompt
 from tests.inference.engine.filling import AFTER, BEFORE, fill, line
 from tests.inference.models.fim.checkpoints import FIM
 

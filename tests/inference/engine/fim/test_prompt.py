@@ -8,9 +8,9 @@ import pytest
 from inference.ending import Ending
 from inference.engine import Engine
 from inference.engine.canvas.plan import text_and_holes
-from inference.engine.middle import question
-from inference.engine.middle.prompt import HolePrompt, PromptBuilder
-from inference.engine.middle.question import Question
+from inference.engine.fim import question
+from inference.engine.fim.prompt import HolePrompt, PromptBuilder
+from inference.engine.fim.question import Question
 from inference.messages import Hole, HoleKind, Snippet
 from tests.inference.engine.filling import AFTER, BEFORE, line, request
 from tests.inference.models.fim.checkpoints import changed, loaded

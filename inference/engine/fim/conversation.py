@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 
 from inference.ending import Ending
-from inference.engine.middle.question import Question
+from inference.engine.fim.question import Question
 
 _FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<ticks>`{3,}+|~{3,}+)(?P<language>[^\n`]*+)$", re.MULTILINE)
 _OPENING = re.compile(r"^(?P<indent>[ \t]*)(?P<ticks>`{3,}+|~{3,}+)(?P<language>[^\n`]*+)\n", re.MULTILINE)

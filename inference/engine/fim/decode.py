@@ -25,8 +25,8 @@ from inference.engine.canvas.answered import RankedFill, Written
 from inference.engine.canvas.batch import FORBIDDEN
 from inference.engine.canvas.layout import Slots
 from inference.engine.canvas.vocabulary import Vocabulary
+from inference.engine.fim.prompt import HolePrompt
 from inference.engine.loaded_model import LoadedModel
-from inference.engine.middle.prompt import HolePrompt
 from inference.models.family import MiddleContext, common_start
 
 _LAST_WORD = re.compile(rb"[\w\x80-\xff]+\Z")

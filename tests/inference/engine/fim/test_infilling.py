@@ -9,9 +9,9 @@ import pytest
 from inference.deadline import Deadline
 from inference.engine import Engine
 from inference.engine.canvas.plan import TextAndHoles
-from inference.engine.middle.decode import Decoder
-from inference.engine.middle.infilling import Region
-from inference.engine.middle.prompt import PromptBuilder
+from inference.engine.fim.decode import Decoder
+from inference.engine.fim.infilling import Region
+from inference.engine.fim.prompt import PromptBuilder
 from inference.messages import Hole, HoleKind, Outcome, Text
 from tests.inference.engine.filling import AFTER, BEFORE, Answer, fill, line, request
 
