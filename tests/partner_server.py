@@ -170,7 +170,7 @@ def _around(prompt: str) -> tuple[str, str]:
 
 
 def _shown(words: str) -> tuple[str, str, str]:
-    """Prefix, suffix and draft of a conversation's last message, as inference/engine/fim/conversation.py has it."""
+    """Prefix, suffix and draft of a conversation's last message, as inference/engine/fim/chat.py has it."""
     file = re.search(r"<file[^>]*>\n(.*?)<hole/>(.*)\n</file>", words, re.DOTALL)
     draft = re.search(r"<draft>\n(.*?)\n</draft>", words, re.DOTALL)
     return (*(file.groups() if file else ("", "")), draft[1] if draft else "")

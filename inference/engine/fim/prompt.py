@@ -12,7 +12,7 @@ from inference.ending import Ending
 from inference.engine.canvas import cutting, repetition
 from inference.engine.canvas.plan import TextAndHoles
 from inference.engine.errors import RequestError
-from inference.engine.fim import conversation, question
+from inference.engine.fim import chat, question
 from inference.engine.fim.question import CHARACTERS_PER_TOKEN, Question
 from inference.engine.loaded_model import LoadedModel
 from inference.messages import Hole, InfillRequest
@@ -72,7 +72,7 @@ class HolePrompt:
             if not any(mark in last for mark in (b"`", b"~", b"\n")):
                 return None
             answer = self._answer(data.decode("utf-8", errors="replace"))
-            return len(data) if conversation.block(answer, ended=False).is_closed else None
+            return len(data) if chat.block(answer, ended=False).is_closed else None
         breaks = [at for mark in (b"\n", b"\r") if (at := data.find(mark, len(self.given))) >= 0]
         if self.single_line and breaks:
             return min(breaks)
@@ -90,9 +90,9 @@ class HolePrompt:
         text = _decoder("replace").decode(data[self.skip :])
         if self.question is None:
             return self.head + (self._cut(text) if ended and self.single_line else text)
-        block = conversation.block(self._answer(text), ended=ended)
+        block = chat.block(self._answer(text), ended=ended)
         code = self._answer(text)[block.start : block.end]
-        fitted = conversation.fitted(code, self.question) if ended else conversation.begun(code, self.question.prefix)
+        fitted = chat.fitted(code, self.question) if ended else chat.begun(code, self.question.prefix)
         return self.head + fitted
 
     def _cut(self, text: str) -> str:
@@ -185,12 +185,12 @@ class PromptBuilder:
         draft = hole.text if question.is_rewritten(hole) else ""
         files = self._files if reach.files else ()
         room = question.room(hole)
-        chat = Question(
+        asked = Question(
             prefix, suffix, hole.single_line, room, request.path, request.language, files, request.instruction, draft
         )
-        ids = self._family.chat_prompt(conversation.message(chat), _opening(chat)) or []
+        ids = self._family.chat_prompt(chat.message(asked), _opening(asked)) or []
         room += question.tokens(prefix.rpartition("\n")[2]) + 8
-        return HolePrompt(tuple(ids), b"", 0, hole.starts_with, 1, room, hole.single_line, question=chat)
+        return HolePrompt(tuple(ids), b"", 0, hole.starts_with, 1, room, hole.single_line, question=asked)
 
     def _others(self, reach: Reach) -> str:
         """Pieces of other files as plain text, the most useful last: it is nearest to the hole."""
@@ -227,6 +227,6 @@ def _base(before: str, whole: str) -> int:
     return base + max(0, -(-over // step) * step)
 
 
-def _opening(chat: Question) -> str:
-    language = chat.language if chat.language.isalnum() else ""
-    return f"{conversation.fence(chat)}{language}\n"
+def _opening(asked: Question) -> str:
+    language = asked.language if asked.language.isalnum() else ""
+    return f"{chat.fence(asked)}{language}\n"

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from inference.engine.fim import conversation
-from inference.engine.fim.conversation import Block
+from inference.engine.fim import chat
+from inference.engine.fim.chat import Block
 from inference.engine.fim.question import CHARACTERS_PER_TOKEN, CONTEXT_TOKENS, Question
 from inference.models import fim_tokens
 from inference.remote.http import AnswerError, decoded, one_line
@@ -208,19 +208,19 @@ class Chat(Interface):
         common = self._common(question, [])
         common["max_tokens"] += _AROUND_CODE_TOKENS if question.max_tokens > 1 else 0
         more = {"logprobs": True, "chat_template_kwargs": {"enable_thinking": False}} if self._rich else {}
-        return {"messages": [{"role": "user", "content": conversation.message(question)}], **common, **more}
+        return {"messages": [{"role": "user", "content": chat.message(question)}], **common, **more}
 
     def find(self, answer: str, question: Question, *, ended: bool) -> Block:
         """For a single line, waits for nothing behind it."""
-        block = conversation.block(answer, ended=ended)
+        block = chat.block(answer, ended=ended)
         is_whole = block.is_closed and ended
         if question.single_line:
-            text = conversation.begun(answer[block.start : block.end], question.prefix)
+            text = chat.begun(answer[block.start : block.end], question.prefix)
             is_whole = "\n" in text.lstrip("\n")
         return Block(block.start, block.end, is_whole)
 
     def fitted(self, text: str, question: Question, *, ended: bool) -> str:
-        return conversation.fitted(text, question) if ended else conversation.begun(text, question.prefix)
+        return chat.fitted(text, question) if ended else chat.begun(text, question.prefix)
 
 
 def of_kind(kind: str, model: str, *, rich: bool) -> Interface:
