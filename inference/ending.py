@@ -95,7 +95,7 @@ class Ending:
             return text
         first = closer.end() if closer else 0
         own: list[str] = []
-        closable = list(self._closable)
+        closed = 0
         front = self._front if self._quotes is None else ""
         for offset, bracket in self._brackets(front + text[first:]):
             end = first + offset - len(front)
@@ -105,8 +105,8 @@ class Ending:
                 own.append(CLOSERS[bracket])
             elif own and own[-1] == bracket:
                 own.pop()
-            elif not own and closable[:1] == [bracket]:
-                del closable[0]
+            elif not own and self._closable[closed : closed + 1] == bracket:
+                closed += 1
             elif self._given_closable is not None or any(bracket == closer for _, closer in self._closers):
                 line = text.rfind("\n", 0, end)
                 return text[:line].rstrip("\r") if line >= 0 and not text[line:end].strip() else text[:end]
@@ -130,7 +130,8 @@ class Ending:
 
     def without_rest(self, text: str) -> str:
         """The text without an ending that repeats the rest of the line, so that it lacks the fewest partners."""
-        return min((*self.line_cuts(text.rstrip()), text), key=self._lacking)
+        cuts = self.line_cuts(text.rstrip())
+        return min((*cuts, text), key=self._lacking) if cuts else text
 
     def before_rest(self, text: str) -> str:
         """The text up to where it has all the rest of the line, and more after that; empty if it has not."""
