@@ -50,7 +50,7 @@
     (when found (eglot-execute (eglot-current-server) found))
     (infill-test-say :title (plist-get found :title))))
 
-(defvar lsp-auto-guess-root)
+(defvar lsp-enable-snippet)
 (defvar lsp-inline-completion--items)
 (defvar lsp-inline-completion-mode)
 (defvar lsp-response-timeout)
@@ -59,7 +59,9 @@
 (defun infill-test-lsp (file)
   "Visit FILE with lsp-mode."
   (setq lsp-session-file (expand-file-name "lsp-session" (file-name-directory file)) lsp-response-timeout 60)
+  (load "lsp-mode-autoloads") ; as a package manager would
   (require 'lsp-mode)
+  (setq lsp-enable-snippet nil)
   (lsp-workspace-folders-add (file-name-directory file))
   (find-file file)
   (python-mode)

@@ -2,13 +2,18 @@
 
 import json
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from lsp_server.syntax.languages import TABLES
 from tests.editors.conftest import assert_only_holes_changed, require
-from tests.editors.places import EDITORS, PATIENCE_S, environment, program
+from tests.editors.places import EDITORS, PATIENCE_S, environment, program, until
+from tests.editors.terminal import Terminal
 from tests.editors.vscode.private_network import PrivateNetwork
+from tests.not_tested import not_tested
 
 CONFIGURATION = EDITORS / "emacs" / "infill.el"
 DRIVER = Path(__file__).with_name("drive.el")
@@ -41,6 +46,55 @@ def test_eglot_and_lsp_mode_know_every_language(project: Path) -> None:
     done = batch(project, "-l", str(CONFIGURATION), "--eval", '(princ (mapconcat #\'cdr infill-languages " "))')
     offered = set(done.stdout.split())
     assert [table.ids for table in TABLES if not offered & set(table.ids)] == []
+
+
+def test_lsp_mode_shows_ghost_text_that_tab_takes(
+    project: Path, network: PrivateNetwork | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_lsp_mode(project)
+    require("tmux")
+    monkeypatch.setenv("INFILL_LS_DEADLINE_MS_AUTOMATIC", "60000")
+    file = project / "main.py"
+    file.write_text(LINES)
+    words = ["-nw", "-Q", "-l", str(CONFIGURATION), "-l", str(DRIVER), "--eval", f'(infill-test-lsp "{file}")']
+    terminal = Terminal(project, program("emacs") or "emacs", *words, network=network)
+    try:
+        terminal.shows("LSP")
+        line = next(line for line in range(2, 23, 4) if shows_ghost_text(terminal, line))
+        terminal.press("Tab", "C-x", "C-s")
+        text: str = until(lambda: (found := file.read_text()) != LINES and found, "the text is saved")
+    finally:
+        terminal.close()
+    before, after = LINES.splitlines(), text.splitlines()
+    assert after[line - 1].startswith(before[line - 1]) and len(after[line - 1]) > len(before[line - 1])
+
+
+def shows_ghost_text(terminal: Terminal, line: int) -> bool:
+    """Whether there is some at the end of a line (from 1), after a key that changes nothing."""
+    terminal.press("C-g", "M-g", "g")
+    terminal.type(str(line))
+    terminal.press("Enter", "C-e", "BSpace", "Space")
+    with suppress(AssertionError):
+        return bool(until(lambda: terminal.is_on_screen("Accept"), "ghost text", 30.0))
+    return False
+
+
+def test_snoozed_or_dismissed_ghost_text_does_not_come_by_itself(
+    project: Path, network: PrivateNetwork | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_lsp_mode(project)
+    monkeypatch.setenv("INFILL_LS_DEADLINE_MS_AUTOMATIC", "60000")
+    found = emacs("infill-test-snooze", LINES, project, network)
+    assert found["before"] and found["invoked"] and found["after"], found
+    assert found["snoozed"] is None
+    assert not {*found["after"]} & {*(found["dismissed"] or [])}
+    assert found["minutes"] == 5
+
+
+def require_lsp_mode(folder: Path) -> None:
+    require("emacs")
+    if batch(folder, "-l", str(DRIVER), "-l", "lsp-inline-completion").returncode != 0:
+        not_tested("ghost text in Emacs: lsp-mode 10 or newer is not installed (tests/editors/install.sh says why)")
 
 
 def batch(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -9,7 +9,7 @@ from playwright.sync_api import BrowserContext
 from tests.editors.places import until
 from tests.editors.vscode import pictures
 from tests.editors.vscode.code_server import CodeServer
-from tests.editors.vscode.window import Window
+from tests.editors.vscode.window import STATUS, Window
 
 BASKET = '''\
 class Basket:
@@ -35,6 +35,7 @@ def size(path):
     """Return the size of a file in bytes."""
     return os.path.getsize(path)
 '''
+SOON_S = 3.0
 NOTHING_S = 30.0
 """After this long, the model has found nothing."""
 HOLES = '''\
@@ -154,6 +155,24 @@ def test_a_language_goes_off_and_on_again(window: Window) -> None:
     window.run("Infill: Turn On or Off for This Language")
     window.status_is("sparkle")
     assert window.ghost == ""
+
+
+def test_ghost_text_comes_only_when_invoked_during_a_snooze(window: Window) -> None:
+    window.open("snooze.py", BASKET)
+    window.run("Infill: Snooze…")
+    window.choose("5 minutes")
+    window.status_is("5 min")
+    window.go_to(*HALF_LINE)
+    window.type(".")
+    assert window.ghost_within(SOON_S) == ""
+    window.run("Trigger Inline Suggestion")
+    window.await_ghost()
+    window.page.click(STATUS)
+    window.status_is("sparkle")
+    window.go_to(8, 29)
+    window.press("Backspace")
+    window.type(".")
+    window.await_ghost()
 
 
 def test_a_search_editor_says_why_it_gets_no_fills(window: Window) -> None:
