@@ -65,7 +65,7 @@ class Address:
         return f"{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
     @property
-    def is_here(self) -> bool:
+    def is_local(self) -> bool:
         """Whether the host is certainly this machine, by its name alone."""
         try:
             found = ipaddress.ip_address(self.host)
@@ -74,9 +74,9 @@ class Address:
         mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
         return (mapped or found).is_loopback
 
-    def why_refused(self, *, plain_http: bool, role: ServerRole = MODEL) -> str:
+    def refusal(self, *, plain_http: bool, role: ServerRole = MODEL) -> str:
         """Why nothing may be sent there; empty if it may. `plain_http`: the user allows unencrypted requests."""
-        if self.is_encrypted or self.is_here or plain_http:
+        if self.is_encrypted or self.is_local or plain_http:
             return ""
         return (
             f"{self.url} is not encrypted, and anyone on the way could read your code; use https, or a tunnel such "

@@ -12,8 +12,8 @@ from inference.models.family import ModelError
 from inference.remote import http, served
 from inference.remote.address import EDITS
 from inference.remote.http import AnswerError, ServerError
-from inference.remote.partner.interfaces import Choice, Choices
-from inference.remote.served import ServedInfiller
+from inference.remote.partner.interfaces import CompletionChoice, CompletionReply
+from inference.remote.served import ServerBackend
 from inference.serving.jobs import Job, JobEvent
 
 _REFUSED = (400, 422)
@@ -25,19 +25,19 @@ _LONGEST = 200_000
 """A longer text, in characters, is no rewrite."""
 
 
-class ServedEditModel(ServedInfiller):
+class EditModelBackend(ServerBackend):
     model_setting = EDITS.url
     expected = "a server of models"
-    _tells_chances = True
+    _gives_logprobs = True
 
-    async def _find_out(self) -> None:
+    async def _probe(self) -> None:
         """Finds out the name of the server's only model, and its kind."""
         model = await self.listed_model()
-        found = edit_prompts.kind_of(self._arguments.edits or "auto", model.id)
-        if found is None:
-            raise ModelError(f"{self.client.url}: {edit_prompts.unknown(served.shown(model.id))}")
+        kind = edit_prompts.kind_of(self._arguments.edits or "auto", model.id)
+        if kind is None:
+            raise ModelError(f"{self.client.url}: {edit_prompts.unknown(served.short_name(model.id))}")
         self.model = model.id
-        self.edits = self._kind = found
+        self.edits = self._kind = kind
 
     async def infill(self, job: Job) -> AsyncGenerator[JobEvent, None]:
         request = job.request
@@ -47,42 +47,46 @@ class ServedEditModel(ServedInfiller):
         edits: tuple[ScoredEdit, ...] = ()
         outcome = Outcome.COMPLETE
         try:
-            edits = () if prompt is None else await self._edits(prompt, job.deadline)
+            edits = () if prompt is None else await self._rewrite(prompt, job.deadline)
         except TimeoutError:
             outcome = Outcome.DEADLINE
         yield NextEdits(request.id, edits)
         yield Done(request.id, outcome)
 
-    async def _edits(self, prompt: EditPrompt, deadline: Deadline | None) -> tuple[ScoredEdit, ...]:
+    async def _rewrite(self, prompt: EditPrompt, deadline: Deadline | None) -> tuple[ScoredEdit, ...]:
         """The model's rewrite; none if it had no room for a whole one. Raises ServerError and TimeoutError."""
-        asked = {
+        body_params = {
             "model": self.model,
             "prompt": prompt.text,
             "stop": prompt.ends,
             "max_tokens": math.ceil(len(prompt.now) / _CHARACTERS_PER_TOKEN) + _MORE_TOKENS,
             "temperature": 0,
-            **({"logprobs": 1} if self._tells_chances else {}),
+            **({"logprobs": 1} if self._gives_logprobs else {}),
         }
         try:
-            body = await self.client.ask("/v1/completions", asked, deadline)
+            body = await self.client.fetch("/v1/completions", body_params, deadline)
         except ServerError as error:
-            if error.status not in _REFUSED or not self._tells_chances:
+            if error.status not in _REFUSED or not self._gives_logprobs:
                 raise
-            self._tells_chances = False
-            return await self._edits(prompt, deadline)
-        with self.client.making_sense():
+            self._gives_logprobs = False
+            return await self._rewrite(prompt, deadline)
+        with self.client.blaming_server():
             choice = _choice(body)
         if choice.finish_reason == "length":
             return ()
-        told = choice.logprobs.pieces if choice.logprobs else []
-        known = [(token, value) for token, value in told if isinstance(token, str) and value is not None]
-        sure = [(token.encode(errors="replace"), math.exp(min(0.0, value))) for token, value in known]
-        return prompt.edits(choice.text or "", prompt.sure(sure if len(sure) == len(told) else ()))
+        logprob_pairs = choice.logprobs.token_logprob_pairs if choice.logprobs else []
+        usable_pairs = [
+            (token, value) for token, value in logprob_pairs if isinstance(token, str) and value is not None
+        ]
+        token_probs = [(token.encode(errors="replace"), math.exp(min(0.0, value))) for token, value in usable_pairs]
+        return prompt.edits(
+            choice.text or "", prompt.sure(token_probs if len(token_probs) == len(logprob_pairs) else ())
+        )
 
 
-def _choice(body: bytes) -> Choice:
+def _choice(body: bytes) -> CompletionChoice:
     """The only answer. Raises AnswerError."""
-    choices = http.decoded(body, Choices).choices
+    choices = http.decode_json(body, CompletionReply).choices
     text = choices[0].text if choices else None
     if not choices or text is None or len(text) > _LONGEST:
         raise AnswerError("it has no text, or one that is too long")

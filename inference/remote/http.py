@@ -31,12 +31,12 @@ _CONNECT_S = 5.0
 _SILENCE_S = 120.0
 """The limit for an answer without a deadline: the first one after a start may compile kernels."""
 _TRIES = 4
-_PATIENCE_MS = 10_000
+_DEFAULT_TIMEOUT_MS = 10_000
 """How long a request without a deadline waits for a server to come back."""
 _JSON = {"content-type": "application/json"}
 _BUSY = frozenset({429, 502, 503, 504})
 _FIRST_PAUSE_S = 0.25
-_LONGEST_PAUSE_S = 30.0
+_MAX_PAUSE_S = 30.0
 _JITTER_S = 1.0
 """Waiting requests resume spread over this time, so as not to come all in one moment."""
 
@@ -65,7 +65,7 @@ class _Error(msgspec.Struct, frozen=True):
     error: _ErrorBody
 
 
-def decoded(body: bytes, kind: type[_T]) -> _T:
+def decode_json(body: bytes, kind: type[_T]) -> _T:
     """A JSON text as a value of a type. Raises AnswerError if it is none."""
     try:
         return msgspec.json.decode(body, type=kind)
@@ -73,53 +73,53 @@ def decoded(body: bytes, kind: type[_T]) -> _T:
         raise AnswerError(f"{error}") from error
 
 
-def one_line(said: str) -> str:
+def one_line(text: str) -> str:
     """At most 300 characters of it, without control characters, on one line."""
-    return " ".join("".join(c if c.isprintable() else " " for c in said[:3000]).split())[:300]
+    return " ".join("".join(c if c.isprintable() else " " for c in text[:3000]).split())[:300]
 
 
 class _Pause:
     """How long to leave a busy or unreachable server alone, after failures of any request. An answer ends it."""
 
     def __init__(self) -> None:
-        self.ended()
+        self.reset()
 
-    def ended(self) -> None:
+    def reset(self) -> None:
         """The server answered."""
         self._failures = 0
         self._until = 0.0
         self._error: ServerError | None = None
 
-    def failed(self, error: ServerError) -> None:
+    def record_failure(self, error: ServerError) -> None:
         """Pauses for longer each time, or as long as the server requests. Simultaneous failures count once."""
         if error.pause_s is None:
             return
         now = time.monotonic()
         if now >= self._until:
             self._failures += 1
-            longest_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(self._failures, 9))
+            longest_s = min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(self._failures, 9))
             self._until = now + longest_s * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
-        self._until = max(self._until, now + min(error.pause_s, _LONGEST_PAUSE_S))
+        self._until = max(self._until, now + min(error.pause_s, _MAX_PAUSE_S))
         self._error = error
 
-    async def over(self, deadline: Deadline) -> None:
+    async def wait(self, deadline: Deadline) -> None:
         """Waits until the server may be asked. Raises ServerError if that is after the deadline."""
-        while (left_s := self._until - time.monotonic()) > 0:
+        while (remaining_s := self._until - time.monotonic()) > 0:
             if self._until > deadline.time_s and self._error is not None:
                 raise ServerError(str(self._error), self._error.status)
-            jitter_s = random.uniform(0.0, min(left_s / 2, _JITTER_S))  # noqa: S311
-            await asyncio.sleep(left_s + jitter_s)
+            jitter_s = random.uniform(0.0, min(remaining_s / 2, _JITTER_S))  # noqa: S311
+            await asyncio.sleep(remaining_s + jitter_s)
 
 
-class Client:
+class ModelServerClient:
     """A server's HTTP interface. For one event loop; concurrent requests share kept connections."""
 
-    def __init__(self, at: Address, *, token: str = "", role: ServerRole = MODEL) -> None:
+    def __init__(self, address: Address, *, token: str = "", role: ServerRole = MODEL) -> None:
         """`token` is sent as a bearer token. A server on this machine is asked directly, whatever proxy there is."""
-        self.at = at
+        self.address = address
         self.on_refused: Callable[[], None] = lambda: None
         """Called when the server refuses a request, for example because it restarted with another model."""
-        self.url = at.url
+        self.url = address.url
         self.role = role
         headers = {"accept-encoding": "identity", "x-session-id": uuid4().hex}  # which keeps a router on one replica
         self._pause = _Pause()
@@ -128,65 +128,65 @@ class Client:
             timeout=httpx2.Timeout(_SILENCE_S, connect=_CONNECT_S, pool=None),
             limits=httpx2.Limits(max_connections=64, max_keepalive_connections=16, keepalive_expiry=60.0),
             follow_redirects=False,
-            trust_env=at.is_encrypted and not at.is_here,  # plain http goes by no proxy
+            trust_env=address.is_encrypted and not address.is_local,  # plain http goes by no proxy
             # trusts whom the system trusts, or the file that SSL_CERT_FILE names (SSL_CERT_DIR: the folder) instead
             verify=httpx2.create_ssl_context(trust_env=True),
         )
 
-    async def ask(self, path: str, body: object = None, deadline: Deadline | None = None) -> bytes:
+    async def fetch(self, path: str, body: object = None, deadline: Deadline | None = None) -> bytes:
         """The body of an answer with status 200: to a POST of `body` as JSON, or to a GET without one.
 
         Raises ServerError, and TimeoutError at the deadline.
         """
 
         async def whole() -> bytes:
-            async with aclosing(await self._opened(path, body)) as response:
+            async with aclosing(await self._open(path, body)) as response:
                 return b"".join([part async for part in self._parts(response)])
 
         async with asyncio.timeout_at(deadline.time_s if deadline else None):
-            return await self._patiently(whole, deadline)
+            return await self._with_retries(whole, deadline)
 
     async def stream(self, path: str, body: object, deadline: Deadline | None = None) -> AsyncGenerator[bytes, None]:
         """The parts of an answer with status 200 as they arrive. `deadline` ends the attempts, not the answer.
 
         Raises ServerError; never repeats a request once its answer has begun. Closing it aborts the request.
         """
-        async with aclosing(await self._patiently(partial(self._opened, path, body), deadline)) as response:
+        async with aclosing(await self._with_retries(partial(self._open, path, body), deadline)) as response:
             try:
                 async for part in self._parts(response):
                     yield part
             except ServerError as error:
-                self._pause.failed(error)
+                self._pause.record_failure(error)
                 raise
 
     async def close(self) -> None:
         await self._http.aclose()
 
     @contextmanager
-    def making_sense(self) -> Iterator[None]:
+    def blaming_server(self) -> Iterator[None]:
         """For reading an answer: raises an AnswerError as a ServerError."""
         try:
             yield
         except AnswerError as error:
             raise ServerError(f"the server {self.url} sent an invalid answer: {error}") from error
 
-    async def _patiently(self, attempt_once: Callable[[], Awaitable[_T]], deadline: Deadline | None) -> _T:
+    async def _with_retries(self, attempt_once: Callable[[], Awaitable[_T]], deadline: Deadline | None) -> _T:
         """The result of an attempt, repeated as often as needed. Raises ServerError."""
-        deadline = deadline or Deadline(_PATIENCE_MS)
-        for left in reversed(range(_TRIES)):
-            await self._pause.over(deadline)
+        deadline = deadline or Deadline(_DEFAULT_TIMEOUT_MS)
+        for remaining_tries in reversed(range(_TRIES)):
+            await self._pause.wait(deadline)
             try:
                 answer = await attempt_once()
             except ServerError as error:
-                self._pause.failed(error)
-                if error.pause_s is None or not left:
+                self._pause.record_failure(error)
+                if error.pause_s is None or not remaining_tries:
                     raise
             else:
-                self._pause.ended()
+                self._pause.reset()
                 return answer
         raise AssertionError("the last attempt raises")
 
-    async def _opened(self, path: str, body: object) -> httpx2.Response:
+    async def _open(self, path: str, body: object) -> httpx2.Response:
         """An answer with status 200, with only its head read. Raises ServerError."""
         method, content = ("GET", None) if body is None else ("POST", msgspec.json.encode(body))
         with self._blamed():
@@ -195,8 +195,8 @@ class Client:
         if response.status_code == 200:
             return response
         async with aclosing(response):
-            said = b"".join([part async for part in self._parts(response)])
-        raise self._refusal(response, said)
+            body_bytes = b"".join([part async for part in self._parts(response)])
+        raise self._refusal(response, body_bytes)
 
     async def _parts(self, response: httpx2.Response) -> AsyncGenerator[bytes, None]:
         """A body as it arrives. Raises ServerError, also if it is too long."""
@@ -225,17 +225,17 @@ class Client:
             raise self._error("does not respond as expected", error) from error
 
     def _error(self, what: str, error: Exception, *, pause_s: float | None = None) -> ServerError:
-        shown = f"the server {self.url} {what} ({one_line(str(error)) or type(error).__name__})"
-        return ServerError(f"{shown}; check that it is running, or change `{self.role.url}`", pause_s=pause_s)
+        shown_text = f"the server {self.url} {what} ({one_line(str(error)) or type(error).__name__})"
+        return ServerError(f"{shown_text}; check that it is running, or change `{self.role.url}`", pause_s=pause_s)
 
     def _refusal(self, response: httpx2.Response, content: bytes) -> ServerError:
         """The meaning of a status other than 200."""
         status = response.status_code
         try:
-            said = one_line(decoded(content, _Error).error.message)
+            body = one_line(decode_json(content, _Error).error.message)
         except AnswerError:
-            said = ""
-        shown = f"{status} {one_line(response.reason_phrase)}" + (f": {said}" if said else "")
+            body = ""
+        shown = f"{status} {one_line(response.reason_phrase)}" + (f": {body}" if body else "")
         if status in _BUSY:
             wanted = response.headers.get("retry-after", "")  # seconds, or a date, which hardly any server sends
             pause_s = float(wanted) if wanted.isdecimal() else 0.0

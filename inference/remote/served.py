@@ -22,14 +22,14 @@ from inference.messages import Done, EditKind, InfillRequest, Outcome
 from inference.models.family import ModelError, OnProgress
 from inference.remote import address, token
 from inference.remote.address import EDITS, MODEL, PARTNER, ServerRole
-from inference.remote.http import AnswerError, Client, ServerError, decoded
+from inference.remote.http import AnswerError, ModelServerClient, ServerError, decode_json
 from inference.serving.jobs import Job, JobEvent
 from inference.serving.startup import WorkerArguments
 
 log = logging.getLogger(__name__)
-AGAIN_AFTER_S = 30.0
+RETRY_AFTER_S = 30.0
 """After a refusal, repeat the handshake, but no sooner than this after the last time."""
-_LONGEST_NAME = 100
+_MAX_NAME_CHARACTERS = 100
 
 
 class ServedModel(msgspec.Struct, frozen=True):
@@ -52,15 +52,15 @@ class _Models(msgspec.Struct, frozen=True):
     data: list[ServedModel]
 
 
-def shown(name: str) -> str:
+def short_name(name: str) -> str:
     """A server's name for a model, which is printable, shortened for the user."""
-    return name[:_LONGEST_NAME]
+    return name[:_MAX_NAME_CHARACTERS]
 
 
-class RemoteWork:
+class RemoteRun:
     """What the work on a job at any server needs."""
 
-    def __init__(self, server: "ServedInfiller", job: Job) -> None:
+    def __init__(self, server: "ServerBackend", job: Job) -> None:
         """Raises RequestError."""
         if not isinstance(job.request, InfillRequest):
             raise RequestError(CANNOT_JUDGE)
@@ -71,14 +71,14 @@ class RemoteWork:
         self.counters = Counters()
 
     def _done(self) -> Done:
-        outcome = Outcome.DEADLINE if self._late() else Outcome.COMPLETE
+        outcome = Outcome.DEADLINE if self._is_past_deadline() else Outcome.COMPLETE
         return Done(self.request.id, outcome, self.counters.stats())
 
-    def _late(self) -> bool:
+    def _is_past_deadline(self) -> bool:
         return self.job.deadline is not None and self.job.deadline.is_past
 
 
-class ServedInfiller(ABC):
+class ServerBackend(ABC):
     """A model on a server (`serving.jobs.Infiller`). After a refusal it may be another one: then it looks again."""
 
     model_setting: ClassVar[str] = "server.model"
@@ -96,28 +96,28 @@ class ServedInfiller(ABC):
     edits: EditKind | None = None
     """The prompt of an edit model."""
 
-    def __init__(self, client: Client, arguments: WorkerArguments) -> None:
-        """Call `look` before anything else."""
+    def __init__(self, client: ModelServerClient, arguments: WorkerArguments) -> None:
+        """Call `handshake` before anything else."""
         self.client = client
-        self.device = client.at.place
+        self.device = client.address.place
         self._arguments = arguments
         self._handshake: asyncio.Task[None] | None = None
-        self._shaken_s = -AGAIN_AFTER_S
+        self._last_handshake_s = -RETRY_AFTER_S
 
     @abstractmethod
     def infill(self, job: Job) -> AsyncGenerator[JobEvent, None]:
         """The replies to a request. Raises RequestError."""
 
     @abstractmethod
-    async def _find_out(self) -> None:
+    async def _probe(self) -> None:
         """Finds out what the server serves, and stores it. Raises ModelError, AnswerError and ServerError."""
 
-    async def look(self, limit_s: float) -> None:
+    async def handshake(self, limit_s: float) -> None:
         """Finds out within `limit_s` what the server serves now. Raises ModelError."""
         url = self.client.url
         try:
             async with asyncio.timeout(limit_s):
-                await self._find_out()
+                await self._probe()
         except TimeoutError as error:
             raise ModelError(f"{url} has not answered for {limit_s:g} s; check that it is running") from error
         except AnswerError as error:
@@ -127,16 +127,16 @@ class ServedInfiller(ABC):
 
     async def listed_model(self) -> ServedModel:
         """The wanted one of the server's models, or its only one. Raises ModelError, AnswerError and ServerError."""
-        url, wanted = self.client.url, self._arguments.server_model
-        listed = decoded(await self.client.ask("/v1/models"), _Models).data
-        names = ", ".join(shown(model.id) for model in listed[:10]) or "none"
-        found = [model for model in listed if wanted is None or model.id == wanted]
-        if len(found) == 1:
-            return found[0]
+        url, requested = self.client.url, self._arguments.server_model
+        listed = decode_json(await self.client.fetch("/v1/models"), _Models).data
+        names = ", ".join(short_name(model.id) for model in listed[:10]) or "none"
+        matches = [model for model in listed if requested is None or model.id == requested]
+        if len(matches) == 1:
+            return matches[0]
         setting = f"{self.model_setting} or --server-model"
-        if found:
+        if matches:
             raise ModelError(f"{url} has several models ({names}); name one with {setting}")
-        raise ModelError(f"{url} has no model {wanted or ''}; it has {names}; set {setting}")
+        raise ModelError(f"{url} has no model {requested or ''}; it has {names}; set {setting}")
 
     def facts(self) -> dict[str, Any]:
         names = ("model", "device", "context_tokens", "partner", "sees_drafts", "edits")
@@ -148,24 +148,24 @@ class ServedInfiller(ABC):
             await asyncio.wait([self._handshake])
         await self.client.close()
 
-    def look_later(self) -> None:
+    def handshake_later(self) -> None:
         """The server refused a request: looks again in the background."""
         now_s = time.monotonic()
-        if self._shaken_s + AGAIN_AFTER_S <= now_s:
-            self._shaken_s = now_s
-            self._handshake = asyncio.create_task(self._look_again(), name="handshake")
+        if self._last_handshake_s + RETRY_AFTER_S <= now_s:
+            self._last_handshake_s = now_s
+            self._handshake = asyncio.create_task(self._repeat_handshake(), name="handshake")
 
-    async def _look_again(self) -> None:
+    async def _repeat_handshake(self) -> None:
         try:
-            await self.look(AGAIN_AFTER_S)
+            await self.handshake(RETRY_AFTER_S)
         except ModelError as error:
             log.warning("the server that refused a request does not say what it serves: %s", error)
 
 
 _KINDS = {
-    MODEL: ("inference.remote.vllm", "VllmInfiller"),
-    PARTNER: ("inference.remote.partner.filling", "PartnerInfiller"),
-    EDITS: ("inference.remote.edits", "ServedEditModel"),
+    MODEL: ("inference.remote.vllm", "VllmBackend"),
+    PARTNER: ("inference.remote.partner.filling", "PartnerBackend"),
+    EDITS: ("inference.remote.edits", "EditModelBackend"),
 }
 
 
@@ -176,25 +176,25 @@ def role_of(arguments: WorkerArguments) -> ServerRole:
 
 async def connect(
     arguments: WorkerArguments, on_progress: OnProgress, *, limit_s: float | None = None
-) -> ServedInfiller:
+) -> ServerBackend:
     """The server on the command line, with the user's token if it may be sent there. Raises ModelError.
 
     It says within `limit_s` what it serves; None: the kind's own limit.
     """
     role = role_of(arguments)
     module, name = _KINDS[role]
-    kind: type[ServedInfiller] = getattr(import_module(module), name)  # each needs libraries that others do not
+    kind: type[ServerBackend] = getattr(import_module(module), name)  # each needs libraries that others do not
     try:
-        at = address.parse(arguments.model, role)
+        server_address = address.parse(arguments.model, role)
     except address.AddressError as error:
         raise ModelError(str(error)) from error
-    if refused := at.why_refused(plain_http=arguments.plain_http, role=role):
-        raise ModelError(refused)
-    on_progress(0.1, f"asking {at.place}")
-    client = Client(at, token=token.read(role=role) if arguments.sends_token else "", role=role)
-    infiller = kind(client, arguments)
+    if refusal := server_address.refusal(plain_http=arguments.plain_http, role=role):
+        raise ModelError(refusal)
+    on_progress(0.1, f"asking {server_address.place}")
+    client = ModelServerClient(server_address, token=token.read(role=role) if arguments.sends_token else "", role=role)
+    backend = kind(client, arguments)
     try:
-        await infiller.look(limit_s or kind.handshake_s)
+        await backend.handshake(limit_s or kind.handshake_s)
     except BaseException as error:
         await client.close()
         cause = error.__cause__
@@ -204,5 +204,5 @@ async def connect(
             f"{error}. No token is sent there, for a workspace's infill-ls.toml chose this server, or http to it; to "
             f"send yours, set `{role.url}` in your own settings"
         ) from error
-    client.on_refused = infiller.look_later
-    return infiller
+    client.on_refused = backend.handshake_later
+    return backend

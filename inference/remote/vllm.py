@@ -49,8 +49,8 @@ from inference.models import catalogue, checkpoint, checkpoint_files, downloads
 from inference.models.family import ModelError
 from inference.models.properties import CanvasTokens, NoiseKind, Properties
 from inference.remote import address, served
-from inference.remote.http import AnswerError, ServerError, decoded
-from inference.remote.served import RemoteWork, ServedInfiller, ServedModel
+from inference.remote.http import AnswerError, ServerError, decode_json
+from inference.remote.served import RemoteRun, ServedModel, ServerBackend
 from inference.serving.jobs import Job, JobEvent
 
 log = logging.getLogger(__name__)
@@ -60,15 +60,15 @@ _LENGTHS_OF_SEVERAL_LINES = 3
 """How many lengths to try for one answer. Each is a separate canvas in the server's batch."""
 _SUFFIX_TOKENS = 8
 _LENGTH_WEIGHT = 0.075
-_LEAST = -20.0
+_MIN_LOGPROB = -20.0
 """The log-probability of tokens the server does not list."""
-_MOST_LOGPROBS = 20
+_MAX_LOGPROBS = 20
 """The likeliest tokens of a row that one may request, by vLLM's own default (`--max-logprobs`)."""
 
 _TOKEN = re.compile(r"token_id:(\d{1,9})")
 _CANVAS = re.compile(r"diffusion_seed_canvas must hold exactly (\d+) ids")
 _KNOWS_PINS = re.compile(r"diffusion_(seed_canvas|pinned)")
-_LEAST_CANVAS = 4
+_MIN_CANVAS = 4
 _LINE_STEPS = 8
 _QUICK_STEPS = 4
 """For a checkpoint without settings, the same as models/diffusion_gemma assumes for a released one."""
@@ -123,28 +123,28 @@ class CanvasAnswer(msgspec.Struct, frozen=True):
 
 def canvas_answer(body: bytes, rows: int) -> CanvasAnswer:
     """The answer for a canvas with this many rows. Raises AnswerError."""
-    answer = decoded(body, _Completion)
+    answer = decode_json(body, _Completion)
     choice = answer.choices[0]
-    found = [_by_token(row) for row in choice.logprobs.top_logprobs]
-    if len(choice.token_ids) != rows or len(found) != rows:
-        raise AnswerError(f"{len(choice.token_ids)} tokens and {len(found)} rows of probabilities for {rows} rows")
+    logprobs = [_by_token(row) for row in choice.logprobs.top_logprobs]
+    if len(choice.token_ids) != rows or len(logprobs) != rows:
+        raise AnswerError(f"{len(choice.token_ids)} tokens and {len(logprobs)} rows of probabilities for {rows} rows")
     details = answer.usage.prompt_tokens_details if answer.usage else None
-    return CanvasAnswer(choice.token_ids, found, details.cached_tokens if details else None)
+    return CanvasAnswer(choice.token_ids, logprobs, details.cached_tokens if details else None)
 
 
 def _by_token(row: dict[str, float] | None) -> dict[int, float]:
     """Log-probabilities by token id, for the keys that vLLM writes as `token_id:N`."""
-    found: dict[int, float] = {}
+    by_id: dict[int, float] = {}
     for name, value in (row or {}).items():
         match = _TOKEN.fullmatch(name)
         if match is None:
             raise AnswerError(f"a token is called {name[:50]!r} and not by its id")
-        found[int(match[1])] = value
-    return found
+        by_id[int(match[1])] = value
+    return by_id
 
 
-def _asked(
-    model: str, prompt: Sequence[int], rows: int, arguments: Mapping[str, object], **more: object
+def _request_body(
+    model: str, prompt: Sequence[int], rows: int, arguments: Mapping[str, object], **overrides: object
 ) -> dict[str, object]:
     """A request for one canvas behind a prompt, both as token ids, that lists the likeliest tokens of each row.
 
@@ -157,7 +157,7 @@ def _asked(
         "prompt": prompt,
         "max_tokens": rows,
         "vllm_xargs": arguments,
-        "logprobs": _MOST_LOGPROBS,
+        "logprobs": _MAX_LOGPROBS,
         "temperature": 1.0,
         "top_p": 1.0,
         "top_k": -1,
@@ -166,11 +166,11 @@ def _asked(
         "return_tokens_as_token_ids": True,
         "return_token_ids": True,
     }
-    return stated | more
+    return stated | overrides
 
 
 @dataclass(frozen=True)
-class Model:
+class ServedDiffusionModel:
     """A served model: its tokens and its settings."""
 
     name: str
@@ -187,10 +187,10 @@ class Model:
         return bool(value) and not (hole.single_line and value.startswith(LINE_BREAKS))
 
 
-class CanvasInfilling(RemoteWork):
+class VllmRun(RemoteRun):
     """The work on one request, canvas after canvas. Canvases come all at once, so there are no drafts."""
 
-    def __init__(self, server: ServedInfiller, model: Model, job: Job) -> None:
+    def __init__(self, server: ServerBackend, model: ServedDiffusionModel, job: Job) -> None:
         super().__init__(server, job)
         self._client = server.client
         self._model = model
@@ -201,7 +201,7 @@ class CanvasInfilling(RemoteWork):
         """The current canvas."""
         self._is_first = True
         """Whether nothing of it was read yet."""
-        self._written: list[Written] = []
+        self._filled_canvases: list[Written] = []
         """It at each length that was read so far."""
 
     async def events(self) -> AsyncGenerator[JobEvent, None]:
@@ -210,30 +210,32 @@ class CanvasInfilling(RemoteWork):
         for hole, text in self.job.newly_typed():
             planner.pin_start(hole, text)
         canvases = Canvases(planner)
-        while not canvases.are_all and not self._late():
-            group, earlier = await asyncio.to_thread(canvases.begin)
-            plan = await asyncio.to_thread(_plan, planner, group, earlier)
-            found = await self._canvas(canvases, plan, earlier)
+        while not canvases.are_all and not self._is_past_deadline():
+            group, earlier_fills = await asyncio.to_thread(canvases.begin)
+            plan = await asyncio.to_thread(_plan, planner, group, earlier_fills)
+            fills = await self._canvas(canvases, plan, earlier_fills)
             self._pin(canvases)
             holes = planner.request.holes[group.start : group.stop]
-            found = [each for each in found if answered.agrees(each.texts, holes)]
-            if not found and not canvases.is_amended:  # asking again would bring the same
+            fills = [fill for fill in fills if answered.agrees(fill.texts, holes)]
+            if not fills and not canvases.is_amended:  # asking again would bring the same
                 break
-            canvases.add(group, found)
+            canvases.add(group, fills)
         holes = planner.request.holes
-        most = self._effort.candidates
-        complete = not self._late()
+        max_candidates = self._effort.candidates
+        complete = not self._is_past_deadline()
         ms = self.counters.ms()
-        for candidate in answered.candidates(self.request.id, canvases.done, holes, most, ms, complete=complete):
+        for candidate in answered.candidates(
+            self.request.id, canvases.done, holes, max_candidates, ms, complete=complete
+        ):
             yield candidate
         yield self._done()
 
-    async def _canvas(self, canvases: Canvases, plan: Plan, earlier: Sequence[str]) -> list[RankedFill]:
+    async def _canvas(self, canvases: Canvases, plan: Plan, earlier_fills: Sequence[str]) -> list[RankedFill]:
         """The answers for one canvas behind the `earlier` fills, best first; none if other text was typed meanwhile."""
         self.counters.canvases += 1
         self._plan = plan
         self._is_first = True
-        self._written = []
+        self._filled_canvases = []
         searching = asyncio.create_task(self._search(), name="canvas")
         searching.add_done_callback(lambda _: self.job.news.set())
         try:
@@ -242,7 +244,7 @@ class CanvasInfilling(RemoteWork):
                 self.job.news.clear()
                 self._pin(canvases)
                 is_amended = canvases.has_news and not searching.done()
-                if is_amended and not canvases.go_on(plan.group, earlier, lambda *_: False):
+                if is_amended and not canvases.go_on(plan.group, earlier_fills, lambda *_: False):
                     return []
             return searching.result()
         finally:
@@ -258,16 +260,16 @@ class CanvasInfilling(RemoteWork):
         try:
             async with asyncio.timeout_at(self.job.deadline.time_s if self.job.deadline else None):
                 canvases = [self._denoise(sizes) for sizes in self._lengths()]
-                found = await asyncio.gather(*canvases, return_exceptions=True)
-                errors = [error for error in found if error is not None]
-                if len(errors) == len(found):
+                outcomes = await asyncio.gather(*canvases, return_exceptions=True)
+                errors = [error for error in outcomes if error is not None]
+                if len(errors) == len(outcomes):
                     raise errors[0]
                 for error in errors:
                     if not isinstance(error, ServerError | TimeoutError):
                         raise error
                 return await self._ranked()
         except TimeoutError:
-            return self._ranked_by(each.log_confidence for each in self._written)
+            return self._ranked_by(filled.log_confidence for filled in self._filled_canvases)
 
     def _lengths(self) -> list[tuple[int, ...]]:
         """The lengths to try, one per hole; at least one for each candidate, some more than once."""
@@ -276,82 +278,84 @@ class CanvasInfilling(RemoteWork):
         usual = _LENGTHS_OF_A_LINE if is_line else _LENGTHS_OF_SEVERAL_LINES
         count = max(self._effort.candidates, _LENGTHS_QUICK if self.request.quick else usual)
         if all(hole.minimum == hole.maximum for hole in holes):
-            found = [tuple(hole.maximum for hole in holes)]
+            lengths = [tuple(hole.maximum for hole in holes)]
         else:
-            found = length.guessed(holes, count, usual_first=False)
-        return [found[number % len(found)] for number in range(max(self._effort.candidates, len(found)))]
+            lengths = length.guessed(holes, count, usual_first=False)
+        return [lengths[index % len(lengths)] for index in range(max(self._effort.candidates, len(lengths)))]
 
     async def _denoise(self, sizes: Sequence[int]) -> None:
         """Has one canvas filled; keeps it unless a row got no token that may stand there."""
         row = self._plan.compose(sizes).cut(self._model.properties.suffix_tokens)
-        ids = self._begun(row)
-        sure = [1.0] * len(ids)
+        ids = self._initial_rows(row)
+        probs = [1.0] * len(ids)
         steps = 0
         if OPEN in ids:
             steps = self._effort.max_steps or self._model.properties.sampler.max_steps
-            pinned = [number for number, id_ in enumerate(ids) if id_ != OPEN]
+            pinned = [row_index for row_index, id_ in enumerate(ids) if id_ != OPEN]
             seed = [self._noise.randrange(len(self._model.vocabulary)) if id_ == OPEN else id_ for id_ in ids]
-            answer = await self._read(seed, pinned, steps=steps)
-            if not self._choose(ids, sure, row, answer):
+            answer = await self._read_canvas(seed, pinned, steps=steps)
+            if not self._choose(ids, probs, row, answer):
                 return
-        self._written.append(Written(ids, sure, row.spans, steps))
+        self._filled_canvases.append(Written(ids, probs, row.spans, steps))
 
-    def _begun(self, row: Row) -> list[int]:
+    def _initial_rows(self, row: Row) -> list[int]:
         """The initial rows: in reworked text, the noised tokens are open."""
         ids = list(row.ids)
         for (_, first, end), hole in zip(row.spans, self._plan.holes, strict=True):
-            for number, id_ in zip(range(first, end), hole.existing, strict=False):
+            for row_index, id_ in zip(range(first, end), hole.existing, strict=False):
                 if self._noise.random() >= hole.strength:
-                    ids[number] = id_
+                    ids[row_index] = id_
         return ids
 
-    def _choose(self, ids: list[int], sure: list[float], row: Row, answer: CanvasAnswer) -> bool:
+    def _choose(self, ids: list[int], probs: list[float], row: Row, answer: CanvasAnswer) -> bool:
         """Writes the likeliest allowed token into each open row, and how sure it is. False: a row has none.
 
         If none of the named tokens is allowed, a row gets its given start, or the server's own token, and is unsure.
         """
         for (_, first, end), hole in zip(row.spans, self._plan.holes, strict=True):
-            for number in (number for number in range(first, end) if ids[number] == OPEN):
-                is_start = number == first
-                likely = sorted(answer.log_probabilities[number].items(), key=lambda each: (-each[1], each[0]))
-                allowed = [each for each in likely if self._model.may_stand(each[0], hole, is_start=is_start)]
-                own = hole.allowed[0] if is_start and hole.allowed else answer.ids[number]
+            for row_index in (row_index for row_index in range(first, end) if ids[row_index] == OPEN):
+                is_start = row_index == first
+                by_logprob = sorted(answer.log_probabilities[row_index].items(), key=lambda item: (-item[1], item[0]))
+                allowed = [item for item in by_logprob if self._model.may_stand(item[0], hole, is_start=is_start)]
+                own = hole.allowed[0] if is_start and hole.allowed else answer.ids[row_index]
                 token, value = allowed[0] if allowed else (own, -math.inf)
-                ids[number] = token
-                sure[number] = min(1.0, math.exp(value))
+                ids[row_index] = token
+                probs[row_index] = min(1.0, math.exp(value))
                 if not self._model.may_stand(token, hole, is_start=is_start):
                     return False
         return True
 
     async def _ranked(self) -> list[RankedFill]:
         """All filled canvases, best first. Asks nothing about a single answer."""
-        if len({each.texts(self._model.vocabulary, self._plan.holes) for each in self._written}) < 2:
-            return self._ranked_by(each.log_confidence for each in self._written)
-        asked = (self._suffix_likelihood(each) for each in self._written)
-        found = await asyncio.gather(*asked, return_exceptions=True)
-        behind = [each for each in found if isinstance(each, float)]
-        if len(behind) < len(found):
-            behind = [0.0] * len(found)
-        return self._ranked_by(map(_score, self._written, behind))
+        if len({filled.texts(self._model.vocabulary, self._plan.holes) for filled in self._filled_canvases}) < 2:
+            return self._ranked_by(filled.log_confidence for filled in self._filled_canvases)
+        requests = (self._suffix_logprob(filled) for filled in self._filled_canvases)
+        outcomes = await asyncio.gather(*requests, return_exceptions=True)
+        suffix_logprobs = [filled for filled in outcomes if isinstance(filled, float)]
+        if len(suffix_logprobs) < len(outcomes):
+            suffix_logprobs = [0.0] * len(outcomes)
+        return self._ranked_by(map(_score, self._filled_canvases, suffix_logprobs))
 
     def _ranked_by(self, scores: Iterable[float]) -> list[RankedFill]:
-        return answered.ranked(self._model.vocabulary, self._plan.holes, self._written, list(scores))
+        return answered.ranked(self._model.vocabulary, self._plan.holes, self._filled_canvases, list(scores))
 
-    async def _suffix_likelihood(self, written: Written) -> float | None:
+    async def _suffix_logprob(self, filled: Written) -> float | None:
         """The mean log-probability of the first tokens behind; None without any. Raises ServerError, TimeoutError."""
-        end = written.spans[-1][2]
-        rows = range(end, min(end + _SUFFIX_TOKENS, len(written.ids)))
+        end = filled.spans[-1][2]
+        rows = range(end, min(end + _SUFFIX_TOKENS, len(filled.ids)))
         if not rows:
             return None
         size = len(self._model.vocabulary)
-        seed = [self._noise.randrange(size) if row in rows else id_ for row, id_ in enumerate(written.ids)]
-        wanted = [written.ids[row] for row in rows]
+        seed = [self._noise.randrange(size) if row in rows else id_ for row, id_ in enumerate(filled.ids)]
+        suffix_ids = [filled.ids[row] for row in rows]
         pinned = [row for row in range(len(seed)) if row not in rows]
-        answer = await self._read(seed, pinned, tokens=sorted(set(wanted)))
-        known = answer.log_probabilities
-        return sum(max(_LEAST, known[row].get(id_, _LEAST)) for row, id_ in zip(rows, wanted, strict=True)) / len(rows)
+        answer = await self._read_canvas(seed, pinned, tokens=sorted(set(suffix_ids)))
+        logprobs = answer.log_probabilities
+        return sum(
+            max(_MIN_LOGPROB, logprobs[row].get(id_, _MIN_LOGPROB)) for row, id_ in zip(rows, suffix_ids, strict=True)
+        ) / len(rows)
 
-    async def _read(
+    async def _read_canvas(
         self, ids: Sequence[int], pinned: Collection[int], *, steps: int = 1, tokens: Sequence[int] = ()
     ) -> CanvasAnswer:
         """The state of a canvas after at most this many steps, and the likelihoods of its rows' tokens then.
@@ -368,10 +372,10 @@ class CanvasInfilling(RemoteWork):
         }
         named = {"logprobs": 1, "logprob_token_ids": tokens} if tokens else {}
         began = time.monotonic()
-        body = _asked(self._model.name, self._plan.prefix_ids, len(ids), arguments, **named)
-        said = await self._client.ask("/v1/completions", body, self.job.deadline)
-        with self._client.making_sense():
-            answer = await asyncio.to_thread(canvas_answer, said, len(ids))
+        body = _request_body(self._model.name, self._plan.prefix_ids, len(ids), arguments, **named)
+        reply = await self._client.fetch("/v1/completions", body, self.job.deadline)
+        with self._client.blaming_server():
+            answer = await asyncio.to_thread(canvas_answer, reply, len(ids))
         self.counters.steps += steps
         if self._is_first:
             self._is_first = False
@@ -381,59 +385,63 @@ class CanvasInfilling(RemoteWork):
         return answer
 
 
-def _score(written: Written, suffix: float) -> float:
+def _score(filled: Written, suffix: float) -> float:
     """How sure the model is of a fill and of what follows, higher is better, with a bonus for longer ones."""
-    return (written.log_confidence + suffix) / 2 + _LENGTH_WEIGHT * math.log(max(1, written.tokens))
+    return (filled.log_confidence + suffix) / 2 + _LENGTH_WEIGHT * math.log(max(1, filled.tokens))
 
 
-def _plan(planner: Planner, group: range, earlier: Sequence[str]) -> Plan:
+def _plan(planner: Planner, group: range, earlier_fills: Sequence[str]) -> Plan:
     """A canvas, with everything computed once for it: the possible starts of a row involve the whole vocabulary."""
-    plan = planner.plan(group, earlier)
+    plan = planner.plan(group, earlier_fills)
     for hole in plan.holes:
         hole.may_begin(OPEN)
     return plan
 
 
-def load(found: ServedModel, canvas_tokens: int, wanted: str | None, url: str) -> Model:
+def load_tokenizer(
+    served_model: ServedModel, canvas_tokens: int, tokenizer: str | None, url: str
+) -> ServedDiffusionModel:
     """The tokens and settings of a served model, from the folder or hub id `wanted`, or its own. Raises ModelError."""
-    folder = _folder(found, wanted, url)
+    folder = _tokenizer_folder(served_model, tokenizer, url)
     config = checkpoint_files.read_as(folder / "config.json", dict[str, Any])  # a tokenizer is enough
     width = checkpoint_files.converted(folder / "config.json", config, _Config).canvas_length or 256
     released = Properties(canvas_tokens=width, prompt="chat", line_steps=_LINE_STEPS, quick_steps=_QUICK_STEPS)
     properties = checkpoint.stated_properties(folder) or released
     if properties.corruption == NoiseKind.MASK:
-        raise ModelError(f"{url}: {found.id} knows only a mask token, and vLLM fills canvases with random tokens")
-    properties = _within(properties, found, canvas_tokens, url)
+        raise ModelError(
+            f"{url}: {served_model.id} knows only a mask token, and vLLM fills canvases with random tokens"
+        )
+    properties = _within(properties, served_model, canvas_tokens, url)
     vocabulary = Vocabulary(checkpoint.Checkpoint(str(folder), folder, config, properties).tokenizer(), [])
     vocabulary.prepare()
-    return Model(found.id, vocabulary, properties)
+    return ServedDiffusionModel(served_model.id, vocabulary, properties)
 
 
-def _folder(found: ServedModel, wanted: str | None, url: str) -> Path:
+def _tokenizer_folder(served_model: ServedModel, tokenizer: str | None, url: str) -> Path:
     """The tokenizer's folder. The server's own path counts only if that is on this machine. Raises ModelError."""
-    if wanted:
-        return checkpoint.folder_of(wanted)
+    if tokenizer:
+        return checkpoint.folder_of(tokenizer)
     try:
-        root = found.root or ""
+        root = served_model.root or ""
         if catalogue.is_hub_id(root):
             return downloads.require(root)
-        if not (address.parse(url).is_here and Path(root).is_absolute()):
+        if not (address.parse(url).is_local and Path(root).is_absolute()):
             raise ModelError(f"{url} does not name a checkpoint of this machine")
         return checkpoint.folder_of(root)
     except ModelError as error:
         raise ModelError(
-            f"{error}. {url} serves {found.id}; its tokenizer has to be here as well: set server.tokenizer or "
+            f"{error}. {url} serves {served_model.id}; its tokenizer has to be here as well: set server.tokenizer or "
             "--server-tokenizer to a folder with its tokenizer.json (and infill.json, where it has one)"
         ) from error
 
 
-def _within(properties: Properties, found: ServedModel, canvas_tokens: int, url: str) -> Properties:
+def _within(properties: Properties, served_model: ServedModel, canvas_tokens: int, url: str) -> Properties:
     """The same, with canvases and prefixes that the server accepts. Raises ModelError if it accepts next to nothing."""
     canvas = min(properties.canvas_tokens, canvas_tokens)
-    context = found.max_model_len or properties.max_prefix_tokens + canvas
-    if canvas < _LEAST_CANVAS or context <= canvas:
+    context = served_model.max_model_len or properties.max_prefix_tokens + canvas
+    if canvas < _MIN_CANVAS or context <= canvas:
         raise ModelError(
-            f"{url}: {found.id} is served with a canvas of {canvas_tokens} tokens and {context} in all, "
+            f"{url}: {served_model.id} is served with a canvas of {canvas_tokens} tokens and {context} in all, "
             "which leaves no room; raise canvas_length in --diffusion-config, or --max-model-len"
         )
     return msgspec.structs.replace(
@@ -444,38 +452,38 @@ def _within(properties: Properties, found: ServedModel, canvas_tokens: int, url:
     )
 
 
-class VllmInfiller(ServedInfiller):
+class VllmBackend(ServerBackend):
     """A model that a vLLM serves, as the worker knows it."""
 
     expected = "a vLLM 0.32 or later with a DiffusionGemma checkpoint (see inference/remote/server.md)"
     _found: tuple[ServedModel, int] | None = None
 
-    async def _find_out(self) -> None:
+    async def _probe(self) -> None:
         """Finds out the server's model, and reads this machine's tokenizer for it."""
         model = await self.listed_model()
         found = model, await self._canvas_tokens(model.id)
         if found == self._found:
             return
         url = self.client.url
-        self._model = await asyncio.to_thread(load, *found, self._arguments.server_tokenizer, url)
-        self.model = served.shown(self._model.name)
+        self._model = await asyncio.to_thread(load_tokenizer, *found, self._arguments.server_tokenizer, url)
+        self.model = served.short_name(self._model.name)
         if self._found is not None:
             log.info("another server answers at %s: it serves %s", url, self.model)
         self._found = found
         self.context_tokens = prompt.context_tokens(self._model.vocabulary, self._model.properties)
 
     def infill(self, job: Job) -> AsyncGenerator[JobEvent, None]:
-        return CanvasInfilling(self, self._model, job).events()
+        return VllmRun(self, self._model, job).events()
 
     async def _canvas_tokens(self, name: str) -> int:
         """The width of the served canvas, from the refusal of an impossible one. Raises ModelError and ServerError."""
         url = self.client.url
         impossible = {"diffusion_seed_canvas": (), "diffusion_pinned": (-1,)}
         try:
-            await self.client.ask("/v1/completions", _asked(name, (1,), 1, impossible, logprobs=1))
+            await self.client.fetch("/v1/completions", _request_body(name, (1,), 1, impossible, logprobs=1))
         except ServerError as error:
-            if found := _CANVAS.search(str(error)):
-                return int(found[1])
+            if match := _CANVAS.search(str(error)):
+                return int(match[1])
             if not _KNOWS_PINS.search(str(error)):
                 raise
             raise ModelError(f"{url} does not say how wide its canvas is ({error})") from error

@@ -135,7 +135,7 @@ def _destination(options: WorkerOptions, name: str) -> Iterator[Check]:
     """Where text goes, and whose token goes with it."""
     at = address.parse(options.model)
     goes = f"{name} text goes to".removeprefix("server ")
-    if at.is_encrypted or at.is_here:
+    if at.is_encrypted or at.is_local:
         yield Check(goes, Grade.OK, f"{at.url}, {'encrypted' if at.is_encrypted else 'on this machine'}")
     else:
         risk = f"{at.url}, unencrypted: anyone on the network can read your code"

@@ -84,7 +84,7 @@ def problem_of(options: WorkerOptions) -> str:
     try:
         if is_remote(options):
             role = role_of(options)
-            return address.parse(options.model, role).why_refused(plain_http=options.plain_http, role=role)
+            return address.parse(options.model, role).refusal(plain_http=options.plain_http, role=role)
         _resolved(options.model)
     except address.AddressError as error:
         return str(error)

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from inference.messages import Candidate, Hole, InfillRequest, Text
 from inference.models import registry
-from inference.remote.served import ServedInfiller
+from inference.remote.served import ServerBackend
 from tests.e2e.raw_client import RawClient
 from tests.e2e.user import User
 from tests.inference.loaded import TWIN
@@ -28,7 +28,7 @@ PATIENT = {"deadlineMs": {"automatic": 120_000, "invoked": 120_000}, "maxSteps":
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def infiller(vllm: Vllm) -> AsyncIterator[ServedInfiller]:
+async def infiller(vllm: Vllm) -> AsyncIterator[ServerBackend]:
     """The client on its own, connected. The tokenizer is found by what the server says of its model."""
     async with infiller_at(vllm.url, tokenizer=None) as found:
         yield found
@@ -56,7 +56,7 @@ async def test_three_holes_of_a_file(vllm: Vllm, runtime_folder: Path, tmp_path:
     assert "???" not in done.stdout
 
 
-async def test_a_request_that_is_cancelled_leaves_nothing_running(vllm: Vllm, infiller: ServedInfiller) -> None:
+async def test_a_request_that_is_cancelled_leaves_nothing_running(vllm: Vllm, infiller: ServerBackend) -> None:
     steps = infiller.infill(job(one_hole()))
     waiting = asyncio.create_task(anext(aiter(steps)))
     await vllm.until("num_requests_running", 1)

@@ -23,26 +23,26 @@ from inference.messages import MAX_CANDIDATES, Candidate, Draft
 from inference.models import fim_tokens
 from inference.models.family import ModelError
 from inference.remote import served
-from inference.remote.http import AnswerError, Client, ServerError, decoded
+from inference.remote.http import AnswerError, ModelServerClient, ServerError, decode_json
 from inference.remote.partner import interfaces
-from inference.remote.partner.interfaces import DONE, Events, Interface, Piece, most_characters
-from inference.remote.served import RemoteWork, ServedInfiller, ServedModel
+from inference.remote.partner.interfaces import DONE, CompletionApi, Events, StreamDelta, max_answer_chars
+from inference.remote.served import RemoteRun, ServedModel, ServerBackend
 from inference.serving.jobs import Job, JobEvent
 
 log = logging.getLogger(__name__)
-_SIDE_BY_SIDE = 4
+_MAX_CONCURRENT = 4
 """How many candidates of one request to write concurrently."""
 _DRAFT_S = 0.05
 """The least time between two drafts."""
-_LONGEST_S = 300.0
+_MAX_STREAM_S = 300.0
 """How long a text without a deadline may take: a server may stream for ever."""
 _BATCH = 256
 """Read this many events before yielding to the event loop."""
-_VARIED = 0.8
+_ALTERNATIVE_TEMPERATURE = 0.8
 """The temperature of all candidates but the first."""
 _REFUSED = (400, 404, 405, 415, 422, 500, 501)
 """The server exists but does not support that. Any other error says nothing about its abilities."""
-_FOR_A_TOKEN = Question("def add(a, b):\n    return ", "\n", single_line=True, max_tokens=1)
+_PROBE_QUESTION = Question("def add(a, b):\n    return ", "\n", single_line=True, max_tokens=1)
 _TOO_LONG = ("context length", "context size", "context window", "too long", "maximum context", "exceeds", "too large")
 
 
@@ -55,20 +55,22 @@ class _Props(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Fill:
-    """The text of one hole. `sure` are the probabilities of its tokens, if known."""
+class PartnerFill:
+    """The text of one hole. `probs` are the probabilities of its tokens, if known."""
 
     text: str
     is_complete: bool = True
     tokens: int = 0
-    sure: tuple[float, ...] = ()
+    probs: tuple[float, ...] = ()
 
 
-class Answer:
+class StreamedFill:
     """The text that a server writes for a question. `receive` it in a task, and look at it meanwhile."""
 
-    def __init__(self, client: Client, interface: Interface, asked: Question, deadline: Deadline | None) -> None:
-        self.question = asked
+    def __init__(
+        self, client: ModelServerClient, interface: CompletionApi, question: Question, deadline: Deadline | None
+    ) -> None:
+        self.question = question
         self.end = ""
         """Why it has ended: "stop", or "length" if it was cut."""
         self.first_ms = 0.0
@@ -76,78 +78,78 @@ class Answer:
         self._client = client
         self._interface = interface
         self._deadline = deadline
-        self._said = ""
-        self._sure: list[tuple[int, tuple[float, ...]]] = []
+        self._received = ""
+        self._token_probs: list[tuple[int, tuple[float, ...]]] = []
 
     async def receive(self, on_text: Callable[[], None]) -> None:
         """Receives the text; calls `on_text` when there is more. Raises ServerError, TimeoutError at the limit."""
         events = Events()
         began = time.monotonic()
         stream = self._client.stream(self._interface.path, self._interface.body(self.question), self._deadline)
-        async with asyncio.timeout(_LONGEST_S):
+        async with asyncio.timeout(_MAX_STREAM_S):
             async with aclosing(stream) as parts:
                 async for part in parts:
-                    with self._client.making_sense():
-                        await self._take(events.feed(part))
-                    if self._said and not self.first_ms:
+                    with self._client.blaming_server():
+                        await self._read_events(events.feed(part))
+                    if self._received and not self.first_ms:
                         self.first_ms = (time.monotonic() - began) * 1000
                     on_text()
                     if self.end:
                         break
-        if not self._said and not self._sure:
+        if not self._received and not self._token_probs:
             raise ServerError(f"the server {self._client.url} ended its answer without any text; see its log")
         self.end = self.end or "length"  # a stream without an end event may have broken off
 
-    async def _take(self, events: list[bytes]) -> None:
+    async def _read_events(self, events: list[bytes]) -> None:
         for first in range(0, len(events), _BATCH):
-            pieces = [self._interface.read(event) for event in events[first : first + _BATCH]]
-            self._add([piece for piece in pieces if piece is not None])
+            deltas = [self._interface.parse_event(event) for event in events[first : first + _BATCH]]
+            self._add([piece for piece in deltas if piece is not None])
             if self.end:
                 return
             await asyncio.sleep(0)
 
-    def _add(self, pieces: list[Piece]) -> None:
-        length = len(self._said)
-        for piece in pieces:
+    def _add(self, deltas: list[StreamDelta]) -> None:
+        length = len(self._received)
+        for piece in deltas:
             length += len(piece.text)
             if piece is not DONE:
-                self._sure.append((length, piece.sure))
+                self._token_probs.append((length, piece.probs))
             self.end = self.end or piece.end
-        most = most_characters(self.question)
-        self._said = (self._said + "".join(piece.text for piece in pieces))[: most + 1]
-        if self._interface.find(self._said, self.question, ended=False).is_closed:
+        max_chars = max_answer_chars(self.question)
+        self._received = (self._received + "".join(piece.text for piece in deltas))[: max_chars + 1]
+        if self._interface.find_fill(self._received, self.question, ended=False).is_closed:
             self.end = "stop"
-        elif len(self._said) > most:
+        elif len(self._received) > max_chars:
             self.end = "length"
 
     @property
     def tokens(self) -> int:
         """The number of tokens so far, as far as known."""
-        return sum(max(1, len(sure)) for _, sure in self._sure)
+        return sum(max(1, len(probs)) for _, probs in self._token_probs)
 
     @property
     def text(self) -> str:
         """The fill so far, after its required start; once it has ended, fitted to the file."""
-        found = self._interface.find(self._said, self.question, ended=bool(self.end))
-        return self._interface.fitted(self._said[found.start : found.end], self.question, ended=bool(self.end))
+        block = self._interface.find_fill(self._received, self.question, ended=bool(self.end))
+        return self._interface.trim_fill(self._received[block.start : block.end], self.question, ended=bool(self.end))
 
     @property
-    def sure(self) -> tuple[float, ...]:
+    def probs(self) -> tuple[float, ...]:
         """The probabilities of the fill's tokens, as far as known."""
-        found = self._interface.find(self._said, self.question, ended=bool(self.end))
-        return tuple(value for end, values in self._sure if found.start < end <= found.end for value in values)
+        block = self._interface.find_fill(self._received, self.question, ended=bool(self.end))
+        return tuple(value for end, values in self._token_probs if block.start < end <= block.end for value in values)
 
 
-class Writer:
+class CandidateWriter:
     """A candidate in progress: `start` it, and again if it has ended incomplete."""
 
-    def __init__(self, infilling: "PartnerInfilling", number: int) -> None:
-        self.fills: list[Fill] = []
+    def __init__(self, infilling: "PartnerRun", index: int) -> None:
+        self.fills: list[PartnerFill] = []
         self.error: Exception | None = None
         self._infilling = infilling
-        self._number = number
+        self._index = index
         self._windows = infilling.partner.windows
-        self._answer: Answer | None = None
+        self._answer: StreamedFill | None = None
         self._pinned = ""
         """The start of the hole in progress, as the server was told."""
         self._task: asyncio.Task[None] | None = None
@@ -172,75 +174,75 @@ class Writer:
         self._task.cancel()
         return [self._task]
 
-    def heed(self, typed: Sequence[tuple[int, str]]) -> None:
+    def apply_typing(self, typed: Sequence[tuple[int, str]]) -> None:
         """Drops what disagrees with what was `typed` just now, or since the request, and ends, to be started again."""
-        now = len(self.fills)
-        since = [] if self.is_complete else [(now, self._infilling.pinned(now))]
-        changed = [number for number, text in (*typed, *since) if not self._agrees(number, text)]
+        current_hole = len(self.fills)
+        typed_since = [] if self.is_complete else [(current_hole, self._infilling.pinned(current_hole))]
+        changed = [hole_index for hole_index, text in (*typed, *typed_since) if not self._agrees(hole_index, text)]
         if changed:
             del self.fills[min(changed) :]
             self._answer = None
             if self._task is not None:
                 self._task.cancel()
 
-    def _agrees(self, number: int, typed: str) -> bool:
+    def _agrees(self, hole_index: int, typed: str) -> bool:
         """Whether the text of a hole, as far as it is known, begins with what was typed there."""
-        if number < len(self.fills):
-            return self.fills[number].text.startswith(typed)
-        if number > len(self.fills) or self._answer is None or not typed:  # its text takes time to find
+        if hole_index < len(self.fills):
+            return self.fills[hole_index].text.startswith(typed)
+        if hole_index > len(self.fills) or self._answer is None or not typed:  # its text takes time to find
             return True
         text = self._pinned + self._answer.text
         return text.startswith(typed) or (not self._answer.end and typed.startswith(text))
 
-    def shown(self) -> list[Fill]:
+    def fills_so_far(self) -> list[PartnerFill]:
         if self.is_complete or self._answer is None:
             return self.fills
-        return [*self.fills, self._whole(self._answer)]
+        return [*self.fills, self._complete_fill(self._answer)]
 
     def candidate(self) -> Candidate | None:
         """The candidate so far, up to its last whole line; None if there is no text, or half of a rewritten one."""
         request = self._infilling.request
         holes = self._infilling.holes
         answer = None if self.is_complete else self._answer
-        fills = [*self.fills, self._cut(answer)] if answer and answer.text else self.fills
-        cut = [hole for hole, fill in zip(holes, fills, strict=False) if not fill.is_complete]
-        if any(map(question.is_rewritten, cut)) or not any(fill.text for fill in fills):
+        fills = [*self.fills, self._truncated_fill(answer)] if answer and answer.text else self.fills
+        incomplete = [hole for hole, fill in zip(holes, fills, strict=False) if not fill.is_complete]
+        if any(map(question.is_rewritten, incomplete)) or not any(fill.text for fill in fills):
             return None
-        rest = range(len(fills), len(holes))
-        sure = [value for fill in fills for value in fill.sure]
+        unfilled = range(len(fills), len(holes))
+        probs = [value for fill in fills for value in fill.probs]
         tokens = sum(fill.tokens for fill in fills)
         return Candidate(
             request.id,
-            tuple(fill.text for fill in fills) + tuple(holes[n].text or self._infilling.pinned(n) for n in rest),
-            score=sum(math.log(max(value, 1e-9)) for value in sure) / max(1, len(sure)),
+            tuple(fill.text for fill in fills) + tuple(holes[n].text or self._infilling.pinned(n) for n in unfilled),
+            score=sum(math.log(max(value, 1e-9)) for value in probs) / max(1, len(probs)),
             steps=tokens,
             tokens=tokens,
             ms=self._infilling.counters.ms(),
-            complete=not rest and all(fill.is_complete for fill in fills),
-            unfilled=tuple(rest),
-            confidence=_mean(sure),
+            complete=not unfilled and all(fill.is_complete for fill in fills),
+            unfilled=tuple(unfilled),
+            confidence=_mean(probs),
         )
 
     async def _write(self) -> None:
         self.error = None
         try:
-            async with self._infilling.places:
+            async with self._infilling.slots:
                 while not self.is_complete:
                     hole = self._infilling.holes[len(self.fills)]
                     if hole.strength <= 0.0:
-                        self.fills.append(Fill(hole.text))
-                    elif not await self._ask():
+                        self.fills.append(PartnerFill(hole.text))
+                    elif not await self._write_hole():
                         break
         except Exception as error:
             self.error = error
 
-    async def _ask(self) -> bool:
+    async def _write_hole(self) -> bool:
         """Asks for the next hole's text. False: the deadline has passed. Raises ServerError."""
         infilling = self._infilling
         deadline = infilling.job.deadline
-        number = len(self.fills)
-        self._pinned = infilling.pinned(number)
-        answer = self._answer = infilling.ask(number, self.fills, self._windows, candidate=self._number)
+        hole_index = len(self.fills)
+        self._pinned = infilling.pinned(hole_index)
+        answer = self._answer = infilling.request_fill(hole_index, self.fills, self._windows, candidate=self._index)
         try:
             async with asyncio.timeout_at(deadline.time_s if deadline else None) as limit:
                 await answer.receive(infilling.job.news.set)
@@ -256,17 +258,17 @@ class Writer:
         finally:
             infilling.counters.steps += answer.tokens
             infilling.counters.encode_ms = infilling.counters.encode_ms or answer.first_ms
-        fill = self._whole(answer) if answer.end == "stop" else self._cut(answer)
-        if fill.text.startswith(infilling.pinned(number)):  # otherwise more was typed just when the answer ended
+        fill = self._complete_fill(answer) if answer.end == "stop" else self._truncated_fill(answer)
+        if fill.text.startswith(infilling.pinned(hole_index)):  # otherwise more was typed just when the answer ended
             self.fills.append(fill)
             self._answer = None
-            infilling.partner.learn(self._windows)
+            infilling.partner.adopt_windows(self._windows)
         return True
 
-    def _whole(self, answer: Answer) -> Fill:
-        return Fill(self._pinned + answer.text, True, answer.tokens, answer.sure)
+    def _complete_fill(self, answer: StreamedFill) -> PartnerFill:
+        return PartnerFill(self._pinned + answer.text, True, answer.tokens, answer.probs)
 
-    def _cut(self, answer: Answer) -> Fill:
+    def _truncated_fill(self, answer: StreamedFill) -> PartnerFill:
         """The usable part of a truncated text: up to its last whole line, or all of a single line.
 
         Whole lines count as complete if the server ran out of room, unless the text replaces another.
@@ -277,71 +279,75 @@ class Writer:
             is_rewritten = question.is_rewritten(self._infilling.holes[len(self.fills)])
             is_whole = answer.end == "length" and not is_rewritten
             text = text.rpartition("\n")[0]
-        return Fill(self._pinned + text, is_whole, answer.tokens, answer.sure)
+        return PartnerFill(self._pinned + text, is_whole, answer.tokens, answer.probs)
 
 
 def _is_too_long(error: ServerError) -> bool:
-    said = str(error).lower()
-    return error.status in (400, 413, 422, 500) and any(words in said for words in _TOO_LONG)
+    message = str(error).lower()
+    return error.status in (400, 413, 422, 500) and any(words in message for words in _TOO_LONG)
 
 
-class PartnerInfilling(RemoteWork):
+class PartnerRun(RemoteRun):
     """The work on one request, with concurrent candidates.
 
     Of its statistics, `canvases` counts questions and `steps` tokens; `encode_ms` is the time to the first text.
     """
 
-    def __init__(self, partner: "PartnerInfiller", job: Job) -> None:
+    def __init__(self, partner: "PartnerBackend", job: Job) -> None:
         super().__init__(partner, job)
         self.holes = self._parts.holes
         self.partner = partner
-        self.places = asyncio.Semaphore(_SIDE_BY_SIDE)
+        self.slots = asyncio.Semaphore(_MAX_CONCURRENT)
         self._interface = partner.interface
         count = 1 if self.request.quick else min(max(1, self.request.candidates), MAX_CANDIDATES)
-        self._writers = [Writer(self, number) for number in range(count)]
-        self._drawn_s = 0.0
+        self._writers = [CandidateWriter(self, index) for index in range(count)]
+        self._last_draft_s = 0.0
 
-    def pinned(self, number: int) -> str:
+    def pinned(self, hole_index: int) -> str:
         """The required start of a hole's fill."""
-        return self.job.typed.get(number, self.holes[number].starts_with)
+        return self.job.typed.get(hole_index, self.holes[hole_index].starts_with)
 
-    def ask(self, number: int, fills: list[Fill], windows: Windows, *, candidate: int) -> Answer:
+    def request_fill(
+        self, hole_index: int, fills: list[PartnerFill], windows: Windows, *, candidate: int
+    ) -> StreamedFill:
         """The answer to a question for a hole after the fills of earlier ones; later ones are empty."""
-        hole = self.holes[number]
+        hole = self.holes[hole_index]
         texts = self._parts.texts
         request = self.request
-        before = "".join(text + fill.text for text, fill in zip(texts, fills, strict=False)) + texts[number]
+        text_before = "".join(text + fill.text for text, fill in zip(texts, fills, strict=False)) + texts[hole_index]
         draft = hole.text if self._interface.sees_drafts and question.is_rewritten(hole) else ""
-        most = question.room(hole)
-        beside = most + question.tokens(draft) + question.tokens(request.instruction)
-        after = "".join(texts[number + 1 :])
-        prefix, suffix = windows.around(before + self.pinned(number), after, beside, self._interface.controls)
-        taken = beside + question.tokens(prefix) + question.tokens(suffix)
-        asked = Question(
+        max_new_tokens = question.room(hole)
+        reserved_tokens = max_new_tokens + question.tokens(draft) + question.tokens(request.instruction)
+        text_after = "".join(texts[hole_index + 1 :])
+        prefix, suffix = windows.around(
+            text_before + self.pinned(hole_index), text_after, reserved_tokens, self._interface.control_tokens
+        )
+        used_tokens = reserved_tokens + question.tokens(prefix) + question.tokens(suffix)
+        question_for_hole = Question(
             prefix,
             suffix,
             hole.single_line,
-            most,
+            max_new_tokens,
             path=request.path,
             language=request.language,
-            context=windows.context(request.context, taken) if self._interface.context_tokens else (),
+            context=windows.context(request.context, used_tokens) if self._interface.context_tokens else (),
             instruction=request.instruction,
             draft=draft,
-            temperature=_VARIED if candidate else 0.0,
+            temperature=_ALTERNATIVE_TEMPERATURE if candidate else 0.0,
             seed=request.seed if request.seed is None else request.seed + candidate,
         )
         self.counters.canvases += 1
-        return Answer(self._server.client, self._interface, asked, self.job.deadline)
+        return StreamedFill(self._server.client, self._interface, question_for_hole, self.job.deadline)
 
     async def events(self) -> AsyncGenerator[JobEvent, None]:
         """Drafts if requested, then the candidates, best first. Raises ServerError if none could be written."""
         try:
-            while not self._is_over():
+            while not self._is_finished():
                 await self.job.news.wait()
                 self.job.news.clear()
                 typed = self.job.newly_typed()
                 for writer in self._writers:
-                    writer.heed(typed)
+                    writer.apply_typing(typed)
                 if self.request.drafts and (draft := self._draft()):
                     yield draft
             errors = [writer.error for writer in self._writers if writer.error]
@@ -354,47 +360,47 @@ class PartnerInfilling(RemoteWork):
             if stopping := [task for writer in self._writers for task in writer.stop()]:
                 await asyncio.wait(stopping)
 
-    def _is_over(self) -> bool:
+    def _is_finished(self) -> bool:
         """Whether all candidates are written; starts those that are not, unless they failed or it is too late."""
         for writer in self._writers:
-            if not (writer.is_running or writer.is_complete or writer.error or self._late()):
+            if not (writer.is_running or writer.is_complete or writer.error or self._is_past_deadline()):
                 writer.start()
         return not any(writer.is_running for writer in self._writers)
 
     def _candidates(self) -> list[Candidate]:
         """Each text once: the first candidate is the likeliest; last those that are cut or have an empty hole."""
-        found: dict[tuple[str, ...], Candidate] = {}
+        distinct: dict[tuple[str, ...], Candidate] = {}
         for writer in self._writers:
             candidate = None if writer.error else writer.candidate()
             flaws = (answered.has_halves, answered.repeats)
             if candidate and not any(any(map(flaw, candidate.texts, self.holes)) for flaw in flaws):
-                found.setdefault(candidate.texts, candidate)
-        ranked = [*list(found.values())[:1], *sorted(list(found.values())[1:], key=lambda each: -each.score)]
-        return sorted(ranked, key=lambda one: (not one.complete, not all(one.texts)))
+                distinct.setdefault(candidate.texts, candidate)
+        ranked = [*list(distinct.values())[:1], *sorted(list(distinct.values())[1:], key=lambda it: -it.score)]
+        return sorted(ranked, key=lambda item: (not item.complete, not all(item.texts)))
 
     def _draft(self) -> Draft | None:
         """The first candidate's current state; None if nothing is new."""
         now_s = time.monotonic()
-        fills = self._writers[0].shown()
-        if now_s < self._drawn_s + _DRAFT_S or not any(fill.text for fill in fills):
+        fills = self._writers[0].fills_so_far()
+        if now_s < self._last_draft_s + _DRAFT_S or not any(fill.text for fill in fills):
             return None
-        self._drawn_s = now_s
-        most = sum(map(question.room, self.holes))
-        rest: list[tuple[()]] = [()] * (len(self.holes) - len(fills))
+        self._last_draft_s = now_s
+        max_tokens = sum(map(question.room, self.holes))
+        empty: list[tuple[()]] = [()] * (len(self.holes) - len(fills))
         return Draft(
             self.request.id,
-            min(most, sum(fill.tokens for fill in fills)),
-            most,
-            pieces=(*((fill.text,) for fill in fills), *rest),
-            confidences=(*((_mean(fill.sure),) for fill in fills), *rest),
+            min(max_tokens, sum(fill.tokens for fill in fills)),
+            max_tokens,
+            pieces=(*((fill.text,) for fill in fills), *empty),
+            confidences=(*((_mean(fill.probs),) for fill in fills), *empty),
         )
 
 
-def _mean(sure: "list[float] | tuple[float, ...]") -> float:
-    return sum(sure) / len(sure) if sure else 1.0
+def _mean(probs: "list[float] | tuple[float, ...]") -> float:
+    return sum(probs) / len(probs) if probs else 1.0
 
 
-class PartnerInfiller(ServedInfiller):
+class PartnerBackend(ServerBackend):
     """An autoregressive model on a server, as the worker knows it."""
 
     model_setting = "partner.model"
@@ -402,14 +408,14 @@ class PartnerInfiller(ServedInfiller):
     handshake_s = 120.0
     """It may load its model for the first probe."""
 
-    async def _find_out(self) -> None:
+    async def _probe(self) -> None:
         """Finds out the server's model, and how to ask it: asks it for one token."""
-        model = await self._served()
+        model = await self._served_model()
         props: _Props | None = None
         with suppress(AnswerError, ServerError):  # llama.cpp alone describes itself
-            props = decoded(await self.client.ask("/props"), _Props)
-        interface = await self._first_that_answers(model.id, is_llama=props is not None)
-        name = served.shown(model.id) or "a model without a name"
+            props = decode_json(await self.client.fetch("/props"), _Props)
+        interface = await self._probe_apis(model.id, is_llama=props is not None)
+        name = served.short_name(model.id) or "a model without a name"
         if self.model and (name, interface.kind) != (self.model, self.partner):
             log.info("another server answers at %s: it serves %s", self.client.url, name)
         limit = model.max_model_len or (props.default_generation_settings.n_ctx if props else None)
@@ -421,14 +427,14 @@ class PartnerInfiller(ServedInfiller):
         self.context_tokens = interface.context_tokens
 
     def infill(self, job: Job) -> AsyncGenerator[JobEvent, None]:
-        return PartnerInfilling(self, job).events()
+        return PartnerRun(self, job).events()
 
-    def learn(self, windows: Windows) -> None:
+    def adopt_windows(self, windows: Windows) -> None:
         """The server accepted these after refusing larger ones, so use them from now on."""
         if windows.context_tokens == self.windows.context_tokens and windows.share < self.windows.share:
             self.windows = windows
 
-    async def _served(self) -> ServedModel:
+    async def _served_model(self) -> ServedModel:
         """The requested model, or the only one; a server that lists none has that, or one without a name."""
         try:
             return await self.listed_model()
@@ -437,27 +443,27 @@ class PartnerInfiller(ServedInfiller):
                 raise
             return ServedModel(self._arguments.server_model or "")
 
-    async def _kinds(self, model: str, *, is_llama: bool) -> list[str]:
+    async def _apis_to_try(self, model: str, *, is_llama: bool) -> list[str]:
         """The ways to ask that are worth a try, best first."""
         kind = self._arguments.partner or "auto"
         if kind != "auto":
             return [kind]
         if is_llama:
-            return ["infill", *_family(model), "suffix", "chat"]
+            return ["infill", *_kind_by_name(model), "suffix", "chat"]
         with suppress(ServerError):  # Ollama puts a prompt into the model's own template: tokens in it do harm there
-            if b"version" in await self.client.ask("/api/version"):
+            if b"version" in await self.client.fetch("/api/version"):
                 return ["suffix", "chat"]
-        return [*_family(model), "suffix", "chat"]
+        return [*_kind_by_name(model), "suffix", "chat"]
 
-    async def _first_that_answers(self, model: str, *, is_llama: bool) -> Interface:
+    async def _probe_apis(self, model: str, *, is_llama: bool) -> CompletionApi:
         """Raises ModelError, which lists the answer to each attempt, and ServerError."""
         refused: list[str] = []
-        kinds = await self._kinds(model, is_llama=is_llama)
+        kinds = await self._apis_to_try(model, is_llama=is_llama)
         for kind in kinds:
             for rich in (True, False):
-                interface = interfaces.of_kind(kind, model, rich=rich)
+                interface = interfaces.api_for_kind(kind, model, rich=rich)
                 try:
-                    await Answer(self.client, interface, _FOR_A_TOKEN, None).receive(lambda: None)
+                    await StreamedFill(self.client, interface, _PROBE_QUESTION, None).receive(lambda: None)
                 except TimeoutError:
                     why = f"the server {self.client.url} did not end its answer"
                 except ServerError as error:
@@ -469,12 +475,12 @@ class PartnerInfiller(ServedInfiller):
             refused.append(f"{kind} ({interface.path}): {why}")
         what = f"it fills no hole when asked by `{kinds[0]}`" if len(kinds) == 1 else "it fills no hole"
         raise ModelError(
-            f"{self.client.url} has {served.shown(model)}, but {what}: {'; '.join(refused)[:1500]}; set partner.kind "
-            "to what it supports"
+            f"{self.client.url} has {served.short_name(model)}, but {what}: {'; '.join(refused)[:1500]}; set "
+            "partner.kind to what it supports"
         )
 
 
-def _family(model: str) -> list[str]:
+def _kind_by_name(model: str) -> list[str]:
     """The family that the model's name shows; none if it shows none."""
-    found = fim_tokens.kind_of(model)
-    return [found] if found else []
+    kind = fim_tokens.kind_of(model)
+    return [kind] if kind else []

@@ -11,11 +11,11 @@ from inference.engine.fim import chat
 from inference.engine.fim.chat import Block
 from inference.engine.fim.question import CHARACTERS_PER_TOKEN, CONTEXT_TOKENS, Question
 from inference.models import fim_tokens
-from inference.remote.http import AnswerError, decoded, one_line
+from inference.remote.http import AnswerError, decode_json, one_line
 
 _AROUND_CODE_TOKENS = 96
 """What may surround the code in a conversation's answer."""
-_LONGEST_EVENT_BYTES = 1 << 20
+_MAX_EVENT_BYTES = 1 << 20
 """llama.cpp's last event repeats the prompt."""
 
 
@@ -28,22 +28,22 @@ class Events:
     def feed(self, part: bytes) -> list[bytes]:
         """The events completed by this part. Raises AnswerError if one is too long."""
         *lines, self._rest = (self._rest + part).split(b"\n")
-        if max(map(len, (*lines, self._rest))) > _LONGEST_EVENT_BYTES:
-            raise AnswerError(f"an event has more than {_LONGEST_EVENT_BYTES} bytes")
+        if max(map(len, (*lines, self._rest))) > _MAX_EVENT_BYTES:
+            raise AnswerError(f"an event has more than {_MAX_EVENT_BYTES} bytes")
         named = (line.rstrip(b"\r").partition(b":") for line in lines)
         # llama.cpp names the field `error` if it fails in mid-answer
         return [value.removeprefix(b" ") for name, _, value in named if name in (b"data", b"error")]
 
 
 @dataclass(frozen=True)
-class Piece:
-    """Some of a text. `sure` are the probabilities of its tokens, if known. `end` is "" as long as it continues.
+class StreamDelta:
+    """Some of a text. `probs` are the probabilities of its tokens, if known. `end` is "" as long as it continues.
 
     `end` is "stop" if the server says that the text is whole, otherwise "length": it was cut, filtered or aborted.
     """
 
     text: str
-    sure: tuple[float, ...] = ()
+    probs: tuple[float, ...] = ()
     end: str = ""
 
 
@@ -60,17 +60,17 @@ class Logprobs(msgspec.Struct, frozen=True):
     content: list[_Token] | None = None
 
     @property
-    def pieces(self) -> list[tuple[Any, float | None]]:
+    def token_logprob_pairs(self) -> list[tuple[Any, float | None]]:
         """The tokens, or whatever the server sent in their place, with their log-probabilities."""
-        found = [(each.token, each.logprob) for each in self.content or ()]
-        return found or [*zip(self.tokens or (), self.token_logprobs or (), strict=False)]
+        pairs = [(item.token, item.logprob) for item in self.content or ()]
+        return pairs or [*zip(self.tokens or (), self.token_logprobs or (), strict=False)]
 
 
 class _Message(msgspec.Struct, frozen=True):
     content: str | None = None
 
 
-class Choice(msgspec.Struct, frozen=True):
+class CompletionChoice(msgspec.Struct, frozen=True):
     text: str | None = None
     delta: _Message | None = None
     logprobs: Logprobs | None = None
@@ -82,8 +82,8 @@ class _Failure(msgspec.Struct, frozen=True):
     message: Any = None
 
 
-class Choices(_Failure, frozen=True):
-    choices: list[Choice] | None = None
+class CompletionReply(_Failure, frozen=True):
+    choices: list[CompletionChoice] | None = None
 
 
 class _Infill(_Failure, frozen=True):
@@ -94,22 +94,22 @@ class _Infill(_Failure, frozen=True):
     completion_probabilities: list[_Token] | None = None
 
 
-DONE = Piece("", end="stop")
+DONE = StreamDelta("", end="stop")
 """The last event of a complete stream; the reason for the end of its text may have come before."""
 
 _WHOLE = frozenset({"stop", "eos", "eos_token", "stop_sequence", "end_turn", "complete"})
 """Reasons that mean a whole text."""
 
 
-class Interface:
+class CompletionApi:
     """One way to ask for the fill of a hole: `/v1/completions` with a suffix, as the server knows the model's tokens.
 
-    Code brings no `controls` into a prompt. `rich`: also asks for probabilities.
+    Code brings no `control_tokens` into a prompt. `rich`: also asks for probabilities.
     """
 
     kind = "suffix"
     path = "/v1/completions"
-    controls: tuple[str, ...] = ()
+    control_tokens: tuple[str, ...] = ()
     context_tokens = 0
     sees_drafts = False
 
@@ -119,59 +119,63 @@ class Interface:
 
     def body(self, question: Question) -> dict[str, Any]:
         """The request."""
-        around = {"prompt": question.prefix, "suffix": question.suffix}
-        return {**around, **self._common(question, _line_end(question)), **({"logprobs": 1} if self._rich else {})}
+        texts = {"prompt": question.prefix, "suffix": question.suffix}
+        return {
+            **texts,
+            **self._common_params(question, _line_end(question)),
+            **({"logprobs": 1} if self._rich else {}),
+        }
 
-    def read(self, event: bytes) -> Piece | None:
+    def parse_event(self, event: bytes) -> StreamDelta | None:
         """The content of an event; None if it has none. Raises AnswerError, including for an error from the server."""
         if event.strip() == b"[DONE]":
             return DONE
-        read = decoded(event, Choices)
-        if read.choices is None:
-            raise _failure(read)
-        if not read.choices:  # how many tokens it took
+        reply = decode_json(event, CompletionReply)
+        if reply.choices is None:
+            raise _failure(reply)
+        if not reply.choices:  # how many tokens it took
             return None
-        first = read.choices[0]
+        first = reply.choices[0]
         text = first.text or (first.delta.content if first.delta else None) or ""
-        sure = _sure([value for _, value in first.logprobs.pieces]) if first.logprobs else ()
-        return Piece(text, sure, _end(first.finish_reason))
+        probs = _probs([value for _, value in first.logprobs.token_logprob_pairs]) if first.logprobs else ()
+        return StreamDelta(text, probs, _end(first.finish_reason))
 
-    def find(self, answer: str, question: Question, *, ended: bool) -> Block:
+    def find_fill(self, answer: str, question: Question, *, ended: bool) -> Block:
         """The fill in an answer: all of it, up to a control token or the end of the only line."""
-        ends = [at for token in self.controls if (at := answer.find(token)) >= 0]
+        stops = [index for token in self.control_tokens if (index := answer.find(token)) >= 0]
         if question.single_line and answer:
             line = answer.splitlines()[0]
-            ends += [len(line)] if len(line) < len(answer) else []
-        return Block(0, min(ends, default=len(answer)), bool(ends))
+            stops += [len(line)] if len(line) < len(answer) else []
+        return Block(0, min(stops, default=len(answer)), bool(stops))
 
-    def fitted(self, text: str, question: Question, *, ended: bool) -> str:
+    def trim_fill(self, text: str, question: Question, *, ended: bool) -> str:
         """A fill without a repeat of the hole's surroundings."""
         return text
 
-    def _common(self, question: Question, stop: list[str]) -> dict[str, Any]:
-        about = {"model": self._model, "max_tokens": question.max_tokens, "temperature": question.temperature}
-        found: dict[str, Any] = {**about, "stream": True, **({"stop": stop} if stop else {})}
-        return found if question.seed is None else {**found, "seed": question.seed}
+    def _common_params(self, question: Question, stop: list[str]) -> dict[str, Any]:
+        limits = {"model": self._model, "max_tokens": question.max_tokens, "temperature": question.temperature}
+        params: dict[str, Any] = {**limits, "stream": True, **({"stop": stop} if stop else {})}
+        return params if question.seed is None else {**params, "seed": question.seed}
 
 
-class OfFamily(Interface):
+class FimCompletionApi(CompletionApi):
     """`/v1/completions` with a family's tokens. `rich`: asks for visible special tokens, too."""
 
     def __init__(self, kind: str, model: str, *, rich: bool) -> None:
         super().__init__(model, rich=rich)
         self.kind = kind
         self._tokens = fim_tokens.of_kind(kind, model)
-        self.controls = self._tokens.controls
+        self.control_tokens = self._tokens.controls
         self.context_tokens = CONTEXT_TOKENS if self._tokens.repository else 0
 
     def body(self, question: Question) -> dict[str, Any]:
         prompt = self._tokens.prompt(question.prefix, question.suffix, question.path, question.context)
-        stop = [*self.controls, *_line_end(question)]
-        more = {"logprobs": 1, "skip_special_tokens": False} if self._rich else {}
-        return {"prompt": prompt, **self._common(question, stop if self._rich else stop[:4]), **more}
+        stop = [*self.control_tokens, *_line_end(question)]
+        extras = {"logprobs": 1, "skip_special_tokens": False} if self._rich else {}
+        return {"prompt": prompt, **self._common_params(question, stop if self._rich else stop[:4]), **extras}
 
 
-class LlamaInfill(Interface):
+class LlamaInfillApi(CompletionApi):
     """llama.cpp's `/infill`. It truncates prefix and suffix itself, and accepts other files."""
 
     kind = "infill"
@@ -179,24 +183,24 @@ class LlamaInfill(Interface):
     context_tokens = CONTEXT_TOKENS
 
     def body(self, question: Question) -> dict[str, Any]:
-        common = self._common(question, _line_end(question))
+        common = self._common_params(question, _line_end(question))
         common["n_predict"] = common.pop("max_tokens")
-        others = [{"filename": each.path, "text": each.text} for each in question.context]
-        around = {"input_prefix": question.prefix, "input_suffix": question.suffix, "input_extra": others}
-        return {**around, **common, **({"n_probs": 1} if self._rich else {})}
+        extra = [{"filename": snippet.path, "text": snippet.text} for snippet in question.context]
+        texts = {"input_prefix": question.prefix, "input_suffix": question.suffix, "input_extra": extra}
+        return {**texts, **common, **({"n_probs": 1} if self._rich else {})}
 
-    def read(self, event: bytes) -> Piece | None:
+    def parse_event(self, event: bytes) -> StreamDelta | None:
         if event.strip() == b"[DONE]":
             return DONE
-        read = decoded(event, _Infill)
+        read = decode_json(event, _Infill)
         if read.content is None:
             raise _failure(read)
         values = [token.logprob for token in read.completion_probabilities or ()]
         end = "length" if read.stop_type == "limit" or read.stopped_limit else "stop"
-        return Piece(read.content, _sure(values), end if read.stop else "")
+        return StreamDelta(read.content, _probs(values), end if read.stop else "")
 
 
-class Chat(Interface):
+class ChatApi(CompletionApi):
     """`/v1/chat/completions`. `rich`: asks for no thinking, too, if the model allows that."""
 
     kind = "chat"
@@ -205,12 +209,12 @@ class Chat(Interface):
     sees_drafts = True
 
     def body(self, question: Question) -> dict[str, Any]:
-        common = self._common(question, [])
+        common = self._common_params(question, [])
         common["max_tokens"] += _AROUND_CODE_TOKENS if question.max_tokens > 1 else 0
-        more = {"logprobs": True, "chat_template_kwargs": {"enable_thinking": False}} if self._rich else {}
-        return {"messages": [{"role": "user", "content": chat.message(question)}], **common, **more}
+        extras = {"logprobs": True, "chat_template_kwargs": {"enable_thinking": False}} if self._rich else {}
+        return {"messages": [{"role": "user", "content": chat.message(question)}], **common, **extras}
 
-    def find(self, answer: str, question: Question, *, ended: bool) -> Block:
+    def find_fill(self, answer: str, question: Question, *, ended: bool) -> Block:
         """For a single line, waits for nothing behind it."""
         block = chat.block(answer, ended=ended)
         is_whole = block.is_closed and ended
@@ -219,21 +223,21 @@ class Chat(Interface):
             is_whole = "\n" in text.lstrip("\n")
         return Block(block.start, block.end, is_whole)
 
-    def fitted(self, text: str, question: Question, *, ended: bool) -> str:
+    def trim_fill(self, text: str, question: Question, *, ended: bool) -> str:
         return chat.fitted(text, question) if ended else chat.begun(text, question.prefix)
 
 
-def of_kind(kind: str, model: str, *, rich: bool) -> Interface:
+def api_for_kind(kind: str, model: str, *, rich: bool) -> CompletionApi:
     """The way to ask of this `kind` (`inference.messages.PartnerKind`, but for `auto`)."""
-    others = {each.kind: each for each in (LlamaInfill, Interface, Chat)}
-    return others[kind](model, rich=rich) if kind in others else OfFamily(kind, model, rich=rich)
+    apis = {api.kind: api for api in (LlamaInfillApi, CompletionApi, ChatApi)}
+    return apis[kind](model, rich=rich) if kind in apis else FimCompletionApi(kind, model, rich=rich)
 
 
 def _line_end(question: Question) -> list[str]:
     return ["\n"] if question.single_line else []
 
 
-def most_characters(question: Question) -> int:
+def max_answer_chars(question: Question) -> int:
     """An answer longer than this ignores `max_tokens`."""
     return (question.max_tokens + _AROUND_CODE_TOKENS) * CHARACTERS_PER_TOKEN * 8
 
@@ -243,14 +247,16 @@ def _end(reason: str | None) -> str:
     return "" if not reason else "stop" if reason.lower() in _WHOLE else "length"
 
 
-def _sure(values: Sequence[float | None]) -> tuple[float, ...]:
+def _probs(values: Sequence[float | None]) -> tuple[float, ...]:
     """Log-probabilities as probabilities; none if one of them is missing or invalid."""
-    found = [value for value in values if value is not None and not math.isnan(value) and value <= 1e-3]
-    return tuple(min(1.0, math.exp(value)) for value in found) if len(found) == len(values) else ()
+    valid = [value for value in values if value is not None and not math.isnan(value) and value <= 1e-3]
+    return tuple(min(1.0, math.exp(value)) for value in valid) if len(valid) == len(values) else ()
 
 
-def _failure(read: _Failure) -> AnswerError:
-    said = read.error if read.error is not None else read.message
-    if isinstance(said, dict):
-        said = said.get("message", "")
-    return AnswerError(one_line(said) if isinstance(said, str) and said else "an event has no text and no error")
+def _failure(reply: _Failure) -> AnswerError:
+    message = reply.error if reply.error is not None else reply.message
+    if isinstance(message, dict):
+        message = message.get("message", "")
+    return AnswerError(
+        one_line(message) if isinstance(message, str) and message else "an event has no text and no error"
+    )

@@ -9,7 +9,7 @@ import msgspec
 
 from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Request, Text
 from inference.remote import served
-from inference.remote.served import ServedInfiller
+from inference.remote.served import ServerBackend
 from inference.serving.jobs import Job
 from inference.serving.startup import WorkerArguments
 from tests.inference.loaded import TWIN
@@ -63,7 +63,7 @@ def job(asked: Request, *, within_s: float | None = None) -> Job:
 
 
 async def answered(
-    infiller: ServedInfiller, asked: InfillRequest, *, within_s: float | None = None
+    infiller: ServerBackend, asked: InfillRequest, *, within_s: float | None = None
 ) -> tuple[list[Draft], list[Candidate], Done]:
     events = [event async for event in infiller.infill(job(asked, within_s=within_s))]
     done = events[-1]
@@ -72,5 +72,5 @@ async def answered(
     return drafts, [event for event in events if isinstance(event, Candidate)], done
 
 
-async def fills(infiller: ServedInfiller, asked: InfillRequest) -> list[tuple[str, ...]]:
+async def fills(infiller: ServerBackend, asked: InfillRequest) -> list[tuple[str, ...]]:
     return [candidate.texts for candidate in (await answered(infiller, asked))[1]]

@@ -59,7 +59,7 @@ def test_what_cannot_be_used_is_refused_with_what_to_do(url: str, said: str) -> 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST", "127.0.0.1", "127.9.9.9", "[::1]", "[::ffff:127.0.0.1]"])
 def test_this_machine_needs_no_encryption(host: str) -> None:
     found = address.parse(f"http://{host}:8000")
-    assert found.is_here and not found.why_refused(plain_http=False)
+    assert found.is_local and not found.refusal(plain_http=False)
 
 
 @pytest.mark.parametrize(
@@ -71,11 +71,11 @@ def test_this_machine_needs_no_encryption(host: str) -> None:
 )
 def test_another_machine_needs_encryption_or_the_users_word(host: str) -> None:
     plain, encrypted = address.parse(f"http://{host}:8000"), address.parse(f"https://{host}:8000")
-    assert not plain.is_here
+    assert not plain.is_local
     for said in ("https", "ssh -N -L 8000:localhost:8000", "server.plainHttp", "--plain-http"):
-        assert said in plain.why_refused(plain_http=False)
-    assert not plain.why_refused(plain_http=True)
-    assert not encrypted.why_refused(plain_http=False)
+        assert said in plain.refusal(plain_http=False)
+    assert not plain.refusal(plain_http=True)
+    assert not encrypted.refusal(plain_http=False)
 
 
 async def test_a_partner_is_refused_by_its_own_settings() -> None:

@@ -11,7 +11,7 @@ import pytest
 from inference.engine.errors import RequestError
 from inference.messages import Done, Hunk, InfillRequest, NextEditRequest, NextEdits, Outcome, Text
 from inference.models.family import ModelError
-from inference.remote.edits import ServedEditModel
+from inference.remote.edits import EditModelBackend
 from inference.remote.http import ServerError
 from tests.http_server import HttpRequest, HttpServer, listening, response
 from tests.inference.remote.asking import job, served_at
@@ -46,12 +46,12 @@ class EditServer(HttpServer):
 
 
 @asynccontextmanager
-async def edit_model(kind: str = "auto", **server: Any) -> AsyncIterator[tuple[EditServer, ServedEditModel]]:
+async def edit_model(kind: str = "auto", **server: Any) -> AsyncIterator[tuple[EditServer, EditModelBackend]]:
     async with listening(EditServer(**server)) as found, served_at(found.url, edits=kind) as model:
         yield found, model
 
 
-async def asked(model: ServedEditModel, within_s: float | None = None) -> tuple[NextEdits, Done]:
+async def asked(model: EditModelBackend, within_s: float | None = None) -> tuple[NextEdits, Done]:
     edits, done = [event async for event in model.infill(job(ASKED, within_s=within_s))]
     assert isinstance(edits, NextEdits) and isinstance(done, Done)
     return edits, done

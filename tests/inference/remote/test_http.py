@@ -9,7 +9,7 @@ import pytest
 from inference.engine import Engine
 from inference.messages import ErrorCode
 from inference.remote import address
-from inference.remote.http import Client, ServerError
+from inference.remote.http import ModelServerClient, ServerError
 from tests.canvas_server import Answer, CanvasServer, canvas_server
 from tests.http_server import HttpRequest, HttpServer, listening
 
@@ -25,30 +25,30 @@ async def server(twin: Engine) -> AsyncIterator[CanvasServer]:
 
 
 @pytest.fixture
-async def client(server: CanvasServer) -> AsyncIterator[Client]:
-    client = Client(address.parse(server.url))
+async def client(server: CanvasServer) -> AsyncIterator[ModelServerClient]:
+    client = ModelServerClient(address.parse(server.url))
     yield client
     await client.close()
 
 
 @pytest.mark.parametrize("when", ["0", "-1", "Mon, 01 Jan 99999999999 00:00:00 GMT"])
-async def test_a_server_that_is_busy_is_asked_again(server: CanvasServer, client: Client, when: str) -> None:
+async def test_a_server_that_is_busy_is_asked_again(server: CanvasServer, client: ModelServerClient, when: str) -> None:
     refusals: list[Answer] = [(503, {"Retry-After": when}, {}), (429, {}, {"error": {"message": "slow down"}})]
     server.instead = lambda _: refusals.pop() if refusals else (200, {}, {})
-    assert await client.ask("/v1/completions", ONE_ROW) == b"{}"
+    assert await client.fetch("/v1/completions", ONE_ROW) == b"{}"
     assert refusals == []
 
 
-async def test_while_it_asks_for_a_pause_nobody_asks(server: CanvasServer, client: Client) -> None:
+async def test_while_it_asks_for_a_pause_nobody_asks(server: CanvasServer, client: ModelServerClient) -> None:
     server.instead = lambda _: (503, {"Retry-After": "20"}, {"error": {"message": "full"}})
     for _ in range(5):
         with pytest.raises(ServerError, match="too busy.*full") as failed:
-            await client.ask("/v1/completions", ONE_ROW)
+            await client.fetch("/v1/completions", ONE_ROW)
     assert failed.value.code is ErrorCode.SERVER
     assert len(server.asked) <= 4, "the first request's attempts, and none by the others"
 
 
-async def test_each_waiter_gets_its_own_error_and_wakes_alone(server: CanvasServer, client: Client) -> None:
+async def test_each_waiter_gets_its_own_error_and_wakes_alone(server: CanvasServer, client: ModelServerClient) -> None:
     came: list[float] = []
     busy = True
 
@@ -57,17 +57,17 @@ async def test_each_waiter_gets_its_own_error_and_wakes_alone(server: CanvasServ
         return (503, {"Retry-After": "2"}, {}) if busy else (200, {}, {})
 
     server.instead = refuse
-    first = asyncio.create_task(client.ask("/v1/completions", ONE_ROW))
+    first = asyncio.create_task(client.fetch("/v1/completions", ONE_ROW))
     await server.until(lambda _: bool(came))
     await asyncio.sleep(0.3)
     busy = False
     now = asyncio.get_running_loop().time()
-    impatient = [client.ask("/v1/completions", ONE_ROW, now + 1) for _ in range(3)]
+    impatient = [client.fetch("/v1/completions", ONE_ROW, now + 1) for _ in range(3)]
     errors = await asyncio.gather(*impatient, return_exceptions=True)
     assert all(isinstance(error, ServerError) and error.status == 503 for error in errors)
     assert len(set(map(id, errors))) == 3
     came.clear()
-    await asyncio.gather(first, *(client.ask("/v1/completions", ONE_ROW) for _ in range(12)))
+    await asyncio.gather(first, *(client.fetch("/v1/completions", ONE_ROW) for _ in range(12)))
     assert max(came) - min(came) > 0.1
 
 
@@ -78,8 +78,8 @@ class Wordy(HttpServer):
 
 async def test_a_refusal_of_many_words_is_shortened() -> None:
     async with listening(Wordy()) as server:
-        client = Client(address.parse(server.url))
+        client = ModelServerClient(address.parse(server.url))
         with pytest.raises(ServerError, match="refused a request .400 No, never") as failed:
-            await client.ask("/v1/models")
+            await client.fetch("/v1/models")
         await client.close()
     assert str(failed.value).isprintable() and len(str(failed.value)) < 500

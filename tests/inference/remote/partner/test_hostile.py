@@ -14,9 +14,9 @@ from inference.engine.fim.question import Question
 from inference.messages import REFINED_STRENGTH, Candidate, Done, ErrorCode, Failed
 from inference.models.family import ModelError
 from inference.remote import address
-from inference.remote.http import Client
-from inference.remote.partner.filling import Answer
-from inference.remote.partner.interfaces import Chat, Events, Interface
+from inference.remote.http import ModelServerClient
+from inference.remote.partner.filling import StreamedFill
+from inference.remote.partner.interfaces import ChatApi, CompletionApi, Events
 from tests.inference.remote.asking import ANSWER, KIND_OF, answered, one_hole, partner_at
 from tests.partner_server import KINDS, partner_server
 from tests.workers import StartWorker, is_idle
@@ -98,15 +98,15 @@ async def test_an_answer_of_tildes_does_not_hold_the_event_loop() -> None:
                 await answered(partner, one_hole(single_line=False))
 
 
-class AllAtOnce(Client):
+class AllAtOnce(ModelServerClient):
     """A server whose whole answer is there already: only who reads it lets the event loop go on."""
 
     async def stream(self, path: str, body: object, deadline: Deadline | None = None) -> AsyncGenerator[bytes, None]:
         yield text("x") * 9_000 + text("", finish_reason="stop")
 
 
-@pytest.mark.parametrize("make", [partial(Chat, "m"), partial(Interface, "m")])
-async def test_slow_stream_does_not_hold_the_loop(make: Callable[..., Interface]) -> None:
+@pytest.mark.parametrize("make", [partial(ChatApi, "m"), partial(CompletionApi, "m")])
+async def test_slow_stream_does_not_hold_the_loop(make: Callable[..., CompletionApi]) -> None:
     ticks = 0
 
     async def tick() -> None:
@@ -117,7 +117,7 @@ async def test_slow_stream_does_not_hold_the_loop(make: Callable[..., Interface]
 
     client = AllAtOnce(address.parse("http://localhost:1"))
     question = Question("x = ", "\n", single_line=False, max_tokens=9_000)
-    answer = Answer(client, make(rich=False), question, None)
+    answer = StreamedFill(client, make(rich=False), question, None)
     ticking = asyncio.create_task(tick())
     await answer.receive(lambda: None)
     ticking.cancel()
