@@ -13,7 +13,7 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 
 from inference.models.printable import printable
-from inference.remote import address, served
+from inference.remote import address, server_backend
 from inference.remote.address import AddressError
 from inference.serving import startup
 from inference.serving.connection import ClientConnection
@@ -40,7 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     place = Place(arguments.socket, arguments.transport)
     try:
         if address.is_url(arguments.model):
-            address.parse(arguments.model, served.role_of(arguments))  # before logging: it may contain a password
+            address.parse(
+                arguments.model, server_backend.role_of(arguments)
+            )  # before logging: it may hold a password
         if not place.take():
             print(f"another worker is running at {printable(arguments.socket)}", file=sys.stderr)
             return EXIT_TAKEN
@@ -54,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _open(arguments: WorkerArguments, service: WorkerService) -> Awaitable[Infiller]:
     """Connects to the server that the command line names, or loads its model."""
     if address.is_url(arguments.model):
-        return served.connect(arguments, service.progress)
+        return server_backend.connect(arguments, service.progress)
     return open_engine(load_engine, arguments, service)
 
 

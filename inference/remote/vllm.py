@@ -48,9 +48,9 @@ from inference.engine.search.length import Effort
 from inference.models import catalogue, checkpoint, checkpoint_files, downloads
 from inference.models.family import ModelError
 from inference.models.properties import CanvasTokens, NoiseKind, Properties
-from inference.remote import address, served
+from inference.remote import address, server_backend
 from inference.remote.http import AnswerError, ServerError, decode_json
-from inference.remote.served import RemoteRun, ServedModel, ServerBackend
+from inference.remote.server_backend import RemoteRun, ServedModel, ServerBackend
 from inference.serving.jobs import Job, JobEvent
 
 log = logging.getLogger(__name__)
@@ -466,7 +466,7 @@ class VllmBackend(ServerBackend):
             return
         url = self.client.url
         self._model = await asyncio.to_thread(load_tokenizer, *found, self._arguments.server_tokenizer, url)
-        self.model = served.short_name(self._model.name)
+        self.model = server_backend.short_name(self._model.name)
         if self._found is not None:
             log.info("another server answers at %s: it serves %s", url, self.model)
         self._found = found

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from inference.messages import Candidate, Hole, InfillRequest, Text
 from inference.models import registry
-from inference.remote.served import ServerBackend
+from inference.remote.server_backend import ServerBackend
 from tests.e2e.raw_client import RawClient
 from tests.e2e.user import User
 from tests.inference.loaded import TWIN

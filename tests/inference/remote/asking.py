@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Request, Text
-from inference.remote import served
-from inference.remote.served import ServerBackend
+from inference.remote import server_backend
+from inference.remote.server_backend import ServerBackend
 from inference.serving.jobs import Job
 from inference.serving.startup import WorkerArguments
 from tests.inference.loaded import TWIN
@@ -31,7 +31,7 @@ def arguments(url: str, **options: object) -> WorkerArguments:
 @asynccontextmanager
 async def served_at(url: str, *, limit_s: float | None = None, **options: object) -> AsyncIterator[Any]:
     """An infiller that asks the server at `url`, which says within `limit_s` what it serves."""
-    found = await served.connect(arguments(url, **options), lambda _share, _what: None, limit_s=limit_s)
+    found = await server_backend.connect(arguments(url, **options), lambda _share, _what: None, limit_s=limit_s)
     try:
         yield found
     finally:

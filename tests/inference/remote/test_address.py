@@ -4,7 +4,7 @@ import pytest
 
 from inference.messages import WorkerOptions
 from inference.models.family import ModelError
-from inference.remote import address, served
+from inference.remote import address, server_backend
 from inference.remote.address import AddressError
 from lsp_server.settings.launch import problem_of
 from tests.inference.remote.asking import arguments
@@ -82,7 +82,7 @@ async def test_a_partner_is_refused_by_its_own_settings() -> None:
     server = ("model:", "server.plainHttp", "server-token", "INFILL_LS_SERVER")
     for url in ("http://server-token.example", "http://me:secret@example.com", "ftp://example.com"):
         with pytest.raises(ModelError) as refused:
-            await served.connect(arguments(url, partner="auto"), lambda *_: None)
+            await server_backend.connect(arguments(url, partner="auto"), lambda *_: None)
         said = str(refused.value).replace("server-token.example", "")
         assert "partner" in said and not any(word in said for word in server)
         assert problem_of(WorkerOptions(url, partner="auto")) == str(refused.value)

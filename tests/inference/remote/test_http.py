@@ -61,8 +61,7 @@ async def test_each_waiter_gets_its_own_error_and_wakes_alone(server: CanvasServ
     await server.until(lambda _: bool(came))
     await asyncio.sleep(0.3)
     busy = False
-    now = asyncio.get_running_loop().time()
-    impatient = [client.fetch("/v1/completions", ONE_ROW, now + 1) for _ in range(3)]
+    impatient = [client.fetch("/v1/completions", ONE_ROW, Deadline(1000)) for _ in range(3)]
     errors = await asyncio.gather(*impatient, return_exceptions=True)
     assert all(isinstance(error, ServerError) and error.status == 503 for error in errors)
     assert len(set(map(id, errors))) == 3

@@ -13,7 +13,7 @@ from inference.engine import Engine, RequestError
 from inference.messages import Candidate, ErrorCode, Hole, NextEditRequest, Outcome, Text
 from inference.models import registry
 from inference.models.family import ModelError
-from inference.remote.served import ServedModel
+from inference.remote.server_backend import ServedModel
 from inference.remote.vllm import load_tokenizer
 from tests.canvas_server import Answer, CanvasServer, canvas_server
 from tests.inference.loaded import TWIN

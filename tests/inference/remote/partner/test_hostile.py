@@ -15,8 +15,8 @@ from inference.messages import REFINED_STRENGTH, Candidate, Done, ErrorCode, Fai
 from inference.models.family import ModelError
 from inference.remote import address
 from inference.remote.http import ModelServerClient
-from inference.remote.partner.filling import StreamedFill
-from inference.remote.partner.interfaces import ChatApi, CompletionApi, Events
+from inference.remote.partner.apis import ChatApi, CompletionApi, Events
+from inference.remote.partner.backend import StreamedFill
 from tests.inference.remote.asking import ANSWER, KIND_OF, answered, one_hole, partner_at
 from tests.partner_server import KINDS, partner_server
 from tests.workers import StartWorker, is_idle

@@ -11,7 +11,7 @@ import pytest
 from inference.engine.errors import RequestError
 from inference.messages import Done, Hunk, InfillRequest, NextEditRequest, NextEdits, Outcome, Text
 from inference.models.family import ModelError
-from inference.remote.edits import EditModelBackend
+from inference.remote.edit_model import EditModelBackend
 from inference.remote.http import ServerError
 from tests.http_server import HttpRequest, HttpServer, listening, response
 from tests.inference.remote.asking import job, served_at

@@ -9,11 +9,11 @@ from inference.messages import Done, InfillRequest, NextEdits, Outcome, ScoredEd
 from inference.models import edit_prompts
 from inference.models.edit_prompts import EditPrompt
 from inference.models.family import ModelError
-from inference.remote import http, served
+from inference.remote import http, server_backend
 from inference.remote.address import EDITS
 from inference.remote.http import AnswerError, ServerError
-from inference.remote.partner.interfaces import CompletionChoice, CompletionReply
-from inference.remote.served import ServerBackend
+from inference.remote.partner.apis import CompletionChoice, CompletionReply
+from inference.remote.server_backend import ServerBackend
 from inference.serving.jobs import Job, JobEvent
 
 _REFUSED = (400, 422)
@@ -35,7 +35,7 @@ class EditModelBackend(ServerBackend):
         model = await self.listed_model()
         kind = edit_prompts.kind_of(self._arguments.edits or "auto", model.id)
         if kind is None:
-            raise ModelError(f"{self.client.url}: {edit_prompts.unknown(served.short_name(model.id))}")
+            raise ModelError(f"{self.client.url}: {edit_prompts.unknown(server_backend.short_name(model.id))}")
         self.model = model.id
         self.edits = self._kind = kind
 

@@ -22,11 +22,11 @@ from inference.engine.fim.question import Question, Windows
 from inference.messages import MAX_CANDIDATES, Candidate, Draft
 from inference.models import fim_tokens
 from inference.models.family import ModelError
-from inference.remote import served
+from inference.remote import server_backend
 from inference.remote.http import AnswerError, ModelServerClient, ServerError, decode_json
-from inference.remote.partner import interfaces
-from inference.remote.partner.interfaces import DONE, CompletionApi, Events, StreamDelta, max_answer_chars
-from inference.remote.served import RemoteRun, ServedModel, ServerBackend
+from inference.remote.partner import apis
+from inference.remote.partner.apis import DONE, CompletionApi, Events, StreamDelta, max_answer_chars
+from inference.remote.server_backend import RemoteRun, ServedModel, ServerBackend
 from inference.serving.jobs import Job, JobEvent
 
 log = logging.getLogger(__name__)
@@ -415,7 +415,7 @@ class PartnerBackend(ServerBackend):
         with suppress(AnswerError, ServerError):  # llama.cpp alone describes itself
             props = decode_json(await self.client.fetch("/props"), _Props)
         interface = await self._probe_apis(model.id, is_llama=props is not None)
-        name = served.short_name(model.id) or "a model without a name"
+        name = server_backend.short_name(model.id) or "a model without a name"
         if self.model and (name, interface.kind) != (self.model, self.partner):
             log.info("another server answers at %s: it serves %s", self.client.url, name)
         limit = model.max_model_len or (props.default_generation_settings.n_ctx if props else None)
@@ -461,7 +461,7 @@ class PartnerBackend(ServerBackend):
         kinds = await self._apis_to_try(model, is_llama=is_llama)
         for kind in kinds:
             for rich in (True, False):
-                interface = interfaces.api_for_kind(kind, model, rich=rich)
+                interface = apis.api_for_kind(kind, model, rich=rich)
                 try:
                     await StreamedFill(self.client, interface, _PROBE_QUESTION, None).receive(lambda: None)
                 except TimeoutError:
@@ -475,7 +475,7 @@ class PartnerBackend(ServerBackend):
             refused.append(f"{kind} ({interface.path}): {why}")
         what = f"it fills no hole when asked by `{kinds[0]}`" if len(kinds) == 1 else "it fills no hole"
         raise ModelError(
-            f"{self.client.url} has {served.short_name(model)}, but {what}: {'; '.join(refused)[:1500]}; set "
+            f"{self.client.url} has {server_backend.short_name(model)}, but {what}: {'; '.join(refused)[:1500]}; set "
             "partner.kind to what it supports"
         )
 

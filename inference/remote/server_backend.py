@@ -164,8 +164,8 @@ class ServerBackend(ABC):
 
 _KINDS = {
     MODEL: ("inference.remote.vllm", "VllmBackend"),
-    PARTNER: ("inference.remote.partner.filling", "PartnerBackend"),
-    EDITS: ("inference.remote.edits", "EditModelBackend"),
+    PARTNER: ("inference.remote.partner.backend", "PartnerBackend"),
+    EDITS: ("inference.remote.edit_model", "EditModelBackend"),
 }
 
 
