@@ -40,9 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     place = Place(arguments.socket, arguments.transport)
     try:
         if address.is_url(arguments.model):
-            address.parse(
-                arguments.model, server_backend.role_of(arguments)
-            )  # before logging: it may hold a password
+            address.parse(arguments.model, server_backend.role_of(arguments))  # before logging: it may hold a password
         if not place.take():
             print(f"another worker is running at {printable(arguments.socket)}", file=sys.stderr)
             return EXIT_TAKEN
