@@ -12,7 +12,6 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 
-from inference.models.printable import printable
 from inference.remote import address, server_backend
 from inference.remote.address import AddressError
 from inference.serving import startup
@@ -23,6 +22,7 @@ from inference.serving.jobs import Infiller
 from inference.serving.place import Place, lead
 from inference.serving.startup import WorkerArguments
 from inference.serving.worker_service import WorkerService
+from inference.terminal import printable
 
 EXIT_REFUSED = 2
 """The folder, log, socket or URL is unusable; stderr says why."""

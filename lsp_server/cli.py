@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import NoReturn
 
-from inference.models.printable import printable, suit_any_terminal
+from inference.terminal import printable, suit_any_terminal
 
 _COMMANDS = {
     "serve": ("lsp_server.commands.serve", "run the language server (what an editor starts)"),

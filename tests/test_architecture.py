@@ -114,7 +114,17 @@ def test_mlx_is_imported_in_its_own_folder_alone(graph: grimp.ImportGraph, libra
 def test_the_roots_hold_entry_points_and_what_both_share() -> None:
     roots = {package: {file.stem for file in (ROOT / package).glob("*.py")} - {"__init__"} for package in PACKAGES}
     assert roots["lsp_server"] <= {"cli", "server"}
-    assert roots["inference"] <= {"deadline", "ending", "messages", "worker"}
+    assert roots["inference"] <= {"deadline", "ending", "install_hints", "messages", "terminal", "worker"}
+
+
+def test_contributing_names_what_both_packages_share(graph: grimp.ImportGraph) -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    shared = text.partition("`lsp_server` imports of it only")[2].partition("1. **")[0]
+    named = re.findall(r"`(inference/[^`]+)`", shared)
+    ours = [module for module in graph.modules if is_any_of(module, ("lsp_server",))]
+    used = {name for module in ours for name in graph.find_modules_directly_imported_by(module)}
+    packages = {"inference", "inference.models", "inference.remote"}
+    assert set(map(_module, named)) == {name for name in used if is_any_of(name, ("inference",))} - packages
 
 
 def test_what_contributing_names_exists() -> None:

@@ -11,7 +11,7 @@ import httpx2
 from inference.bench import BenchError
 from inference.engine.errors import RequestError
 from inference.models.family import ModelError
-from inference.models.printable import say
+from inference.terminal import say
 
 
 def main(argv: Sequence[str]) -> int:

@@ -30,7 +30,7 @@ import psutil
 from inference.bench import BenchError, percentiles, positive
 from inference.bench.server_editor import SERVER, server_environment
 from inference.models.catalogue import names_no_folder
-from inference.models.printable import say
+from inference.terminal import say
 
 ROOT = Path(__file__).resolve().parents[2]
 VSCODE = ROOT / "tests" / "editors" / "vscode" / "bench.py"

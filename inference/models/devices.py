@@ -11,12 +11,13 @@ from typing import Any
 import psutil
 import torch
 
-from inference.models import extras, kept
+from inference import install_hints
+from inference.models import machine_cache
 from inference.models.family import ModelError
 
 FOUR_BIT = "4bit"
 EIGHT_BIT = "8bit"
-INSTALL_FOUR_BIT = extras.shown(extras.install("4bit"))
+INSTALL_FOUR_BIT = install_hints.command_line(install_hints.install_command("4bit"))
 _TALKER = "bitsandbytes.backends.cpu.ops"
 _HEADROOM = 1.15
 """Weights need this much more memory than their size, for the activations of the smallest request."""
@@ -87,10 +88,10 @@ def reads_bytes_per_s() -> float:
         held.sum()
         times.append(time.perf_counter() - began)
     key = f"{torch.cpu.get_capabilities().get('cpu_name', '')}, {torch.get_num_threads()} threads"
-    known = kept.read("memory", float)
+    known = machine_cache.read("memory", float)
     fastest = max(held.nbytes / min(times), known.get(key, 0.0))
     if fastest != known.get(key):
-        kept.save("memory", {**known, key: fastest})
+        machine_cache.save("memory", {**known, key: fastest})
     return fastest
 
 

@@ -19,10 +19,10 @@ from typing import NamedTuple
 import msgspec
 
 from inference.messages import EditKind
-from inference.models import checkpoint_files, edit_prompts, fim_tokens, kept
+from inference.models import checkpoint_files, edit_prompts, fim_tokens, machine_cache
 from inference.models.family import ModelError
 from inference.models.gguf import header
-from inference.models.printable import printable
+from inference.terminal import printable
 
 _MOST_FILES = 200
 _MOST_ENTRIES = 20_000
@@ -84,7 +84,7 @@ def found(on_file: Callable[[int, int], None] = lambda *_: None) -> list[FoundMo
     """
     files = list(_distinct())
     kept_as = f"headers-{version('infill-ls')}"  # another release may read more in a header
-    earlier = kept.read(kept_as, _Header)
+    earlier = machine_cache.read(kept_as, _Header)
     headers = dict[str, _Header]()
     models = []
     for done, (program, name, path) in enumerate(files):
@@ -99,7 +99,7 @@ def found(on_file: Callable[[int, int], None] = lambda *_: None) -> list[FoundMo
                 headers[str(place)] = said
             models.append(FoundModel(program, printable(name), printable(place), said.bytes_, problem=said.problem))
     if headers != earlier:
-        kept.save(kept_as, headers)
+        machine_cache.save(kept_as, headers)
     return sorted(models, key=lambda one: (not one.fills, -one.bytes_))
 
 

@@ -32,7 +32,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColu
 from inference.models import catalogue, data_wheels, downloads, hub, registry
 from inference.models.downloads import Pulled, Target
 from inference.models.family import ModelError
-from inference.models.printable import printable, printable_lines
+from inference.terminal import printable, printable_lines
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import psutil
 import torch
 
-from inference.models import catalogue, devices, downloads, extras
+from inference import install_hints
+from inference.models import catalogue, devices, downloads
 from inference.models.catalogue import EMBEDDED, Published
 from inference.models.family import ModelError
 from inference.models.fim import formats
@@ -124,7 +125,7 @@ def judge(entry: Published, machine: Machine, *, beside_others: bool = False) ->
     if machine.device == "cpu" and entry.parameters > _PROCESSOR_PARAMETERS and not fast:
         return Fit(Verdict.TOO_SLOW, dtype, needs, f"{here}, but far too slowly to type with: no GPU")
     if package := _package(entry, dtype, machine):
-        return Fit(Verdict.PACKAGE, dtype, needs, f"{here}, after: {extras.shown(package)}")
+        return Fit(Verdict.PACKAGE, dtype, needs, f"{here}, after: {install_hints.command_line(package)}")
     if time is not None:
         here += f", ghost text in about {time.new_place_s:.1f} s"
         if not fast and entry.parameters > _SMALL_PARAMETERS:
@@ -136,8 +137,8 @@ def judge(entry: Published, machine: Machine, *, beside_others: bool = False) ->
 def _package(entry: Published, dtype: str, machine: Machine) -> list[str]:
     """The command that installs what is missing to run a model in a dtype; empty if nothing is."""
     if entry.family == "mlx":
-        return [] if machine.mlx else extras.install("mlx")
-    return extras.install("4bit") if dtype == devices.FOUR_BIT and not machine.four_bit else []
+        return [] if machine.mlx else install_hints.install_command("mlx")
+    return install_hints.install_command("4bit") if dtype == devices.FOUR_BIT and not machine.four_bit else []
 
 
 def recommended(machine: Machine) -> Published:

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 import psutil
 
-from inference.models.printable import suit_any_terminal
+from inference.terminal import suit_any_terminal
 
 EXIT_ORPHANED = 1
 _LOOK_EVERY_S = 0.2

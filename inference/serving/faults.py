@@ -10,8 +10,8 @@ from inference.engine.errors import RequestError
 from inference.messages import ErrorCode, Failed
 from inference.models.checkpoint_files import first_line
 from inference.models.family import ModelError
-from inference.models.printable import LogFormatter
 from inference.serving.startup import WorkerArguments
+from inference.terminal import LogFormatter
 
 MAX_LOG_BYTES = 1024 * 1024
 _FORMAT = "%(asctime)s %(process)d %(levelname)s %(message)s"

@@ -4,7 +4,7 @@ import argparse
 import os
 from typing import Any, get_args
 
-from inference.models.printable import say
+from inference.terminal import say
 from lsp_server.settings.layers import KEYS
 from lsp_server.settings.resolver import Configuration
 from lsp_server.settings.schema import PARTNER, Dtype, Settings

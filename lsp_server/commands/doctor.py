@@ -18,8 +18,8 @@ from rich.console import Console
 from inference.deadline import Deadline
 from inference.messages import Hole, InfillRequest, Status, Text, WorkerOptions, WorkerState
 from inference.models.catalogue import AUTO, EMBEDDED, FIRST
-from inference.models.printable import printable
 from inference.remote import address, token
+from inference.terminal import printable
 from lsp_server.commands import output
 from lsp_server.commands.arguments import add_model_arguments, given_settings
 from lsp_server.diagnosis.file_report import examine_file, examine_settings

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from inference.messages import ErrorCode
-from inference.models.printable import say
+from inference.terminal import say
 from lsp_server import carve
 from lsp_server.commands import output
 from lsp_server.commands.arguments import (

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from inference.models.printable import printable, say
+from inference.terminal import printable, say
 from lsp_server.commands import forward, output
 from lsp_server.commands.arguments import settings_of
 from lsp_server.diagnosis.models import next_step, probed_catalogue, setting_of

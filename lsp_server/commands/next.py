@@ -12,7 +12,7 @@ from typing import Any
 from inference.messages import WorkerOptions
 from inference.models import catalogue, downloads
 from inference.models.catalogue import AUTO, EMBEDDED
-from inference.models.printable import say
+from inference.terminal import say
 from lsp_server.commands import output
 from lsp_server.commands.arguments import (
     add_model_arguments,

@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.text import Text
 
 from inference.messages import Draft, Status
-from inference.models.printable import printable, quoted
+from inference.terminal import printable, quoted
 from lsp_server.carve import Span, splice
 from lsp_server.diagnosis.workers import describe_loading
 from lsp_server.documents.document import Snapshot

@@ -14,10 +14,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from inference.models.family import ModelError
-from inference.models.printable import LogFormatter, say
 from inference.remote import token
 from inference.remote.access import Access
 from inference.remote.address import ENDPOINT
+from inference.terminal import LogFormatter, say
 from lsp_server.commands.arguments import add_model_arguments, add_trust_argument, given_settings, settings_of
 from lsp_server.lsp import transports
 from lsp_server.lsp.dispatch import TOKEN, InfillProtocol

@@ -10,7 +10,7 @@ from functools import partial
 from rich.console import Console
 from rich.table import Table
 
-from inference.models.printable import printable, say
+from inference.terminal import printable, say
 from lsp_server.commands.arguments import whole_number
 from lsp_server.usage import usage
 from lsp_server.usage.usage import usage_file

@@ -6,7 +6,7 @@ import json
 
 from rich.console import Console
 
-from inference.models.printable import printable
+from inference.terminal import printable
 from lsp_server.diagnosis.workers import Survey, describe_status, survey, survey_as_json
 
 EXIT_SILENT = 1

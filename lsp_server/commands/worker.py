@@ -6,7 +6,7 @@ import os
 import subprocess
 
 from inference.messages import ErrorCode
-from inference.models.printable import printable, say
+from inference.terminal import printable, say
 from lsp_server.commands.arguments import add_model_arguments, settings_of
 from lsp_server.commands.output import telling
 from lsp_server.diagnosis.workers import describe_loading, describe_status

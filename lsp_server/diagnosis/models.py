@@ -10,9 +10,9 @@ from typing import Any
 
 import platformdirs
 
+from inference.install_hints import command_line
 from inference.models import catalogue, discovery
 from inference.models.catalogue import EMBEDDED
-from inference.models.extras import shown
 from lsp_server.diagnosis.workers import size
 from lsp_server.worker.paths import APP, chosen_folder, run_child
 
@@ -70,7 +70,7 @@ def offer(catalogue: dict[str, Any]) -> dict[str, Any] | None:
     return {
         "text": text,
         "steps": best["steps"],
-        "shown": [*map(shown, best["steps"])],
+        "shown": [*map(command_line, best["steps"])],
         "model": best["name"],
         "use": [
             {"title": f"Use {download['name']} from {download['program']}", "model": setting_of(download)}
@@ -122,7 +122,7 @@ def next_step(catalogue: dict[str, Any]) -> str:
         return use
     costs = f" ({size(model['download_bytes'])}, licence: {model['licence']})" if not model["is_here"] else ""
     more_advice = advice_on_downloads(catalogue["found"], catalogue["machine"]["device"])
-    return f"run: {', then '.join(map(shown, model['steps']))}{costs}; then {use}{more_advice}"
+    return f"run: {', then '.join(map(command_line, model['steps']))}{costs}; then {use}{more_advice}"
 
 
 class NotPulledError(Exception):

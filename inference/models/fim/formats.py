@@ -15,7 +15,7 @@ from math import prod
 import msgspec
 import torch
 
-from inference.models import devices, edit_prompts, kept
+from inference.models import devices, edit_prompts, machine_cache
 from inference.models.devices import DTYPES, EIGHT_BIT
 from inference.models.family import ModelError
 from inference.models.fim import matrices
@@ -102,7 +102,7 @@ def speed() -> Speed:
     name = torch.cpu.get_capabilities().get("cpu_name", "")
     way = "fbgemm" if matrices.has_dynamic() else "weights alone"
     key = f"{name}, torch {torch.__version__}, {way}, one thread, {' '.join(able)}"
-    known = kept.read("speed", Speed)
+    known = machine_cache.read("speed", Speed)
     found = known.get(key)
     if found is None or not _makes_sense(found):
         threads = torch.get_num_threads()
@@ -111,7 +111,7 @@ def speed() -> Speed:
             found = measured(dynamic=matrices.has_dynamic())
         finally:
             torch.set_num_threads(threads)
-        kept.save("speed", {**known, key: found})
+        machine_cache.save("speed", {**known, key: found})
     return found
 
 

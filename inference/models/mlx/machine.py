@@ -10,14 +10,14 @@ from importlib.util import find_spec
 
 import psutil
 
-from inference.models import extras
+from inference import install_hints
 from inference.models.checkpoint import Checkpoint
 from inference.models.diffusion_gemma.config import packing_of
 from inference.models.family import ModelError
 
 DEVICE = "mlx"
 """The name by which a user asks for it."""
-INSTALL = f"install them: {extras.shown(extras.install('mlx'))}"
+INSTALL = f"install them: {install_hints.command_line(install_hints.install_command('mlx'))}"
 _WORKING_SET = 0.75
 """Which part of the memory a GPU may use, if MLX does not say."""
 _DTYPES = {True: ("bfloat16", "float32", "float16"), False: ("float32",)}

@@ -15,7 +15,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from inference.models import catalogue, devices, extras
+from inference import install_hints
+from inference.models import catalogue, devices
 from inference.models.catalogue import EMBEDDED, ENTRIES
 from inference.models.family import ModelError
 from inference.models.fim.formats import Times
@@ -183,10 +184,10 @@ def test_a_family_may_have_dtypes_of_its_own() -> None:
 def test_a_package_that_is_missing_is_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     place = machine("cuda:0", 24, four_bit=False)
     pull = ["infill-ls", "models", "pull", "diffusiongemma-26b"]
-    assert steps_to(catalogue.known("diffusiongemma-26b"), place) == [extras.install("4bit"), pull]
+    assert steps_to(catalogue.known("diffusiongemma-26b"), place) == [install_hints.install_command("4bit"), pull]
     assert steps_to(catalogue.known(EMBEDDED), place) == []
     mac = machine("mps", 32, apple=True)
-    assert steps_to(catalogue.known("diffusiongemma-26b-mlx-4bit"), mac)[0] == extras.install("mlx")
+    assert steps_to(catalogue.known("diffusiongemma-26b-mlx-4bit"), mac)[0] == install_hints.install_command("mlx")
 
 
 def test_filling_the_middle_in_8_bits_needs_no_extra() -> None:
@@ -298,20 +299,21 @@ def test_an_extra_goes_where_infill_ls_is(tmp_path: Path, file: str, command: st
     folder = tmp_path / "infill-ls"
     folder.mkdir()
     (folder / file).touch()
-    assert extras.shown(extras.install("4bit", str(folder))) == command
+    assert install_hints.command_line(install_hints.install_command("4bit", str(folder))) == command
 
 
 def test_install_command_names_our_python() -> None:
-    python, *words = extras.install("mlx")
+    python, *words = install_hints.install_command("mlx")
     assert words == ["-m", "pip", "install", "infill-ls[mlx]"]
-    subprocess.run([python, "-P", "-c", "import inference.models.extras"], cwd="/", check=True)
+    subprocess.run([python, "-P", "-c", "import inference.install_hints"], cwd="/", check=True)
 
 
 def test_a_path_with_a_space_is_one_word() -> None:
-    assert extras.shown(["/a b/python", "-m", "pip"]) == '"/a b/python" -m pip'
+    assert install_hints.command_line(["/a b/python", "-m", "pip"]) == '"/a b/python" -m pip'
 
 
 def test_looking_for_pip_leaves_setuptools_as_it_is() -> None:
     """torch.compile imports it. It mistakes the usual lookup of pip for pip itself, and then fails."""
-    words = [sys.executable, "-c", "from inference.models import extras; extras.install('mlx'); import setuptools"]
+    code = "from inference import install_hints; install_hints.install_command('mlx'); import setuptools"
+    words = [sys.executable, "-c", code]
     subprocess.run(words, check=True)

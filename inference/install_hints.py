@@ -13,7 +13,7 @@ from pathlib import Path
 _PLAIN = re.compile(r"[\w@%+=:,./\\~-]+")
 
 
-def install(extra: str, prefix: str = sys.prefix) -> list[str]:
+def install_command(extra: str, prefix: str = sys.prefix) -> list[str]:
     """The words of the command that adds an extra of infill-ls to the environment at `prefix`."""
     what = f"infill-ls[{extra}]"
     folder = Path(prefix)
@@ -28,6 +28,6 @@ def install(extra: str, prefix: str = sys.prefix) -> list[str]:
     return [sys.executable, "-m", "pip", "install", what]
 
 
-def shown(words: Sequence[str]) -> str:
+def command_line(words: Sequence[str]) -> str:
     """A command for a user to type: double quotes work in the shells of Unix, PowerShell and cmd.exe."""
     return " ".join(word if _PLAIN.fullmatch(word) else f'"{word}"' for word in words)
