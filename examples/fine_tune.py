@@ -25,7 +25,7 @@ from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM, Tr
 
 from inference.models import checkpoint, fim_tokens, registry
 from inference.models.family import ModelError
-from inference.models.properties import NoiseKind
+from inference.models.infill_config import NoiseKind
 from lsp_server import carve
 from lsp_server.settings.privacy import is_secret_name
 from lsp_server.syntax.languages import language_of, table_of

@@ -20,15 +20,15 @@ from inference.engine.canvas.batch import CanvasBatch
 from inference.engine.canvas.layout import OPEN, Row
 from inference.engine.search.denoise import Denoising, Noise
 from inference.models import devices, diffusion_gemma, registry
-from inference.models.diffusion_gemma import recorded, weights
+from inference.models.diffusion_gemma import cuda_graphs, weights
 from inference.models.diffusion_gemma.adapter import DiffusionGemma, EncodedContext
 from inference.models.diffusion_gemma.config import NO_VISION
 from inference.models.diffusion_gemma.encoded_prefix import EncodedTokens, encoded_cache
 from inference.models.diffusion_gemma.network import Network
 from inference.models.family import ModelError
+from inference.models.infill_config import SamplerSettings
 from inference.models.prefix_cache import PrefixCache
-from inference.models.properties import SamplerSettings
-from inference.models.shards import Weights
+from inference.models.tensor_readers import Weights
 
 _PREFIXES = (1024, 8192)
 _FLOOR_CANVAS = 256
@@ -102,7 +102,7 @@ def random_network(shape: str, device: str | None, dtype: str | None) -> Network
     if target.type != "cuda":
         return Network(model.eval())
     # not `fastest`: through thirty layers of random weights rounding grows beyond what real ones show
-    return recorded.RecordedNetwork(model.eval(), recorded.CudaGraphs())
+    return cuda_graphs.RecordedNetwork(model.eval(), cuda_graphs.CudaGraphs())
 
 
 def measure(args: argparse.Namespace, lengths: Sequence[int] = _PREFIXES) -> dict[str, Any]:

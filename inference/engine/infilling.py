@@ -25,7 +25,7 @@ from inference.engine.search.unmask import Resizing, Unmasking
 from inference.engine.work import Work
 from inference.messages import Candidate, Done, Draft, InfillRequest, Outcome
 from inference.models.family import Context
-from inference.models.properties import ENTROPY_BOUND
+from inference.models.infill_config import ENTROPY_BOUND
 
 InfillEvent = Draft | Candidate | Done
 

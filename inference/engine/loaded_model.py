@@ -12,7 +12,7 @@ from inference.engine.canvas.batch import Constraints
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.messages import InfillRequest
 from inference.models.family import Family, MiddleFamily, Traits
-from inference.models.properties import Properties
+from inference.models.infill_config import Properties
 
 MOST_OF_CHANCE = 0.6
 """The largest credible share of a uniform guess's nats."""

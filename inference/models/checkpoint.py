@@ -13,14 +13,14 @@ from typing import Any
 import msgspec
 from tokenizers import Tokenizer
 
-from inference.models import catalogue, checkpoint_files, downloads
+from inference.models import catalogue, checkpoint_files, model_store
 from inference.models.catalogue import EMBEDDED
 from inference.models.checkpoint_files import MAX_SIZE
 from inference.models.family import ModelError
 from inference.models.gguf import header
 from inference.models.gguf.header import GgufFile
 from inference.models.gguf.tokenizer import tokenizer_in
-from inference.models.properties import Properties
+from inference.models.infill_config import Properties
 
 _EMBEDDED_FOLDER = Path(__file__).resolve().parent.parent / "embedded"
 _TOKEN_IDS = ("bos_token_id", "eos_token_id", "pad_token_id", "mask_token_id")
@@ -141,7 +141,7 @@ def find(model: str, families: Mapping[str, DefaultProperties]) -> Checkpoint:
         raise ModelError(f"{model}: no *.safetensors in {folder}; other weight formats can run code and are refused")
     properties = stated_properties(folder)
     if properties is None:  # what the family assumes, unless the catalogue knows better
-        record = downloads.read_record(folder)
+        record = model_store.read_record(folder)
         entry = catalogue.find(record.repo if record else model)
         assumed = msgspec.to_builtins(families[kind](folder, config))
         properties = msgspec.convert({**assumed, **(entry.infill if entry else {})}, Properties)
@@ -174,7 +174,7 @@ def folder_of(model: str) -> Path:
                 f"{model}: no such model; give a name that `infill-ls models` shows, a checkpoint folder, a "
                 f"{header.SUFFIX} file, or a hub id like owner/name"
             )
-        return downloads.require(model)
+        return model_store.require(model)
     except ModelError as error:
         if catalogue.names_no_folder(model) and (folder.is_dir() or (is_gguf and folder.exists())):
             what = "file" if is_gguf else "folder"

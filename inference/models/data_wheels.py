@@ -18,7 +18,7 @@ from zipfile import BadZipFile, ZipFile
 
 from inference.models import hub
 from inference.models.catalogue import PinnedFile, Wheels
-from inference.models.downloads import PART, FileRecord
+from inference.models.model_store import PART, FileRecord
 
 _URL = re.compile(r"\S*://\S*")
 _BLOCK_BYTES = 1 << 20

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from inference.models.properties import NoiseKind, Properties
+from inference.models.infill_config import NoiseKind, Properties
 
 if TYPE_CHECKING:  # a worker needs ModelError before it can afford to import torch
     from tokenizers import Tokenizer

@@ -23,7 +23,7 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]  # public, tho
     hf_raise_for_status,
 )
 
-from inference.models.downloads import PART, REVISION, FileRecord, Pulled, has_size, is_wanted
+from inference.models.model_store import PART, REVISION, FileRecord, Pulled, has_size, is_wanted
 
 SILENCE_S = 10.0
 """A transfer silent for this long counts as broken."""

@@ -29,9 +29,9 @@ from huggingface_hub.errors import (
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
-from inference.models import catalogue, data_wheels, downloads, hub, registry
-from inference.models.downloads import Pulled, Target
+from inference.models import catalogue, data_wheels, hub, model_store, registry
 from inference.models.family import ModelError
+from inference.models.model_store import Pulled, Target
 from inference.terminal import printable, printable_lines
 
 EXIT_USAGE = 2
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--no-mirror", action="store_true", help=f"use the hub alone (also: {NO_MIRROR_VARIABLE}=1)")
     parser.add_argument("--json", action="store_true", help="report progress as JSON lines")
     args = parser.parse_args(argv)
-    target = downloads.target(args.model)
+    target = model_store.target(args.model)
     if target.entry and not target.repo:
         print(f"{target.name} ships with infill-ls: there is nothing to download")
         return 0
@@ -100,9 +100,9 @@ def _complete(target: Target, *, accepted: bool, as_json: bool, mirror: bool) ->
     """Fetches the missing files. Raises PullError, ModelError, and the errors of the hub's client."""
     record = None
     try:
-        record = downloads.read_record(target.folder, target.repo)
-    except downloads.DamagedRecordError:
-        damaged = printable(target.folder / downloads.RECORD)
+        record = model_store.read_record(target.folder, target.repo)
+    except model_store.DamagedRecordError:
+        damaged = printable(target.folder / model_store.RECORD)
         print(f"{damaged} is damaged: {target.name} counts as not pulled", flush=True)
     wanted = record or target.pinned or hub.look_up(target.repo)
     _show(target, wanted)
@@ -205,7 +205,7 @@ def _ask(licence: str, *, accepted: bool) -> None:
 
 
 def _require_room(folder: Path, wanted: Pulled, missing: Sequence[str]) -> None:
-    here = sum(part.lstat().st_size for part in folder.glob(f"*{downloads.PART}"))
+    here = sum(part.lstat().st_size for part in folder.glob(f"*{model_store.PART}"))
     needed = sum(wanted.files[name].size for name in missing) - here
     free = shutil.disk_usage(folder).free
     if needed > free:
@@ -216,10 +216,10 @@ def _require_room(folder: Path, wanted: Pulled, missing: Sequence[str]) -> None:
 
 
 def _write(folder: Path, record: Pulled) -> None:
-    new = folder / f"{downloads.RECORD}.new"
+    new = folder / f"{model_store.RECORD}.new"
     new.unlink(missing_ok=True)  # remove leftovers, perhaps a link
     new.write_bytes(msgspec.json.format(msgspec.json.encode(record)))
-    new.replace(folder / downloads.RECORD)
+    new.replace(folder / model_store.RECORD)
 
 
 def _reason(error: Exception, target: Target) -> str:
@@ -254,8 +254,8 @@ def _reason(error: Exception, target: Target) -> str:
 
 def _by_hand(target: Target) -> str:
     record = None
-    with suppress(downloads.DamagedRecordError):
-        record = downloads.read_record(target.folder)
+    with suppress(model_store.DamagedRecordError):
+        record = model_store.read_record(target.folder)
     known = record or target.pinned
     files = f"{_page_of(target.repo)}/tree/{known.revision if known else 'main'}"
     which = ", ".join(known.files) if known else "every *.safetensors and *.json, and merges.txt if it is there"

@@ -13,10 +13,10 @@ import psutil
 import torch
 
 from inference import install_hints
-from inference.models import catalogue, devices, downloads
+from inference.models import catalogue, devices, model_store
 from inference.models.catalogue import EMBEDDED, Published
 from inference.models.family import ModelError
-from inference.models.fim import formats
+from inference.models.llama import precision
 from inference.models.mlx import machine as mlx_machine
 
 _PROCESSOR_PARAMETERS = 2e9
@@ -57,7 +57,7 @@ class Machine:
     four_bit: bool
     apple: bool = False
     mlx: bool = False
-    times: Callable[[float, float], formats.Times] | None = None
+    times: Callable[[float, float], precision.Times] | None = None
     """Predicts how long a processor takes with so many weights, and so many of them in the layers."""
 
     @property
@@ -85,8 +85,8 @@ def this_machine(device: str | None) -> Machine:
     total = torch.cuda.mem_get_info(place)[1] if place.type == "cuda" else psutil.virtual_memory().total
     able = {
         "diffusion_gemma": devices.candidates(place, None),
-        "masked": formats.for_many_rows(place, None),
-        "fim": formats.candidates(place, None),
+        "masked": precision.for_many_rows(place, None),
+        "fim": precision.candidates(place, None),
     }
     return Machine(
         str(place),
@@ -96,7 +96,7 @@ def this_machine(device: str | None) -> Machine:
         devices.has_four_bit(),
         mlx_machine.is_apple_silicon(),
         mlx_machine.is_installed(),
-        partial(formats.predicted, reads_bytes_per_s=devices.reads_bytes_per_s()) if place.type == "cpu" else None,
+        partial(precision.predicted, reads_bytes_per_s=devices.reads_bytes_per_s()) if place.type == "cpu" else None,
     )
 
 
@@ -178,9 +178,9 @@ def choose(device: str | None, *, edits: str | None = None) -> AutoChoice:
     that kind, or of any (`auto`). Raises ModelError.
     """
     if edits:
-        return edit_model_among(downloads.edit_models(edits), this_machine(device))
-    here = [entry for entry in catalogue.ENTRIES if entry.repo and not entry.edits and downloads.is_here(entry)]
-    troubles = [trouble for entry in catalogue.ENTRIES if (trouble := downloads.trouble_with(entry))]
+        return edit_model_among(model_store.edit_models(edits), this_machine(device))
+    here = [entry for entry in catalogue.ENTRIES if entry.repo and not entry.edits and model_store.is_here(entry)]
+    troubles = [trouble for entry in catalogue.ENTRIES if (trouble := model_store.trouble_with(entry))]
     choice = among(here, this_machine(device))
     return choice._replace(why="; ".join([*([choice.why] if here or not troubles else []), *troubles]))
 
@@ -219,7 +219,7 @@ def steps_to(entry: Published, machine: Machine) -> list[list[str]]:
     """The commands that get a model, each as its words; none if it is already here."""
     package = _package(entry, judge(entry, machine).dtype, machine)
     return ([package] if package else []) + (
-        [] if downloads.is_here(entry) else [["infill-ls", "models", "pull", entry.name]]
+        [] if model_store.is_here(entry) else [["infill-ls", "models", "pull", entry.name]]
     )
 
 

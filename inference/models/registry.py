@@ -5,13 +5,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from inference.models import checkpoint, diffusion_gemma, fim, masked, mlx
+from inference.models import checkpoint, diffusion_gemma, fim, masked, mlx, tokenizer_files
 from inference.models.catalogue import EMBEDDED
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import Family, ModelError, OnProgress
-from inference.models.masked import token_files
+from inference.models.infill_config import NoiseKind, Properties
 from inference.models.mlx.machine import DEVICE as MLX
-from inference.models.properties import NoiseKind, Properties
 
 
 class FamilyModule(Protocol):
@@ -53,7 +52,7 @@ def find(model: str) -> Checkpoint:
 def _default_properties(model_type: str, place: Path, config: dict[str, Any]) -> Properties:
     """The settings of a checkpoint without `infill.json`. Raises ModelError."""
     module = _FAMILIES[model_type]
-    if model_type in _CAUSAL and token_files.named_tokens(place, config).mask is None:
+    if model_type in _CAUSAL and tokenizer_files.named_tokens(place, config).mask is None:
         module = _CAUSAL[model_type]
     return module.default_properties(place, config)
 

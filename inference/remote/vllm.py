@@ -45,9 +45,9 @@ from inference.engine.canvas.plan import Planner
 from inference.engine.canvas.vocabulary import LINE_BREAKS, Vocabulary
 from inference.engine.search import length
 from inference.engine.search.length import Effort
-from inference.models import catalogue, checkpoint, checkpoint_files, downloads
+from inference.models import catalogue, checkpoint, checkpoint_files, model_store
 from inference.models.family import ModelError
-from inference.models.properties import CanvasTokens, NoiseKind, Properties
+from inference.models.infill_config import CanvasTokens, NoiseKind, Properties
 from inference.remote import address, server_backend
 from inference.remote.http import AnswerError, ServerError, decode_json
 from inference.remote.server_backend import RemoteRun, ServedModel, ServerBackend
@@ -424,7 +424,7 @@ def _tokenizer_folder(served_model: ServedModel, tokenizer: str | None, url: str
     try:
         root = served_model.root or ""
         if catalogue.is_hub_id(root):
-            return downloads.require(root)
+            return model_store.require(root)
         if not (address.parse(url).is_local and Path(root).is_absolute()):
             raise ModelError(f"{url} does not name a checkpoint of this machine")
         return checkpoint.folder_of(root)

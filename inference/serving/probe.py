@@ -34,7 +34,7 @@ def _tell(doing: str) -> None:
 
 def _catalogue(device: str | None) -> dict[str, Any]:
     """The known models, how each fares here, and the name of the one for a new user. Raises ModelError."""
-    from inference.models import discovery, downloads, recommend
+    from inference.models import discovery, model_store, recommend
     from inference.models.catalogue import ENTRIES
 
     machine = recommend.this_machine(device)
@@ -49,7 +49,7 @@ def _catalogue(device: str | None) -> dict[str, Any]:
             "edits": entry.edits,
             "download_bytes": int(entry.download_bytes),
             **asdict(recommend.judge(entry, machine)),
-            "is_here": downloads.is_here(entry),
+            "is_here": model_store.is_here(entry),
             "steps": recommend.steps_to(entry, machine),
             **(asdict(entry.quality) if entry.quality else _NO_QUALITY),
         }

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from inference.messages import WorkerOptions
-from inference.models import catalogue, downloads
+from inference.models import catalogue, model_store
 from inference.models.catalogue import AUTO, EMBEDDED
 from inference.terminal import say
 from lsp_server.commands import output
@@ -98,7 +98,7 @@ async def _edits_with_model(
 def _has_model(options: WorkerOptions) -> bool:
     """Whether this machine has a model that may know more than the syntax."""
     if options.model == AUTO:
-        return any(entry.repo and not entry.edits and downloads.is_here(entry) for entry in catalogue.ENTRIES)
+        return any(entry.repo and not entry.edits and model_store.is_here(entry) for entry in catalogue.ENTRIES)
     return options.model != EMBEDDED and not is_remote(options)
 
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from inference.messages import WorkerOptions
-from inference.models import catalogue, discovery, downloads, edit_prompts
+from inference.models import catalogue, discovery, edit_prompts, model_store
 from inference.models.catalogue import AUTO
 from inference.remote import address
 from lsp_server.settings.schema import OF_WORKER, OFF, PARTNER, Settings
@@ -39,7 +39,7 @@ def edit_model_options(settings: Settings) -> WorkerOptions | None:
     reads the folders of pulled models.
     """
     wanted = settings.next_edit
-    if wanted.model == OFF or (wanted.model == AUTO and not downloads.edit_models(wanted.kind)):
+    if wanted.model == OFF or (wanted.model == AUTO and not model_store.edit_models(wanted.kind)):
         return None
     is_here = not address.is_url(wanted.model)
     return WorkerOptions(
@@ -129,6 +129,6 @@ def _pulled_to(path: Path) -> str:
     """The model of the catalogue that a pull puts at this path; "" if there is none."""
     for folder in (path, path.parent):
         entry = catalogue.find(folder.name)
-        if entry and folder == downloads.target(entry.name).folder.resolve():
+        if entry and folder == model_store.target(entry.name).folder.resolve():
             return entry.name if folder == path or (entry.file and entry.file.name == path.name) else ""
     return ""

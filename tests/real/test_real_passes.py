@@ -8,8 +8,8 @@ from inference.engine.fim.decode import Lookup
 from inference.engine.fim.prompt import HolePrompt
 from inference.models import registry
 from inference.models.fim.adapter import FillInMiddle
-from inference.models.llama import llama_config, weight_shapes
-from inference.models.shards import opened
+from inference.models.llama.config import llama_config, weight_shapes
+from inference.models.tensor_readers import opened
 from tests.inference.engine.fim.test_decode import written as decoded
 from tests.inference.models.fim.checkpoints import greedy, stock_logits
 from tests.real.conftest import MODEL

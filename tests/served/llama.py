@@ -8,12 +8,12 @@ import os
 from pathlib import Path
 
 from inference.bench.server_process import ServerProcess, llama_server
-from inference.models import downloads
+from inference.models import model_store
 from inference.models.catalogue import FIRST
 
 
 def _pulled() -> str | None:
-    found = downloads.find(FIRST)
+    found = model_store.find(FIRST)
     return next((str(file) for file in [found, *found.glob("*.gguf")] if file.is_file()), None) if found else None
 
 

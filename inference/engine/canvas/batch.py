@@ -12,7 +12,7 @@ from torch import Tensor
 
 from inference.engine.canvas.layout import OPEN, HoleRows, Row, Slots
 from inference.engine.canvas.vocabulary import Vocabulary
-from inference.models.properties import ENTROPY_BOUND, Properties
+from inference.models.infill_config import ENTROPY_BOUND, Properties
 
 _PADDING = OPEN - 1
 

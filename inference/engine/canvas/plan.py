@@ -16,7 +16,7 @@ from inference.engine.canvas.layout import Plan, Slots
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.errors import RequestError
 from inference.messages import MAX_STEPS, Hole, InfillRequest, Text
-from inference.models.properties import Properties
+from inference.models.infill_config import Properties
 
 _SUFFIX_TOKENS = 16
 """Rows reserved for the text behind the last hole of a canvas, if there is any."""

@@ -14,7 +14,7 @@ from inference.engine.canvas import cutting
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.errors import RequestError
 from inference.messages import InfillRequest, Snippet
-from inference.models.properties import Properties
+from inference.models.infill_config import Properties
 
 _CHARACTERS_PER_TOKEN = 4
 _TAIL_EOS_TOKENS = 8

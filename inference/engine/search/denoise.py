@@ -17,7 +17,7 @@ from inference.engine.canvas.answered import Written
 from inference.engine.canvas.batch import CanvasBatch, Constraint
 from inference.engine.canvas.layout import Slots
 from inference.models.family import Context, Traits
-from inference.models.properties import NoiseKind, Properties, SamplerSettings
+from inference.models.infill_config import NoiseKind, Properties, SamplerSettings
 
 BLOCK_ROWS = 16
 """The rows of logits to compute on at once, which takes up to ten times their memory: 97 MB for a V of 152,000."""

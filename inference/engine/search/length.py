@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from inference.engine.canvas.layout import Slots
 from inference.messages import MAX_CANDIDATES, Hole, InfillRequest
-from inference.models.properties import Properties
+from inference.models.infill_config import Properties
 
 _GRID = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192)
 """The lengths to try without any knowledge: all of a short line's."""

@@ -28,7 +28,7 @@ from inference.engine.canvas.layout import Plan, Slots
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.search import length
 from inference.models.family import Context, Traits
-from inference.models.properties import NoiseKind
+from inference.models.infill_config import NoiseKind
 
 _LINE_ENDS = (b"\n", b"\r")
 PARTS = 5

@@ -20,7 +20,7 @@ from inference.engine.loaded_model import LoadedModel
 from inference.engine.search import denoise
 from inference.engine.search.denoise import Denoising, Noise, Start
 from inference.models.family import Context
-from inference.models.properties import SamplerSettings
+from inference.models.infill_config import SamplerSettings
 
 _LAST_TIME = 1e-3
 """The time at which Dream's and Open-dLLM's schedule ends, which begins at 1."""

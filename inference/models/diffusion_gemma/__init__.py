@@ -18,7 +18,7 @@ def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnP
             "install infill-ls[mlx] and leave out the device; elsewhere choose a checkpoint that is not packed"
         )
     from inference.models import devices
-    from inference.models.diffusion_gemma import adapter, recorded, weights
+    from inference.models.diffusion_gemma import adapter, cuda_graphs, weights
 
     tokenizer = found.tokenizer()
     place = devices.choose_device(device)
@@ -26,7 +26,7 @@ def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnP
     chosen = weights.choose_dtype(found, place, dtype, devices.free_bytes(place))
     model = weights.read(found, place, chosen, progress)
     progress(0.9, "preparing")
-    network = recorded.fastest(model)
+    network = cuda_graphs.fastest(model)
     free_bytes = devices.free_bytes(place)
     cache_bytes = adapter.cache_budget(network, found.properties, free_bytes, on_cpu=place.type == "cpu")
     return adapter.DiffusionGemma(found, tokenizer, network, chosen, cache_bytes)

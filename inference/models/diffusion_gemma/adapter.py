@@ -10,8 +10,8 @@ from inference.models.checkpoint import Checkpoint
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, EncodedTokens, encoded_cache
 from inference.models.diffusion_gemma.passes import Passes
 from inference.models.family import Family, Traits
+from inference.models.infill_config import Properties
 from inference.models.prefix_cache import PrefixCache
-from inference.models.properties import Properties
 
 _CACHE_SHARE = 0.25
 _CACHE_LIMIT_BYTES, _CACHE_LIMIT_CPU_BYTES = 4 << 30, 512 << 20

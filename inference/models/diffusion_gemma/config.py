@@ -12,7 +12,7 @@ from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.checkpoint_files import Heads, Layers, Vocabulary, require
 from inference.models.family import ModelError
-from inference.models.properties import CanvasTokens, NotNegative, Properties, SamplerSettings, Steps
+from inference.models.infill_config import CanvasTokens, NotNegative, Properties, SamplerSettings, Steps
 
 NO_VISION = {
     "model_type": "gemma4_vision",

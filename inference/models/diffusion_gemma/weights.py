@@ -17,7 +17,7 @@ from inference.models.checkpoint import Checkpoint
 from inference.models.devices import DTYPES, FOUR_BIT, quantiser
 from inference.models.diffusion_gemma.config import NO_VISION
 from inference.models.family import ModelError, OnProgress
-from inference.models.shards import Shards, Weights
+from inference.models.tensor_readers import Shards, Weights
 
 _BLOCK = 64
 _SCALE_BLOCK = 256

@@ -6,11 +6,11 @@ Holds what registry.py needs from the family; torch is imported when a model is 
 from pathlib import Path
 from typing import Any
 
-from inference.models import llama
+from inference.models import tokenizer_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import Family, ModelError, OnProgress
-from inference.models.masked import token_files
-from inference.models.properties import Properties
+from inference.models.infill_config import Properties
+from inference.models.llama.config import checked_config
 
 MAX_PREFIX_TOKENS, SUFFIX_TOKENS = 1024, 256
 """Every token of both is read before the first one is written, on a laptop some 250 a second. The prefix stays known
@@ -27,7 +27,7 @@ def default_properties(_place: Path, _config: dict[str, Any]) -> Properties:
 
 def check(found: Checkpoint) -> None:
     """Raises ModelError if config or headers of the weights make no sense, or do not fit. Reads no weights."""
-    if (context := llama.checked(found).max_position_embeddings) < _LEAST_CONTEXT:
+    if (context := checked_config(found).max_position_embeddings) < _LEAST_CONTEXT:
         raise ModelError(
             f"{found.name}: its context of {context} tokens is too short to fill holes, which takes {_LEAST_CONTEXT}; "
             "give another model"
@@ -37,9 +37,10 @@ def check(found: Checkpoint) -> None:
 def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:
     """The loaded model. Raises ModelError if it does not fit, or its weights differ from their description."""
     from inference.models import devices
-    from inference.models.fim import adapter, formats, weights
+    from inference.models.fim import adapter
+    from inference.models.llama import precision, weights
 
-    tokenizer = token_files.tokenizer(found)
+    tokenizer = tokenizer_files.tokenizer(found)
     place = devices.choose_device(device)
-    network, precision = weights.read(found, place, formats.candidates(place, dtype), progress)
-    return adapter.FillInMiddle(found, tokenizer, network, precision)
+    network, dtype_name = weights.read(found, place, precision.candidates(place, dtype), progress)
+    return adapter.FillInMiddle(found, tokenizer, network, dtype_name)

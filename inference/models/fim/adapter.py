@@ -7,15 +7,14 @@ from functools import lru_cache
 
 from tokenizers import Tokenizer
 
-from inference.models import fim_tokens
+from inference.models import fim_tokens, tokenizer_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import MiddleFamily, Traits
 from inference.models.fim.context import PromptContext, prompt_cache
-from inference.models.fim.matrices import Dynamic
-from inference.models.fim.network import Network
 from inference.models.fim_tokens import FimTokens
-from inference.models.masked import token_files
-from inference.models.properties import NoiseKind
+from inference.models.infill_config import NoiseKind
+from inference.models.llama.linear import Dynamic
+from inference.models.llama.network import Network
 
 _TURN = "<|im_start|>"
 _END_OF_TURN = "<|im_end|>"
@@ -60,7 +59,7 @@ class FillInMiddle(MiddleFamily):
             id_ for id_ in stated if isinstance(id_, int)
         }
         self._chats = _TURN in special and special.get(_END_OF_TURN) in stated
-        self.begin_ids = tuple(token_files.begin_ids(found, tokenizer))
+        self.begin_ids = tuple(tokenizer_files.begin_ids(found, tokenizer))
         self.suffix_first = self._tokens.is_suffix_first
         self._text_ids = lru_cache(_KEPT_TEXTS)(lambda text: tokenizer.encode(text, add_special_tokens=False).ids)
         self._ahead: list[int] = []

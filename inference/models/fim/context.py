@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from inference.models.family import MiddleContext
-from inference.models.fim.network import Network, Prompt
+from inference.models.llama.network import Network, Prompt
 from inference.models.prefix_cache import CachedPrefix, PrefixCache
 
 PIECE_TOKENS = 128

@@ -6,11 +6,11 @@ Holds what registry.py needs from the family; torch is imported when a model is 
 from pathlib import Path
 from typing import Any
 
-from inference.models import llama
+from inference.models import tokenizer_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import Family, ModelError, OnProgress
-from inference.models.masked import token_files
-from inference.models.properties import NoiseKind, Properties, SamplerSettings
+from inference.models.infill_config import NoiseKind, Properties, SamplerSettings
+from inference.models.llama.config import checked_config
 
 IN_PLACE = ("A2DQwen2LMHeadModel",)
 """Architectures whose row i predicts position i, and not i + 1 like the left-to-right models they were made from."""
@@ -21,7 +21,7 @@ MAX_PREFIX_TOKENS, SUFFIX_TOKENS = 512, 128
 
 def default_properties(folder: Path, config: dict[str, Any]) -> Properties:
     """The settings of a published checkpoint, which has no `infill.json`. Raises ModelError."""
-    tokens = token_files.named_tokens(folder, config)
+    tokens = tokenizer_files.named_tokens(folder, config)
     if tokens.mask is None:
         raise ModelError(
             f"{folder / 'config.json'}: a '{config.get('model_type')}' model without a mask token writes from left to "
@@ -52,7 +52,7 @@ def default_properties(folder: Path, config: dict[str, Any]) -> Properties:
 
 def check(found: Checkpoint) -> None:
     """Raises ModelError if config.json and the headers of the weights do not fit each other."""
-    llama.checked(found)
+    checked_config(found)
     if found.properties.corruption != NoiseKind.MASK:
         raise ModelError(f"{found.folder / 'infill.json'}: corruption: a masked-diffusion checkpoint needs 'mask'")
 
@@ -60,10 +60,10 @@ def check(found: Checkpoint) -> None:
 def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:
     """The loaded model. Raises ModelError if it does not fit, or its weights differ from their description."""
     from inference.models import devices
-    from inference.models.fim import formats, weights
+    from inference.models.llama import precision, weights
     from inference.models.masked import adapter
 
-    tokenizer = token_files.tokenizer(found)
+    tokenizer = tokenizer_files.tokenizer(found)
     place = devices.choose_device(device)
-    network, precision = weights.read(found, place, formats.for_many_rows(place, dtype), progress)
-    return adapter.MaskedDiffusion(found.name, network, found.properties, tokenizer, precision)
+    network, dtype_name = weights.read(found, place, precision.for_many_rows(place, dtype), progress)
+    return adapter.MaskedDiffusion(found.name, network, found.properties, tokenizer, dtype_name)

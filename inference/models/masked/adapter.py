@@ -19,8 +19,8 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 from inference.models.family import Context, Family, Traits, common_ends
-from inference.models.fim.network import Network, turned
-from inference.models.properties import ENTROPY_BOUND, NoiseKind, Properties
+from inference.models.infill_config import ENTROPY_BOUND, NoiseKind, Properties
+from inference.models.llama.network import Network, turned
 
 _NEIGHBOURS = 8
 """Recompute this many rows beside the place where two sequences begin to differ; they depend on it most."""

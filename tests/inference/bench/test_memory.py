@@ -20,7 +20,7 @@ from inference.engine.search.denoise import Noise
 from inference.engine.search.unmask import Unmasking
 from inference.messages import Draft, Hole, InfillRequest, Text
 from inference.models import registry
-from inference.models.properties import SamplerSettings
+from inference.models.infill_config import SamplerSettings
 from tests.inference.loaded import check_nothing_is_open, gemma
 from tests.inference.models import random_masked
 from tests.inference.models.random_model import save_random_checkpoint

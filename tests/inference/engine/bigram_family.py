@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from inference.models.family import Family, Traits
-from inference.models.properties import NoiseKind, Properties, SamplerSettings
+from inference.models.infill_config import NoiseKind, Properties, SamplerSettings
 from tests.inference.models.random_model import SPECIAL_TOKENS, byte_tokenizer
 
 MASK_ID = len(SPECIAL_TOKENS) + 256

@@ -11,7 +11,7 @@ from inference.engine import Engine
 from inference.engine.canvas.batch import FORBIDDEN, CanvasBatch
 from inference.messages import Hole, Text
 from inference.models import registry
-from inference.models.properties import Properties
+from inference.models.infill_config import Properties
 from tests.inference.engine.filling import fill, fill_typing
 from tests.inference.loaded import TWIN, planned
 

@@ -25,8 +25,8 @@ from inference.messages import Candidate, Hole, InfillRequest, Text
 from inference.models.diffusion_gemma.adapter import EncodedContext
 from inference.models.diffusion_gemma.encoded_prefix import EncodedTokens, encoded_cache
 from inference.models.diffusion_gemma.network import Network
+from inference.models.infill_config import SamplerSettings
 from inference.models.prefix_cache import PrefixCache
-from inference.models.properties import SamplerSettings
 from tests.inference.engine.filling import Answer, fill
 from tests.inference.loaded import gemma, planned, using
 from tests.inference.models.random_model import CANVAS_TOKENS, VOCABULARY_SIZE, WINDOW, random_model

@@ -13,7 +13,7 @@ from torch import Tensor
 from inference.engine import Engine
 from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Text
 from inference.models.family import Traits
-from inference.models.properties import NoiseKind, Properties, SamplerSettings
+from inference.models.infill_config import NoiseKind, Properties, SamplerSettings
 from tests.inference.engine.bigram_family import MASK_ID, BigramContext, BigramFamily
 from tests.inference.engine.filling import fill_typing
 

@@ -22,7 +22,7 @@ from inference.engine.canvas.plan import Planner
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.messages import Hole, InfillRequest, Text
 from inference.models import registry
-from inference.models.properties import Properties
+from inference.models.infill_config import Properties
 from tests.inference.engine.filling import fill
 
 DATA = Path(__file__).parents[2] / "data"

@@ -18,7 +18,7 @@ from inference.engine.canvas.layout import OPEN, Row
 from inference.engine.search.denoise import Noise
 from inference.engine.search.unmask import Resizing, Unmasking
 from inference.models.family import Family
-from inference.models.properties import SamplerSettings
+from inference.models.infill_config import SamplerSettings
 from tests.inference.models import random_masked
 from tests.inference.models.exact_masked import load_exact
 from tests.inference.models.random_masked import EOS, EXPAND, MASK, VOCABULARY_SIZE, random_qwen2, stock_logits

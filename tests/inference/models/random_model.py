@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import DiffusionGemmaConfig, DiffusionGemmaForBlockDiffusion, DiffusionGemmaTextConfig
 
 from inference.models.diffusion_gemma.config import NO_VISION
-from inference.models.diffusion_gemma.recorded import Pass
+from inference.models.diffusion_gemma.cuda_graphs import Pass
 
 VOCABULARY_SIZE = 320
 CANVAS_TOKENS = 16

@@ -18,14 +18,13 @@ from tokenizers import Tokenizer, pre_tokenizers
 from transformers import AutoTokenizer
 
 from inference.engine.canvas.vocabulary import Vocabulary
-from inference.models import checkpoint, registry, shards
+from inference.models import checkpoint, registry, tensor_readers, tokenizer_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import ModelError
 from inference.models.gguf import header
 from inference.models.gguf.header import TYPES
 from inference.models.gguf.tokenizer import tokenizer_in
-from inference.models.masked import token_files
-from inference.models.properties import Properties
+from inference.models.infill_config import Properties
 from tests.served.to_gguf import main as write_gguf
 
 FIM = Path(__file__).parents[2] / "data" / "fim"
@@ -59,7 +58,7 @@ def up_weights(file: Path, blocks: np.ndarray, kind: str, shape: tuple[int, int]
     writer = gguf.GGUFWriter(file, "qwen2")
     writer.add_tensor("blk.0.ffn_up.weight", blocks, raw_dtype=gguf.GGMLQuantizationType[kind])
     finish(writer)
-    weights = shards.GgufWeights("one", header.read(file))
+    weights = tensor_readers.GgufWeights("one", header.read(file))
     return weights.tensor("model.layers.0.mlp.up_proj.weight", shape, torch.device("cpu"), torch.float32)
 
 
@@ -247,7 +246,7 @@ def test_a_file_that_shrinks_is_a_clear_error(file: Path, tmp_path: Path) -> Non
     with pytest.raises(ModelError, match="shorter"):
         found.tokenizer()
     with pytest.raises(ModelError, match="shorter"):
-        shards.opened(found).tensor("model.norm.weight", (192,), torch.device("cpu"), torch.float32)
+        tensor_readers.opened(found).tensor("model.norm.weight", (192,), torch.device("cpu"), torch.float32)
 
 
 def test_torch_is_not_imported_to_read_a_header(file: Path) -> None:
@@ -351,7 +350,7 @@ def test_pieces_keep_every_byte_and_text_stays_text(sentencepiece: Path) -> None
 def test_prompts_begin_with_a_token_where_the_file_says_so(sentencepiece: Path, tmp_path: Path) -> None:
     for file, wanted in ((sentencepiece, [1]), (without_begin(sentencepiece, tmp_path / "other.gguf"), [])):
         found = checkpoint.find(str(file), {"llama": lambda _folder, _config: Properties()})
-        assert token_files.begin_ids(found, found.tokenizer()) == wanted
+        assert tokenizer_files.begin_ids(found, found.tokenizer()) == wanted
 
 
 def without_begin(file: Path, other: Path) -> Path:

@@ -10,11 +10,10 @@ import torch
 
 from inference.engine import Engine
 from inference.messages import Hole
-from inference.models import registry
+from inference.models import registry, tokenizer_files
 from inference.models.family import Family, ModelError
-from inference.models.fim import formats
-from inference.models.masked import token_files
-from inference.models.properties import NoiseKind
+from inference.models.infill_config import NoiseKind
+from inference.models.llama import precision
 from tests.inference.engine.filling import fill
 from tests.inference.models import random_masked
 from tests.inference.models.exact_masked import load_exact
@@ -129,7 +128,7 @@ def test_words_are_split_as_qwen2_does(tmp_path: Path) -> None:
     found = registry.find(str(tmp_path))
     stock = Qwen2Tokenizer(vocab=vocabulary, merges=merges)
     for text in ("def f(x):\n    return 12 + x\n\n\n", "café café's  \r\n\tx==1", "x    \n\n  def"):
-        assert token_files.tokenizer(found).encode(text).ids == stock.encode(text)
+        assert tokenizer_files.tokenizer(found).encode(text).ids == stock.encode(text)
 
 
 def with_added(folder: Path, **entries: Any) -> Path:
@@ -146,7 +145,7 @@ def test_odd_tokens_that_nobody_needs_are_passed_over(tmp_path: Path) -> None:
     odd = {"-7": {"content": "<a>"}, "x": {"content": "<b>"}, "900": {"content": 5}, "901": "<c>", "902": None}
     found = registry.find(str(with_added(tmp_path, **odd)))
     assert found.properties.mask_token_id == MASK
-    assert token_files.tokenizer(found).token_to_id("<|mask|>") == MASK
+    assert tokenizer_files.tokenizer(found).token_to_id("<|mask|>") == MASK
     random_masked.save_open_dcoder(tmp_path)
     assert registry.find(str(tmp_path)).properties.mask_token_id == MASK
 
@@ -154,18 +153,18 @@ def test_odd_tokens_that_nobody_needs_are_passed_over(tmp_path: Path) -> None:
 def test_an_odd_token_that_is_needed_is_missed(tmp_path: Path) -> None:
     folder = with_added(tmp_path, **{str(MASK): {"content": ["<|mask|>"]}})
     with pytest.raises(ModelError, match=f"token {EXPAND} leaves a gap"):
-        token_files.tokenizer(registry.find(str(folder)))
+        tokenizer_files.tokenizer(registry.find(str(folder)))
 
 
 def test_a_processor_without_matrix_units_computes_in_float32() -> None:
     """Then in 8 bits: in bfloat16 it is slower than in either, but for a few rows of a large model."""
     able = torch.cpu.get_capabilities()
     cpu = torch.device("cpu")
-    found = formats.for_many_rows(cpu, None)
+    found = precision.for_many_rows(cpu, None)
     if able.get("amx_bf16") or able.get("bf16"):
         assert found == ["bfloat16", "float32", "8bit"]
     else:
         assert found == ["float32", "8bit", "bfloat16"]
-    assert formats.for_many_rows(cpu, "bfloat16") == ["bfloat16"]
+    assert precision.for_many_rows(cpu, "bfloat16") == ["bfloat16"]
     with pytest.raises(ModelError, match="dtype '4bit' does not run a model of this kind on cpu; choose one of 8bit"):
-        formats.for_many_rows(cpu, "4bit")
+        precision.for_many_rows(cpu, "4bit")

@@ -19,8 +19,8 @@ from inference import install_hints
 from inference.models import catalogue, devices
 from inference.models.catalogue import EMBEDDED, ENTRIES
 from inference.models.family import ModelError
-from inference.models.fim.formats import Times
-from inference.models.properties import Properties
+from inference.models.infill_config import Properties
+from inference.models.llama.precision import Times
 from inference.models.recommend import (
     Machine,
     Verdict,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from inference.models import catalogue, downloads
+from inference.models import catalogue, model_store
 from inference.remote.private import why_not_private
 from lsp_server.settings.launch import edit_model_options, problem_of, worker_options
 from lsp_server.settings.schema import NextEditSettings, ServerSettings, Settings
@@ -111,7 +111,7 @@ def test_names_of_a_model_share_one_worker(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_pulled_file_is_the_model_of_the_catalogue(tmp_path: Path) -> None:
     entry = catalogue.known("qwen2.5-coder-0.5b")
-    folder = downloads.target(entry.name).folder
+    folder = model_store.target(entry.name).folder
     assert entry.file
     for place in (folder, folder / entry.file.name):
         assert chosen(str(place)).model == entry.name

@@ -13,9 +13,9 @@ import torch
 from inference.engine import Engine
 from inference.models import registry
 from inference.models.family import ModelError
-from inference.models.fim import formats, weights
 from inference.models.fim.adapter import FillInMiddle
 from inference.models.fim.context import PIECE_TOKENS
+from inference.models.llama import precision, weights
 from tests.inference.models.fim.checkpoints import (
     FIM,
     LLAMA3,
@@ -229,7 +229,7 @@ def test_passes_are_timed_where_they_write_and_where_they_read(family: FillInMid
 
 
 def test_without_products_of_x86_all_formats_are_measured() -> None:
-    found = formats.measured(dynamic=False)
+    found = precision.measured(dynamic=False)
     assert {*found.formats} == {"8bit", "bfloat16", "float32"}
     assert found.few_rows in (0, 4, 8, 16, 32, 64, 128, 256)
 
@@ -240,29 +240,29 @@ def test_a_machine_is_measured_once_and_that_is_kept(tmp_path: Path, monkeypatch
     try:
         for count in (threads + 1, 1):
             torch.set_num_threads(count)
-            formats.speed.cache_clear()
-            formats.speed()
+            precision.speed.cache_clear()
+            precision.speed()
             assert torch.get_num_threads() == count
     finally:
         torch.set_num_threads(threads)
-        formats.speed.cache_clear()
-    found = formats.speed()
+        precision.speed.cache_clear()
+    found = precision.speed()
     assert {"8bit"} <= {*found.formats} <= {"8bit", "bfloat16", "float32"}
     (file,) = tmp_path.rglob("speed.json")
     assert len(json.loads(file.read_bytes())) == 1
     for content in (0.9, 9.0, -1.0, None):
         other = re.sub(r'("one_row_ns":)[^,}]+', rf"\g<1>{content}", file.read_text()) if content else "no JSON"
         file.write_text(other)
-        formats.speed.cache_clear()
-        assert (formats.speed().one_row_ns == 0.9) == (content == 0.9), "only a possible measurement is kept"
+        precision.speed.cache_clear()
+        assert (precision.speed().one_row_ns == 0.9) == (content == 0.9), "only a possible measurement is kept"
     earlier = re.sub(r'("one_row_ns":)[^,}]+', r"\g<1>0.9", file.read_text())
     file.write_text(re.sub(r',"few_rows":\d+', "", earlier))
-    formats.speed.cache_clear()
-    assert formats.speed().one_row_ns != 0.9, "what an earlier release kept is measured again"
-    formats.speed.cache_clear()
+    precision.speed.cache_clear()
+    assert precision.speed().one_row_ns != 0.9, "what an earlier release kept is measured again"
+    precision.speed.cache_clear()
 
 
 def test_more_weights_and_a_new_place_take_ghost_text_longer() -> None:
-    small, large = formats.predicted(5e8, 4e8, 20e9), formats.predicted(15e8, 13e8, 20e9)
+    small, large = precision.predicted(5e8, 4e8, 20e9), precision.predicted(15e8, 13e8, 20e9)
     assert 0 < small.next_key_s < small.new_place_s < large.new_place_s
-    assert formats.predicted(5e8, 4e8, 1e9).next_key_s > 12 * 0.5, "each pass reads each weight"
+    assert precision.predicted(5e8, 4e8, 1e9).next_key_s > 12 * 0.5, "each pass reads each weight"

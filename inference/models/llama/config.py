@@ -14,7 +14,7 @@ from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.checkpoint_files import Heads, Layers, Vocabulary, require
 from inference.models.family import ModelError
-from inference.models.properties import NotNegative
+from inference.models.infill_config import NotNegative
 
 Size = Annotated[int, Meta(ge=2, le=1 << 20)]
 Theta = Annotated[float, Meta(ge=1.0, le=1e12)]
@@ -173,7 +173,7 @@ def weight_shapes(config: LlamaConfig) -> dict[str, tuple[int, ...]]:
     return shapes | {ROPE_FACTORS: (config.head_size // 2,)}
 
 
-def checked(found: Checkpoint) -> LlamaConfig:
+def checked_config(found: Checkpoint) -> LlamaConfig:
     """The network that a checkpoint describes. Raises ModelError unless its files hold the weights of that."""
     config = llama_config(found)
     wanted = weight_shapes(config)

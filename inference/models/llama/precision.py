@@ -18,8 +18,8 @@ import torch
 from inference.models import devices, edit_prompts, machine_cache
 from inference.models.devices import DTYPES, EIGHT_BIT
 from inference.models.family import ModelError
-from inference.models.fim import matrices
-from inference.models.fim.matrices import Dynamic, Matrix, Packed, Plain, WeightOnly, packed_rows
+from inference.models.llama import linear
+from inference.models.llama.linear import Dynamic, Matrix, Packed, Plain, WeightOnly, packed_rows
 
 _ON_CPU = (EIGHT_BIT, "bfloat16", "float32")
 _ELSEWHERE = ("bfloat16", "float16", "float32")
@@ -59,7 +59,7 @@ def candidates(device: torch.device, wanted: str | None) -> list[str]:
         raise ModelError(
             f"dtype '{wanted}' does not run a model of this kind on {device.type}; choose one of {', '.join(known)}"
         )
-    if wanted or not on_cpu or matrices.has_dynamic():
+    if wanted or not on_cpu or linear.has_dynamic():
         return [wanted or known[0]]
     return [*speed().formats]
 
@@ -100,7 +100,7 @@ def speed() -> Speed:
     """The measurement for this machine, perhaps from an earlier process."""
     able = sorted(name for name, has in torch.cpu.get_capabilities().items() if has is True)
     name = torch.cpu.get_capabilities().get("cpu_name", "")
-    way = "fbgemm" if matrices.has_dynamic() else "weights alone"
+    way = "fbgemm" if linear.has_dynamic() else "weights alone"
     key = f"{name}, torch {torch.__version__}, {way}, one thread, {' '.join(able)}"
     known = machine_cache.read("speed", Speed)
     found = known.get(key)
@@ -108,7 +108,7 @@ def speed() -> Speed:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
-            found = measured(dynamic=matrices.has_dynamic())
+            found = measured(dynamic=linear.has_dynamic())
         finally:
             torch.set_num_threads(threads)
         machine_cache.save("speed", {**known, key: found})
@@ -130,7 +130,7 @@ def measured(*, dynamic: bool) -> Speed:
     kinds: dict[str, Sequence[Matrix]] = {EIGHT_BIT: [Dynamic(each) for each in packed]} if dynamic else {}
     few_rows = 0
     if not dynamic:
-        place = matrices.unpacking_place(torch.device("cpu"))
+        place = linear.unpacking_place(torch.device("cpu"))
         kernel, unpacked = ([WeightOnly(each, place, few) for each in packed] for few in (max(_FEW_ROWS), 0))
         few_rows = max(takewhile(lambda rows: _seconds(kernel, rows) < _seconds(unpacked, rows), _FEW_ROWS), default=0)
         kinds = {EIGHT_BIT: [WeightOnly(each, place, few_rows) for each in packed]}

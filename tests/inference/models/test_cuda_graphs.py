@@ -19,10 +19,10 @@ from inference.engine import Engine
 from inference.engine.engine import usual_requests
 from inference.messages import InfillRequest, Text
 from inference.models import registry
-from inference.models.diffusion_gemma import recorded
+from inference.models.diffusion_gemma import cuda_graphs
+from inference.models.diffusion_gemma.cuda_graphs import MAX_PROGRAMS, CudaGraphs, Pass, RecordedNetwork
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, encoded_cache
 from inference.models.diffusion_gemma.network import Network
-from inference.models.diffusion_gemma.recorded import MAX_PROGRAMS, CudaGraphs, Pass, RecordedNetwork
 from tests.inference.models.random_model import VOCABULARY_SIZE, AsItIs, random_model, save_random_checkpoint
 
 USUAL = [0, 256, 512, 1_024]
@@ -172,7 +172,7 @@ def test_after_the_warm_up_usual_requests_record_nothing(engine: Engine, recorde
 def test_agreeing_fast_pass_is_used_silently(caplog: pytest.LogCaptureFixture) -> None:
     plain = Network(random_model())
     faster = RecordedNetwork(plain.model, AsItIs())
-    assert recorded.verified(lambda: faster, plain) is faster
+    assert cuda_graphs.verified(lambda: faster, plain) is faster
     assert not caplog.records
 
 
@@ -182,7 +182,7 @@ def test_what_differs_is_left_out_and_the_log_says_so(caplog: pytest.LogCaptureF
     no_number.model.decoder.layers[-1].layer_scalar.fill_(torch.nan)
     for other in (random_model(seed=1), no_number):
         caplog.clear()
-        assert recorded.verified(lambda other=other: Network(other), plain) is plain  # type: ignore[misc]
+        assert cuda_graphs.verified(lambda other=other: Network(other), plain) is plain  # type: ignore[misc]
         assert "Network differs from Network and is not used" in caplog.text
 
 
@@ -192,13 +192,13 @@ def test_difference_in_prefix_or_canvas_is_found() -> None:
         other = random_model()
         layers = other.model.decoder.layers if stack == "decoder" else other.model.encoder.language_model.layers
         layers[0].layer_scalar.fill_(1.1)
-        assert recorded.difference(Network(other), Network(random_model())) > 1
+        assert cuda_graphs.difference(Network(other), Network(random_model())) > 1
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device can record")
 def test_what_cannot_run_is_left_out_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
     plain = Network(random_model())
-    assert recorded.verified(lambda: RecordedNetwork(plain.model, CudaGraphs()), plain) is plain
+    assert cuda_graphs.verified(lambda: RecordedNetwork(plain.model, CudaGraphs()), plain) is plain
     assert "cannot run here and is not used" in caplog.text
 
 

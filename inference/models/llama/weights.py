@@ -10,11 +10,11 @@ from inference.models import devices
 from inference.models.checkpoint import Checkpoint
 from inference.models.devices import DTYPES, EIGHT_BIT
 from inference.models.family import ModelError, OnProgress
-from inference.models.fim import formats, matrices
-from inference.models.fim.matrices import Dynamic, Matrix, Packed, Plain, WeightOnly, packed_rows
-from inference.models.fim.network import Embedding, FastLayer, Network, paired
-from inference.models.llama import ROPE_FACTORS, llama_config, weight_shapes
-from inference.models.shards import GgufWeights, opened
+from inference.models.llama import linear, precision
+from inference.models.llama.config import ROPE_FACTORS, llama_config, weight_shapes
+from inference.models.llama.linear import Dynamic, Matrix, Packed, Plain, WeightOnly, packed_rows
+from inference.models.llama.network import Embedding, FastLayer, Network, paired
+from inference.models.tensor_readers import GgufWeights, opened
 
 _EMBEDDING = "model.embed_tokens.weight"
 _HEAD = "lm_head.weight"
@@ -41,7 +41,7 @@ def read(
     dtype = devices.fitting(found.name, device, devices.free_bytes(device), candidates, weight_bytes)
     few_rows: int | None = 0
     if device.type == "cpu" and dtype == EIGHT_BIT:
-        few_rows = None if matrices.has_dynamic() else formats.speed().few_rows
+        few_rows = None if linear.has_dynamic() else precision.speed().few_rows
     return WeightReader(found, device, dtype, few_rows).network(progress), dtype
 
 
@@ -58,7 +58,7 @@ class WeightReader:
         self._is_paired = found.gguf is not None and found.model_type == "llama"
         """Whether the file has the rows of queries and keys in the order that `paired` makes."""
         self._is_packed = dtype == EIGHT_BIT
-        self._place = matrices.unpacking_place(device) if self._is_packed and few_rows is not None else None
+        self._place = linear.unpacking_place(device) if self._is_packed and few_rows is not None else None
         self._few_rows = few_rows or 0
 
     def network(self, progress: OnProgress) -> Network:

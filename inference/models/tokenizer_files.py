@@ -16,7 +16,7 @@ from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.family import ModelError
 from inference.models.gguf.tokenizer import byte_level, without_first_space
-from inference.models.properties import TokenId
+from inference.models.infill_config import TokenId
 
 _MASKS = ("<M>", "<|mask|>", "<mask>", "[MASK]")
 _EXPAND = "<|expand|>"

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from inference.models.fim.matrices import Dynamic, Matrix, Packed, Plain
-from inference.models.llama import LlamaConfig
-from inference.models.shards import StoredRows
+from inference.models.llama.config import LlamaConfig
+from inference.models.llama.linear import Dynamic, Matrix, Packed, Plain
+from inference.models.tensor_readers import StoredRows
 
 Embedding = Plain | Packed | StoredRows
 Append = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor]]

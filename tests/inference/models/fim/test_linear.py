@@ -5,8 +5,8 @@ import warnings
 import pytest
 import torch
 
-from inference.models.fim import matrices
-from inference.models.fim.matrices import Dynamic, Packed, WeightOnly, packed_rows
+from inference.models.llama import linear
+from inference.models.llama.linear import Dynamic, Packed, WeightOnly, packed_rows
 
 WIDE, HIGH = 896, 1152
 
@@ -34,7 +34,7 @@ def error(found: torch.Tensor, packed: Packed, rows: torch.Tensor) -> float:
 def test_a_row_has_the_same_products_alone_and_among_others(
     packed: Packed, fine: bool, groups: int, most: float
 ) -> None:
-    if not matrices.has_dynamic():
+    if not linear.has_dynamic():
         pytest.skip("this processor has no such products")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -50,7 +50,7 @@ def test_a_row_has_the_same_products_alone_and_among_others(
 
 
 def test_products_of_the_largest_values_do_not_overflow() -> None:
-    if not matrices.has_dynamic():
+    if not linear.has_dynamic():
         pytest.skip("this processor has no such products")
     packed = Packed(*packed_rows(torch.ones(HIGH, WIDE)))
     for rows in (torch.ones(1, WIDE), -torch.ones(70, WIDE)):

@@ -1,0 +1,1 @@
+"""Llama-shaped networks: their configuration, weights and passes, for the families `fim` and `masked`."""
