@@ -86,7 +86,7 @@ class CanvasServer(HttpServer):
         current, logits = seed.clone(), torch.zeros(0)
         assert self.engine is not None
         with closing(self.engine.loaded.family.open(body["prompt"])) as context:
-            for _ in context.encode():
+            for _ in context.prefill():
                 pass
             for _ in range(xargs.get("diffusion_max_steps") or 1):
                 logits = context.predict(current, rows)

@@ -165,7 +165,7 @@ def _fillers(args: argparse.Namespace) -> dict[str, Filler]:
     engine = loaded(args)
     if not args.context:
         return {"": by_engine(engine, seed=args.seed)}
-    if not engine.loaded.traits.fills_middle:
+    if not engine.loaded.traits.is_fim:
         raise BenchError("--context compares prompts of models that fill the middle; name such a --model")
     return {arm: by_engine(engine, seed=args.seed, pieces_tokens=ARMS[arm]) for arm in args.context}
 

@@ -21,14 +21,14 @@ from inference.engine.canvas.layout import OPEN, Row
 from inference.engine.search.denoise import Denoising, Noise
 from inference.models import devices, diffusion_gemma, registry
 from inference.models.diffusion_gemma import cuda_graphs, weights
-from inference.models.diffusion_gemma.adapter import DiffusionGemma, EncodedContext
+from inference.models.diffusion_gemma.adapter import DiffusionGemmaAdapter, EncodedPrefixHandle
 from inference.models.diffusion_gemma.config import NO_VISION
 from inference.models.diffusion_gemma.encoded_prefix import EncodedTokens, encoded_cache
-from inference.models.diffusion_gemma.network import Network
+from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from inference.models.family import ModelError
 from inference.models.infill_config import SamplerSettings
 from inference.models.prefix_cache import PrefixCache
-from inference.models.tensor_readers import Weights
+from inference.models.tensor_readers import TensorReader
 
 _PREFIXES = (1024, 8192)
 _FLOOR_CANVAS = 256
@@ -60,7 +60,7 @@ RELEASED_TEXT_CONFIG: dict[str, Any] = {
 RANDOM_SHAPES = {"26b": RELEASED_TEXT_CONFIG}
 
 
-class RandomWeights(Weights):
+class RandomWeights(TensorReader):
     """Random weights by name, made on the device itself, in place of the `Shards` of a checkpoint."""
 
     def __init__(self, model: Any, device: torch.device, dtype: torch.dtype) -> None:
@@ -89,7 +89,7 @@ def config_of(text: dict[str, Any]) -> Any:
     )
 
 
-def random_network(shape: str, device: str | None, dtype: str | None) -> Network:
+def random_network(shape: str, device: str | None, dtype: str | None) -> DiffusionGemmaNetwork:
     """Random weights of one of `RANDOM_SHAPES`. Raises ModelError if they cannot fit."""
     target = devices.choose_device(device)
     if shape == "26b" and target.type != "cuda":
@@ -100,9 +100,9 @@ def random_network(shape: str, device: str | None, dtype: str | None) -> Network
     packs = chosen == devices.FOUR_BIT
     weights.by_layers(model, values, target, devices.DTYPES[chosen], lambda *_: None, packs=packs)
     if target.type != "cuda":
-        return Network(model.eval())
+        return DiffusionGemmaNetwork(model.eval())
     # not `fastest`: through thirty layers of random weights rounding grows beyond what real ones show
-    return cuda_graphs.RecordedNetwork(model.eval(), cuda_graphs.CudaGraphs())
+    return cuda_graphs.CudaGraphNetwork(model.eval(), cuda_graphs.CudaGraphs())
 
 
 def measure(args: argparse.Namespace, lengths: Sequence[int] = _PREFIXES) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def measure(args: argparse.Namespace, lengths: Sequence[int] = _PREFIXES) -> dic
         network = random_network(args.random, args.device, args.dtype)
     else:
         family = diffusion_gemma.load(registry.find(args.model), args.device, args.dtype, lambda *_: None)
-        network = cast("Network", cast("DiffusionGemma", family).network)
+        network = cast("DiffusionGemmaNetwork", cast("DiffusionGemmaAdapter", family).network)
     bench = LatencyBench(network)
     lengths = sorted({min(length, network.max_positions // 2) for length in lengths})
     return {
@@ -129,7 +129,7 @@ def measure(args: argparse.Namespace, lengths: Sequence[int] = _PREFIXES) -> dic
 class LatencyBench:
     """A network under measurement, and the random tokens it is measured on."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: DiffusionGemmaNetwork) -> None:
         self.network = network
         self.device = network.device
         self.on_cuda = network.device.type == "cuda"
@@ -188,10 +188,10 @@ class LatencyBench:
     def _cache(self) -> PrefixCache[EncodedTokens]:
         return encoded_cache(self.network, 8 << 30)
 
-    def _encoded(self, cache: PrefixCache[EncodedTokens], ids: Sequence[int]) -> EncodedContext:
+    def _encoded(self, cache: PrefixCache[EncodedTokens], ids: Sequence[int]) -> EncodedPrefixHandle:
         """The whole prefix, after encoding what the cache lacks. The caller closes it."""
-        context = EncodedContext(self.network, cache, ids)
-        for _ in context.encode():
+        context = EncodedPrefixHandle(self.network, cache, ids)
+        for _ in context.prefill():
             pass
         return context
 
@@ -201,7 +201,7 @@ class LatencyBench:
         with closing(self._encoded(cache or self._cache(), ids)) as context:
             self._denoise(context, LINE_TOKENS, suffix)
 
-    def _denoise(self, context: EncodedContext, hole: int, suffix: int) -> None:
+    def _denoise(self, context: EncodedPrefixHandle, hole: int, suffix: int) -> None:
         """Takes steps on a canvas with `hole` tokens to fill and `suffix` pinned ones after them."""
         row = Row((OPEN,) * hole + tuple(self._ids(suffix)), ((0, 0, hole),))
         settings = SamplerSettings(max_steps=STEPS, confidence=_NEVER_STOPS)
@@ -226,7 +226,7 @@ class LatencyBench:
     def _ms(self, work: Callable[[], object], repeats: int = 5) -> float:
         """The median time of `work` and what it queues on the device, after a warm-up that records its passes."""
         work()
-        while self.network.prepare():
+        while self.network.run_idle_task():
             pass
         work()
         return statistics.median(times_ms(work, repeats, self._wait))

@@ -29,7 +29,7 @@ from inference.engine import Engine
 from inference.engine.next_edit.edit_model import NextEditRewriteRun
 from inference.messages import Candidate, Done, Draft, EditKind, Hole, Hunk, InfillRequest, NextEditRequest, Text
 from inference.models import edit_prompts
-from inference.models.family import MiddleFamily
+from inference.models.family import FimAdapter
 from inference.serving.startup import release_memory
 
 _TYPED = 2
@@ -58,7 +58,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     tasks = [task for task in infilling_tasks.read_tasks(args.tasks) if task.single_line]
     tasks = [task for task in tasks if len(task.prompt) > _MIN_PROMPT_CHARS]
     engine = loaded(args)
-    if not engine.loaded.traits.fills_middle or not tasks:
+    if not engine.loaded.traits.is_fim or not tasks:
         raise BenchError(f"{args.model} does not fill the middle, or {args.tasks} has no long prompt before a line")
     release_memory()
     load = {"load_s": time.perf_counter() - began, "memory_mb": _memory_mb()}
@@ -207,18 +207,18 @@ def _edit_request(task: InfillingTask) -> NextEditRequest:
     return NextEditRequest("passes", text, (change,), path="main.py", cursor=cursor)
 
 
-def _passes(family: MiddleFamily, task: InfillingTask) -> dict[int, float]:
+def _passes(family: FimAdapter, task: InfillingTask) -> dict[int, float]:
     """Milliseconds of a pass by its rows, including their logits: the fastest of some."""
     ids = family.tokenizer.encode(task.prefix[-3000:], add_special_tokens=False).ids
     context = family.open(ids)
-    for _ in context.encode():
+    for _ in context.prefill():
         pass
     continuation = context.continuation(max(_ROWS) + 1)
-    continuation.feed(torch.empty(1, 0, dtype=torch.long))
+    continuation.decode(torch.empty(1, 0, dtype=torch.long))
 
     def one_pass(rows: int) -> None:
-        continuation.feed_rows(torch.tensor([ids[:rows]]))[0, -1, 0].item()  # waits for the device
-        continuation.trim(rows)
+        continuation.verify(torch.tensor([ids[:rows]]))[0, -1, 0].item()  # waits for the device
+        continuation.rollback(rows)
 
     ms_by_rows = {rows: min(times_ms(partial(one_pass, rows), _REPEATS)) for rows in _ROWS}
     context.close()

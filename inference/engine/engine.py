@@ -11,13 +11,13 @@ from inference.engine.next_edit import edit_model
 from inference.engine.next_edit.edit_model import NextEditRewriteRun
 from inference.engine.next_edit.judging import NextEditJudgeRun
 from inference.messages import EditKind, Hole, HoleKind, InfillRequest, NextEditRequest, Text
-from inference.models.family import Family, ModelError
+from inference.models.family import ModelAdapter, ModelError
 
 
 class Engine:
     """Fills the holes of requests. Not thread-safe: one thread drives all its iterators."""
 
-    def __init__(self, model: LoadedModel | Family, edits: EditKind | None = None) -> None:
+    def __init__(self, model: LoadedModel | ModelAdapter, edits: EditKind | None = None) -> None:
         """`model`: a family's model as models/registry.py loads it, possibly shared with other engines.
 
         `edits` says how to ask an edit model, which then rewrites instead of judging. Raises ModelError if it cannot.
@@ -29,7 +29,7 @@ class Engine:
         self.dtype = family.dtype
         self.device = family.traits.runs_on or str(family.device)
         self.note = self.loaded.note
-        self._middle = self.loaded.middle if family.traits.fills_middle else None
+        self._middle = self.loaded.middle if family.traits.is_fim else None
         problem = self._middle.why_no_fills if self._middle else None
         if edits:
             problem = edit_model.rewrite_problem(self.loaded, edits)
@@ -81,7 +81,7 @@ class Engine:
 
     def prepare(self) -> bool:
         """Does one piece of what later requests can use; returns whether there may be more."""
-        return self.loaded.family.prepare()
+        return self.loaded.family.run_idle_task()
 
     def _fill(self, request: InfillRequest) -> None:
         for _ in self.infill(request):

@@ -24,7 +24,7 @@ from inference.engine.search.rank import Ranking
 from inference.engine.search.unmask import Resizing, Unmasking
 from inference.engine.work import Work
 from inference.messages import Candidate, Done, Draft, InfillRequest, Outcome
-from inference.models.family import Context
+from inference.models.family import PrefixHandle
 from inference.models.infill_config import ENTROPY_BOUND
 
 InfillEvent = Draft | Candidate | Done
@@ -92,7 +92,7 @@ class Infilling(Work[InfillEvent]):
 
     def _read(
         self, group: range, earlier: Sequence[str], stack: ExitStack
-    ) -> Generator[None, None, tuple[Plan, Context]]:
+    ) -> Generator[None, None, tuple[Plan, PrefixHandle]]:
         """Plans a canvas and reads its prefix, which `stack` closes: a short one once reading it all takes too long."""
         family = self._model.family
         for short in (False, True):
@@ -112,7 +112,7 @@ class Infilling(Work[InfillEvent]):
         holes = plan.holes
         is_late = self._late()
         wanted = 1 if is_late else self._effort.candidates
-        if self._model.traits.resizes:
+        if self._model.traits.can_resize:
             choices = length.to_resize(holes, wanted)
         elif is_late:
             choices = [length.usual(holes)]
@@ -129,7 +129,7 @@ class Infilling(Work[InfillEvent]):
                 self._counters.steps += 1
                 yield None
 
-    def _denoising(self, context: Context, plan: Plan, rows: Sequence[Row]) -> Denoising:
+    def _denoising(self, context: PrefixHandle, plan: Plan, rows: Sequence[Row]) -> Denoising:
         model = self._model
         canvas = CanvasBatch.of(rows, model.family.device)
         sampler = model.properties.sampler

@@ -11,8 +11,8 @@ from inference.engine.canvas import prompt
 from inference.engine.canvas.batch import Constraints
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.messages import InfillRequest
-from inference.models.family import Family, MiddleFamily, Traits
-from inference.models.infill_config import Properties
+from inference.models.family import FimAdapter, ModelAdapter, ModelTraits
+from inference.models.infill_config import InfillConfig
 
 MOST_OF_CHANCE = 0.6
 """The largest credible share of a uniform guess's nats."""
@@ -36,13 +36,13 @@ if __name__ == "__main__":
 
 
 @torch.inference_mode()
-def share_of_chance(family: Family, vocabulary: Vocabulary) -> float:
+def share_of_chance(family: ModelAdapter, vocabulary: Vocabulary) -> float:
     """The nats per token of plain code as a share of a uniform guess's, by one causal pass; inf if it is no number."""
     before = prompt.frame(vocabulary, family.properties, InfillRequest("", ())).before
     before = before or prompt.prefix(vocabulary, family.properties, "", 1)
     code = vocabulary.encode(_CODE)
     with closing(family.open(())) as context:
-        for _ in context.encode():
+        for _ in context.prefill():
             pass
         (known,) = context.log_probabilities([[*before, *code]])
     share = -float(known[-len(code) :].mean()) / math.log(family.traits.vocabulary_size)
@@ -64,9 +64,9 @@ _NO_CODE = (
 class LoadedModel:
     """A model of any family, its tokens as text, and the tokens its canvases may hold."""
 
-    family: Family
-    properties: Properties
-    traits: Traits
+    family: ModelAdapter
+    properties: InfillConfig
+    traits: ModelTraits
     """The family's abilities that are in use."""
     vocabulary: Vocabulary
     constraints: Constraints
@@ -74,24 +74,24 @@ class LoadedModel:
     """A message about it for the user; empty: nothing."""
 
     @classmethod
-    def of(cls, family: Family) -> "LoadedModel":
+    def of(cls, family: ModelAdapter) -> "LoadedModel":
         """The checkpoint's own settings. Never uses a likelihood that makes no sense."""
         stated = family.properties
         control = (stated.mask_token_id, stated.expand_token_id, stated.delete_token_id)
-        ends = cast("MiddleFamily", family).end_ids if family.traits.fills_middle else ()
+        ends = cast("FimAdapter", family).stop_ids if family.traits.is_fim else ()
         vocabulary = Vocabulary(family.tokenizer, [*(id_ for id_ in control if id_ is not None), *ends])
         constraints = Constraints(vocabulary, family.properties, family.traits.vocabulary_size, family.device)
         model = cls(family, family.properties, family.traits, vocabulary, constraints)
         if not family.traits.can_score or share_of_chance(family, vocabulary) <= MOST_OF_CHANCE:
             return model
-        note = _NO_CODE if family.traits.fills_middle else _NOT_BELIEVED
+        note = _NO_CODE if family.traits.is_fim else _NOT_BELIEVED
         return replace(model, traits=replace(family.traits, can_score=False), note=note)
 
     @property
-    def middle(self) -> MiddleFamily:
+    def middle(self) -> FimAdapter:
         """The family of a model that fills the middle."""
-        assert self.family.traits.fills_middle
-        return cast("MiddleFamily", self.family)
+        assert self.family.traits.is_fim
+        return cast("FimAdapter", self.family)
 
     @property
     def fills_canvas(self) -> bool:

@@ -9,7 +9,7 @@ from typing import TypeVar
 from inference.deadline import Deadline
 from inference.engine.canvas import prompt
 from inference.messages import Stats
-from inference.models.family import Context
+from inference.models.family import PrefixHandle
 
 _LONGER = 2.0
 """How much longer than measured a pass over many more rows may take, since every row attends to all others."""
@@ -63,7 +63,7 @@ class Work(Iterator[_Event | None]):
 
     def _encode(
         self,
-        context: Context,
+        context: PrefixHandle,
         ids: Sequence[int],
         *,
         share: float | None = None,
@@ -80,7 +80,7 @@ class Work(Iterator[_Event | None]):
         unread = len(ids) - context.reused_tokens
         first_s = began
         reads = False
-        for left in context.encode():
+        for left in context.prefill():
             reads = True
             self._counters.encode_ms += (time.monotonic() - began) * 1000
             yield None

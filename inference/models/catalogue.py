@@ -55,7 +55,7 @@ class PinnedFile:
 
 
 @dataclass(frozen=True)
-class Published:
+class CatalogueEntry:
     """A model on a hub, or the embedded one.
 
     `family` is the folder in inference/models that runs it. 4 bits pack `packed` of the `parameters`, 8 bits all.
@@ -130,8 +130,10 @@ _DEEPSEEK_SMALL = (1_346_619_392, 1_214_251_008)
 _DEEPSEEK_LARGE = (6_740_905_984, 6_476_005_376)
 
 
-def _llama(name: str, repo: str, licence: str, shape: tuple[float, float], about: str = "Llama's shape") -> Published:
-    return Published(name, repo, f"fill in the middle, {about}", licence, "fim", *shape, is_tried=False)
+def _llama(
+    name: str, repo: str, licence: str, shape: tuple[float, float], about: str = "Llama's shape"
+) -> CatalogueEntry:
+    return CatalogueEntry(name, repo, f"fill in the middle, {about}", licence, "fim", *shape, is_tried=False)
 
 
 def _masked(
@@ -142,23 +144,25 @@ def _masked(
     licence: str = "Apache-2.0",
     shape: tuple[int, int] = _SEVEN_B,
     shifted: bool = True,
-) -> Published:
+) -> CatalogueEntry:
     stated = {"shifted_logits": shifted}
-    return Published(name, repo, about, licence, "masked", *shape, quality=quality, infill=stated)
+    return CatalogueEntry(name, repo, about, licence, "masked", *shape, quality=quality, infill=stated)
 
 
 def _edit_model(
     kind: str, repo: str, base: str, shape: tuple[int, int], licence: str = "Apache-2.0", bits: float = 16.0
-) -> Published:
+) -> CatalogueEntry:
     about = f"edit model for next edits, {base}"
     name = repo.partition("/")[2].lower()
-    return Published(name, repo, about, licence, "fim", *shape, stored_bits=bits, is_tried=False, edits=kind)
+    return CatalogueEntry(name, repo, about, licence, "fim", *shape, stored_bits=bits, is_tried=False, edits=kind)
 
 
 ENTRIES = (
-    Published(EMBEDDED, "", "ships with infill-ls; for a first try, Python", "Apache-2.0", "diffusion_gemma", 4.1e6, 0),
+    CatalogueEntry(
+        EMBEDDED, "", "ships with infill-ls; for a first try, Python", "Apache-2.0", "diffusion_gemma", 4.1e6, 0
+    ),
     *(
-        Published(
+        CatalogueEntry(
             f"qwen2.5-coder-{size}",
             f"Qwen/Qwen2.5-Coder-{size.upper()}-Instruct-GGUF",
             "fill in the middle; some ninety languages" + ("; runs without a GPU" if size in ("0.5b", "1.5b") else ""),
@@ -220,7 +224,7 @@ ENTRIES = (
         )
         for kind in ("Base", "Instruct", "cpGRPO")
     ),
-    Published(
+    CatalogueEntry(
         "diffusiongemma-26b",
         "google/diffusiongemma-26B-A4B-it",
         "block diffusion, mixture of experts; the model infill-ls was designed around",
@@ -229,7 +233,7 @@ ENTRIES = (
         *_GEMMA,
     ),
     *(
-        Published(
+        CatalogueEntry(
             f"diffusiongemma-26b-mlx-{bits}bit",
             f"mlx-community/diffusiongemma-26B-A4B-it-{bits}bit",
             f"the same in {bits} bits for Apple silicon",
@@ -249,7 +253,7 @@ FIRST = "qwen2.5-coder-0.5b"
 """The model for a new user: it runs on any laptop."""
 
 
-def find(model: str) -> Published | None:
+def find(model: str) -> CatalogueEntry | None:
     """The model with this name or hub id, ignoring case; None if there is none."""
     return _BY_NAME.get(model.lower())
 
@@ -267,5 +271,5 @@ def is_hub_id(model: str) -> bool:
     return "/" in model and names_no_folder(model)
 
 
-def known(name: str) -> Published:
+def known(name: str) -> CatalogueEntry:
     return _BY_NAME[name]

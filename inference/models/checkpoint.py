@@ -20,7 +20,7 @@ from inference.models.family import ModelError
 from inference.models.gguf import header
 from inference.models.gguf.header import GgufFile
 from inference.models.gguf.tokenizer import tokenizer_in
-from inference.models.infill_config import Properties
+from inference.models.infill_config import InfillConfig
 
 _EMBEDDED_FOLDER = Path(__file__).resolve().parent.parent / "embedded"
 _TOKEN_IDS = ("bos_token_id", "eos_token_id", "pad_token_id", "mask_token_id")
@@ -36,7 +36,7 @@ class Checkpoint:
     name: str
     folder: Path
     config: dict[str, Any]
-    properties: Properties
+    properties: InfillConfig
     gguf: GgufFile | None = None
 
     @property
@@ -76,7 +76,7 @@ class Checkpoint:
         if self.gguf:
             named = {key: value for key, value in self.gguf.metadata.items() if key.endswith("_token_id")}
         stated = [(self.source, key, value) for key, value in named.items()]
-        keys = (key for key in Properties.__struct_fields__ if key.endswith("_token_id"))
+        keys = (key for key in InfillConfig.__struct_fields__ if key.endswith("_token_id"))
         stated += [(own if own.exists() else self.source, key, getattr(self.properties, key)) for key in keys]
         for file, key, value in stated:
             for token in value if isinstance(value, list) else [value]:
@@ -108,7 +108,7 @@ class Checkpoint:
         return text if isinstance(text, dict) else self.config
 
 
-DefaultProperties = Callable[[Path, dict[str, Any]], Properties]
+DefaultProperties = Callable[[Path, dict[str, Any]], InfillConfig]
 """Maps a checkpoint's folder and config.json to the family's assumptions in the absence of `infill.json`."""
 
 
@@ -144,7 +144,7 @@ def find(model: str, families: Mapping[str, DefaultProperties]) -> Checkpoint:
         record = model_store.read_record(folder)
         entry = catalogue.find(record.repo if record else model)
         assumed = msgspec.to_builtins(families[kind](folder, config))
-        properties = msgspec.convert({**assumed, **(entry.infill if entry else {})}, Properties)
+        properties = msgspec.convert({**assumed, **(entry.infill if entry else {})}, InfillConfig)
     return Checkpoint(model, folder, config, properties)
 
 
@@ -182,10 +182,10 @@ def folder_of(model: str) -> Path:
         raise
 
 
-def stated_properties(folder: Path) -> Properties | None:
+def stated_properties(folder: Path) -> InfillConfig | None:
     """The content of `infill.json`; None if there is none. Raises ModelError."""
     file = folder / "infill.json"
     try:
-        return checkpoint_files.converted(file, checkpoint_files.read_json(file), Properties)
+        return checkpoint_files.converted(file, checkpoint_files.read_json(file), InfillConfig)
     except FileNotFoundError:
         return None

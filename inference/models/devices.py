@@ -130,7 +130,7 @@ def needed_bytes(weight_bytes: float) -> int:
     return int(weight_bytes * _HEADROOM)
 
 
-def fitting(
+def choose_fitting_dtype(
     name: str, device: torch.device, free: int, dtypes: Sequence[str], weight_bytes: Callable[[str], float]
 ) -> str:
     """The first dtype that fits into `free` bytes and has the package it needs. Raises ModelError if none does."""

@@ -1,8 +1,8 @@
 """What the engine needs from a model: token ids of canvases in, logits of their hole rows out.
 
 Key-value caches, self-conditioning, shifted logits and attention masks are below this boundary; holes, requests and
-text are above it. Torch tensors on `Family.device` cross it, whatever computes the model. To add a family, write a
-folder beside this file and name it in registry.py. Shapes: B canvases, W rows of each, N hole rows of all canvases
+text are above it. Torch tensors on `ModelAdapter.device` cross it, whatever computes the model. To add a family, write
+a folder beside this file and name it in registry.py. Shapes: B canvases, W rows of each, N hole rows of all canvases
 together, V vocabulary size.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from inference.models.infill_config import NoiseKind, Properties
+from inference.models.infill_config import InfillConfig, NoiseKind
 
 if TYPE_CHECKING:  # a worker needs ModelError before it can afford to import torch
     from tokenizers import Tokenizer
@@ -26,41 +26,41 @@ class ModelError(Exception):
 
 
 @dataclass(frozen=True)
-class Traits:
+class ModelTraits:
     """A loaded model's abilities. The engine chooses its search by these and never by a model's name."""
 
     noise: NoiseKind
     vocabulary_size: int
     """V: rows of the logits. May be larger than the tokenizer's vocabulary."""
     can_score: bool
-    """Whether `Context.log_probabilities` may be called."""
-    resizes: bool = False
+    """Whether `PrefixHandle.log_probabilities` may be called."""
+    can_resize: bool = False
     """Whether two of its tokens add and remove rows in the middle of denoising, as DreamOn's. Otherwise several lengths
     are denoised side by side.
     """
     continuable_tokens: int = 0
-    """The longest prompt and text together of a `MiddleFamily`."""
+    """The longest prompt and text together of a `FimAdapter`."""
     runs_on: str = ""
-    """The compute device, for users, if it differs from `Family.device`: "mlx:gpu"."""
+    """The compute device, for users, if it differs from `ModelAdapter.device`: "mlx:gpu"."""
     free_rows: int = 0
     """A denoising step takes about the same time for up to this many rows of all its canvases, and a pass of a model
     without canvases for this many rows, because its fixed work takes longer, such as reading the weights. 0: every row
     costs time.
     """
-    fills_middle: bool = False
-    """The family is a `MiddleFamily`: it writes from left to right behind a prompt that shows it both sides of the
-    hole. Then `Context.predict` and `Context.feedback` may not be called: there is no canvas.
+    is_fim: bool = False
+    """The family is a `FimAdapter`: it writes from left to right behind a prompt that shows it both sides of the
+    hole. Then `PrefixHandle.predict` and `PrefixHandle.feedback` may not be called: there is no canvas.
     """
 
 
-class Family(Protocol):
+class ModelAdapter(Protocol):
     """One loaded model. Not thread-safe: one thread drives it and all its contexts."""
 
     name: str
     """The user's name for the model."""
-    properties: Properties
+    properties: InfillConfig
     """The checkpoint's own settings."""
-    traits: Traits
+    traits: ModelTraits
     """The model's abilities."""
     tokenizer: "Tokenizer"
     """The checkpoint's own, byte-level or with byte fallback."""
@@ -69,11 +69,11 @@ class Family(Protocol):
     dtype: str
     """Its number format, such as "bfloat16"; "4bit" if most weights are packed."""
 
-    def open(self, prefix_ids: Sequence[int]) -> "Context":
+    def open(self, prefix_ids: Sequence[int]) -> "PrefixHandle":
         """The prefix that conditions what follows, starting from any part already known. The caller closes it."""
 
-    def prepare(self) -> bool:
-        """Does one piece of what later requests can use, while nobody waits; returns whether there may be more."""
+    def run_idle_task(self) -> bool:
+        """Runs one unit of idle-time work, such as prefilling or graph capture. Returns True if there may be more."""
         return False
 
     @property
@@ -84,22 +84,22 @@ class Family(Protocol):
         return 0.0
 
 
-class MiddleFamily(Family, Protocol):
-    """A causal model that was trained to fill the middle. Only with `Traits.fills_middle`.
+class FimAdapter(ModelAdapter, Protocol):
+    """A causal model that was trained to fill the middle. Only with `ModelTraits.is_fim`.
 
     Text that spells a control token stays text: only the family itself puts control tokens into a prompt.
     """
 
-    def open(self, prefix_ids: Sequence[int]) -> "MiddleContext":
-        """As `Family.open`."""
+    def open(self, prefix_ids: Sequence[int]) -> "FimPrefixHandle":
+        """As `ModelAdapter.open`."""
 
-    end_ids: frozenset[int]
+    stop_ids: frozenset[int]
     """The tokens that end a fill: end of text or turn, and all prompt tokens. No fill contains one."""
     begin_ids: tuple[int, ...]
     """The tokens that every prompt begins with."""
     why_no_fills: str
     """Why it cannot fill holes, and what to do; "" if it can. An edit model need not."""
-    suffix_first: bool
+    is_suffix_first: bool
     """Whether its prompt for a hole shows the suffix before the prefix: then what changes at another place comes first,
     and while text is typed the prompt grows at its end.
     """
@@ -110,14 +110,14 @@ class MiddleFamily(Family, Protocol):
     def chat_prompt(self, message: str, answer: str = "") -> list[int] | None:
         """A user's `message` and the model's begun `answer` as tokens; None if it was not trained to chat."""
 
-    def known_tokens(self, ids: Sequence[int]) -> int:
-        """How many tokens of this prefix `open` would not have to read."""
+    def cached_tokens(self, ids: Sequence[int]) -> int:
+        """How many tokens of this prefix are cached, so that `open` need not read them."""
 
-    def written_behind(self, ids: Sequence[int]) -> list[int]:
-        """What was last written behind this whole prefix; empty if nothing, or if that is no longer known."""
+    def cached_continuation(self, ids: Sequence[int]) -> list[int]:
+        """The tokens cached after this whole prefix, which the model wrote there last; empty if there are none."""
 
-    def read_later(self, ids: Sequence[int]) -> None:
-        """Later prefixes will begin like this one, which `prepare` reads; it replaces the last such."""
+    def prefill_when_idle(self, ids: Sequence[int]) -> None:
+        """Has `run_idle_task` prefill a prefix that later requests are likely to share. Replaces the previous one."""
 
     token_ms: float
     """The recent duration of a pass that writes one token; 0: none yet."""
@@ -125,13 +125,13 @@ class MiddleFamily(Family, Protocol):
     """The model's recent time to read one token of a prompt; 0: none yet."""
 
 
-class Context(Protocol):
+class PrefixHandle(Protocol):
     """A prefix of tokens, and the model's predictions behind it. Must not be used after `close`."""
 
     reused_tokens: int
     """How many tokens of the prefix were known already when it was opened."""
 
-    def encode(self) -> Iterator[int]:
+    def prefill(self) -> Iterator[int]:
         """Reads the unknown part, at most one forward pass at each `next`, which returns how many tokens are left.
 
         Exhaust it before calling anything below. If it is abandoned, later contexts know the part already read.
@@ -159,7 +159,7 @@ class Context(Protocol):
     def log_probabilities(self, continuations: "Sequence[Sequence[int]]") -> "list[Tensor]":
         """For each continuation of the prefix the exact causal log-probability of each of its tokens, float32 (n,).
 
-        Behind an empty prefix, the first token has none: (n - 1,). Only with `Traits.can_score`.
+        Behind an empty prefix, the first token has none: (n - 1,). Only with `ModelTraits.can_score`.
         """
         raise AssertionError("its traits say that it cannot")
 
@@ -167,30 +167,30 @@ class Context(Protocol):
         """Frees the context's memory. May be called twice."""
 
 
-class MiddleContext(Context, Protocol):
-    """A prompt, and what a `MiddleFamily` writes behind it."""
+class FimPrefixHandle(PrefixHandle, Protocol):
+    """A prompt, and what a `FimAdapter` writes behind it."""
 
     def continuation(self, room_tokens: int) -> "Continuation":
         """Continues the prompt by up to `room_tokens`.
 
-        Only within `Traits.continuable_tokens`, and behind a non-empty prompt or with a first token to feed.
+        Only within `ModelTraits.continuable_tokens`, and behind a non-empty prompt or with a first token to feed.
         """
 
 
 class Continuation(Protocol):
     """A continuation of a prompt that grows token by token."""
 
-    def feed(self, ids: "Tensor") -> "Tensor":
+    def decode(self, ids: "Tensor") -> "Tensor":
         """Appends (1, n) tokens, n may be 0 at first; the float32 logits (1, V) of the token that follows."""
 
-    def feed_rows(self, ids: "Tensor") -> "Tensor":
+    def verify(self, ids: "Tensor") -> "Tensor":
         """Appends (1, n) tokens in one causal pass; the float32 logits (1, n, V) after each of them.
 
         The first call has one row more, (1, n + 1, V), at the front: the logits after the prompt itself.
         """
 
-    def trim(self, count: int) -> None:
-        """Forgets the last `count` fed tokens, as if they had never been fed."""
+    def rollback(self, count: int) -> None:
+        """Removes the last `count` tokens, as if they had never been decoded."""
 
 
 def common_start(one: Sequence[object], other: Sequence[object]) -> int:

@@ -23,7 +23,7 @@ from huggingface_hub.utils import (  # type: ignore[attr-defined]  # public, tho
     hf_raise_for_status,
 )
 
-from inference.models.model_store import PART, REVISION, FileRecord, Pulled, has_size, is_wanted
+from inference.models.model_store import PART, REVISION, FileRecord, PullRecord, has_size, is_wanted
 
 SILENCE_S = 10.0
 """A transfer silent for this long counts as broken."""
@@ -45,7 +45,7 @@ class OddAnswerError(Exception):
     """The hub's answer makes no sense. str() says why."""
 
 
-def look_up(repo: str) -> Pulled:
+def look_up(repo: str) -> PullRecord:
     """The hub's newest files. Raises OddAnswerError, OSError or the client's errors."""
     info = HfApi().model_info(repo, files_metadata=True, timeout=_ANSWER_S)
     card = info.card_data
@@ -61,7 +61,7 @@ def look_up(repo: str) -> Pulled:
     files = {name: file for name, file in files.items() if not name.endswith(unwanted)}
     if not re.search(REVISION, str(info.sha or "")):
         raise OddAnswerError("it names no revision")
-    return Pulled(repo, str(info.sha), str(licence or "not stated"), files)
+    return PullRecord(repo, str(info.sha), str(licence or "not stated"), files)
 
 
 def _checked(name: str, size: object, digest: object) -> FileRecord:
@@ -72,7 +72,7 @@ def _checked(name: str, size: object, digest: object) -> FileRecord:
         raise OddAnswerError(says) from None
 
 
-def fetch(of: Pulled, name: str, folder: Path, on_bytes: OnBytes, tries_allowed: int = _TRIES) -> None:
+def fetch(of: PullRecord, name: str, folder: Path, on_bytes: OnBytes, tries_allowed: int = _TRIES) -> None:
     """Fetches the rest of a file and checks it. Raises DamagedError, or an error after which the next call resumes."""
     file = of.files[name]
     part = folder / (name + PART)
@@ -113,7 +113,7 @@ def opened(part: Path) -> BinaryIO:
     return os.fdopen(os.open(part, flags, 0o644), "ab")
 
 
-def _transfer(of: Pulled, name: str, stream: BinaryIO, on_bytes: OnBytes) -> None:
+def _transfer(of: PullRecord, name: str, stream: BinaryIO, on_bytes: OnBytes) -> None:
     """Appends the rest of a file. Its host may redirect to another one, which does not get the token."""
     range_ = {"Range": f"bytes={stream.tell()}-"} if stream.tell() else {}
     headers = {**build_hf_headers(), "Accept-Encoding": "identity", **range_}

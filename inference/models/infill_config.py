@@ -80,7 +80,7 @@ class HoleSlots(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return stated or max(1, int(_SHARES[kind] * canvas_tokens))
 
 
-class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class InfillConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`infill.json`: information for infilling that `config.json` lacks.
 
     `corruption` "mask" needs `mask_token_id`. Tokens below `first_text_token_id` never appear in
@@ -93,7 +93,7 @@ class Properties(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_prefix_tokens: Annotated[int, Meta(ge=1, le=MAX_CONTEXT_TOKENS)] = 8192
     canvas_tokens: CanvasTokens = 256
     suffix_tokens: Annotated[int, Meta(ge=0, le=MAX_CANVAS_TOKENS)] = 256
-    """How much of the text behind the last hole goes on the canvas if every row costs time: see `Traits.free_rows`."""
+    """How much of the last suffix goes on the canvas if every row costs time: see `ModelTraits.free_rows`."""
     slots: HoleSlots = HoleSlots()
     prompt: Literal["plain", "chat"] = "plain"
     quick_steps: Steps = 8

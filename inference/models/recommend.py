@@ -14,7 +14,7 @@ import torch
 
 from inference import install_hints
 from inference.models import catalogue, devices, model_store
-from inference.models.catalogue import EMBEDDED, Published
+from inference.models.catalogue import EMBEDDED, CatalogueEntry
 from inference.models.family import ModelError
 from inference.models.llama import precision
 from inference.models.mlx import machine as mlx_machine
@@ -100,7 +100,7 @@ def this_machine(device: str | None) -> Machine:
     )
 
 
-def judge(entry: Published, machine: Machine, *, beside_others: bool = False) -> Fit:
+def judge(entry: CatalogueEntry, machine: Machine, *, beside_others: bool = False) -> Fit:
     """How a model fares on a machine, alone or `beside_others`, which keep the memory that they have."""
     usable_bytes = machine.free_bytes if beside_others else machine.usable_bytes
     dtypes = (f"{int(entry.stored_bits)}bit",) if entry.family == "mlx" else machine.dtypes[entry.family]
@@ -134,21 +134,21 @@ def judge(entry: Published, machine: Machine, *, beside_others: bool = False) ->
     return Fit(Verdict.RUNS, dtype, needs, f"{here}, once {_size(room)} more are free" if room > 0 else here)
 
 
-def _package(entry: Published, dtype: str, machine: Machine) -> list[str]:
+def _package(entry: CatalogueEntry, dtype: str, machine: Machine) -> list[str]:
     """The command that installs what is missing to run a model in a dtype; empty if nothing is."""
     if entry.family == "mlx":
         return [] if machine.mlx else install_hints.install_command("mlx")
     return install_hints.install_command("4bit") if dtype == devices.FOUR_BIT and not machine.four_bit else []
 
 
-def recommended(machine: Machine) -> Published:
+def recommended(machine: Machine) -> CatalogueEntry:
     """The model for a new user of this machine: the best of those that run on it under a free licence."""
     free = [entry for entry in catalogue.ENTRIES if entry.is_tried and entry.licence.lower() in catalogue.FREE]
     able = [entry for entry in free if judge(entry, machine).verdict in (Verdict.RUNS, Verdict.PACKAGE)]
     return best(able) if able else catalogue.known(catalogue.EMBEDDED)
 
 
-def best(entries: Collection[Published]) -> Published:
+def best(entries: Collection[CatalogueEntry]) -> CatalogueEntry:
     """The largest model that was tried and has a score, or a smaller one of its family has; otherwise the largest.
 
     Scores by different protocols say nothing about each other. Of equal models it takes a measured one, then the
@@ -157,7 +157,7 @@ def best(entries: Collection[Published]) -> Published:
     return max(entries, key=lambda one: (_is_scored(one), one.parameters, bool(one.quality), -one.download_bytes))
 
 
-def _is_scored(entry: Published) -> bool:
+def _is_scored(entry: CatalogueEntry) -> bool:
     same = (one for one in catalogue.ENTRIES if one.family == entry.family and one.parameters < entry.parameters)
     return entry.is_tried and any(one.quality for one in (entry, *same))
 
@@ -179,13 +179,13 @@ def choose(device: str | None, *, edits: str | None = None) -> AutoChoice:
     """
     if edits:
         return edit_model_among(model_store.edit_models(edits), this_machine(device))
-    here = [entry for entry in catalogue.ENTRIES if entry.repo and not entry.edits and model_store.is_here(entry)]
-    troubles = [trouble for entry in catalogue.ENTRIES if (trouble := model_store.trouble_with(entry))]
+    here = [entry for entry in catalogue.ENTRIES if entry.repo and not entry.edits and model_store.is_pulled(entry)]
+    troubles = [trouble for entry in catalogue.ENTRIES if (trouble := model_store.pull_problem(entry))]
     choice = among(here, this_machine(device))
     return choice._replace(why="; ".join([*([choice.why] if here or not troubles else []), *troubles]))
 
 
-def among(here: Sequence[Published], machine: Machine) -> AutoChoice:
+def among(here: Sequence[CatalogueEntry], machine: Machine) -> AutoChoice:
     """The best pulled model that keeps up with typing, otherwise the fastest of the others, otherwise the embedded."""
     wanted = recommended(machine)
     better = wanted.name if wanted.repo and judge(wanted, machine).verdict is Verdict.RUNS else ""
@@ -205,7 +205,7 @@ def among(here: Sequence[Published], machine: Machine) -> AutoChoice:
     return AutoChoice(chosen.name, "; ".join(why))
 
 
-def edit_model_among(here: Sequence[Published], machine: Machine) -> AutoChoice:
+def edit_model_among(here: Sequence[CatalogueEntry], machine: Machine) -> AutoChoice:
     """The best pulled edit model that fits into what other models leave free, and keeps up. Raises ModelError."""
     fits = {entry.name: judge(entry, machine, beside_others=True) for entry in here}
     chosen = next((name for name, fit in fits.items() if fit.verdict is Verdict.RUNS), None)
@@ -215,11 +215,11 @@ def edit_model_among(here: Sequence[Published], machine: Machine) -> AutoChoice:
     return AutoChoice(chosen, f"the best of what was pulled: {fits[chosen].words}")
 
 
-def steps_to(entry: Published, machine: Machine) -> list[list[str]]:
+def steps_to(entry: CatalogueEntry, machine: Machine) -> list[list[str]]:
     """The commands that get a model, each as its words; none if it is already here."""
     package = _package(entry, judge(entry, machine).dtype, machine)
     return ([package] if package else []) + (
-        [] if model_store.is_here(entry) else [["infill-ls", "models", "pull", entry.name]]
+        [] if model_store.is_pulled(entry) else [["infill-ls", "models", "pull", entry.name]]
     )
 
 

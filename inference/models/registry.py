@@ -8,25 +8,28 @@ from typing import Any, Protocol
 from inference.models import checkpoint, diffusion_gemma, fim, masked, mlx, tokenizer_files
 from inference.models.catalogue import EMBEDDED
 from inference.models.checkpoint import Checkpoint
-from inference.models.family import Family, ModelError, OnProgress
-from inference.models.infill_config import NoiseKind, Properties
+from inference.models.family import ModelAdapter, ModelError, OnProgress
+from inference.models.infill_config import InfillConfig, NoiseKind
 from inference.models.mlx.machine import DEVICE as MLX
 
 
-class FamilyModule(Protocol):
+class ModelFamily(Protocol):
     """What a family's package offers. Importing it must not import torch: that takes seconds."""
 
-    def default_properties(self, folder: Path, config: dict[str, Any]) -> Properties:
+    def default_properties(self, folder: Path, config: dict[str, Any]) -> InfillConfig:
         """The settings of a checkpoint of this family without `infill.json`. Raises ModelError."""
 
     def check(self, found: Checkpoint) -> None:
         """Raises ModelError if its files make no sense or do not fit each other. Reads no weights."""
 
-    def load(self, found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:
-        """The loaded model. Raises ModelError. It may compute less precisely than its dtype only if none is named."""
+    def load(self, found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> ModelAdapter:
+        """The loaded model. Raises ModelError.
+
+        If `dtype` is given, computes exactly in it; uses faster, less precise kernels only if the dtype is left to us.
+        """
 
 
-_FAMILIES: Mapping[str, FamilyModule] = {
+_FAMILIES: Mapping[str, ModelFamily] = {
     "diffusion_gemma": diffusion_gemma,
     "qwen2": masked,
     "Dream": masked,
@@ -49,7 +52,7 @@ def find(model: str) -> Checkpoint:
     return found
 
 
-def _default_properties(model_type: str, place: Path, config: dict[str, Any]) -> Properties:
+def _default_properties(model_type: str, place: Path, config: dict[str, Any]) -> InfillConfig:
     """The settings of a checkpoint without `infill.json`. Raises ModelError."""
     module = _FAMILIES[model_type]
     if model_type in _CAUSAL and tokenizer_files.named_tokens(place, config).mask is None:
@@ -57,7 +60,7 @@ def _default_properties(model_type: str, place: Path, config: dict[str, Any]) ->
     return module.default_properties(place, config)
 
 
-def _family(found: Checkpoint) -> FamilyModule:
+def _family(found: Checkpoint) -> ModelFamily:
     """The family that runs a checkpoint on a device of torch."""
     is_causal = found.model_type in _CAUSAL and found.properties.corruption != NoiseKind.MASK
     return (_CAUSAL if is_causal else _FAMILIES)[found.model_type]
@@ -76,7 +79,7 @@ def load(
     device: str | None = None,
     dtype: str | None = None,
     on_progress: OnProgress = lambda _fraction, _what: None,
-) -> Family:
+) -> ModelAdapter:
     """The model called `model`, loaded in seconds to minutes. Raises ModelError."""
     on_progress(0.0, "checking the checkpoint")
     found = find(model)

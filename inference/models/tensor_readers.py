@@ -22,7 +22,7 @@ time, and left 110 MB more to the allocator when half a billion weights were pac
 """
 
 
-class Weights:
+class TensorReader:
     """The tensors of a checkpoint, by the hub's names. Nothing stays mapped."""
 
     name: str
@@ -52,7 +52,7 @@ class Weights:
             raise ModelError(f"{self.name}: the weight {name} is {what}; download the checkpoint again")
 
 
-class Shards(Weights):
+class SafetensorsReader(TensorReader):
     """The tensors of safetensors files. Each access opens and closes a file."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
@@ -74,7 +74,7 @@ class Shards(Weights):
             raise ModelError(f"{self.name}: {file} cannot be loaded: {error}") from error
 
 
-class GgufWeights(Weights):
+class GgufReader(TensorReader):
     """The tensors in a GGUF file, each dequantised to float32 on access."""
 
     def __init__(self, name: str, file: GgufFile) -> None:
@@ -115,8 +115,8 @@ class StoredRows:
         return _plain(b"".join(raw), self._tensor)
 
 
-def opened(checkpoint: Checkpoint) -> Weights:
-    return GgufWeights(checkpoint.name, checkpoint.gguf) if checkpoint.gguf else Shards(checkpoint)
+def opened(checkpoint: Checkpoint) -> TensorReader:
+    return GgufReader(checkpoint.name, checkpoint.gguf) if checkpoint.gguf else SafetensorsReader(checkpoint)
 
 
 def _row_bytes(tensor: GgufTensor) -> int:

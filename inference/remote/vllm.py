@@ -47,7 +47,7 @@ from inference.engine.search import length
 from inference.engine.search.length import Effort
 from inference.models import catalogue, checkpoint, checkpoint_files, model_store
 from inference.models.family import ModelError
-from inference.models.infill_config import CanvasTokens, NoiseKind, Properties
+from inference.models.infill_config import CanvasTokens, InfillConfig, NoiseKind
 from inference.remote import address, server_backend
 from inference.remote.http import AnswerError, ServerError, decode_json
 from inference.remote.server_backend import RemoteRun, ServedModel, ServerBackend
@@ -175,7 +175,7 @@ class ServedDiffusionModel:
 
     name: str
     vocabulary: Vocabulary
-    properties: Properties
+    properties: InfillConfig
 
     def may_stand(self, token: int, hole: Slots, *, is_start: bool) -> bool:
         """Whether a token may appear in a row of this hole; `is_start`: in its first open row."""
@@ -405,7 +405,7 @@ def load_tokenizer(
     folder = _tokenizer_folder(served_model, tokenizer, url)
     config = checkpoint_files.read_as(folder / "config.json", dict[str, Any])  # a tokenizer is enough
     width = checkpoint_files.converted(folder / "config.json", config, _Config).canvas_length or 256
-    released = Properties(canvas_tokens=width, prompt="chat", line_steps=_LINE_STEPS, quick_steps=_QUICK_STEPS)
+    released = InfillConfig(canvas_tokens=width, prompt="chat", line_steps=_LINE_STEPS, quick_steps=_QUICK_STEPS)
     properties = checkpoint.stated_properties(folder) or released
     if properties.corruption == NoiseKind.MASK:
         raise ModelError(
@@ -435,7 +435,7 @@ def _tokenizer_folder(served_model: ServedModel, tokenizer: str | None, url: str
         ) from error
 
 
-def _within(properties: Properties, served_model: ServedModel, canvas_tokens: int, url: str) -> Properties:
+def _within(properties: InfillConfig, served_model: ServedModel, canvas_tokens: int, url: str) -> InfillConfig:
     """The same, with canvases and prefixes that the server accepts. Raises ModelError if it accepts next to nothing."""
     canvas = min(properties.canvas_tokens, canvas_tokens)
     context = served_model.max_model_len or properties.max_prefix_tokens + canvas

@@ -49,7 +49,7 @@ def _catalogue(device: str | None) -> dict[str, Any]:
             "edits": entry.edits,
             "download_bytes": int(entry.download_bytes),
             **asdict(recommend.judge(entry, machine)),
-            "is_here": model_store.is_here(entry),
+            "is_here": model_store.is_pulled(entry),
             "steps": recommend.steps_to(entry, machine),
             **(asdict(entry.quality) if entry.quality else _NO_QUALITY),
         }

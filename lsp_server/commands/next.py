@@ -98,7 +98,7 @@ async def _edits_with_model(
 def _has_model(options: WorkerOptions) -> bool:
     """Whether this machine has a model that may know more than the syntax."""
     if options.model == AUTO:
-        return any(entry.repo and not entry.edits and model_store.is_here(entry) for entry in catalogue.ENTRIES)
+        return any(entry.repo and not entry.edits and model_store.is_pulled(entry) for entry in catalogue.ENTRIES)
     return options.model != EMBEDDED and not is_remote(options)
 
 

@@ -14,7 +14,7 @@ import torch
 from inference.models import registry
 from inference.models.diffusion_gemma import weights
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, encoded_cache
-from inference.models.diffusion_gemma.network import Network
+from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from tests.full_shape import made_up
 
 LAYERS = 2
@@ -36,9 +36,9 @@ def main() -> int:
 def _logits(folder: Path, dtype: str) -> torch.Tensor:
     """(n, V) of a canvas behind a prefix. Keeps nothing else of the model in memory."""
     model = weights.read(registry.find(str(folder)), torch.device("cpu"), dtype, lambda _fraction, _what: None)
-    network = Network(model)
+    network = DiffusionGemmaNetwork(model)
     prefix = EncodedPrefix(network, encoded_cache(network, 1 << 30), list(PREFIX))
-    for _ in prefix.encode():
+    for _ in prefix.prefill():
         pass
     return network.logits(network.decode(torch.tensor([list(CANVAS)]), None, prefix.view())[0])
 

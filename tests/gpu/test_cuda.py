@@ -14,10 +14,10 @@ import torch
 from inference.engine import Engine
 from inference.messages import Candidate, Hole, InfillRequest, Text
 from inference.models import registry
-from inference.models.diffusion_gemma.cuda_graphs import CudaGraphs, RecordedNetwork
+from inference.models.diffusion_gemma.cuda_graphs import CudaGraphNetwork, CudaGraphs
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, encoded_cache
-from inference.models.diffusion_gemma.network import Network
-from inference.models.fim.adapter import FillInMiddle
+from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
+from inference.models.fim.adapter import LlamaFimAdapter
 from inference.models.infill_config import SamplerSettings
 from tests.inference.engine.test_parity import CANVASES, PREFIX_TOKENS, ours, prompt
 from tests.inference.models.fim.checkpoints import greedy, loaded, random_checkpoint
@@ -48,7 +48,7 @@ def test_tokens_equal_those_of_generate_on_the_device(seed: int) -> None:
     torch.manual_seed(seed)
     theirs = model.generate(ids, max_new_tokens=CANVASES * 16, max_denoising_steps=12)
     settings = SamplerSettings(max_steps=12)
-    tokens, _ = ours(Network(model), ids[0].tolist(), settings, seed)
+    tokens, _ = ours(DiffusionGemmaNetwork(model), ids[0].tolist(), settings, seed)
     assert tokens == theirs.sequences[0, PREFIX_TOKENS:].tolist()
 
 
@@ -89,7 +89,7 @@ def test_recorded_shapes_share_their_memory() -> None:
     """
     model = random_model().to("cuda", torch.bfloat16)
     model.set_experts_implementation("grouped_mm")
-    network = RecordedNetwork(model, CudaGraphs())
+    network = CudaGraphNetwork(model, CudaGraphs())
     prefix = EncodedPrefix(network, encoded_cache(network, 0), [])
     network.encode(torch.arange(40, device="cuda")[None], prefix)
     prefix.commit(list(range(40)))
@@ -97,13 +97,13 @@ def test_recorded_shapes_share_their_memory() -> None:
     def reserved_by(batch: int) -> int:
         before = torch.cuda.memory_reserved()
         network.decode(torch.zeros((batch, 256), dtype=torch.long, device="cuda"), None, prefix.view())
-        while network.prepare():
+        while network.run_idle_task():
             pass
         torch.cuda.synchronize()
         return torch.cuda.memory_reserved() - before
 
     largest = reserved_by(256)
-    assert network.shapes
+    assert network.captured_shapes
     assert largest > 0
     assert sum(reserved_by(batch) for batch in range(250, 256)) <= largest / 2
 
@@ -115,6 +115,6 @@ def test_shared_key_heads_write_as_on_a_cpu(tmp_path: Path, dtype: str) -> None:
     ids = list(range(20, 60))
     on_cpu = greedy(loaded(folder), ids, 8)
     on_device = registry.load(str(folder), device="cuda", dtype=dtype)
-    assert isinstance(on_device, FillInMiddle)
+    assert isinstance(on_device, LlamaFimAdapter)
     same = 8 if dtype == "float32" else 1
     assert greedy(on_device, ids, 8)[:same] == on_cpu[:same]

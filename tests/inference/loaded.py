@@ -14,15 +14,15 @@ from inference.engine import Engine
 from inference.engine.canvas.layout import Plan
 from inference.engine.canvas.plan import Planner
 from inference.messages import Hole, InfillRequest, Text
-from inference.models.diffusion_gemma.adapter import DiffusionGemma, EncodedContext
+from inference.models.diffusion_gemma.adapter import DiffusionGemmaAdapter, EncodedPrefixHandle
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, encoded_cache
-from inference.models.diffusion_gemma.network import Network
+from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 
 TWIN = Path(__file__).parents[1] / "data" / "twin"
 
 
-def gemma(engine: Engine) -> DiffusionGemma:
-    assert isinstance(engine.loaded.family, DiffusionGemma)
+def gemma(engine: Engine) -> DiffusionGemmaAdapter:
+    assert isinstance(engine.loaded.family, DiffusionGemmaAdapter)
     return engine.loaded.family
 
 
@@ -33,9 +33,9 @@ def using(engine: Engine, **changes: object) -> Engine:
 
 
 @contextmanager
-def opened(engine: Engine, prefix_ids: Sequence[int]) -> Iterator[EncodedContext]:
+def opened(engine: Engine, prefix_ids: Sequence[int]) -> Iterator[EncodedPrefixHandle]:
     context = gemma(engine).open(prefix_ids)
-    for _ in context.encode():
+    for _ in context.prefill():
         pass
     yield context
     context.close()
@@ -49,7 +49,7 @@ def planned(engine: Engine, *segments: Text | Hole, short: bool = False, **optio
     return planner.plan(planner.group_from(0), [], short=short)
 
 
-def causal_logits(network: Network, ids: Sequence[int]) -> torch.Tensor:
+def causal_logits(network: DiffusionGemmaNetwork, ids: Sequence[int]) -> torch.Tensor:
     """(n, V) logits of the token after each of `ids`, from one fresh pass over everything."""
     fresh = EncodedPrefix(network, encoded_cache(network, 0), [])
     return network.logits(network.encode(torch.tensor([list(ids)], device=network.device), fresh)[0])

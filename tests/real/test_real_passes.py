@@ -7,7 +7,7 @@ from inference.engine import Engine
 from inference.engine.fim.decode import Lookup
 from inference.engine.fim.prompt import HolePrompt
 from inference.models import registry
-from inference.models.fim.adapter import FillInMiddle
+from inference.models.fim.adapter import LlamaFimAdapter
 from inference.models.llama.config import llama_config, weight_shapes
 from inference.models.tensor_readers import opened
 from tests.inference.engine.fim.test_decode import written as decoded
@@ -20,9 +20,9 @@ AFTER = "\n    return found\n"
 
 
 @pytest.fixture(scope="module")
-def family(pulled: None) -> FillInMiddle:
+def family(pulled: None) -> LlamaFimAdapter:
     loaded = registry.load(MODEL, device="cpu", dtype="float32")
-    assert isinstance(loaded, FillInMiddle)
+    assert isinstance(loaded, LlamaFimAdapter)
     return loaded
 
 
@@ -46,7 +46,7 @@ def stock() -> torch.nn.Module:
     return model
 
 
-def test_real_text_is_that_of_transformers(family: FillInMiddle) -> None:
+def test_real_text_is_that_of_transformers(family: LlamaFimAdapter) -> None:
     ids = family.middle_prompt(BEFORE, AFTER)
     written = greedy(family, ids, TOKENS)
     assert len(written) > 4
@@ -54,7 +54,7 @@ def test_real_text_is_that_of_transformers(family: FillInMiddle) -> None:
     while len(whole) < len(ids) + len(written):
         whole.append(int(stock_logits(model, whole)[-1].argmax()))
     assert written == whole[len(ids) :]
-    assert len(written) == TOKENS or int(stock_logits(model, whole)[-1].argmax()) in family.end_ids
+    assert len(written) == TOKENS or int(stock_logits(model, whole)[-1].argmax()) in family.stop_ids
     engine, asked = Engine(family), HolePrompt(tuple(ids), b"", 0, "", 0, TOKENS, False)
     for draft in (written, [*written[:3], 9, 9, *written[4:]], ids):
         assert decoded(engine, asked, Lookup(ids, draft))[0].ids == written

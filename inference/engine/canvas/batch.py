@@ -12,7 +12,7 @@ from torch import Tensor
 
 from inference.engine.canvas.layout import OPEN, HoleRows, Row, Slots
 from inference.engine.canvas.vocabulary import Vocabulary
-from inference.models.infill_config import ENTROPY_BOUND, Properties
+from inference.models.infill_config import ENTROPY_BOUND, InfillConfig
 
 _PADDING = OPEN - 1
 
@@ -112,7 +112,7 @@ class Constraint:
 class Constraints:
     """Builds a canvas's constraint: text only, some of it before a line break in a single-line hole, a given start."""
 
-    def __init__(self, vocabulary: Vocabulary, properties: Properties, size: int, device: torch.device) -> None:
+    def __init__(self, vocabulary: Vocabulary, properties: InfillConfig, size: int, device: torch.device) -> None:
         """`size`: V of the model's logits, which may be larger than the tokenizer's vocabulary."""
         self._vocabulary = vocabulary
         self._properties = properties

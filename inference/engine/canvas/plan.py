@@ -16,7 +16,7 @@ from inference.engine.canvas.layout import Plan, Slots
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.errors import RequestError
 from inference.messages import MAX_STEPS, Hole, InfillRequest, Text
-from inference.models.infill_config import Properties
+from inference.models.infill_config import InfillConfig
 
 _SUFFIX_TOKENS = 16
 """Rows reserved for the text behind the last hole of a canvas, if there is any."""
@@ -68,7 +68,7 @@ def _check(hole: Hole) -> None:
 
 class Planner:
     def __init__(
-        self, vocabulary: Vocabulary, properties: Properties, request: InfillRequest, *, fills_canvas: bool = False
+        self, vocabulary: Vocabulary, properties: InfillConfig, request: InfillRequest, *, fills_canvas: bool = False
     ) -> None:
         """`fills_canvas`: wide canvases cost no more than narrow ones. Raises RequestError if it cannot be filled."""
         self._vocabulary = vocabulary

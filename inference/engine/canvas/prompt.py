@@ -14,7 +14,7 @@ from inference.engine.canvas import cutting
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.errors import RequestError
 from inference.messages import InfillRequest, Snippet
-from inference.models.infill_config import Properties
+from inference.models.infill_config import InfillConfig
 
 _CHARACTERS_PER_TOKEN = 4
 _TAIL_EOS_TOKENS = 8
@@ -47,7 +47,7 @@ class Frame:
     """The token for all rows behind `after`, if the canvas is filled up."""
 
 
-def frame(vocabulary: Vocabulary, properties: Properties, request: InfillRequest, further: str = "") -> Frame:
+def frame(vocabulary: Vocabulary, properties: InfillConfig, request: InfillRequest, further: str = "") -> Frame:
     """The frame of one request: `plain` if a chat checkpoint lacks the turn tokens. `further`: text shown nowhere else.
 
     Raises RequestError if the instruction leaves too little room for the file.
@@ -76,14 +76,14 @@ def frame(vocabulary: Vocabulary, properties: Properties, request: InfillRequest
     return Frame(before, (end,) + ((eos,) * _TAIL_EOS_TOKENS if eos is not None else ()), eos)
 
 
-def _turns(vocabulary: Vocabulary, properties: Properties) -> tuple[int | None, int | None]:
+def _turns(vocabulary: Vocabulary, properties: InfillConfig) -> tuple[int | None, int | None]:
     """The tokens that begin and end a turn; None if the prompt shows the file alone."""
     if properties.prompt != "chat":
         return None, None
     return vocabulary.id_of("<|turn>"), vocabulary.id_of("<turn|>")
 
 
-def short_frame(vocabulary: Vocabulary, properties: Properties, request: InfillRequest) -> Frame:
+def short_frame(vocabulary: Vocabulary, properties: InfillConfig, request: InfillRequest) -> Frame:
     """The frame of a short prefix: without text from elsewhere, and without an instruction that takes half of it."""
     alone = msgspec.structs.replace(request, context=(), path=request.path[-_SHORT_PATH:])
     found = frame(vocabulary, properties, alone)
@@ -92,12 +92,12 @@ def short_frame(vocabulary: Vocabulary, properties: Properties, request: InfillR
     return frame(vocabulary, properties, msgspec.structs.replace(alone, instruction=""))
 
 
-def context_tokens(vocabulary: Vocabulary, properties: Properties) -> int:
+def context_tokens(vocabulary: Vocabulary, properties: InfillConfig) -> int:
     """A prompt's room for other files beside the file's own prefix; 0 if it shows the file alone."""
     return 0 if None in _turns(vocabulary, properties) else properties.max_prefix_tokens // _CONTEXT_SHARE
 
 
-def further_text(vocabulary: Vocabulary, properties: Properties, text: str, near_tokens: int) -> str:
+def further_text(vocabulary: Vocabulary, properties: InfillConfig, text: str, near_tokens: int) -> str:
     """Whole lines of `text`, which follows the last hole, without the first `near_tokens`; "" for the file alone.
 
     Text read before the prefix must not change while the user types, or each keystroke would lose the encoded prefix.
@@ -118,7 +118,7 @@ def further_text(vocabulary: Vocabulary, properties: Properties, text: str, near
     return shown if len(ids) <= most else cutting.start_of(shown, len(vocabulary.decode(ids[:most])))
 
 
-def prefix(vocabulary: Vocabulary, properties: Properties, text: str, maximum: int) -> tuple[int, ...]:
+def prefix(vocabulary: Vocabulary, properties: InfillConfig, text: str, maximum: int) -> tuple[int, ...]:
     """The last tokens of the text before the first hole, at most `maximum`; starts at a line if cut."""
     start = cutting.window_start(text, maximum * _CHARACTERS_PER_TOKEN)
     ids = vocabulary.encode(text[start:])

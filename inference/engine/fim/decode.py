@@ -27,7 +27,7 @@ from inference.engine.canvas.layout import Slots
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.engine.fim.prompt import HolePrompt
 from inference.engine.loaded_model import LoadedModel
-from inference.models.family import MiddleContext, common_start
+from inference.models.family import FimPrefixHandle, common_start
 
 _LAST_WORD = re.compile(rb"[\w\x80-\xff]+\Z")
 _OTHERS = 4
@@ -191,13 +191,13 @@ class Lookup:
 class Decoder:
     """Works on the beams of one prompt, one at a time. Computes their common prefixes once."""
 
-    def __init__(self, model: LoadedModel, context: MiddleContext, forced: int, lookup: Lookup | None) -> None:
+    def __init__(self, model: LoadedModel, context: FimPrefixHandle, forced: int, lookup: Lookup | None) -> None:
         """`context` has read the prompt and the `forced` tokens of all beams. `lookup` None: no guesses."""
         self._vocabulary = model.vocabulary
         self._context = context
         self._forced = forced
         self._lookup = lookup
-        self._end_ids = model.middle.end_ids
+        self._end_ids = model.middle.stop_ids
         self._ends = sorted(self._end_ids)
         self._device = model.family.device
         self._any = model.constraints.text.clone()
@@ -293,14 +293,14 @@ class Decoder:
             self._fed = []
             known = 0
         elif known < len(self._fed):
-            self._continuation.trim(len(self._fed) - known)
+            self._continuation.rollback(len(self._fed) - known)
         new = [*ids[known:], *more]
         self._fed = [*self._fed[:known], *new]
         self.passes += 1
         fed = torch.tensor([new], dtype=torch.long, device=self._device)
         if not more:
-            return self._continuation.feed(fed)
-        return self._continuation.feed_rows(fed)[0, -1 - len(more) :]
+            return self._continuation.decode(fed)
+        return self._continuation.verify(fed)[0, -1 - len(more) :]
 
     @torch.inference_mode()
     def _choice(self, row: Tensor, beam: Beam, id_: int | None = None) -> Choice:

@@ -23,7 +23,7 @@ from inference.engine.fim.prompt import SHORTEST, PromptBuilder, Reach
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.work import Work
 from inference.messages import MAX_CANDIDATES, Candidate, Done, Draft, Hole, InfillRequest, Outcome
-from inference.models.family import MiddleContext, common_start
+from inference.models.family import FimPrefixHandle, common_start
 
 MiddleEvent = Draft | Candidate | Done
 _SHARE = 0.75
@@ -221,7 +221,7 @@ class MiddleInfilling(Work[MiddleEvent]):
 
     def _prefill(
         self, number: int, stack: ExitStack
-    ) -> Generator[None, None, tuple[Beam, list[int] | None, MiddleContext, list[int]]]:
+    ) -> Generator[None, None, tuple[Beam, list[int] | None, FimPrefixHandle, list[int]]]:
         """Reads the prompt of a hole and its given text; a shorter one where reading the whole would take too long.
 
         Returns the text as far as it is given, the tokens of the hole's current text if it is reworked, and what was
@@ -230,7 +230,7 @@ class MiddleInfilling(Work[MiddleEvent]):
         for reach in dict.fromkeys((self._reach(number), SHORTEST)):
             beam, text = self._begin(number, reach)
             ids = [*beam.prompt.ids, *beam.ids]
-            before = self._family.written_behind(beam.prompt.ids)
+            before = self._family.cached_continuation(beam.prompt.ids)
             context = stack.enter_context(closing(self._family.open(ids)))
             share, short = (None, len(ids)) if reach is SHORTEST else (_SHARE, self._prompts.short_tokens)
             if (yield from self._encode(context, ids, share=share, short_tokens=short)):
@@ -245,8 +245,8 @@ class MiddleInfilling(Work[MiddleEvent]):
             begun = self._begin(number, reach)[0]
             ids = [*begun.prompt.ids, *begun.ids]
             if self._request.quick and not unread and not self._can_read(len(ids)):
-                self._family.read_later(self._prompts.ahead(self._parts, number))
-            unread[reach] = len(ids) - self._family.known_tokens(ids)
+                self._family.prefill_when_idle(self._prompts.ahead(self._parts, number))
+            unread[reach] = len(ids) - self._family.cached_tokens(ids)
             if self._can_read(unread[reach]):
                 return reach
         return min(unread, key=unread.__getitem__)
@@ -307,7 +307,7 @@ class MiddleInfilling(Work[MiddleEvent]):
     def _rerank(self, region: Region) -> Iterator[MiddleEvent | None]:
         """Puts those texts first that make the region likeliest, hole by hole, the least sure first."""
         ids = region.prompt.ids
-        if not self._with_others() or not self._can_read(len(ids) - self._family.known_tokens(ids)):
+        if not self._with_others() or not self._can_read(len(ids) - self._family.cached_tokens(ids)):
             return
         with closing(self._family.open(ids)) as context:
             if not (yield from self._encode(context, ids, share=_SHARE, short_tokens=0)):

@@ -113,7 +113,7 @@ class PromptBuilder:
         self._request = request
         self.chats = bool(request.instruction) and self._family.chat_prompt("") is not None
         """Whether to ask in a chat turn: there is an instruction, and the model has learnt to chat."""
-        self.reaches = _SUFFIX_FIRST_REACHES if self._family.suffix_first else _REACHES
+        self.reaches = _SUFFIX_FIRST_REACHES if self._family.is_suffix_first else _REACHES
         self._files = question.fitting(request.context, context_tokens(model))
 
     def of(self, parts: TextAndHoles, fills: Sequence[str], number: int, reach: Reach = _REACHES[0]) -> HolePrompt:
@@ -141,7 +141,7 @@ class PromptBuilder:
 
         Where the suffix comes first, those a little further on do, in front of the same suffix.
         """
-        if self._family.suffix_first:
+        if self._family.is_suffix_first:
             return list(self.of(parts, [""] * len(parts.holes), number).ids)
         before = "".join(parts.texts[: number + 1])
         after = "".join(parts.texts[number + 1 :])
@@ -214,7 +214,7 @@ class PromptBuilder:
 
 def context_tokens(model: LoadedModel) -> int:
     """A prompt's room for other files. Behind a suffix they would be read again at each new place."""
-    return 0 if model.middle.suffix_first else model.properties.max_prefix_tokens // _CONTEXT_SHARE
+    return 0 if model.middle.is_suffix_first else model.properties.max_prefix_tokens // _CONTEXT_SHARE
 
 
 def _base(before: str, whole: str) -> int:

@@ -19,7 +19,7 @@ from inference.engine.loaded_model import LoadedModel
 from inference.engine.work import Work
 from inference.messages import Done, EditKind, Hunk, NextEditRequest, NextEdits, Outcome, ScoredEdit
 from inference.models.edit_prompts import EditPrompt, missing_token, prompt_for
-from inference.models.family import MiddleContext, MiddleFamily, common_start
+from inference.models.family import FimAdapter, FimPrefixHandle, common_start
 
 MAX_DRAFT_TOKENS = 16
 _WARM_UP_PASSES = 4
@@ -32,7 +32,7 @@ _Event = NextEdits | Done
 
 def rewrite_problem(model: LoadedModel, kind: EditKind) -> str | None:
     """Returns why a model cannot rewrite as an edit model of that kind; None if it can."""
-    if not model.traits.fills_middle:
+    if not model.traits.is_fim:
         return "it does not write from left to right, so it is no edit model; give Zeta 2, Zeta or Sweep"
     token = missing_token(kind, lambda token: model.vocabulary.id_of(token) is not None)
     return f"it has no token {token}, so it is no {kind} model; give one, or change nextEdit.kind" if token else None
@@ -80,7 +80,7 @@ class NextEditRewriteRun(Work[_Event]):
     def _edits(self, prompt: EditPrompt) -> Generator[None, None, tuple[ScoredEdit, ...]]:
         ids = self._prompt_ids(prompt)
         draft = self._model.vocabulary.encode(prompt.draft)
-        family = cast("MiddleFamily", self._model.family)
+        family = cast("FimAdapter", self._model.family)
         with closing(family.open(ids)) as context:
             if not (yield from self._encode(context, ids)):
                 return ()
@@ -92,17 +92,17 @@ class NextEditRewriteRun(Work[_Event]):
         vocabulary = self._model.vocabulary
         control_ids = {mark: id_ for mark in prompt.controls if (id_ := vocabulary.id_of(mark)) is not None}
         parts = re.split(f"({'|'.join(map(re.escape, control_ids))})", prompt.text) if control_ids else [prompt.text]
-        ids = [*cast("MiddleFamily", self._model.family).begin_ids]
+        ids = [*cast("FimAdapter", self._model.family).begin_ids]
         for part in parts:
             ids += [control_ids[part]] if part in control_ids else vocabulary.encode(part)
         return ids
 
     @torch.inference_mode()
     def _decode(
-        self, context: MiddleContext, draft: Sequence[int], stop_strings: Sequence[str]
+        self, context: FimPrefixHandle, draft: Sequence[int], stop_strings: Sequence[str]
     ) -> Generator[None, None, list[tuple[bytes, float]]]:
         """Returns the tokens up to a stop, with their probabilities; none past the deadline or at the token limit."""
-        family = cast("MiddleFamily", self._model.family)
+        family = cast("FimAdapter", self._model.family)
         vocabulary = self._model.vocabulary
         max_tokens = len(draft) + _MAX_ADDED_TOKENS
         lookup = Lookup(draft)
@@ -114,10 +114,10 @@ class NextEditRewriteRun(Work[_Event]):
             draft_ids = list(draft[position : position + self._max_draft_tokens])
             draft_ids = draft_ids or lookup.guess(ids[-_NGRAM_TOKENS:], self._max_draft_tokens)
             input_ids = torch.tensor([[*last, *draft_ids]], dtype=torch.long, device=family.device)
-            logits = continuation.feed_rows(input_ids)[0]
+            logits = continuation.verify(input_ids)[0]
             likeliest = logits.argmax(-1).tolist()
             num_accepted = common_start(draft_ids, likeliest)
-            continuation.trim(len(draft_ids) - num_accepted)
+            continuation.rollback(len(draft_ids) - num_accepted)
             logits = logits[: num_accepted + 1]
             probs = (logits.amax(-1) - logits.logsumexp(-1)).exp().tolist()
             new, last = likeliest[: num_accepted + 1], [likeliest[num_accepted]]
@@ -125,7 +125,7 @@ class NextEditRewriteRun(Work[_Event]):
             tokens += [(vocabulary.bytes_of([id_]), prob) for id_, prob in zip(new, probs, strict=True)]
             self.passes += 1
             self.output = vocabulary.decode(ids)
-            if not family.end_ids.isdisjoint(ids) or any(stop in self.output for stop in stop_strings):
+            if not family.stop_ids.isdisjoint(ids) or any(stop in self.output for stop in stop_strings):
                 return tokens
             position = self._next_position(draft, position + num_accepted, ids, lookup)
             yield None

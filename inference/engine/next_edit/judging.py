@@ -69,7 +69,7 @@ class NextEditJudgeRun(Work[_Event]):
 
     def _work(self) -> Generator[_Event | None, None, None]:
         traits = self._model.traits
-        edits = (yield from self._judge()) if traits.fills_middle and traits.can_score else []
+        edits = (yield from self._judge()) if traits.is_fim and traits.can_score else []
         yield NextEdits(self._request.id, tuple(sorted(edits, key=lambda edit: -edit.score)))
         outcome = Outcome.DEADLINE if self._late() else Outcome.COMPLETE
         yield Done(self._request.id, outcome, self._counters.stats())

@@ -16,8 +16,8 @@ from torch import Tensor
 from inference.engine.canvas.answered import Written
 from inference.engine.canvas.batch import CanvasBatch, Constraint
 from inference.engine.canvas.layout import Slots
-from inference.models.family import Context, Traits
-from inference.models.infill_config import NoiseKind, Properties, SamplerSettings
+from inference.models.family import ModelTraits, PrefixHandle
+from inference.models.infill_config import InfillConfig, NoiseKind, SamplerSettings
 
 BLOCK_ROWS = 16
 """The rows of logits to compute on at once, which takes up to ten times their memory: 97 MB for a V of 152,000."""
@@ -85,7 +85,7 @@ class Noise:
         self._mask_token_id = mask_token_id
 
     @classmethod
-    def of(cls, traits: Traits, properties: Properties, generator: torch.Generator) -> "Noise":
+    def of(cls, traits: ModelTraits, properties: InfillConfig, generator: torch.Generator) -> "Noise":
         masks = traits.noise is NoiseKind.MASK
         return cls(traits.vocabulary_size, generator, properties.mask_token_id if masks else None)
 
@@ -136,7 +136,7 @@ class Denoising:
 
     def __init__(
         self,
-        context: Context,
+        context: PrefixHandle,
         canvas: CanvasBatch,
         settings: SamplerSettings,
         noise: Noise,

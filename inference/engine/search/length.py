@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from inference.engine.canvas.layout import Slots
 from inference.messages import MAX_CANDIDATES, Hole, InfillRequest
-from inference.models.infill_config import Properties
+from inference.models.infill_config import InfillConfig
 
 _GRID = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192)
 """The lengths to try without any knowledge: all of a short line's."""
@@ -32,7 +32,7 @@ class Effort:
     max_steps: int | None
 
     @classmethod
-    def of(cls, request: InfillRequest, properties: Properties) -> "Effort":
+    def of(cls, request: InfillRequest, properties: InfillConfig) -> "Effort":
         """The effort for a request with this checkpoint."""
         candidates = min(max(1, request.candidates), MAX_CANDIDATES)
         lines = all(segment.single_line for segment in request.segments if isinstance(segment, Hole))

@@ -27,7 +27,7 @@ from inference.engine.canvas.answered import RankedFill, Written
 from inference.engine.canvas.layout import Plan, Slots
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.search import length
-from inference.models.family import Context, Traits
+from inference.models.family import ModelTraits, PrefixHandle
 from inference.models.infill_config import NoiseKind
 
 _LINE_ENDS = (b"\n", b"\r")
@@ -60,19 +60,19 @@ _MASKED_LINE = ScoreWeights(smoothing=2.0, suffix=1.0, suffix_tokens=4, unusual=
 _LENGTHS_OF_A_LINE = 14
 
 
-def by_masking(traits: Traits) -> bool:
+def by_masking(traits: ModelTraits) -> bool:
     """Whether to rank fills of one line by masking them again: of a masked model that cannot score."""
-    return traits.noise is NoiseKind.MASK and not traits.resizes and not traits.can_score
+    return traits.noise is NoiseKind.MASK and not traits.can_resize and not traits.can_score
 
 
-def lengths(traits: Traits, holes: Sequence[Slots]) -> int:
+def lengths(traits: ModelTraits, holes: Sequence[Slots]) -> int:
     """How many lengths to try."""
     if all(hole.single_line for hole in holes):
         return _LENGTHS_OF_A_LINE
     return 1 if by_masking(traits) else 3
 
 
-def finished(traits: Traits) -> int:
+def finished(traits: ModelTraits) -> int:
     """How many canvases to denoise to the end; more if more candidates are wanted."""
     return 8 if by_masking(traits) else 4
 
@@ -80,7 +80,7 @@ def finished(traits: Traits) -> int:
 class Ranking:
     """Ranks the answers for the holes of one canvas. `context` has read its prefix."""
 
-    def __init__(self, model: LoadedModel, context: Context, plan: Plan) -> None:
+    def __init__(self, model: LoadedModel, context: PrefixHandle, plan: Plan) -> None:
         self._model = model
         self._context = context
         self._plan = plan
@@ -201,7 +201,7 @@ class Ranking:
 
 @torch.inference_mode()
 def likelihoods(
-    context: Context, candidates: Sequence[tuple[Sequence[int], Sequence[int]]], weights: ScoreWeights
+    context: PrefixHandle, candidates: Sequence[tuple[Sequence[int], Sequence[int]]], weights: ScoreWeights
 ) -> list[float]:
     """The mean log-probability per token of each candidate, weighted with that of its suffix; higher is better.
 

@@ -19,7 +19,7 @@ from inference.engine.canvas.layout import OPEN, HoleRows, Row, Slots
 from inference.engine.loaded_model import LoadedModel
 from inference.engine.search import denoise
 from inference.engine.search.denoise import Denoising, Noise, Start
-from inference.models.family import Context
+from inference.models.family import PrefixHandle
 from inference.models.infill_config import SamplerSettings
 
 _LAST_TIME = 1e-3
@@ -103,7 +103,7 @@ class Resizing:
     def of(cls, model: LoadedModel, holes: Sequence[Slots]) -> "Resizing | None":
         """For canvases with these holes; None if the model cannot request that."""
         stated = model.properties
-        if not model.traits.resizes:
+        if not model.traits.can_resize:
             return None
         assert stated.expand_token_id is not None and stated.delete_token_id is not None, "the signal says so"
         budget = _DOUBLED_PER_ROW * sum(hole.maximum for hole in holes)
@@ -177,7 +177,7 @@ class Unmasking(Denoising):
 
     def __init__(
         self,
-        context: Context,
+        context: PrefixHandle,
         canvas: CanvasBatch,
         settings: SamplerSettings,
         noise: Noise,

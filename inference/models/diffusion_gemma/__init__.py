@@ -5,12 +5,12 @@ Holds what registry.py needs from the family; torch is imported when a model is 
 
 from inference.models.checkpoint import Checkpoint
 from inference.models.diffusion_gemma.config import check, default_properties, packing_of
-from inference.models.family import Family, ModelError, OnProgress
+from inference.models.family import ModelAdapter, ModelError, OnProgress
 
 __all__ = ["check", "default_properties", "load"]
 
 
-def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:
+def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> ModelAdapter:
     """The loaded model. Raises ModelError if it does not fit, or its weights differ from their description."""
     if packing_of(found) is not None:
         raise ModelError(
@@ -26,7 +26,7 @@ def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnP
     chosen = weights.choose_dtype(found, place, dtype, devices.free_bytes(place))
     model = weights.read(found, place, chosen, progress)
     progress(0.9, "preparing")
-    network = cuda_graphs.fastest(model)
+    network = cuda_graphs.fastest_network(model)
     free_bytes = devices.free_bytes(place)
     cache_bytes = adapter.cache_budget(network, found.properties, free_bytes, on_cpu=place.type == "cpu")
-    return adapter.DiffusionGemma(found, tokenizer, network, chosen, cache_bytes)
+    return adapter.DiffusionGemmaAdapter(found, tokenizer, network, chosen, cache_bytes)

@@ -1,4 +1,4 @@
-"""DiffusionGemma behind the `Family` protocol: prefixes are encoded once and cached, canvases decoded against them."""
+"""DiffusionGemma as a `ModelAdapter`: encodes and caches each prefix once, and decodes canvases against it."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,9 +8,9 @@ from torch import Tensor
 
 from inference.models.checkpoint import Checkpoint
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, EncodedTokens, encoded_cache
-from inference.models.diffusion_gemma.passes import Passes
-from inference.models.family import Family, Traits
-from inference.models.infill_config import Properties
+from inference.models.diffusion_gemma.passes import DiffusionNetwork
+from inference.models.family import ModelAdapter, ModelTraits
+from inference.models.infill_config import InfillConfig
 from inference.models.prefix_cache import PrefixCache
 
 _CACHE_SHARE = 0.25
@@ -25,7 +25,7 @@ _FREE_ROWS = 512
 """On a GPU a step of so many rows takes no longer than reading the weights: 64 rows already need nearly all experts."""
 
 
-def cache_budget(network: Passes, properties: Properties, free_bytes: int, *, on_cpu: bool) -> int:
+def cache_budget(network: DiffusionNetwork, properties: InfillConfig, free_bytes: int, *, on_cpu: bool) -> int:
     """How much of the memory free beside the loaded model unread encoded prefixes may take, in bytes."""
     limit = _CACHE_LIMIT_CPU_BYTES if on_cpu else _CACHE_LIMIT_BYTES
     rows = (layer.keys for layer in network.empty_layers())
@@ -33,11 +33,17 @@ def cache_budget(network: Passes, properties: Properties, free_bytes: int, *, on
     return min(int(free_bytes * _CACHE_SHARE), limit, _CACHED_PREFIXES * token_bytes * properties.max_prefix_tokens)
 
 
-class DiffusionGemma(Family):
+class DiffusionGemmaAdapter(ModelAdapter):
     """A loaded DiffusionGemma. Only its prefix cache changes."""
 
     def __init__(
-        self, found: Checkpoint, tokenizer: Tokenizer, network: Passes, dtype: str, cache_bytes: int, runs_on: str = ""
+        self,
+        found: Checkpoint,
+        tokenizer: Tokenizer,
+        network: DiffusionNetwork,
+        dtype: str,
+        cache_bytes: int,
+        runs_on: str = "",
     ) -> None:
         """`cache_bytes`: the limit for unread encoded prefixes. `dtype`: its name."""
         self.name = found.name
@@ -47,7 +53,7 @@ class DiffusionGemma(Family):
         self.device = network.device
         self.dtype = dtype
         self.prefixes = encoded_cache(network, cache_bytes)
-        self.traits = Traits(
+        self.traits = ModelTraits(
             noise=self.properties.corruption,
             vocabulary_size=network.vocabulary_size,
             can_score=True,
@@ -55,30 +61,30 @@ class DiffusionGemma(Family):
             free_rows=_FREE_ROWS if self.device.type == "cuda" else 0,
         )
 
-    def prepare(self) -> bool:
-        return self.network.prepare()
+    def run_idle_task(self) -> bool:
+        return self.network.run_idle_task()
 
-    def open(self, prefix_ids: Sequence[int]) -> "EncodedContext":
-        return EncodedContext(self.network, self.prefixes, prefix_ids)
+    def open(self, prefix_ids: Sequence[int]) -> "EncodedPrefixHandle":
+        return EncodedPrefixHandle(self.network, self.prefixes, prefix_ids)
 
 
-class EncodedContext:
-    """A `Context`: a prefix in the cache, and the passes of the network that read it."""
+class EncodedPrefixHandle:
+    """A `PrefixHandle`: a prefix in the cache, and the passes of the network that read it."""
 
-    def __init__(self, network: Passes, cache: PrefixCache[EncodedTokens], prefix_ids: Sequence[int]) -> None:
+    def __init__(self, network: DiffusionNetwork, cache: PrefixCache[EncodedTokens], prefix_ids: Sequence[int]) -> None:
         self._network = network
         self._prefix = EncodedPrefix(network, cache, prefix_ids)
         self._ids = prefix_ids
         self.reused_tokens = self._prefix.reused
 
-    def encode(self) -> Iterator[int]:
-        return self._prefix.encode()
+    def prefill(self) -> Iterator[int]:
+        return self._prefix.prefill()
 
     @torch.inference_mode()
     def predict(
         self, ids: Tensor, rows: Tensor, *, valid: Tensor | None = None, feedback: Tensor | None = None
     ) -> Tensor:
-        """See `Context`. The feedback of a row that was not requested is its token's embedding: that is certain."""
+        """See `PrefixHandle`. The feedback of a row that was not requested is its token's embedding."""
         signal = None
         if feedback is not None:
             embedded = self._network.token_embeddings(ids)
@@ -93,7 +99,7 @@ class EncodedContext:
 
     @torch.inference_mode()
     def log_probabilities(self, continuations: Sequence[Sequence[int]]) -> list[Tensor]:
-        """See `Context`. One causal pass over all of them, which begins with the prefix's last token."""
+        """See `PrefixHandle`. One causal pass over all of them, which begins with the prefix's last token."""
         last = list(self._ids[-1:])
         fed = [[*last, *ids] for ids in continuations]
         longest = max(len(ids) for ids in fed)

@@ -12,7 +12,7 @@ from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.checkpoint_files import Heads, Layers, Vocabulary, require
 from inference.models.family import ModelError
-from inference.models.infill_config import CanvasTokens, NotNegative, Properties, SamplerSettings, Steps
+from inference.models.infill_config import CanvasTokens, InfillConfig, NotNegative, SamplerSettings, Steps
 
 NO_VISION = {
     "model_type": "gemma4_vision",
@@ -107,7 +107,7 @@ class _Generation(msgspec.Struct):
     confidence_threshold: NotNegative | None = None
 
 
-def default_properties(folder: Path, config: dict[str, Any]) -> Properties:
+def default_properties(folder: Path, config: dict[str, Any]) -> InfillConfig:
     """A checkpoint without `infill.json` counts as a released one: uniform noise, chat prompt.
 
     It is sampled as its files say, in steps chosen with tests/data/twin. Raises ModelError.
@@ -123,7 +123,7 @@ def default_properties(folder: Path, config: dict[str, Any]) -> Properties:
     }
     known = {name: value for name, value in values.items() if value is not None}
     sampler = SamplerSettings(**known, total_entropy=_TOTAL_ENTROPY, still_steps=_STILL_STEPS)
-    return Properties(
+    return InfillConfig(
         canvas_tokens=_config(folder, config).canvas_length or 256,
         prompt="chat",
         line_steps=min(_LINE_STEPS, sampler.max_steps),

@@ -1,9 +1,9 @@
-"""The denoising pass in a few fixed shapes, so that a GPU can replay it as a recorded graph.
+"""Captures the denoising pass as CUDA graphs, one per padded shape, and replays them.
 
 Launching a step's thousands of kernels from Python takes longer than reading the weights. Each shape (batch, canvas
-rows, prefix rows, rounded up) is recorded once; rows that only pad it are masked out. No request waits for a recording:
-a new shape is computed directly, and `prepare` records it once nobody waits. A network that differs from the plain one
-on a few rows with the model's weights, or cannot run, is skipped and logged. On an H200 a step of 256 rows of the
+rows, prefix rows, rounded up) is captured once; rows that only pad it are masked out. No request waits for a capture: a
+new shape is computed directly, and `run_idle_task` captures it once nobody waits. A network that differs from the plain
+one on a few rows with the model's weights, or cannot run, is skipped and logged. On an H200 a step of 256 rows of the
 released shape takes two fifths of the time.
 """
 
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from inference.models.checkpoint_files import first_line
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, encoded_cache
-from inference.models.diffusion_gemma.network import Network
+from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from inference.models.diffusion_gemma.passes import LayerView, PrefixView, first_row
 
 CANVAS_MULTIPLE = 32
@@ -26,14 +26,14 @@ LEAST_PREFIX = 256
 """Buffers for prefixes have this many rows, twice as many, and so on: six sizes up to 8,192 rows."""
 _USUAL_PREFIXES = (0, 256, 512, 1024, 2048)
 """Record a shape of canvases for these in advance; the buffers of larger ones take too much memory."""
-MAX_PROGRAMS = 40
+MAX_SHAPES = 40
 """How many shapes to keep, eight for each usual size of a prefix; evicts the least recently used."""
 _TOLERANCE = {torch.float32: 1e-4}
 _HALF_TOLERANCE = 0.05
 """By the dtype of its products, the allowed error of a faster pass: |difference| / |plainer|."""
 
-_TRIAL_ROWS = 27
-"""A multiple of nothing, so that rows padding a shape would show."""
+_CHECK_ROWS = 27
+"""Deliberately no multiple of a padding size, so that padding errors show up in the comparison."""
 
 log = logging.getLogger(__name__)
 Shape = tuple[int, int, int]
@@ -43,14 +43,14 @@ Pass = Callable[[], Tensor]
 
 
 class CudaGraphs:
-    """Records passes as CUDA graphs that share one memory pool: no two of them run at a time."""
+    """Captures passes as CUDA graphs that share one memory pool: no two of them run at a time."""
 
     def __init__(self) -> None:
         """Raises RuntimeError or AssertionError without a CUDA device."""
         torch.cuda.init()  # type: ignore[no-untyped-call]
         self._pool = torch.cuda.graph_pool_handle()
 
-    def record(self, run: Pass) -> Pass:
+    def capture(self, run: Pass) -> Pass:
         """Replays `run` as a graph. Its result stays in the pool, at the same address. Raises RuntimeError."""
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
@@ -68,69 +68,69 @@ class CudaGraphs:
         return replay
 
 
-class RecordedNetwork(Network):
-    """A network whose denoising pass is recorded, shape by shape."""
+class CudaGraphNetwork(DiffusionGemmaNetwork):
+    """A network that captures its denoising pass, shape by shape."""
 
     def __init__(self, model: Any, recorder: CudaGraphs) -> None:
         super().__init__(model)
         self._recorder = recorder
-        self._records = True
-        self._programs: OrderedDict[Shape, _Program] = OrderedDict()
-        self._rows: dict[int, _PrefixRows] = {}
+        self._can_capture = True
+        self._captured: OrderedDict[Shape, _CapturedShape] = OrderedDict()
+        self._rows: dict[int, _PrefixBuffers] = {}
 
     @property
-    def shapes(self) -> tuple[Shape, ...]:
-        return tuple(shape for shape, program in self._programs.items() if program.replay)
+    def captured_shapes(self) -> tuple[Shape, ...]:
+        return tuple(shape for shape, program in self._captured.items() if program.replay)
 
     @torch.inference_mode()
     def decode(self, canvas: Tensor, soft: Tensor | None, prefix: PrefixView, valid: Tensor | None = None) -> Tensor:
-        """The same as `Network.decode`. Computes a shape that is not recorded yet directly."""
+        """The same as `DiffusionGemmaNetwork.decode`. Computes a shape that is not captured yet directly."""
         batch, width = canvas.shape
         shape = (batch, -(-width // CANVAS_MULTIPLE) * CANVAS_MULTIPLE, _doubled(prefix.length))
-        program = self._programs.get(shape)
-        if program is None and self._records:
-            self._want(shape)
+        program = self._captured.get(shape)
+        if program is None and self._can_capture:
+            self._schedule(shape)
         if program is None or program.replay is None:
             return super().decode(canvas, soft, prefix, valid)
-        self._programs.move_to_end(shape)
+        self._captured.move_to_end(shape)
         self._rows[shape[2]].load(prefix)
         program.load(canvas, soft, prefix.length, valid)
         return program.replay()[:, :width].clone()  # the next pass of any shape may overwrite it
 
     @torch.inference_mode()
-    def prepare(self) -> bool:
-        """Records a requested shape, which takes long; returns whether there may be more. A failure ends recording."""
-        program = next((each for each in self._programs.values() if each.replay is None), None)
+    def run_idle_task(self) -> bool:
+        """Captures a scheduled shape, which takes long; returns whether there may be more. A failure ends capturing."""
+        program = next((each for each in self._captured.values() if each.replay is None), None)
         if program is None:
             return False
         try:
-            program.record(self._recorder)
+            program.capture(self._recorder)
         except RuntimeError as error:
             log.warning("passes are no longer recorded, which makes them slower: %s", error)
-            self._records = False
-            self._programs.clear()
+            self._can_capture = False
+            self._captured.clear()
             self._rows.clear()
-        return self._records
+        return self._can_capture
 
-    def _want(self, shape: Shape) -> None:
-        """Has `prepare` record a shape, preceded by the same canvases behind the other usual prefixes."""
+    def _schedule(self, shape: Shape) -> None:
+        """Schedules a shape for capture in idle time, after the same canvases at the other common prefix lengths."""
         batch, width, prefix = shape
         for size in (*(usual for usual in _USUAL_PREFIXES if usual <= self.max_positions), prefix):
             if size not in self._rows:
-                self._rows[size] = _PrefixRows(self, size)
-            if (batch, width, size) not in self._programs:
-                self._programs[batch, width, size] = _Program(self, (batch, width, size), self._rows[size])
-        self._programs.move_to_end(shape)
-        while len(self._programs) > MAX_PROGRAMS:
-            self._programs.popitem(last=False)
-        used = {shape[2] for shape in self._programs}
+                self._rows[size] = _PrefixBuffers(self, size)
+            if (batch, width, size) not in self._captured:
+                self._captured[batch, width, size] = _CapturedShape(self, (batch, width, size), self._rows[size])
+        self._captured.move_to_end(shape)
+        while len(self._captured) > MAX_SHAPES:
+            self._captured.popitem(last=False)
+        used = {shape[2] for shape in self._captured}
         self._rows = {size: rows for size, rows in self._rows.items() if size in used}
 
 
-class _PrefixRows:
+class _PrefixBuffers:
     """Keys and values of a prefix at fixed addresses, zeros behind its end."""
 
-    def __init__(self, network: Network, size: int) -> None:
+    def __init__(self, network: DiffusionGemmaNetwork, size: int) -> None:
         self._loaded: weakref.ref[PrefixView] | None = None
         self.layers: list[LayerView] = []
         self.sizes: list[int] = []
@@ -151,10 +151,10 @@ class _PrefixRows:
         self._loaded = weakref.ref(prefix)
 
 
-class _Program:
+class _CapturedShape:
     """The pass in one shape, whose changing inputs are at fixed addresses."""
 
-    def __init__(self, network: Network, shape: Shape, rows: _PrefixRows) -> None:
+    def __init__(self, network: DiffusionGemmaNetwork, shape: Shape, rows: _PrefixBuffers) -> None:
         batch, width, _ = shape
         self._network = network
         self._rows = rows
@@ -187,11 +187,11 @@ class _Program:
             mask[..., :seen] = True
             mask[..., start : start + width] = True if valid is None else valid[:, None, None]
 
-    def record(self, recorder: CudaGraphs) -> None:
-        """Records it, with a canvas and a prefix of zeros, all visible. Raises RuntimeError."""
+    def capture(self, recorder: CudaGraphs) -> None:
+        """Captures it, with a canvas and a prefix of zeros, all visible. Raises RuntimeError."""
         for mask in self._masks.values():
             mask.fill_(True)
-        self.replay = recorder.record(self._pass)
+        self.replay = recorder.capture(self._pass)
 
     def _pass(self) -> Tensor:
         return self._network.decode_rows(self._canvas, self._soft, self._positions, self._masks, self._prefix)
@@ -202,15 +202,15 @@ def _doubled(rows: int) -> int:
     return LEAST_PREFIX << max(0, (rows - 1) // LEAST_PREFIX).bit_length() if rows else 0
 
 
-def fastest(model: Any) -> Network:
+def fastest_network(model: Any) -> DiffusionGemmaNetwork:
     """The network of a loaded model: on a GPU a recorded one, if its results match the plain one's."""
-    plain = Network(model)
+    plain = DiffusionGemmaNetwork(model)
     if plain.device.type != "cuda":
         return plain
-    return verified(lambda: RecordedNetwork(model, CudaGraphs()), plain)
+    return verified(lambda: CudaGraphNetwork(model, CudaGraphs()), plain)
 
 
-def verified(make: Callable[[], Network], plainer: Network) -> Network:
+def verified(make: Callable[[], DiffusionGemmaNetwork], plainer: DiffusionGemmaNetwork) -> DiffusionGemmaNetwork:
     """The network that `make` makes if its results match the plainer one's; otherwise the plainer one."""
     try:
         faster = make()
@@ -226,12 +226,12 @@ def verified(make: Callable[[], Network], plainer: Network) -> Network:
 
 
 @torch.inference_mode()
-def difference(faster: Network, plainer: Network) -> float:
+def difference(faster: DiffusionGemmaNetwork, plainer: DiffusionGemmaNetwork) -> float:
     """How much two denoising passes differ on a few rows, relative to the limit: above 1 is too much."""
-    ids = (torch.arange(_TRIAL_ROWS, device=plainer.device) * 7)[None] % plainer.vocabulary_size
+    ids = (torch.arange(_CHECK_ROWS, device=plainer.device) * 7)[None] % plainer.vocabulary_size
     found, wanted = _encoded(faster, ids), _encoded(plainer, ids)
     faster.decode(ids, None, found)
-    while faster.prepare():
+    while faster.run_idle_task():
         pass
     allowed = _TOLERANCE.get(plainer.dtype, _HALF_TOLERANCE)
     parts = []
@@ -241,7 +241,7 @@ def difference(faster: Network, plainer: Network) -> float:
     return float(torch.tensor(parts).max())  # not a number where one of them is none
 
 
-def _encoded(network: Network, ids: Tensor) -> PrefixView:
+def _encoded(network: DiffusionGemmaNetwork, ids: Tensor) -> PrefixView:
     """A prefix (1, n) as a decoder reads it."""
     prefix = EncodedPrefix(network, encoded_cache(network, 0), [])
     network.encode(ids, prefix)

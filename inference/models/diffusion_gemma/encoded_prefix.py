@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from inference.models.diffusion_gemma.passes import Array, ArrayRows, LayerView, Passes, PrefixView, first_row
+from inference.models.diffusion_gemma.passes import Array, ArrayRows, DiffusionNetwork, LayerView, PrefixView, first_row
 from inference.models.prefix_cache import PrefixCache
 
 _SPARE_ROWS, _SPARE_SHARE = 64, 8
@@ -44,7 +44,7 @@ class EncodedTokens:
         return self.rows.joined(empty, buffer[:, :, :length]) if length else empty
 
 
-def encoded_cache(network: Passes, max_bytes: int) -> PrefixCache[EncodedTokens]:
+def encoded_cache(network: DiffusionNetwork, max_bytes: int) -> PrefixCache[EncodedTokens]:
     """An empty cache of a network's encoded prefixes."""
     return PrefixCache(EncodedTokens(network.empty_layers(), network.rows), max_bytes)
 
@@ -55,7 +55,7 @@ class EncodedPrefix:
     `reused` tokens were there before. It must be released.
     """
 
-    def __init__(self, network: Passes, cache: PrefixCache[EncodedTokens], ids: Sequence[int]) -> None:
+    def __init__(self, network: DiffusionNetwork, cache: PrefixCache[EncodedTokens], ids: Sequence[int]) -> None:
         self._network = network
         self._cache = cache
         self._ids = ids
@@ -69,7 +69,7 @@ class EncodedPrefix:
         """How many tokens it holds."""
         return self._cached.length
 
-    def encode(self) -> Iterator[int]:
+    def prefill(self) -> Iterator[int]:
         """Encodes the rest of its tokens, at most 512 at each `next`, which returns how many are left."""
         while self.length < len(self._ids):
             chunk = self._ids[self.length : self.length + _CHUNK_TOKENS]

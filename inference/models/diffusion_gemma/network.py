@@ -14,7 +14,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from inference.models.diffusion_gemma.passes import ArrayRows, EncoderCache, LayerView, Masks, Passes, PrefixView
+from inference.models.diffusion_gemma.passes import (
+    ArrayRows,
+    DiffusionNetwork,
+    EncoderCache,
+    LayerView,
+    Masks,
+    PrefixView,
+)
 
 Seen = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """Maps a layer's new keys and values (B, G, W, D) to everything its rows may attend to."""
@@ -22,7 +29,7 @@ Rotary = tuple[Tensor, Tensor]
 """Cosines and sines of the rows' positions, (B or 1, W, D)."""
 
 
-class Network(Passes):
+class DiffusionGemmaNetwork(DiffusionNetwork):
     """A loaded DiffusionGemma. Every pass runs without gradients, and leaves the model as it is."""
 
     def __init__(self, model: Any) -> None:

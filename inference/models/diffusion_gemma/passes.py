@@ -76,7 +76,7 @@ class PrefixView:
         return self.rows.joined(self.rows.repeated(prefix, new.shape[0]), new)
 
 
-class Passes(Protocol):
+class DiffusionNetwork(Protocol):
     """The passes of a loaded DiffusionGemma. None of them changes the model."""
 
     layer_types: list[str]
@@ -95,8 +95,8 @@ class Passes(Protocol):
         that only fill the shorter canvases of a batch; nothing attends to them.
         """
 
-    def prepare(self) -> bool:
-        """See `Family`."""
+    def run_idle_task(self) -> bool:
+        """See `ModelAdapter`."""
         return False
 
     def causal_masks(self, past: int, new: int) -> dict[str, Tensor]:

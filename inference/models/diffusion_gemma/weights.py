@@ -17,7 +17,7 @@ from inference.models.checkpoint import Checkpoint
 from inference.models.devices import DTYPES, FOUR_BIT, quantiser
 from inference.models.diffusion_gemma.config import NO_VISION
 from inference.models.family import ModelError, OnProgress
-from inference.models.tensor_readers import Shards, Weights
+from inference.models.tensor_readers import SafetensorsReader, TensorReader
 
 _BLOCK = 64
 _SCALE_BLOCK = 256
@@ -38,7 +38,7 @@ def choose_dtype(checkpoint: Checkpoint, device: torch.device, wanted: str | Non
         raise ModelError(f"{checkpoint.name}: dtype '8bit' is not for this kind of model; choose 4bit or bfloat16")
     candidates = devices.candidates(device, wanted)
     needs = partial(weight_bytes, checkpoint)
-    dtype = devices.fitting(checkpoint.name, device, free_bytes, candidates, needs)
+    dtype = devices.choose_fitting_dtype(checkpoint.name, device, free_bytes, candidates, needs)
     matrices = (shape[1:] for name, shape in checkpoint.shapes().items() if _is_experts(name))
     if dtype == FOUR_BIT and any(prod(shape) % _BLOCK for shape in matrices):
         raise ModelError(
@@ -84,11 +84,11 @@ def read(checkpoint: Checkpoint, device: torch.device, dtype: str, progress: OnP
     if not model.config.tie_word_embeddings:
         raise ModelError(f"{checkpoint.name}: its encoder and decoder share no weights, which is not supported")
     packs = dtype == FOUR_BIT
-    return by_layers(model, Shards(checkpoint), device, DTYPES[dtype], progress, packs=packs).eval()
+    return by_layers(model, SafetensorsReader(checkpoint), device, DTYPES[dtype], progress, packs=packs).eval()
 
 
 def by_layers(
-    model: Any, shards: Weights, device: torch.device, dtype: torch.dtype, progress: OnProgress, *, packs: bool
+    model: Any, shards: TensorReader, device: torch.device, dtype: torch.dtype, progress: OnProgress, *, packs: bool
 ) -> Any:
     """Gives a model of `without_weights` its weights; `packs`: the experts in 4 bits."""
     encoder = model.model.encoder.language_model
@@ -134,7 +134,7 @@ def _share(encoder_layer: Any, layer: Any) -> None:
 
 
 def _load(
-    module: nn.Module, prefix: str, shards: Weights, device: torch.device, dtype: torch.dtype, packs: bool
+    module: nn.Module, prefix: str, shards: TensorReader, device: torch.device, dtype: torch.dtype, packs: bool
 ) -> None:
     """Gives every weight below a module of the decoder its memory and its values."""
     for path, owner in list(module.named_modules()):

@@ -8,8 +8,8 @@ from typing import Any
 
 from inference.models import tokenizer_files
 from inference.models.checkpoint import Checkpoint
-from inference.models.family import Family, ModelError, OnProgress
-from inference.models.infill_config import Properties
+from inference.models.family import ModelAdapter, ModelError, OnProgress
+from inference.models.infill_config import InfillConfig
 from inference.models.llama.config import checked_config
 
 MAX_PREFIX_TOKENS, SUFFIX_TOKENS = 1024, 256
@@ -20,9 +20,9 @@ from one line to the next; the suffix comes after it in the prompt and is read a
 _LEAST_CONTEXT = 128
 
 
-def default_properties(_place: Path, _config: dict[str, Any]) -> Properties:
+def default_properties(_place: Path, _config: dict[str, Any]) -> InfillConfig:
     """The settings of a published checkpoint, which has no `infill.json`."""
-    return Properties(max_prefix_tokens=MAX_PREFIX_TOKENS, suffix_tokens=SUFFIX_TOKENS, canvas_tokens=256)
+    return InfillConfig(max_prefix_tokens=MAX_PREFIX_TOKENS, suffix_tokens=SUFFIX_TOKENS, canvas_tokens=256)
 
 
 def check(found: Checkpoint) -> None:
@@ -34,7 +34,7 @@ def check(found: Checkpoint) -> None:
         )
 
 
-def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:
+def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> ModelAdapter:
     """The loaded model. Raises ModelError if it does not fit, or its weights differ from their description."""
     from inference.models import devices
     from inference.models.fim import adapter
@@ -43,4 +43,4 @@ def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnP
     tokenizer = tokenizer_files.tokenizer(found)
     place = devices.choose_device(device)
     network, dtype_name = weights.read(found, place, precision.candidates(place, dtype), progress)
-    return adapter.FillInMiddle(found, tokenizer, network, dtype_name)
+    return adapter.LlamaFimAdapter(found, tokenizer, network, dtype_name)

@@ -1,4 +1,4 @@
-"""A model that fills the middle, behind the `MiddleFamily` protocol."""
+"""A model that fills the middle, behind the `FimAdapter` protocol."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -9,12 +9,12 @@ from tokenizers import Tokenizer
 
 from inference.models import fim_tokens, tokenizer_files
 from inference.models.checkpoint import Checkpoint
-from inference.models.family import MiddleFamily, Traits
-from inference.models.fim.context import PromptContext, prompt_cache
+from inference.models.family import FimAdapter, ModelTraits
+from inference.models.fim.context import PromptHandle, prompt_cache
 from inference.models.fim_tokens import FimTokens
 from inference.models.infill_config import NoiseKind
-from inference.models.llama.linear import Dynamic
-from inference.models.llama.network import Network
+from inference.models.llama.linear import Int8DynamicLinear
+from inference.models.llama.network import LlamaNetwork
 
 _TURN = "<|im_start|>"
 _END_OF_TURN = "<|im_end|>"
@@ -33,13 +33,13 @@ _NO_FILLS = (
     "a model such as Qwen2.5-Coder"
 )
 _FREE_ROWS = 8
-"""As many cost little more than one, where `Dynamic` multiplies them."""
+"""As many cost little more than one, where `Int8DynamicLinear` multiplies them."""
 
 
-class FillInMiddle(MiddleFamily):
+class LlamaFimAdapter(FimAdapter):
     """A loaded model. Only its kept prompts change."""
 
-    def __init__(self, found: Checkpoint, tokenizer: Tokenizer, network: Network, dtype: str) -> None:
+    def __init__(self, found: Checkpoint, tokenizer: Tokenizer, network: LlamaNetwork, dtype: str) -> None:
         self.name = found.name
         self.properties = found.properties
         self.tokenizer = tokenizer
@@ -55,51 +55,51 @@ class FillInMiddle(MiddleFamily):
         self._special = special
         ends = found.config.get("eos_token_id")
         stated = (*(ends if isinstance(ends, list) else [ends]), found.properties.eos_token_id)
-        self.end_ids = frozenset(special[name] for name in self._tokens.controls if name in special) | {
+        self.stop_ids = frozenset(special[name] for name in self._tokens.controls if name in special) | {
             id_ for id_ in stated if isinstance(id_, int)
         }
         self._chats = _TURN in special and special.get(_END_OF_TURN) in stated
         self.begin_ids = tuple(tokenizer_files.begin_ids(found, tokenizer))
-        self.suffix_first = self._tokens.is_suffix_first
+        self.is_suffix_first = self._tokens.is_suffix_first
         self._text_ids = lru_cache(_KEPT_TEXTS)(lambda text: tokenizer.encode(text, add_special_tokens=False).ids)
         self._ahead: list[int] = []
         self.token_ms = self.prompt_token_ms = 0.0
-        self.traits = Traits(
+        self.traits = ModelTraits(
             noise=NoiseKind.UNIFORM,
             vocabulary_size=network.config.vocab_size,
             can_score=True,
             continuable_tokens=network.config.max_position_embeddings,
-            fills_middle=True,
+            is_fim=True,
             free_rows=_free_rows(network),
         )
 
-    def open(self, prefix_ids: Sequence[int]) -> PromptContext:
-        return PromptContext(self.network, self.prompts, prefix_ids, self._passed)
+    def open(self, prefix_ids: Sequence[int]) -> PromptHandle:
+        return PromptHandle(self.network, self.prompts, prefix_ids, self._passed)
 
-    def known_tokens(self, ids: Sequence[int]) -> int:
+    def cached_tokens(self, ids: Sequence[int]) -> int:
         return self.prompts.cached_tokens(ids[:-1])
 
-    def written_behind(self, ids: Sequence[int]) -> list[int]:
+    def cached_continuation(self, ids: Sequence[int]) -> list[int]:
         return self.prompts.tokens_after(ids)
 
-    def read_later(self, ids: Sequence[int]) -> None:
+    def prefill_when_idle(self, ids: Sequence[int]) -> None:
         self._ahead = list(ids)
 
-    def prepare(self) -> bool:
-        """Reads some more tokens of what `read_later` named."""
-        known = self.known_tokens(self._ahead)
+    def run_idle_task(self) -> bool:
+        """Reads some more tokens of what `prefill_when_idle` named."""
+        known = self.cached_tokens(self._ahead)
         ids = self._ahead
         if known < len(ids) - 1:
             piece = ids[: known + _AHEAD_TOKENS]
-            with closing(PromptContext(self.network, self.prompts, piece, self._passed, ahead=True)) as context:
-                deque(context.encode(), maxlen=0)
-        return self.known_tokens(ids) < len(ids) - 1
+            with closing(PromptHandle(self.network, self.prompts, piece, self._passed, ahead=True)) as context:
+                deque(context.prefill(), maxlen=0)
+        return self.cached_tokens(ids) < len(ids) - 1
 
     def middle_prompt(self, prefix: str, suffix: str) -> list[int]:
         return [*self.begin_ids, *self._ids(self._tokens.parts(prefix, suffix))]
 
     def chat_prompt(self, message: str, answer: str = "") -> list[int] | None:
-        """See `MiddleFamily`. Models trained to chat end their answers with the end of a turn.
+        """See `FimAdapter`. Models trained to chat end their answers with the end of a turn.
 
         Their base models have the same tokens and template and end theirs with the end of the text.
         """
@@ -128,7 +128,7 @@ class FillInMiddle(MiddleFamily):
             self.prompt_token_ms += (_NEW_SHARE if self.prompt_token_ms else 1.0) * (ms / rows - self.prompt_token_ms)
 
 
-def _free_rows(network: Network) -> int:
+def _free_rows(network: LlamaNetwork) -> int:
     if not network.on_cpu:
         return _MANY_ROWS
-    return _FREE_ROWS if isinstance(network.head, Dynamic) else _FEW_ROWS
+    return _FREE_ROWS if isinstance(network.head, Int8DynamicLinear) else _FEW_ROWS

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from inference.models.family import MiddleContext
-from inference.models.llama.network import Network, Prompt
+from inference.models.family import FimPrefixHandle
+from inference.models.llama.network import KvCache, LlamaNetwork
 from inference.models.prefix_cache import CachedPrefix, PrefixCache
 
 PIECE_TOKENS = 128
@@ -22,18 +22,18 @@ OnPass = Callable[[int, float], None]
 """Receives the number of rows of a pass and its seconds."""
 
 
-def prompt_cache(network: Network) -> PrefixCache[Prompt]:
+def prompt_cache(network: LlamaNetwork) -> PrefixCache[KvCache]:
     """An empty cache of prompts and what was written behind them: at most eight, and 32 MB beside what is read."""
-    return PrefixCache(network.empty(0), _CACHE_BYTES, max_entries=_CACHE_PROMPTS, min_entries=1)
+    return PrefixCache(network.empty_cache(0), _CACHE_BYTES, max_entries=_CACHE_PROMPTS, min_entries=1)
 
 
-class PromptContext(MiddleContext):
-    """A `Context`: the rows of a prompt. Its last piece is read in the pass that writes the first token."""
+class PromptHandle(FimPrefixHandle):
+    """A `PrefixHandle`: the rows of a prompt. Its last piece is read in the pass that writes the first token."""
 
     def __init__(
         self,
-        network: Network,
-        cache: PrefixCache[Prompt],
+        network: LlamaNetwork,
+        cache: PrefixCache[KvCache],
         ids: Sequence[int],
         on_pass: OnPass,
         *,
@@ -44,15 +44,15 @@ class PromptContext(MiddleContext):
         self._cache = cache
         self._on_pass = on_pass
         self._ids = list(ids)
-        self._cached: CachedPrefix[Prompt] | None = cache.acquire(ids[:-1], ahead=ahead)
+        self._cached: CachedPrefix[KvCache] | None = cache.acquire(ids[:-1], ahead=ahead)
         self._cached.entry.reserve(len(ids) - 1)
         self.reused_tokens = self._cached.length
         unread = len(self._ids) - 1 - self.reused_tokens
         self._last_piece = 0 if ahead else min(unread, (unread - 1) % PIECE_TOKENS + 1)
         self._is_continued = False
 
-    def encode(self) -> Iterator[int]:
-        """See `Context`. Leaves the last piece and the last token to the first request."""
+    def prefill(self) -> Iterator[int]:
+        """See `PrefixHandle`. Leaves the last piece and the last token to the first request."""
         return self._read(len(self._ids) - 1 - self._last_piece)
 
     def _read(self, end: int) -> Iterator[int]:
@@ -70,7 +70,7 @@ class PromptContext(MiddleContext):
 
     @torch.inference_mode()
     def log_probabilities(self, continuations: Sequence[Sequence[int]]) -> list[Tensor]:
-        """See `Context`. One pass for each."""
+        """See `PrefixHandle`. One pass for each."""
         return [self._scored(ids) for ids in continuations]
 
     def _scored(self, ids: Sequence[int]) -> Tensor:
@@ -87,7 +87,7 @@ class PromptContext(MiddleContext):
         return torch.cat(found)
 
     def continuation(self, room_tokens: int) -> "PromptContinuation":
-        """See `Context`. Later contexts know the output of the first one; a second one works on a copy."""
+        """See `PrefixHandle`. Later contexts know the output of the first one; a second one works on a copy."""
         prompt, length = self._open, len(self._ids) + room_tokens
         if self._is_continued:
             prompt = prompt.copied(self._read_all(), length)
@@ -101,7 +101,7 @@ class PromptContext(MiddleContext):
         self._cached = None
 
     @property
-    def _open(self) -> Prompt:
+    def _open(self) -> KvCache:
         assert self._cached is not None, "the context is closed"
         return self._cached.entry
 
@@ -109,28 +109,28 @@ class PromptContext(MiddleContext):
 class PromptContinuation:
     """A `Continuation` of a prompt, which learns what it feeds."""
 
-    def __init__(self, network: Network, prompt: Prompt, last: list[int], on_pass: OnPass) -> None:
+    def __init__(self, network: LlamaNetwork, prompt: KvCache, last: list[int], on_pass: OnPass) -> None:
         self._network = network
         self._prompt = prompt
         self._on_pass = on_pass
         self._pending = torch.tensor([last], dtype=torch.long, device=network.device)
 
     @torch.inference_mode()
-    def feed(self, ids: Tensor) -> Tensor:
+    def decode(self, ids: Tensor) -> Tensor:
         return self._fed(ids, 1)[:, -1]
 
     @torch.inference_mode()
-    def feed_rows(self, ids: Tensor) -> Tensor:
+    def verify(self, ids: Tensor) -> Tensor:
         """See `Continuation`.
 
         In float32 a row is the same, but for rounding in the last bits, whether it is fed alone or among others. In 8
-        bits its products are the same, bit for bit: with `Dynamic` among any number, otherwise among up to
-        `formats.Speed.few_rows`. Attention still rounds differently there. Where that is coarse, as in bfloat16, two
-        nearly equally likely tokens may change places.
+        bits its products are the same, bit for bit: with `Int8DynamicLinear` among any number, otherwise among up to
+        `precision.KernelBenchmark.few_rows`. Attention still rounds differently there. Where that is coarse, as in
+        bfloat16, two nearly equally likely tokens may change places.
         """
         return self._fed(ids, ids.shape[1] + (self._pending.shape[1] > 0))
 
-    def trim(self, count: int) -> None:
+    def rollback(self, count: int) -> None:
         del self._prompt.ids[len(self._prompt.ids) - count :]
 
     def _fed(self, ids: Tensor, wanted: int) -> Tensor:
@@ -140,7 +140,7 @@ class PromptContinuation:
         return _pass(self._network, fed, self._prompt, wanted, self._on_pass)
 
 
-def _pass(network: Network, ids: Tensor, prompt: Prompt, wanted: int, on_pass: OnPass) -> Tensor:
+def _pass(network: LlamaNetwork, ids: Tensor, prompt: KvCache, wanted: int, on_pass: OnPass) -> Tensor:
     """Appends tokens (1, n); the logits (1, wanted, V) after the last of them."""
     began = time.perf_counter()
     hidden = network.forward(ids, prompt, wanted)

@@ -80,7 +80,7 @@ class LlamaConfig(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         """Raises ValueError if the values do not fit each other, or describe a network of another shape."""
         heads = self.num_attention_heads
-        divides = heads % self.key_heads == 0
+        divides = heads % self.num_kv_heads == 0
         require(divides, f"num_key_value_heads: {self.key_heads} does not divide num_attention_heads, {heads}")
         divides = bool(self.head_dim) or self.hidden_size % heads == 0
         require(divides, f"hidden_size: {heads} heads do not divide {self.hidden_size}")
@@ -98,7 +98,7 @@ class LlamaConfig(msgspec.Struct, frozen=True):
         return self.head_dim or self.hidden_size // self.num_attention_heads
 
     @property
-    def key_heads(self) -> int:
+    def num_kv_heads(self) -> int:
         """How many heads have keys and values of their own."""
         return self.num_key_value_heads or self.num_attention_heads
 
@@ -119,7 +119,7 @@ class LlamaConfig(msgspec.Struct, frozen=True):
         return next((each for each in stated if each and each.kind != "default"), _Rope())
 
     @property
-    def frequencies(self) -> list[float]:
+    def inv_freq(self) -> list[float]:
         """The angle between neighbouring positions of each pair of a head's numbers, (h / 2,)."""
         stated = self.rope_parameters.rope_theta if self.rope_parameters else None
         theta = stated or self.rope_theta or 10_000.0
@@ -151,7 +151,7 @@ def weight_shapes(config: LlamaConfig) -> dict[str, tuple[int, ...]]:
     wide = config.hidden_size
     inner = config.intermediate_size
     queries = config.num_attention_heads * config.head_size
-    keys = config.key_heads * config.head_size
+    keys = config.num_kv_heads * config.head_size
     layer: dict[str, tuple[int, ...]] = {
         "input_layernorm.weight": (wide,),
         "post_attention_layernorm.weight": (wide,),

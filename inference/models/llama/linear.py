@@ -12,7 +12,7 @@ from inference.models import devices
 _STRONGEST = 127.0
 
 
-class Plain:
+class DenseLinear:
     """(O, I) weights in the dtype of the computation."""
 
     def __init__(self, weight: Tensor) -> None:
@@ -29,7 +29,7 @@ class Plain:
         return self.weight[numbers].float()
 
 
-class Packed:
+class Int8Weight:
     """(O, I) weights in 8 bits with one scale for each row."""
 
     def __init__(self, weight: Tensor, scales: Tensor) -> None:
@@ -46,15 +46,15 @@ class Packed:
 _LEAST = 1e-30
 
 
-class Dynamic:
-    """Packed weights multiplied by fbgemm, which torch holds for x86.
+class Int8DynamicLinear:
+    """Dynamic int8 (W8A8) linear layer on fbgemm, which torch ships for x86.
 
     Each row of the activations is quantised by its own largest value (dynamic quantisation per token), so its products
     are the same, bit for bit, alone or among any others. `groups`: each of so many parts of a row by its own largest
     value, where activations have 7 bits. `fine`: with twice the bits, as a high and a low row.
     """
 
-    def __init__(self, packed: Packed, *, fine: bool = False, groups: int = 1, consume: bool = False) -> None:
+    def __init__(self, packed: Int8Weight, *, fine: bool = False, groups: int = 1, consume: bool = False) -> None:
         """Keeps its own copy of the weights, whose rows cannot be read. `consume` leaves `packed` without them as soon
         as they are copied, so that there are never three copies.
         """
@@ -76,7 +76,7 @@ class Dynamic:
         return plus
 
     def _product(self, rows: Tensor, weight: torch.ScriptObject) -> tuple[Tensor, Tensor]:
-        """Of a group of the columns: (M, O), and the factor of each row, (M, 1)."""
+        """Multiplies one group of columns: returns the integer product (M, O) and its per-row scales (M, 1)."""
         most = largest_activation()
         largest = rows.abs().amax(1, keepdim=True).clamp_(min=_LEAST)
         if not self._fine:
@@ -114,22 +114,22 @@ rows took 4 % less time, 64 rows 9 % more. On a GPU each piece costs a call.
 """
 
 
-def unpacking_place(device: torch.device) -> Tensor:
-    """The memory in which all packed matrices of a model are unpacked, in the format of the device's fast products."""
+def dequant_buffer(device: torch.device) -> Tensor:
+    """A scratch buffer to dequantise all int8 weights of a model in, in the dtype of the device's fast matmul."""
     if device.type != "cpu":
         return torch.empty(_FAR_WEIGHTS, dtype=torch.bfloat16, device=device)
     return torch.empty(_NEAR_WEIGHTS, dtype=torch.bfloat16 if devices.fast_bfloat16() else torch.float32)
 
 
-class WeightOnly:
-    """Packed weights multiplied on other processors; activations keep their precision.
+class Int8WeightOnlyLinear:
+    """Weight-only int8 linear layer, for processors without `Int8DynamicLinear`: activations keep their dtype.
 
     Many rows are multiplied by weights that are unpacked piece by piece. A row's products are the same alone or among
     up to `few` rows: torch's kernel for packed weights adds in the same order.
     """
 
-    def __init__(self, packed: Packed, place: Tensor, few: int) -> None:
-        """`place`: see `unpacking_place`. `few`: up to this many rows go to the kernel, which only a CPU has."""
+    def __init__(self, packed: Int8Weight, place: Tensor, few: int) -> None:
+        """`place`: see `dequant_buffer`. `few`: up to this many rows go to the kernel, which only a CPU has."""
         self.packed = packed
         self.shape = packed.shape
         self._place = place
@@ -158,12 +158,12 @@ class WeightOnly:
         return self.packed.rows(numbers)
 
 
-Matrix = Plain | Dynamic | WeightOnly
+Linear = DenseLinear | Int8DynamicLinear | Int8WeightOnlyLinear
 
 
 @cache
 def has_dynamic() -> bool:
-    """Whether this processor and this torch have the products of `Dynamic`."""
+    """Whether this processor and this torch have the products of `Int8DynamicLinear`."""
     able = torch.cpu.get_capabilities()
     return "fbgemm" in torch.backends.quantized.supported_engines and able.get("avx2") is True
 

@@ -1,9 +1,9 @@
-"""Llama's layers over kept keys and values, causal or not: written for passes of few rows on a CPU.
+"""Llama's layers over cached keys and values, causal or not: written for passes of few rows on a CPU.
 
-Queries, keys and values are one product, and so are the two sides of the MLP; positions rotate pairs of neighbours, for
-which the rows of these weights are ordered (`paired`); heads that share keys are rows of one head. Sums are float32.
-Shapes: B sequences, n rows of each, T rows that they see, H heads of which each of G has its own keys, D their size, d
-the width, V the vocabulary.
+Queries, keys and values are one product, and so are the two sides of the MLP; the rotary layout is interleaved, for
+which `interleave_rotary` orders the rows of these weights; heads that share keys are rows of one head. Sums are
+float32. Shapes: B sequences, n rows of each, T rows that they see, H heads of which each of G has its own keys, D their
+size, d the width, V the vocabulary.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,14 +14,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from inference.models.llama.config import LlamaConfig
-from inference.models.llama.linear import Dynamic, Matrix, Packed, Plain
+from inference.models.llama.linear import DenseLinear, Int8DynamicLinear, Int8Weight, Linear
 from inference.models.tensor_readers import StoredRows
 
-Embedding = Plain | Packed | StoredRows
+EmbeddingTable = DenseLinear | Int8Weight | StoredRows
 Append = Callable[[int, Tensor, Tensor], tuple[Tensor, Tensor]]
 """Takes a layer's number and the (B, n, G, D) of some rows; returns (B, G, T, D) of all that they attend to."""
-_SURE = 64
-"""How many of a rough head's likeliest tokens get exact logits."""
+_EXACT_TOKENS = 64
+"""Number of top tokens whose logits are recomputed in float32 if the LM head is inexact."""
 SPARE_TOKENS = 256
 """Allocate room for this many more tokens than needed, so that typing seldom copies."""
 
@@ -31,65 +31,65 @@ class FastLayer:
     """The weights of one layer."""
 
     norm: Tensor  # (d,)
-    queries_keys_values: Matrix  # ((H + 2 G) * D, d)
+    queries_keys_values: Linear  # ((H + 2 G) * D, d)
     bias: Tensor | None  # ((H + 2 G) * D,)
     head_norms: tuple[Tensor, Tensor] | None  # (D,) of queries and of keys
-    out: Matrix  # (d, H * D)
+    out: Linear  # (d, H * D)
     mlp_norm: Tensor  # (d,)
-    gate_up: Matrix
-    down: Matrix
+    gate_up: Linear
+    down: Linear
 
 
 @dataclass(eq=False)
-class Prompt:
+class KvCache:
     """Tokens, and room for their keys and values in L layers, (L, 2, 1, G, capacity, D): a `CacheEntry`.
 
     One context at a time reads and extends it.
     """
 
-    content: Tensor
+    keys_values: Tensor
     ids: list[int] = field(default_factory=list)
 
     def append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Writes (1, n, G, D) behind the rows of a layer; returns all of both, (1, G, T, D). `ids` does not change."""
         begin = len(self.ids)
         end = begin + keys.shape[1]
-        both = self.content[layer]
+        both = self.keys_values[layer]
         both[0, :, :, begin:end] = keys.transpose(1, 2)
         both[1, :, :, begin:end] = values.transpose(1, 2)
         return both[0, :, :, :end], both[1, :, :, :end]
 
     def reserve(self, capacity: int) -> None:
         """Makes room for this many tokens."""
-        if capacity > self.content.shape[-2]:
-            self.content = self._grown(len(self.ids), capacity + SPARE_TOKENS)
+        if capacity > self.keys_values.shape[-2]:
+            self.keys_values = self._grown(len(self.ids), capacity + SPARE_TOKENS)
 
-    def copied(self, length: int, capacity: int) -> "Prompt":
+    def copied(self, length: int, capacity: int) -> "KvCache":
         """See `CacheEntry`."""
-        return Prompt(self._grown(length, capacity + SPARE_TOKENS), self.ids[:length])
+        return KvCache(self._grown(length, capacity + SPARE_TOKENS), self.ids[:length])
 
     def size_bytes(self) -> int:
-        return self.content.nbytes
+        return self.keys_values.nbytes
 
     def _grown(self, length: int, capacity: int) -> Tensor:
-        grown = self.content.new_empty((*self.content.shape[:-2], capacity, self.content.shape[-1]))
-        grown[..., :length, :] = self.content[..., :length, :]
+        grown = self.keys_values.new_empty((*self.keys_values.shape[:-2], capacity, self.keys_values.shape[-1]))
+        grown[..., :length, :] = self.keys_values[..., :length, :]
         return grown
 
 
-class Network:
+class LlamaNetwork:
     """The stack of layers between the embedding and the logits."""
 
     def __init__(
         self,
         config: LlamaConfig,
         layers: Sequence[FastLayer],
-        embedding: Embedding,
+        embedding: EmbeddingTable,
         norm: Tensor,
-        head: Matrix,
-        frequencies: Tensor,
+        head: Linear,
+        inv_freq: Tensor,
     ) -> None:
-        """`frequencies` (D / 2,): the angle between neighbouring positions of each pair."""
+        """`inv_freq` (D / 2,): the angle between neighbouring positions of each pair."""
         self.config = config
         self.layers = layers
         self.embedding = embedding
@@ -97,19 +97,19 @@ class Network:
         self.head = head
         self.device = norm.device
         self.on_cpu = norm.device.type == "cpu"
-        self._is_exact = isinstance(head, Plain) and head.weight.dtype == torch.float32
+        self._is_exact = isinstance(head, DenseLinear) and head.weight.dtype == torch.float32
         self._attention_dtype = torch.float32 if self.on_cpu or self._is_exact else torch.bfloat16
-        self._frequencies = frequencies
+        self._inv_freq = inv_freq
 
-    def empty(self, capacity: int) -> Prompt:
+    def empty_cache(self, capacity: int) -> KvCache:
         """No tokens, and room for this many; on a CPU in 16 bits, as in llama.cpp, unless exact."""
         config = self.config
-        shape = (config.num_hidden_layers, 2, 1, config.key_heads, capacity, config.head_size)
+        shape = (config.num_hidden_layers, 2, 1, config.num_kv_heads, capacity, config.head_size)
         dtype = torch.float16 if self.on_cpu and not self._is_exact else self._attention_dtype
-        return Prompt(torch.empty(shape, device=self.device, dtype=dtype))
+        return KvCache(torch.empty(shape, device=self.device, dtype=dtype))
 
     @torch.inference_mode()
-    def forward(self, ids: Tensor, prompt: Prompt, wanted: int) -> Tensor:
+    def forward(self, ids: Tensor, prompt: KvCache, wanted: int) -> Tensor:
         """Appends tokens (1, n) to a prompt; the hidden states (1, wanted, d) of the last of them, float32."""
         new = ids[0].tolist()
         start = len(prompt.ids)
@@ -127,11 +127,11 @@ class Network:
         times; or (B, 1, 1, T) is False at what no row sees.
         """
         count, width = ids.shape
-        turns = self.turns(positions)
+        rotary = self.rotary(positions)
         hidden = self.embedding.rows(ids.flatten())  # (B * n, d)
         for number, layer in enumerate(self.layers):
             normed = functional.rms_norm(hidden, layer.norm.shape, layer.norm, self.config.rms_norm_eps)
-            queries, keys, values = self._heads(layer, normed.view(count, width, -1), turns)
+            queries, keys, values = self._heads(layer, normed.view(count, width, -1), rotary)
             seen = append(number, keys, values)
             if number + 1 == len(self.layers):  # of the other rows, later ones read only keys and values
                 hidden = hidden.view(count, width, -1)[:, width - wanted :].flatten(0, 1)
@@ -139,17 +139,17 @@ class Network:
                 mask = None if mask is None else mask[..., -wanted * (queries.shape[2] // keys.shape[2]) :, :]
             if not len(hidden):
                 break
-            hidden = layer.out(self._mixed(queries, seen, mask), hidden)
+            hidden = layer.out(self._attention(queries, seen, mask), hidden)
             normed = functional.rms_norm(hidden, layer.norm.shape, layer.mlp_norm, self.config.rms_norm_eps)
             gate, up = layer.gate_up(normed).chunk(2, -1)
             hidden = layer.down(functional.silu(gate).mul_(up), hidden)
         last = hidden.view(count, wanted, self.config.hidden_size)
         return functional.rms_norm(last, self.norm.shape, self.norm, self.config.rms_norm_eps)
 
-    def _heads(self, layer: FastLayer, normed: Tensor, turns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _heads(self, layer: FastLayer, normed: Tensor, rotary: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(B, n, d) -> queries (B, n, H, D), and keys and values (B, n, G, D)."""
         heads = self.config.num_attention_heads
-        keys = self.config.key_heads
+        keys = self.config.num_kv_heads
         size = normed.shape[:2]
         made = layer.queries_keys_values(normed.flatten(0, 1), layer.bias).float().view(*size, heads + 2 * keys, -1)
         both = made[:, :, : heads + keys]
@@ -157,13 +157,13 @@ class Network:
             each = zip((both[:, :, :heads], both[:, :, heads:]), layer.head_norms, strict=True)
             normed_heads = [functional.rms_norm(one, norm.shape, norm, self.config.rms_norm_eps) for one, norm in each]
             both = torch.cat(normed_heads, 2)
-        both = turned(both, turns)
+        both = apply_rotary(both, rotary)
         return both[:, :, :heads], both[:, :, heads:], made[:, :, heads + keys :]
 
-    def _mixed(self, queries: Tensor, seen: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
+    def _attention(self, queries: Tensor, seen: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
         """Queries (B, n, H, D) -> (B * n, H * D)."""
         count, width, heads, head_size = queries.shape
-        keys = self.config.key_heads
+        keys = self.config.num_kv_heads
         stacked = queries.view(count, width, keys, heads // keys, head_size).transpose(1, 2)
         stacked = stacked.reshape(count, keys, -1, head_size).to(self._attention_dtype)
         known, values = (each.to(self._attention_dtype) for each in seen)
@@ -171,38 +171,38 @@ class Network:
         return mixed.reshape(count, keys, width, -1).transpose(1, 2).reshape(count * width, -1).float()
 
     def _mask(self, start: int, end: int) -> Tensor | None:
-        """(n * H / G, T) added to the attention: no row sees those behind it."""
+        """The causal mask, (n * H / G, T), added to the attention scores."""
         width = end - start
         if width == 1:
             return None
         hidden = torch.full((width, width), -torch.inf, device=self.device, dtype=self._attention_dtype).triu(1)
-        sharing = self.config.num_attention_heads // self.config.key_heads
+        sharing = self.config.num_attention_heads // self.config.num_kv_heads
         return torch.cat([hidden.new_zeros(width, start), hidden], 1).repeat_interleave(sharing, 0)
 
-    def turns(self, positions: Tensor) -> Tensor:
-        """(..., n) -> (..., n, 1, D / 2) complex: the factors for the pairs of queries and keys at these positions."""
-        angles = positions[..., None, None] * self._frequencies
+    def rotary(self, positions: Tensor) -> Tensor:
+        """Rotary factors e^(i · position · frequency) for positions (..., n): complex (..., n, 1, D / 2)."""
+        angles = positions[..., None, None] * self._inv_freq
         return torch.polar(torch.ones_like(angles), angles)
 
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
-        """(..., d) -> float32 (..., V). Recomputes a rough head's likeliest tokens in float32."""
+        """(..., d) -> float32 logits (..., V). If the LM head is inexact, recomputes the top tokens in float32."""
         flat = hidden.flatten(0, -2)
         logits = self.head(flat).float()
-        if not isinstance(self.head, Dynamic) and not self._is_exact:
-            best = logits.topk(min(_SURE, logits.shape[1])).indices
+        if not isinstance(self.head, Int8DynamicLinear) and not self._is_exact:
+            best = logits.topk(min(_EXACT_TOKENS, logits.shape[1])).indices
             exact = torch.stack([self.head.rows(one) @ row for one, row in zip(best, flat, strict=True)])
             logits.scatter_(1, best, exact)
         return logits.view(*hidden.shape[:-1], -1)
 
 
-def turned(heads: Tensor, turns: Tensor) -> Tensor:
-    """(..., D) moved by the positions of `turns`. Moves add up, so kept keys can be moved again."""
+def apply_rotary(heads: Tensor, rotary: Tensor) -> Tensor:
+    """Applies the rotary embedding to (..., D). Rotations add up, so cached keys can be shifted to new positions."""
     pairs = torch.view_as_complex(heads.view(*heads.shape[:-1], -1, 2))
-    return torch.view_as_real(pairs * turns).flatten(-2)
+    return torch.view_as_real(pairs * rotary).flatten(-2)
 
 
-def paired(weight: Tensor, head_size: int) -> Tensor:
-    """Reorders a query's or key's weight or bias so that positions rotate neighbours; their products stay the same."""
+def interleave_rotary(weight: Tensor, head_size: int) -> Tensor:
+    """Permutes a query or key projection from half-split to interleaved rotary layout. Attention does not change."""
     heads = weight.view(-1, 2, head_size // 2, *weight.shape[1:])
     return heads.transpose(1, 2).reshape(weight.shape)

@@ -1,8 +1,9 @@
 """Chooses the format of a model's weights: the user's choice, otherwise the fastest on this machine.
 
-That is 8 bits where `Dynamic` runs. Elsewhere, some processors multiply bfloat16 several times as fast as float32,
-others many times slower. So it measures small products, once for each processor and release of torch, in the processor
-time of one thread: other programs may run beside it. The same measurement says when to unpack weights of 8 bits.
+That is 8 bits where `Int8DynamicLinear` runs. Elsewhere, some processors multiply bfloat16 several times as fast as
+float32, others many times slower. So it measures small products, once for each processor and release of torch, in the
+processor time of one thread: other programs may run beside it. The same measurement says when to unpack weights of 8
+bits.
 """
 
 import time
@@ -19,7 +20,14 @@ from inference.models import devices, edit_prompts, machine_cache
 from inference.models.devices import DTYPES, EIGHT_BIT
 from inference.models.family import ModelError
 from inference.models.llama import linear
-from inference.models.llama.linear import Dynamic, Matrix, Packed, Plain, WeightOnly, packed_rows
+from inference.models.llama.linear import (
+    DenseLinear,
+    Int8DynamicLinear,
+    Int8Weight,
+    Int8WeightOnlyLinear,
+    Linear,
+    packed_rows,
+)
 
 _ON_CPU = (EIGHT_BIT, "bfloat16", "float32")
 _ELSEWHERE = ("bfloat16", "float16", "float32")
@@ -38,11 +46,11 @@ _WORTH_MEMORY = 0.75
 """A format that takes two or four times the memory of 8 bits must cost at most this share of their time."""
 
 
-class Speed(msgspec.Struct, frozen=True):
+class KernelBenchmark(msgspec.Struct, frozen=True):
     """The measurement: the formats, fastest first.
 
     Of the fastest: a thread's nanoseconds for each weight, in a product of one row, and of many rows for each.
-    `few_rows`: so many rows are multiplied faster by packed weights than by unpacked ones; 0 with `Dynamic`.
+    `few_rows`: so many rows are multiplied faster by packed weights than by unpacked ones; 0 with `Int8DynamicLinear`.
     """
 
     formats: tuple[str, ...]
@@ -96,13 +104,13 @@ def predicted(weights: float, of_layers: float, reads_bytes_per_s: float) -> Tim
 
 
 @cache
-def speed() -> Speed:
+def speed() -> KernelBenchmark:
     """The measurement for this machine, perhaps from an earlier process."""
     able = sorted(name for name, has in torch.cpu.get_capabilities().items() if has is True)
     name = torch.cpu.get_capabilities().get("cpu_name", "")
     way = "fbgemm" if linear.has_dynamic() else "weights alone"
     key = f"{name}, torch {torch.__version__}, {way}, one thread, {' '.join(able)}"
-    known = machine_cache.read("speed", Speed)
+    known = machine_cache.read("speed", KernelBenchmark)
     found = known.get(key)
     if found is None or not _makes_sense(found):
         threads = torch.get_num_threads()
@@ -115,35 +123,35 @@ def speed() -> Speed:
     return found
 
 
-def _makes_sense(found: Speed) -> bool:
+def _makes_sense(found: KernelBenchmark) -> bool:
     """Whether a kept measurement can be one."""
     known = EIGHT_BIT in found.formats and {*found.formats} <= {*_ON_CPU} and found.few_rows in (0, *_FEW_ROWS)
     return known and 0 < found.prompt_row_ns <= found.one_row_ns < 1
 
 
 @torch.inference_mode()
-def measured(*, dynamic: bool) -> Speed:
-    """Measures now, in this thread; `dynamic`: the products of `Dynamic`."""
+def measured(*, dynamic: bool) -> KernelBenchmark:
+    """Measures now, in this thread; `dynamic`: the products of `Int8DynamicLinear`."""
     torch.manual_seed(0)
     plain = [torch.randn(_SHAPE) for _ in range(_COPIES)]
-    packed = [Packed(*packed_rows(each)) for each in plain]
-    kinds: dict[str, Sequence[Matrix]] = {EIGHT_BIT: [Dynamic(each) for each in packed]} if dynamic else {}
+    packed = [Int8Weight(*packed_rows(each)) for each in plain]
+    kinds: dict[str, Sequence[Linear]] = {EIGHT_BIT: [Int8DynamicLinear(each) for each in packed]} if dynamic else {}
     few_rows = 0
     if not dynamic:
-        place = linear.unpacking_place(torch.device("cpu"))
-        kernel, unpacked = ([WeightOnly(each, place, few) for each in packed] for few in (max(_FEW_ROWS), 0))
+        place = linear.dequant_buffer(torch.device("cpu"))
+        kernel, unpacked = ([Int8WeightOnlyLinear(each, place, few) for each in packed] for few in (max(_FEW_ROWS), 0))
         few_rows = max(takewhile(lambda rows: _seconds(kernel, rows) < _seconds(unpacked, rows), _FEW_ROWS), default=0)
-        kinds = {EIGHT_BIT: [WeightOnly(each, place, few_rows) for each in packed]}
-        kinds |= {name: [Plain(each.to(DTYPES[name])) for each in plain] for name in ("bfloat16", "float32")}
+        kinds = {EIGHT_BIT: [Int8WeightOnlyLinear(each, place, few_rows) for each in packed]}
+        kinds |= {name: [DenseLinear(each.to(DTYPES[name])) for each in plain] for name in ("bfloat16", "float32")}
     times = {name: (_seconds(each, 1), _seconds(each, _PROMPT_ROWS)) for name, each in kinds.items()}
     costs = {name: _LINE_PASSES * one_s + prompt_s for name, (one_s, prompt_s) in times.items()}
     costs[EIGHT_BIT] *= _WORTH_MEMORY
     formats = tuple(sorted(costs, key=lambda name: costs[name]))
     one_ns, prompt_ns = (seconds * 1e9 / prod(_SHAPE) for seconds in times[formats[0]])
-    return Speed(formats, one_ns, prompt_ns / _PROMPT_ROWS, few_rows)
+    return KernelBenchmark(formats, one_ns, prompt_ns / _PROMPT_ROWS, few_rows)
 
 
-def _seconds(measured: Sequence[Matrix], rows: int) -> float:
+def _seconds(measured: Sequence[Linear], rows: int) -> float:
     """The thread's time for a product with each of the matrices; if that takes long, with the first alone."""
     given = torch.randn(rows, measured[0].shape[1])
     used = measured if rows < _PROMPT_ROWS else measured[:1]

@@ -12,9 +12,16 @@ from inference.models.devices import DTYPES, EIGHT_BIT
 from inference.models.family import ModelError, OnProgress
 from inference.models.llama import linear, precision
 from inference.models.llama.config import ROPE_FACTORS, llama_config, weight_shapes
-from inference.models.llama.linear import Dynamic, Matrix, Packed, Plain, WeightOnly, packed_rows
-from inference.models.llama.network import Embedding, FastLayer, Network, paired
-from inference.models.tensor_readers import GgufWeights, opened
+from inference.models.llama.linear import (
+    DenseLinear,
+    Int8DynamicLinear,
+    Int8Weight,
+    Int8WeightOnlyLinear,
+    Linear,
+    packed_rows,
+)
+from inference.models.llama.network import EmbeddingTable, FastLayer, LlamaNetwork, interleave_rotary
+from inference.models.tensor_readers import GgufReader, opened
 
 _EMBEDDING = "model.embed_tokens.weight"
 _HEAD = "lm_head.weight"
@@ -30,7 +37,7 @@ _Rows = Iterator[tuple[str, int, Tensor]]
 
 def read(
     found: Checkpoint, device: torch.device, candidates: Sequence[str], progress: OnProgress
-) -> tuple[Network, str]:
+) -> tuple[LlamaNetwork, str]:
     """A checkpoint's network in the first of some formats that fits, and its name. Raises ModelError."""
     progress(0.05, "checking memory")
     weights = sum(prod(shape) for shape in found.shapes().values())
@@ -38,7 +45,7 @@ def read(
     def weight_bytes(dtype: str) -> float:
         return float(weights * (1 if dtype == EIGHT_BIT else DTYPES[dtype].itemsize))
 
-    dtype = devices.fitting(found.name, device, devices.free_bytes(device), candidates, weight_bytes)
+    dtype = devices.choose_fitting_dtype(found.name, device, devices.free_bytes(device), candidates, weight_bytes)
     few_rows: int | None = 0
     if device.type == "cpu" and dtype == EIGHT_BIT:
         few_rows = None if linear.has_dynamic() else precision.speed().few_rows
@@ -49,19 +56,19 @@ class WeightReader:
     """Builds a network from a checkpoint."""
 
     def __init__(self, found: Checkpoint, device: torch.device, dtype: str, few_rows: int | None) -> None:
-        """`few_rows`: in 8 bits see `WeightOnly`; None: they are multiplied by `Dynamic`. Raises ModelError."""
+        """`few_rows`: see `Int8WeightOnlyLinear`; None: 8-bit layers are `Int8DynamicLinear`. Raises ModelError."""
         self._config = llama_config(found)
         self._weights = opened(found)
         self._shapes = weight_shapes(self._config)
         self._device = device
         self._dtype = DTYPES[dtype]
-        self._is_paired = found.gguf is not None and found.model_type == "llama"
-        """Whether the file has the rows of queries and keys in the order that `paired` makes."""
+        self._is_interleaved = found.gguf is not None and found.model_type == "llama"
+        """Whether the file has the rows of queries and keys in the order that `interleave_rotary` makes."""
         self._is_packed = dtype == EIGHT_BIT
-        self._place = linear.unpacking_place(device) if self._is_packed and few_rows is not None else None
+        self._place = linear.dequant_buffer(device) if self._is_packed and few_rows is not None else None
         self._few_rows = few_rows or 0
 
-    def network(self, progress: OnProgress) -> Network:
+    def network(self, progress: OnProgress) -> LlamaNetwork:
         """The network, on its device. Raises ModelError if the weights differ from the checkpoint's description."""
         count, layers = self._config.num_hidden_layers, []
         for number in range(count):
@@ -72,17 +79,17 @@ class WeightReader:
         head = self._stored(_HEAD if _HEAD in self._weights.shapes else _EMBEDDING)
         embedding = self._embedding(head)
         norm = self._tensor("model.norm.weight")
-        frequencies = torch.tensor(self._config.frequencies, device=self._device)
+        inv_freq = torch.tensor(self._config.inv_freq, device=self._device)
         if ROPE_FACTORS in self._weights.shapes:
-            frequencies /= self._tensor(ROPE_FACTORS)
-        self._require_finite(ROPE_FACTORS, frequencies)
+            inv_freq /= self._tensor(ROPE_FACTORS)
+        self._require_finite(ROPE_FACTORS, inv_freq)
         multiplied = self._multiplied(head, fine=True, keep=embedding is head)
-        return Network(self._config, layers, embedding, norm, multiplied, frequencies)
+        return LlamaNetwork(self._config, layers, embedding, norm, multiplied, inv_freq)
 
-    def _embedding(self, head: Plain | Packed) -> Embedding:
-        """`Dynamic` hides the rows of the head, so those of a GGUF file stay there. Others take memory twice."""
+    def _embedding(self, head: DenseLinear | Int8Weight) -> EmbeddingTable:
+        """`Int8DynamicLinear` hides the rows of the head: those of a GGUF file stay there, others take memory twice."""
         is_tied = self._is_tied()
-        if isinstance(head, Packed) and self._place is None and isinstance(self._weights, GgufWeights):
+        if isinstance(head, Int8Weight) and self._place is None and isinstance(self._weights, GgufReader):
             return self._weights.in_file(_HEAD if is_tied and _HEAD in self._weights.shapes else _EMBEDDING)
         return head if is_tied else self._stored(_EMBEDDING)
 
@@ -95,7 +102,7 @@ class WeightReader:
             return torch.cat([*turned, read(f"self_attn.v_proj.{kind}")])
 
         def ordered(weight: Tensor) -> Tensor:
-            return weight if self._is_paired else paired(weight, self._config.head_size)
+            return weight if self._is_interleaved else interleave_rotary(weight, self._config.head_size)
 
         heads = fused("weight")
         norms = [ordered(read(f"self_attn.{one}_norm.weight")) for one in "qk" if self._config.has_head_norms]
@@ -118,7 +125,7 @@ class WeightReader:
             self._require_finite(name, value)
         return value
 
-    def _stored(self, *names: str) -> Plain | Packed:
+    def _stored(self, *names: str) -> DenseLinear | Int8Weight:
         """Stacked matrices, none of which is ever in memory in float32 as a whole."""
         high = sum(self._shapes[name][0] for name in names)
         wide = self._shapes[names[0]][1]
@@ -130,7 +137,9 @@ class WeightReader:
             yield from ((name, above + first, block) for first, block in self._weights.rows(name, self._shapes[name]))
             above += self._shapes[name][0]
 
-    def _multiplied(self, weight: Plain | Packed, *, fine: bool = False, groups: int = 1, keep: bool = False) -> Matrix:
+    def _multiplied(
+        self, weight: DenseLinear | Int8Weight, *, fine: bool = False, groups: int = 1, keep: bool = False
+    ) -> Linear:
         """`fine` in front of the heads and for the vocabulary, `groups` in front of `down`, where single activations
         are some twenty times as large as most.
 
@@ -138,26 +147,26 @@ class WeightReader:
         activations; 7 bits), or .006 (8 bits); without groups by .024, without either by .031. `keep`: the rows of
         `weight` are looked up as well.
         """
-        if isinstance(weight, Plain):
+        if isinstance(weight, DenseLinear):
             return weight
         if self._place is None:
-            return Dynamic(weight, fine=fine, groups=groups, consume=not keep)
-        return WeightOnly(weight, self._place, self._few_rows)
+            return Int8DynamicLinear(weight, fine=fine, groups=groups, consume=not keep)
+        return Int8WeightOnlyLinear(weight, self._place, self._few_rows)
 
-    def _made(self, shape: tuple[int, int], blocks: _Rows) -> Plain | Packed:
+    def _made(self, shape: tuple[int, int], blocks: _Rows) -> DenseLinear | Int8Weight:
         if not self._is_packed:
             plain = torch.empty(shape, dtype=self._dtype, device=self._device)
             for name, first, block in blocks:
                 self._require_finite(name, block)
                 plain[first : first + len(block)] = block
-            return Plain(plain)
+            return DenseLinear(plain)
         packed = torch.empty(shape, dtype=torch.int8, device=self._device)
         scales = torch.empty(shape[0], dtype=torch.bfloat16, device=self._device)
         for name, first, block in blocks:
             end = first + len(block)
             packed[first:end], scales[first:end] = packed_rows(block.to(self._device))
             self._require_finite(name, scales[first:end])  # as none is if one weight of its channel is not
-        return Packed(packed, scales)
+        return Int8Weight(packed, scales)
 
     def _is_tied(self) -> bool:
         """Whether embedding and head are one matrix; the files may hold two copies, the head's the finer."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from inference.models import tokenizer_files
 from inference.models.checkpoint import Checkpoint
-from inference.models.family import Family, ModelError, OnProgress
-from inference.models.infill_config import NoiseKind, Properties, SamplerSettings
+from inference.models.family import ModelAdapter, ModelError, OnProgress
+from inference.models.infill_config import InfillConfig, NoiseKind, SamplerSettings
 from inference.models.llama.config import checked_config
 
 IN_PLACE = ("A2DQwen2LMHeadModel",)
@@ -19,7 +19,7 @@ MAX_PREFIX_TOKENS, SUFFIX_TOKENS = 512, 128
 """Every row of both is computed with the first canvas. On a CPU 500 rows of half a billion weights take a second."""
 
 
-def default_properties(folder: Path, config: dict[str, Any]) -> Properties:
+def default_properties(folder: Path, config: dict[str, Any]) -> InfillConfig:
     """The settings of a published checkpoint, which has no `infill.json`. Raises ModelError."""
     tokens = tokenizer_files.named_tokens(folder, config)
     if tokens.mask is None:
@@ -35,7 +35,7 @@ def default_properties(folder: Path, config: dict[str, Any]) -> Properties:
         sampler = SamplerSettings(max_steps=256, t_max=0.2, t_min=0.2, method="entropy", schedule="single", top_p=0.9)
     else:
         sampler = SamplerSettings(max_steps=64, t_max=0.0, t_min=0.0, method="entropy")
-    return Properties(
+    return InfillConfig(
         corruption=NoiseKind.MASK,
         mask_token_id=tokens.mask,
         shifted_logits=not in_place,
@@ -57,7 +57,7 @@ def check(found: Checkpoint) -> None:
         raise ModelError(f"{found.folder / 'infill.json'}: corruption: a masked-diffusion checkpoint needs 'mask'")
 
 
-def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> Family:
+def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnProgress) -> ModelAdapter:
     """The loaded model. Raises ModelError if it does not fit, or its weights differ from their description."""
     from inference.models import devices
     from inference.models.llama import precision, weights
@@ -66,4 +66,4 @@ def load(found: Checkpoint, device: str | None, dtype: str | None, progress: OnP
     tokenizer = tokenizer_files.tokenizer(found)
     place = devices.choose_device(device)
     network, dtype_name = weights.read(found, place, precision.for_many_rows(place, dtype), progress)
-    return adapter.MaskedDiffusion(found.name, network, found.properties, tokenizer, dtype_name)
+    return adapter.MaskedDiffusionAdapter(found.name, network, found.properties, tokenizer, dtype_name)

@@ -1,4 +1,4 @@
-"""Masked diffusion behind the `Family` protocol: prefix and canvas are one sequence, and each row sees all of it.
+"""Masked diffusion behind the `ModelAdapter` protocol: prefix and canvas are one sequence, and each row sees all of it.
 
 A context first computes one canvas with the whole prefix, except what an earlier request knows; the other canvases
 copy shared rows. From then on a step computes the requested rows and changed tokens; every few steps all rows of the
@@ -18,9 +18,9 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from inference.models.family import Context, Family, Traits, common_ends
-from inference.models.infill_config import ENTROPY_BOUND, NoiseKind, Properties
-from inference.models.llama.network import Network, turned
+from inference.models.family import ModelAdapter, ModelTraits, PrefixHandle, common_ends
+from inference.models.infill_config import ENTROPY_BOUND, InfillConfig, NoiseKind
+from inference.models.llama.network import LlamaNetwork, apply_rotary
 
 _NEIGHBOURS = 8
 """Recompute this many rows beside the place where two sequences begin to differ; they depend on it most."""
@@ -39,40 +39,40 @@ _MANY_ROWS = 64
 
 
 @dataclass
-class KeptRows:
+class CanvasKvCache:
     """Keys and values of B sequences, (L, 2, B, G, T, D), for passes that compute the rows `computed` (B, A).
 
     `before` (L, 2, 1, G, T', D): rows of one sequence that precede all of these.
     """
 
-    content: Tensor
+    keys_values: Tensor
     before: Tensor | None = None
     computed: Tensor = field(default_factory=lambda: torch.zeros((1, 0), dtype=torch.long))
 
     def append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """See `Append`."""
-        both = self.content[layer]
+        both = self.keys_values[layer]
         new = torch.stack([keys, values]).transpose(2, 3).to(both.dtype)
         both.scatter_(3, self.computed[None, :, None, :, None].expand_as(new), new)
         if self.before is not None:
             both = torch.cat([self.before[layer].expand(-1, len(keys), -1, -1, -1), both], 3)
         return both[0], both[1]
 
-    def picked(self, network: Network, rows: Tensor, moved: Tensor) -> "KeptRows":
-        """The `rows` (B, T') of one sequence as those of B sequences, each `moved` (B, T') by this many positions."""
-        taken = self.content[:, :, 0][:, :, :, rows].transpose(2, 3).contiguous()
-        turns = network.turns(moved).transpose(1, 2)  # (B, 1, T', D / 2)
+    def gather(self, network: LlamaNetwork, rows: Tensor, moved: Tensor) -> "CanvasKvCache":
+        """Gathers `rows` (B, T') of one cached sequence for B sequences, with their keys shifted by `moved` (B, T')."""
+        taken = self.keys_values[:, :, 0][:, :, :, rows].transpose(2, 3).contiguous()
+        rotary = network.rotary(moved).transpose(1, 2)  # (B, 1, T', D / 2)
         for layer in taken:
-            layer[0] = turned(layer[0].float(), turns)
-        return KeptRows(taken)
+            layer[0] = apply_rotary(layer[0].float(), rotary)
+        return CanvasKvCache(taken)
 
 
 @dataclass
-class Known:
+class CachedSequence:
     """A sequence of tokens and its computed keys and values, the rows of the prefix first."""
 
     ids: list[int]
-    rows: KeptRows
+    rows: CanvasKvCache
     uses: int = 0
     """How many sequences in a row were derived from it since all its rows were computed."""
 
@@ -82,11 +82,11 @@ class Known:
 
     @property
     def count_bytes(self) -> int:
-        return self.rows.content.nbytes
+        return self.rows.keys_values.nbytes
 
 
 def sources(known: Sequence[int], wanted: Sequence[int], *, neighbours: int = _NEIGHBOURS) -> list[int]:
-    """For each token of `wanted` the row of `known` whose keys and values it may take; -1: none."""
+    """For each token of `wanted`, the row of `known` whose keys and values can be reused, or -1."""
     lead, tail = common_ends(known, wanted)
     if lead == len(wanted) == len(known):
         return list(range(lead))
@@ -97,21 +97,21 @@ def sources(known: Sequence[int], wanted: Sequence[int], *, neighbours: int = _N
     return [*range(first), *[-1] * middle, *(row + moved for row in range(len(wanted) - behind, len(wanted)))]
 
 
-class Memory:
+class SequenceCache:
     """The computations of the latest requests, for those that follow."""
 
     def __init__(self) -> None:
-        self._known: list[Known] = []
+        self._known: list[CachedSequence] = []
         self.row_s = math.inf
         """The latest time per row of a pass over many rows; inf: none yet. Too low on a GPU, where passes overlap."""
 
-    def best(self, prefix_ids: Sequence[int]) -> Known | None:
+    def best(self, prefix_ids: Sequence[int]) -> CachedSequence | None:
         """The one that shares most with a prefix, at least half of it."""
         recent = [known for known in self._known if known.uses < _MOST_USES]
         best = max(recent, key=lambda known: known.shared(prefix_ids), default=None)
         return best if best and 2 * best.shared(prefix_ids) > len(prefix_ids) else None
 
-    def add(self, known: Known, instead_of: Known | None) -> None:
+    def add(self, known: CachedSequence, instead_of: CachedSequence | None) -> None:
         """Stores one, replacing the one it was made from, if any; drops the oldest."""
         kept = [one for one in self._known if one is not instead_of][-(_REMEMBERED - 1) :]
         self._known = [*kept, known]
@@ -125,24 +125,26 @@ class _Canvases:
 
     ids: Tensor  # (B, W')
     valid: Tensor | None  # (B, W')
-    rows: KeptRows
+    rows: CanvasKvCache
     steps: int = 0
 
 
-class CachedContext(Context):
-    """A `Context` with the predictions of an exact one, except for changes in rows that were not recomputed.
+class MaskedPrefixHandle(PrefixHandle):
+    """A `PrefixHandle` with the predictions of an exact one, except for changes in rows that were not recomputed.
 
     A prefix is read together with its first canvas, which it sees.
     """
 
-    def __init__(self, network: Network, properties: Properties, prefix_ids: Sequence[int], memory: Memory) -> None:
+    def __init__(
+        self, network: LlamaNetwork, properties: InfillConfig, prefix_ids: Sequence[int], memory: SequenceCache
+    ) -> None:
         self._network = network
         self._shifted = properties.shifted_logits
         self._prefix_ids = list(prefix_ids)
         self._memory = memory
         self._known = memory.best(self._prefix_ids)
         self.reused_tokens = self._known.shared(self._prefix_ids) if self._known else 0
-        self._own: Known | None = None
+        self._own: CachedSequence | None = None
         self._canvases: _Canvases | None = None
         self._joint = min(1, len(self._prefix_ids))
         """The rows of the prefix computed with the canvases: if logits are shifted, the last predicts their first row.
@@ -184,20 +186,22 @@ class CachedContext(Context):
         shown = len(ids) // 2
         known, hidden, number = self._read(ids, valid, asked, shown)
         first = len(self._prefix_ids) - self._joint
-        before, own = known.rows.content[..., :first, :], known.rows.content[..., first:, :]
+        before, own = known.rows.keys_values[..., :first, :], known.rows.keys_values[..., first:, :]
         if len(ids) == 1:
-            self._canvases = _Canvases(ids, valid, KeptRows(own, before))
+            self._canvases = _Canvases(ids, valid, CanvasKvCache(own, before))
             return hidden, number
         shared = [sources(known.ids[first:], one, neighbours=0) for one in _lists(ids, valid)]
         width = ids.shape[1]
         table = torch.tensor([[*rows, *[-1] * (width - len(rows))] for rows in shared], device=ids.device)
         places = torch.arange(width, device=ids.device)
-        made = KeptRows(own).picked(self._network, table.clamp(min=0), torch.where(table < 0, 0, places - table))
+        made = CanvasKvCache(own).gather(self._network, table.clamp(min=0), torch.where(table < 0, 0, places - table))
         made.before = before
         self._canvases = _Canvases(ids, valid, made)
         return self._pass(self._canvases, asked | (table < 0))
 
-    def _read(self, ids: Tensor, valid: Tensor | None, asked: Tensor, shown: int) -> tuple[Known, Tensor, Tensor]:
+    def _read(
+        self, ids: Tensor, valid: Tensor | None, asked: Tensor, shown: int
+    ) -> tuple[CachedSequence, Tensor, Tensor]:
         """Computes the unknown part of one of the canvases with the prefix before it."""
         (own,) = _lists(ids[shown : shown + 1], None if valid is None else valid[shown : shown + 1])
         whole = [*self._prefix_ids[: len(self._prefix_ids) - self._joint], *own]
@@ -206,13 +210,13 @@ class CachedContext(Context):
         table = torch.tensor(taken, device=ids.device)
         first = len(whole) - len(own)
         table[first:][asked[shown, : len(own)]] = -1
-        rows = KeptRows(self._network.empty(len(whole)).content)
+        rows = CanvasKvCache(self._network.empty_cache(len(whole)).keys_values)
         if earlier is not None:
             moved = torch.where(table < 0, 0, torch.arange(len(whole), device=ids.device) - table)
-            rows = earlier.rows.picked(self._network, table.clamp(min=0)[None], moved[None])
+            rows = earlier.rows.gather(self._network, table.clamp(min=0)[None], moved[None])
         hidden, number = self._pass(_Canvases(torch.tensor([whole], device=ids.device), None, rows), table[None] < 0)
         uses = 0 if earlier is None or bool((table < 0).all()) else earlier.uses + (earlier is not self._own)
-        known = Known(whole, rows, uses)
+        known = CachedSequence(whole, rows, uses)
         self._memory.add(known, self._own)
         self._own = known
         return known, hidden, torch.nn.functional.pad(number[:, first:], (0, ids.shape[1] - len(own)))
@@ -241,8 +245,10 @@ class CachedContext(Context):
         return hidden, torch.zeros_like(canvases.ids).scatter(1, computed, places)
 
 
-class MaskedDiffusion(Family):
-    def __init__(self, name: str, network: Network, properties: Properties, tokenizer: Tokenizer, dtype: str) -> None:
+class MaskedDiffusionAdapter(ModelAdapter):
+    def __init__(
+        self, name: str, network: LlamaNetwork, properties: InfillConfig, tokenizer: Tokenizer, dtype: str
+    ) -> None:
         """`dtype`: a precision's name."""
         self.name = name
         self.network = network
@@ -250,11 +256,11 @@ class MaskedDiffusion(Family):
         self.tokenizer = tokenizer
         self.device = network.device
         self.dtype = dtype
-        self._memory = Memory()
+        self._memory = SequenceCache()
         tokens = (properties.expand_token_id, properties.delete_token_id)
-        self.traits = Traits(
+        self.traits = ModelTraits(
             noise=NoiseKind.MASK,
-            resizes=None not in tokens and properties.sampler.method != ENTROPY_BOUND,
+            can_resize=None not in tokens and properties.sampler.method != ENTROPY_BOUND,
             vocabulary_size=network.config.vocab_size,
             can_score=False,  # a row sees the rows behind it, so no product of its predictions is a likelihood
         )
@@ -263,8 +269,8 @@ class MaskedDiffusion(Family):
     def row_s(self) -> float:
         return self._memory.row_s
 
-    def open(self, prefix_ids: Sequence[int]) -> Context:
-        return CachedContext(self.network, self.properties, prefix_ids, self._memory)
+    def open(self, prefix_ids: Sequence[int]) -> PrefixHandle:
+        return MaskedPrefixHandle(self.network, self.properties, prefix_ids, self._memory)
 
 
 def _same(one: Tensor | None, other: Tensor | None) -> bool:

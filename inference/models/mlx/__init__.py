@@ -6,7 +6,7 @@ Holds what registry.py needs; MLX is imported when a model is loaded.
 
 from inference.models.checkpoint import Checkpoint
 from inference.models.diffusion_gemma.config import packing_of
-from inference.models.family import Family, ModelError, OnProgress
+from inference.models.family import ModelAdapter, ModelError, OnProgress
 from inference.models.mlx.machine import DEVICE, INSTALL, is_apple_silicon, is_installed, look
 
 
@@ -15,7 +15,7 @@ def is_preferred(found: Checkpoint) -> bool:
     return is_installed() and (is_apple_silicon() or packing_of(found) is not None)
 
 
-def load(found: Checkpoint, dtype: str | None, progress: OnProgress) -> Family:
+def load(found: Checkpoint, dtype: str | None, progress: OnProgress) -> ModelAdapter:
     """The loaded model. Raises ModelError if MLX is missing, or the weights differ from their description."""
     here = look()
     progress(0.05, "loading MLX")

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from inference.models.diffusion_gemma.passes import ArrayRows, EncoderCache, LayerView, Passes, PrefixView
+from inference.models.diffusion_gemma.passes import ArrayRows, DiffusionNetwork, EncoderCache, LayerView, PrefixView
 
 
-class MlxNetwork(Passes):
+class MlxNetwork(DiffusionNetwork):
     """A loaded DiffusionGemma. MLX computes when its arrays become tensors."""
 
     def __init__(self, model: Any) -> None:
@@ -36,7 +36,7 @@ class MlxNetwork(Passes):
         self.rows: ArrayRows = MlxRows()
 
     def encode(self, ids: Tensor, cache: EncoderCache) -> Tensor:
-        """See `Passes`. The keys and values are computed when this returns."""
+        """See `DiffusionNetwork`. The keys and values are computed when this returns."""
         masks = {kind: array_of(mask[0, 0]) for kind, mask in self.causal_masks(cache.length, ids.shape[1]).items()}
         layers = [_EncodedLayer(cache, index, masks[kind]) for index, kind in enumerate(self.layer_types)]
         hidden, _ = self._encoder(array_of(ids), cache=layers)
@@ -57,7 +57,7 @@ class MlxNetwork(Passes):
         return tensor_of(mx.tanh(raw / self._softcap) * self._softcap)
 
     def expected_embeddings(self, logits: Tensor, probabilities: Tensor) -> Tensor:
-        """See `Passes`. Packed embeddings are multiplied as they are, as mlx-vlm does for whole canvases."""
+        """See `DiffusionNetwork`. Packed embeddings are multiplied as they are, as mlx-vlm does for whole canvases."""
         table = self._embedding
         weights = array_of(probabilities).astype(self.dtype)
         if not isinstance(table, nn.QuantizedEmbedding):

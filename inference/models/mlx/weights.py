@@ -19,7 +19,7 @@ from transformers import DiffusionGemmaConfig
 from inference.models import checkpoint_files
 from inference.models.checkpoint import Checkpoint
 from inference.models.devices import needed_bytes
-from inference.models.diffusion_gemma.adapter import DiffusionGemma, cache_budget
+from inference.models.diffusion_gemma.adapter import DiffusionGemmaAdapter, cache_budget
 from inference.models.diffusion_gemma.config import packing_of, scales_of
 from inference.models.diffusion_gemma.weights import UNUSED, weight_bytes
 from inference.models.family import ModelError, OnProgress
@@ -122,7 +122,7 @@ _KEPT_BYTES = 1 << 30
 """How much unused memory MLX may keep for later; canvases of every width need other buffers."""
 
 
-def load(found: Checkpoint, here: machine.MlxDevice, dtype: str | None, progress: OnProgress) -> DiffusionGemma:
+def load(found: Checkpoint, here: machine.MlxDevice, dtype: str | None, progress: OnProgress) -> DiffusionGemmaAdapter:
     """The model in the memory of this machine. Raises ModelError."""
     tokenizer = found.tokenizer()
     progress(0.1, "checking memory")
@@ -132,7 +132,7 @@ def load(found: Checkpoint, here: machine.MlxDevice, dtype: str | None, progress
     network = MlxNetwork(model)
     free_bytes = machine.look().free_bytes
     cache_bytes = cache_budget(network, found.properties, free_bytes, on_cpu=not here.on_gpu)
-    return DiffusionGemma(found, tokenizer, network, precision, cache_bytes, here.name)
+    return DiffusionGemmaAdapter(found, tokenizer, network, precision, cache_bytes, here.name)
 
 
 def _fitting(found: Checkpoint, here: machine.MlxDevice, wanted: str | None) -> str:

@@ -5,22 +5,22 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from inference.models.family import Family, Traits
-from inference.models.infill_config import NoiseKind, Properties, SamplerSettings
+from inference.models.family import ModelAdapter, ModelTraits
+from inference.models.infill_config import InfillConfig, NoiseKind, SamplerSettings
 from tests.inference.models.random_model import SPECIAL_TOKENS, byte_tokenizer
 
 MASK_ID = len(SPECIAL_TOKENS) + 256
 _SMOOTHING = 0.01
 
 
-class BigramFamily(Family):
+class BigramFamily(ModelAdapter):
     name, dtype, device = "bigrams", "float32", torch.device("cpu")
 
     def __init__(self, text: str) -> None:
         self.tokenizer = byte_tokenizer()
-        self.traits = Traits(NoiseKind.MASK, MASK_ID + 1, can_score=False)
+        self.traits = ModelTraits(NoiseKind.MASK, MASK_ID + 1, can_score=False)
         sampler = SamplerSettings(max_steps=16, accept_floor=True)
-        self.properties = Properties(NoiseKind.MASK, MASK_ID, canvas_tokens=64, sampler=sampler)
+        self.properties = InfillConfig(NoiseKind.MASK, MASK_ID, canvas_tokens=64, sampler=sampler)
         ids = torch.tensor(self.tokenizer.encode(text, add_special_tokens=False).ids)
         counts = torch.full((MASK_ID + 1, MASK_ID + 1), _SMOOTHING)
         counts.index_put_((ids[:-1], ids[1:]), torch.tensor(1.0), accumulate=True)
@@ -39,7 +39,7 @@ class BigramContext:
     def __init__(self, family: BigramFamily, prefix_ids: Sequence[int]) -> None:
         self._family, self._last, self._closed = family, ([MASK_ID, *prefix_ids])[-1], False
 
-    def encode(self) -> Iterator[int]:
+    def prefill(self) -> Iterator[int]:
         return iter(())
 
     def predict(

@@ -11,7 +11,7 @@ from inference.engine import Engine
 from inference.engine.canvas.batch import FORBIDDEN, CanvasBatch
 from inference.messages import Hole, Text
 from inference.models import registry
-from inference.models.infill_config import Properties
+from inference.models.infill_config import InfillConfig
 from tests.inference.engine.filling import fill, fill_typing
 from tests.inference.loaded import TWIN, planned
 
@@ -27,7 +27,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory) -> Engine:
     for token in tokenizer["added_tokens"]:
         token["special"] = token["special"] and token["id"] != MASK
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
-    properties = Properties(mask_token_id=MASK, prompt="chat")
+    properties = InfillConfig(mask_token_id=MASK, prompt="chat")
     (folder / "infill.json").write_bytes(msgspec.json.encode(properties))
     return Engine(registry.load(str(folder), device="cpu"))
 

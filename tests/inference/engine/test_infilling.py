@@ -13,7 +13,7 @@ from inference.deadline import Deadline
 from inference.engine import Engine, RequestError
 from inference.messages import Candidate, Done, Draft, Hole, HoleKind, InfillRequest, Outcome, Text
 from inference.models import registry
-from inference.models.diffusion_gemma.adapter import DiffusionGemma
+from inference.models.diffusion_gemma.adapter import DiffusionGemmaAdapter
 from tests.inference.engine import filling
 from tests.inference.engine.filling import fill_typing
 from tests.inference.loaded import check_nothing_is_open, planned
@@ -157,7 +157,7 @@ def test_interleaved_requests_answer_as_they_would_alone(each: Engine) -> None:
             if event == "end":
                 running.remove((number, events))
     assert together == alone
-    if isinstance(each.loaded.family, DiffusionGemma):
+    if isinstance(each.loaded.family, DiffusionGemmaAdapter):
         check_nothing_is_open(each)
 
 
@@ -278,7 +278,7 @@ def test_whatever_is_typed_meanwhile_begins_every_candidate(each: Engine, seed: 
     answer, _ = fill_typing(each, *segments, typing=typing, **more)
     assert len(answer.candidates) <= more["candidates"]
     assert not (is_one and any("\n" in candidate.texts[0] for candidate in answer.candidates))
-    if isinstance(each.loaded.family, DiffusionGemma):
+    if isinstance(each.loaded.family, DiffusionGemmaAdapter):
         check_nothing_is_open(each)
 
 

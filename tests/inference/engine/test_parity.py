@@ -22,9 +22,9 @@ from inference.engine.canvas.layout import OPEN, Row
 from inference.engine.search import denoise
 from inference.engine.search.denoise import Denoising, Noise
 from inference.messages import Candidate, Hole, InfillRequest, Text
-from inference.models.diffusion_gemma.adapter import EncodedContext
+from inference.models.diffusion_gemma.adapter import EncodedPrefixHandle
 from inference.models.diffusion_gemma.encoded_prefix import EncodedTokens, encoded_cache
-from inference.models.diffusion_gemma.network import Network
+from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from inference.models.infill_config import SamplerSettings
 from inference.models.prefix_cache import PrefixCache
 from tests.inference.engine.filling import Answer, fill
@@ -40,8 +40,8 @@ STOPPING = [(0.1, 0.005, 1), (4.0, 0.5, 1), (1.0, 2.0, 2), (0.5, 10.0, 0)]
 
 
 @pytest.fixture(scope="module", params=[torch.float32, torch.bfloat16], ids=str)
-def network(request: pytest.FixtureRequest) -> Network:
-    return Network(random_model().to(request.param))
+def network(request: pytest.FixtureRequest) -> DiffusionGemmaNetwork:
+    return DiffusionGemmaNetwork(random_model().to(request.param))
 
 
 def prompt(seed: int) -> torch.Tensor:
@@ -49,15 +49,15 @@ def prompt(seed: int) -> torch.Tensor:
 
 
 def denoised(
-    network: Network,
+    network: DiffusionGemmaNetwork,
     cache: PrefixCache[EncodedTokens],
     ids: Sequence[int],
     rows: Sequence[Row],
     settings: SamplerSettings,
     noise: Any,
 ) -> Denoising:
-    context = EncodedContext(network, cache, ids)
-    for _ in context.encode():
+    context = EncodedPrefixHandle(network, cache, ids)
+    for _ in context.prefill():
         pass
     loop = Denoising(context, CanvasBatch.of(rows, network.device), settings, noise)
     while not loop.finished:
@@ -66,11 +66,11 @@ def denoised(
     return loop
 
 
-def noise(network: Network, seed: int) -> Noise:
+def noise(network: DiffusionGemmaNetwork, seed: int) -> Noise:
     return Noise(network.vocabulary_size, torch.Generator(network.device).manual_seed(seed))
 
 
-def ours(network: Network, ids: list[int], settings: SamplerSettings, seed: int) -> tuple[list[int], int]:
+def ours(network: DiffusionGemmaNetwork, ids: list[int], settings: SamplerSettings, seed: int) -> tuple[list[int], int]:
     """The tokens of our loop over several canvases, each encoded into the prefix of the next, and the steps taken."""
     cache, stream = encoded_cache(network, 1 << 30), noise(network, seed)
     prefix, steps = list(ids), 0
@@ -124,7 +124,9 @@ def by_hand(
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(("bound", "confidence", "stability"), STOPPING)
-def test_tokens_equal_generate(network: Network, seed: int, bound: float, confidence: float, stability: int) -> None:
+def test_tokens_equal_generate(
+    network: DiffusionGemmaNetwork, seed: int, bound: float, confidence: float, stability: int
+) -> None:
     """Same weights, settings and random stream: same tokens, over two canvases behind a prefix beyond the window."""
     ids, settings = prompt(seed), SamplerSettings(STEPS, bound, 0.8, 0.4, stability, confidence)
     theirs = generated(network.model, ids, seed, settings, CANVASES)
@@ -134,7 +136,9 @@ def test_tokens_equal_generate(network: Network, seed: int, bound: float, confid
 
 
 @pytest.mark.parametrize(("bound", "confidence", "stability"), STOPPING)
-def test_a_batch_equals_that_of_generate(network: Network, bound: float, confidence: float, stability: int) -> None:
+def test_a_batch_equals_that_of_generate(
+    network: DiffusionGemmaNetwork, bound: float, confidence: float, stability: int
+) -> None:
     ids, settings = prompt(3), SamplerSettings(STEPS, bound, 0.8, 0.4, stability, confidence)
     theirs = generated(network.model, ids.expand(3, -1), 3, settings, 1)
     loop = denoised(network, encoded_cache(network, 0), ids[0].tolist(), [OPEN_ROW] * 3, settings, noise(network, 3))
@@ -152,7 +156,7 @@ PINNED = [
 
 @pytest.mark.parametrize("index", range(len(PINNED)), ids=["no pins", "suffix", "two holes", "three of one token"])
 @pytest.mark.parametrize("prefix", [PREFIX_TOKENS, 3], ids=["long prefix", "short prefix"])
-def test_pinned_canvases_equal_those_of_the_plain_loop(network: Network, index: int, prefix: int) -> None:
+def test_pinned_canvases_equal_those_of_the_plain_loop(network: DiffusionGemmaNetwork, index: int, prefix: int) -> None:
     """Pinned tokens condition every step, in the canvas and as what the model said of those rows before."""
     ids, settings = prompt(2)[0, :prefix].tolist(), SamplerSettings(STEPS, 1.0, 0.8, 0.4, 1, 0.05)
     tokens, steps = by_hand(network.model, ids, PINNED[index], settings, 2)

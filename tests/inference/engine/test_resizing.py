@@ -1,6 +1,6 @@
 """Holes grow and shrink in the middle of denoising, if a model writes tokens for that.
 
-The family is none of ours: the engine relies on the promises of `Family` alone.
+The family is none of ours: the engine relies on the promises of `ModelAdapter` alone.
 """
 
 from collections.abc import Sequence
@@ -12,8 +12,8 @@ from torch import Tensor
 
 from inference.engine import Engine
 from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Text
-from inference.models.family import Traits
-from inference.models.infill_config import NoiseKind, Properties, SamplerSettings
+from inference.models.family import ModelTraits
+from inference.models.infill_config import InfillConfig, NoiseKind, SamplerSettings
 from tests.inference.engine.bigram_family import MASK_ID, BigramContext, BigramFamily
 from tests.inference.engine.filling import fill_typing
 
@@ -27,10 +27,10 @@ class ByHeart(BigramFamily):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.tokenizer.add_special_tokens(["<mask>", "<expand>", "<delete>"])
-        self.traits = Traits(NoiseKind.MASK, MASK_ID + 3, can_score=False, resizes=True)
+        self.traits = ModelTraits(NoiseKind.MASK, MASK_ID + 3, can_score=False, can_resize=True)
         sampler = SamplerSettings(max_steps=200, t_max=0.0, t_min=0.0, method="entropy", schedule="single")
         ids = {"expand_token_id": EXPAND, "delete_token_id": DELETE}
-        self.properties = Properties(NoiseKind.MASK, MASK_ID, canvas_tokens=64, sampler=sampler, **ids)
+        self.properties = InfillConfig(NoiseKind.MASK, MASK_ID, canvas_tokens=64, sampler=sampler, **ids)
         self.ids = self.tokenizer.encode(text, add_special_tokens=False).ids
 
     def open(self, prefix_ids: Sequence[int]) -> "Remembered":

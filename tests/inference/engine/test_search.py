@@ -21,7 +21,7 @@ from inference.engine.search.denoise import Denoising, Noise
 from inference.engine.search.prune import TRIAL_SUFFIX_TOKENS, is_due, prune, tried
 from inference.engine.search.rank import Ranking, ScoreWeights
 from inference.messages import Draft, Hole, HoleKind, InfillRequest, Text
-from inference.models.family import Context
+from inference.models.family import PrefixHandle
 from tests.inference.engine.bigram_family import MASK_ID, BigramFamily
 from tests.inference.loaded import causal_logits, gemma, opened, planned
 
@@ -146,7 +146,7 @@ def scores(bigrams: Engine, plan: Plan, several: Sequence[Written], parts: int) 
     return found, passes
 
 
-def masked_by_hand(context: Context, one: Written, order: Sequence[Sequence[int]]) -> list[float]:
+def masked_by_hand(context: PrefixHandle, one: Written, order: Sequence[Sequence[int]]) -> list[float]:
     found = []
     for number, part in enumerate(order):
         ids = torch.tensor([one.ids])

@@ -22,7 +22,7 @@ from inference.engine.canvas.plan import Planner
 from inference.engine.canvas.vocabulary import Vocabulary
 from inference.messages import Hole, InfillRequest, Text
 from inference.models import registry
-from inference.models.infill_config import Properties
+from inference.models.infill_config import InfillConfig
 from tests.inference.engine.filling import fill
 
 DATA = Path(__file__).parents[2] / "data"
@@ -96,7 +96,7 @@ def test_half_a_character_is_shown_as_a_replacement(embedded: Engine) -> None:
     assert "\ufffd" in vocabulary.decode(ids[:1])
 
 
-PROPERTIES = Properties()
+PROPERTIES = InfillConfig()
 
 
 @pytest.fixture(scope="module")
@@ -131,11 +131,11 @@ def allowed(vocabulary: Vocabulary, plan: Plan, row: int) -> set[int]:
 def test_a_hole_may_begin_as_the_tokenizer_would(qwen: Vocabulary, tasks: list[InfillingTask]) -> None:
     for task in tasks:
         plan = planned(qwen, task.prefix, Hole(single_line=task.single_line), task.suffix_text)
-        (hole,), start = plan.holes, len(task.prefix.encode())
+        (hole,), start = plan.holes, len(task.prefix.prefill())
         at, token = token_at(qwen, task.prefix + task.solution + task.suffix_text, start - hole.skip)
         assert at == start - hole.skip
         assert token in allowed(qwen, plan, 0), (task.prefix[-12:], task.solution)
-        assert qwen.bytes_of(list(plan.prefix_ids)).endswith(task.prefix.encode()[:at][-32:])
+        assert qwen.bytes_of(list(plan.prefix_ids)).endswith(task.prefix.prefill()[:at][-32:])
 
 
 def test_a_hole_of_one_line_may_end_as_the_tokenizer_would(qwen: Vocabulary, tasks: list[InfillingTask]) -> None:

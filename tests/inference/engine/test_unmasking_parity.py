@@ -17,7 +17,7 @@ from inference.engine.canvas.batch import FORBIDDEN, CanvasBatch, Constraint
 from inference.engine.canvas.layout import OPEN, Row
 from inference.engine.search.denoise import Noise
 from inference.engine.search.unmask import Resizing, Unmasking
-from inference.models.family import Family
+from inference.models.family import ModelAdapter
 from inference.models.infill_config import SamplerSettings
 from tests.inference.models import random_masked
 from tests.inference.models.exact_masked import load_exact
@@ -116,22 +116,26 @@ def dreamon(
 
 
 @pytest.fixture(scope="module")
-def shifted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Family, Any]:
+def shifted(tmp_path_factory: pytest.TempPathFactory) -> tuple[ModelAdapter, Any]:
     return made(tmp_path_factory.mktemp("dream"), random_masked.save_dream)
 
 
 @pytest.fixture(scope="module")
-def in_place(tmp_path_factory: pytest.TempPathFactory) -> tuple[Family, Any]:
+def in_place(tmp_path_factory: pytest.TempPathFactory) -> tuple[ModelAdapter, Any]:
     return made(tmp_path_factory.mktemp("mdlm"), random_masked.save_mdlm)
 
 
-def made(folder: Path, save: Any) -> tuple[Family, Any]:
+def made(folder: Path, save: Any) -> tuple[ModelAdapter, Any]:
     save(folder)
     return load_exact(folder), random_qwen2()
 
 
 def ours(
-    family: Family, row: Row, settings: SamplerSettings, resizing: Resizing | None = None, bias: torch.Tensor = NO_MASK
+    family: ModelAdapter,
+    row: Row,
+    settings: SamplerSettings,
+    resizing: Resizing | None = None,
+    bias: torch.Tensor = NO_MASK,
 ) -> tuple[list[int], int]:
     """The tokens of our loop behind the prefix, and the forward passes it took."""
     context, canvas = family.open(PREFIX), CanvasBatch.of([row], family.device)
@@ -158,7 +162,7 @@ def behind(ids: Sequence[int]) -> list[int]:
 @pytest.mark.parametrize("row", ROWS)
 @pytest.mark.parametrize("steps", [4, 64])
 @pytest.mark.parametrize("method", ALGORITHMS)
-def test_dream_and_open_dllm(shifted: tuple[Family, Any], method: str, steps: int, row: str) -> None:
+def test_dream_and_open_dllm(shifted: tuple[ModelAdapter, Any], method: str, steps: int, row: str) -> None:
     family, model = shifted
     wanted = dream(model, whole(ROWS[row]), MASK, NO_MASK, ALGORITHMS[method], steps)
     tokens, passes = ours(family, ROWS[row], plain(method, steps))
@@ -168,7 +172,7 @@ def test_dream_and_open_dllm(shifted: tuple[Family, Any], method: str, steps: in
 
 @pytest.mark.parametrize("top_p", [0.3, 0.9])
 @pytest.mark.parametrize("method", ALGORITHMS)
-def test_the_order_is_that_of_what_top_p_leaves(shifted: tuple[Family, Any], method: str, top_p: float) -> None:
+def test_the_order_is_that_of_what_top_p_leaves(shifted: tuple[ModelAdapter, Any], method: str, top_p: float) -> None:
     family, model = shifted
     row = ROWS["three holes"]
     wanted = dream(model, whole(row), MASK, NO_MASK, ALGORITHMS[method], 16, top_p)
@@ -177,7 +181,7 @@ def test_the_order_is_that_of_what_top_p_leaves(shifted: tuple[Family, Any], met
 
 @pytest.mark.parametrize("row", ROWS)
 @pytest.mark.parametrize("steps", [3, 128])
-def test_mdlm_in_place(in_place: tuple[Family, Any], steps: int, row: str) -> None:
+def test_mdlm_in_place(in_place: tuple[ModelAdapter, Any], steps: int, row: str) -> None:
     family, model = in_place
     wanted = mdlm(model, whole(ROWS[row]), MASK, NO_MASK, steps)
     assert ours(family, ROWS[row], plain("confidence", steps, schedule="rounded"))[0] == behind(wanted)
@@ -185,7 +189,7 @@ def test_mdlm_in_place(in_place: tuple[Family, Any], steps: int, row: str) -> No
 
 @pytest.mark.parametrize("method", ALGORITHMS)
 @pytest.mark.parametrize(("liking", "top_p"), [(0.0, 1.0), (6.0, 0.9), (12.0, 1.0)], ids=["as is", "some", "more"])
-def test_dreamon_resizes(shifted: tuple[Family, Any], method: str, liking: float, top_p: float) -> None:
+def test_dreamon_resizes(shifted: tuple[ModelAdapter, Any], method: str, liking: float, top_p: float) -> None:
     """`liking` is added to both tokens, which random weights would seldom write."""
     family, model = shifted
     row = Row((*(OPEN,) * 9, 33, 44, EOS), ((0, 0, 9),))

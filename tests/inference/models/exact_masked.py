@@ -11,24 +11,24 @@ import torch
 from torch import Tensor
 
 from inference.models import registry
-from inference.models.family import Context
-from inference.models.masked.adapter import CachedContext, MaskedDiffusion, Memory
+from inference.models.family import PrefixHandle
+from inference.models.masked.adapter import MaskedDiffusionAdapter, MaskedPrefixHandle, SequenceCache
 
 
 def load_exact(folder: Path) -> "ExactMasked":
-    one = cast("MaskedDiffusion", registry.load(str(folder), device="cpu", dtype="float32"))
+    one = cast("MaskedDiffusionAdapter", registry.load(str(folder), device="cpu", dtype="float32"))
     return ExactMasked(one.name, one.network, one.properties, one.tokenizer, one.dtype)
 
 
-class ExactMasked(MaskedDiffusion):
-    def open(self, prefix_ids: Sequence[int]) -> Context:
+class ExactMasked(MaskedDiffusionAdapter):
+    def open(self, prefix_ids: Sequence[int]) -> PrefixHandle:
         return ExactContext(self, prefix_ids)
 
 
-class ExactContext(Context):
+class ExactContext(PrefixHandle):
     reused_tokens = 0
 
-    def __init__(self, family: MaskedDiffusion, prefix_ids: Sequence[int]) -> None:
+    def __init__(self, family: MaskedDiffusionAdapter, prefix_ids: Sequence[int]) -> None:
         self.family, self.prefix_ids = family, prefix_ids
 
     def predict(
@@ -38,7 +38,7 @@ class ExactContext(Context):
         width, found = ids.shape[1], []
         for number, canvas in enumerate(ids):
             alone = canvas if valid is None else canvas[valid[number]]
-            first = CachedContext(self.family.network, self.family.properties, self.prefix_ids, Memory())
+            first = MaskedPrefixHandle(self.family.network, self.family.properties, self.prefix_ids, SequenceCache())
             found.append(first.predict(alone[None], rows[rows // width == number] % width))
         return torch.cat(found)
 

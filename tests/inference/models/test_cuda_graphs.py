@@ -20,9 +20,9 @@ from inference.engine.engine import usual_requests
 from inference.messages import InfillRequest, Text
 from inference.models import registry
 from inference.models.diffusion_gemma import cuda_graphs
-from inference.models.diffusion_gemma.cuda_graphs import MAX_PROGRAMS, CudaGraphs, Pass, RecordedNetwork
+from inference.models.diffusion_gemma.cuda_graphs import MAX_SHAPES, CudaGraphNetwork, CudaGraphs, Pass
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, encoded_cache
-from inference.models.diffusion_gemma.network import Network
+from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from tests.inference.models.random_model import VOCABULARY_SIZE, AsItIs, random_model, save_random_checkpoint
 
 USUAL = [0, 256, 512, 1_024]
@@ -30,11 +30,11 @@ USUAL = [0, 256, 512, 1_024]
 
 
 @pytest.fixture(scope="module")
-def network() -> Network:
-    return Network(random_model())
+def network() -> DiffusionGemmaNetwork:
+    return DiffusionGemmaNetwork(random_model())
 
 
-def encoded(network: Network, count: int) -> EncodedPrefix:
+def encoded(network: DiffusionGemmaNetwork, count: int) -> EncodedPrefix:
     ids = torch.randint(0, VOCABULARY_SIZE, (count,), generator=torch.Generator().manual_seed(count)).tolist()
     read = EncodedPrefix(network, encoded_cache(network, 1 << 30), ids)
     if ids:
@@ -44,7 +44,13 @@ def encoded(network: Network, count: int) -> EncodedPrefix:
 
 
 def check(
-    network: Network, shapes: RecordedNetwork, prefix: int, batch: int, width: int, *, padded: bool = False
+    network: DiffusionGemmaNetwork,
+    shapes: CudaGraphNetwork,
+    prefix: int,
+    batch: int,
+    width: int,
+    *,
+    padded: bool = False,
 ) -> None:
     """One step without and one with a self-conditioning signal, each before and after the shape is recorded."""
     view = encoded(network, prefix).view()
@@ -59,48 +65,50 @@ def check(
             torch.testing.assert_close(found[keep], wanted[keep], rtol=1e-4, atol=1e-4)
 
 
-def prepared(shapes: RecordedNetwork) -> RecordedNetwork:
-    while shapes.prepare():
+def prepared(shapes: CudaGraphNetwork) -> CudaGraphNetwork:
+    while shapes.run_idle_task():
         pass
     return shapes
 
 
-def test_any_shape_gives_what_the_plain_pass_gives(network: Network) -> None:
-    shapes = RecordedNetwork(network.model, AsItIs())
+def test_any_shape_gives_what_the_plain_pass_gives(network: DiffusionGemmaNetwork) -> None:
+    shapes = CudaGraphNetwork(network.model, AsItIs())
     for prefix, batch, width in [(0, 1, 5), (10, 1, 32), (10, 3, 33), (300, 2, 16), (255, 1, 31), (256, 1, 64)]:
         check(network, shapes, prefix, batch, width)
         check(network, shapes, prefix, batch, width, padded=True)
 
 
-def test_shapes_that_are_long_unused_are_forgotten(network: Network) -> None:
-    shapes = RecordedNetwork(network.model, AsItIs())
-    for batch in range(1, MAX_PROGRAMS // len(USUAL) + 3):
+def test_shapes_that_are_long_unused_are_forgotten(network: DiffusionGemmaNetwork) -> None:
+    shapes = CudaGraphNetwork(network.model, AsItIs())
+    for batch in range(1, MAX_SHAPES // len(USUAL) + 3):
         check(network, shapes, 4, batch, 4)
-    assert len(shapes.shapes) == MAX_PROGRAMS
+    assert len(shapes.captured_shapes) == MAX_SHAPES
     check(network, shapes, 300, 1, 4)
-    assert len(shapes.shapes) == MAX_PROGRAMS
-    assert shapes.shapes[-1] == (1, 32, 512)
-    assert 2 not in {batch for batch, _, _ in shapes.shapes}, "as 1 was, before it was used again"
+    assert len(shapes.captured_shapes) == MAX_SHAPES
+    assert shapes.captured_shapes[-1] == (1, 32, 512)
+    assert 2 not in {batch for batch, _, _ in shapes.captured_shapes}, "as 1 was, before it was used again"
 
 
 class SoonFull:
     def __init__(self) -> None:
         self.asked = 0
 
-    def record(self, run: Pass) -> Pass:
+    def capture(self, run: Pass) -> Pass:
         self.asked += 1
         if self.asked > 2:
             raise RuntimeError("CUDA out of memory while capturing")
         return run
 
 
-def test_after_a_failure_nothing_is_recorded_any_more(network: Network, caplog: pytest.LogCaptureFixture) -> None:
+def test_after_a_failure_nothing_is_recorded_any_more(
+    network: DiffusionGemmaNetwork, caplog: pytest.LogCaptureFixture
+) -> None:
     recorder = SoonFull()
-    shapes = RecordedNetwork(network.model, recorder)
+    shapes = CudaGraphNetwork(network.model, recorder)
     for width in (4, 40, 70, 100, 4, 40):
         check(network, shapes, 20, 1, width)
     assert recorder.asked == 3
-    assert shapes.shapes == ()
+    assert shapes.captured_shapes == ()
     assert caplog.text.count("out of memory while capturing") == 1
 
 
@@ -111,7 +119,7 @@ class OneBuffer:
         self.recorded: list[Pass] = []
         self.memory = torch.empty(0)
 
-    def record(self, run: Pass) -> Pass:
+    def capture(self, run: Pass) -> Pass:
         def replay() -> torch.Tensor:
             result = run()
             if self.memory.numel() < result.numel():
@@ -122,15 +130,15 @@ class OneBuffer:
         return replay
 
 
-def test_all_shapes_are_recorded_once(network: Network) -> None:
+def test_all_shapes_are_recorded_once(network: DiffusionGemmaNetwork) -> None:
     recorder = OneBuffer()
-    shapes = RecordedNetwork(network.model, recorder)
+    shapes = CudaGraphNetwork(network.model, recorder)
     view, canvases = encoded(network, 20).view(), [torch.full((1, width), 7) for width in (40, 8, 70)]
     for canvas in canvases:
         shapes.decode(canvas, None, view)
     assert recorder.recorded == [], "no request waits for that"
     found = [prepared(shapes).decode(canvas, None, view) for canvas in canvases for _ in range(2)]
-    assert len(recorder.recorded) == len(shapes.shapes) == len(canvases) * len(USUAL)
+    assert len(recorder.recorded) == len(shapes.captured_shapes) == len(canvases) * len(USUAL)
     for number, hidden in enumerate(found):
         wanted = network.decode(canvases[number // 2], None, view)
         torch.testing.assert_close(hidden, wanted, rtol=1e-4, atol=1e-4)
@@ -146,7 +154,7 @@ def engine(tmp_path: Path, recorder: OneBuffer) -> Engine:
     """A small model whose passes are recorded as on a GPU, where rows are free."""
     save_random_checkpoint(tmp_path, canvas_tokens=64)
     family: Any = registry.load(str(tmp_path), device="cpu", dtype="float32")
-    family.network = RecordedNetwork(family.network.model, recorder)
+    family.network = CudaGraphNetwork(family.network.model, recorder)
     family.prefixes = encoded_cache(family.network, 64 << 20)
     family.traits = dataclasses.replace(family.traits, free_rows=512)
     return Engine(family)
@@ -170,19 +178,19 @@ def test_after_the_warm_up_usual_requests_record_nothing(engine: Engine, recorde
 
 
 def test_agreeing_fast_pass_is_used_silently(caplog: pytest.LogCaptureFixture) -> None:
-    plain = Network(random_model())
-    faster = RecordedNetwork(plain.model, AsItIs())
+    plain = DiffusionGemmaNetwork(random_model())
+    faster = CudaGraphNetwork(plain.model, AsItIs())
     assert cuda_graphs.verified(lambda: faster, plain) is faster
     assert not caplog.records
 
 
 def test_what_differs_is_left_out_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    plain = Network(random_model())
+    plain = DiffusionGemmaNetwork(random_model())
     no_number = random_model()
     no_number.model.decoder.layers[-1].layer_scalar.fill_(torch.nan)
     for other in (random_model(seed=1), no_number):
         caplog.clear()
-        assert cuda_graphs.verified(lambda other=other: Network(other), plain) is plain  # type: ignore[misc]
+        assert cuda_graphs.verified(lambda other=other: DiffusionGemmaNetwork(other), plain) is plain  # type: ignore[misc]
         assert "Network differs from Network and is not used" in caplog.text
 
 
@@ -192,13 +200,13 @@ def test_difference_in_prefix_or_canvas_is_found() -> None:
         other = random_model()
         layers = other.model.decoder.layers if stack == "decoder" else other.model.encoder.language_model.layers
         layers[0].layer_scalar.fill_(1.1)
-        assert cuda_graphs.difference(Network(other), Network(random_model())) > 1
+        assert cuda_graphs.difference(DiffusionGemmaNetwork(other), DiffusionGemmaNetwork(random_model())) > 1
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device can record")
 def test_what_cannot_run_is_left_out_and_the_log_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    plain = Network(random_model())
-    assert cuda_graphs.verified(lambda: RecordedNetwork(plain.model, CudaGraphs()), plain) is plain
+    plain = DiffusionGemmaNetwork(random_model())
+    assert cuda_graphs.verified(lambda: CudaGraphNetwork(plain.model, CudaGraphs()), plain) is plain
     assert "cannot run here and is not used" in caplog.text
 
 
@@ -206,9 +214,9 @@ PREFIX_TOKENS = 700
 """So many that an expanded copy of the keys is the largest tensor of a pass by far."""
 HEADS, CANVAS_TOKENS = 16, 4
 
-KINDS: list[Callable[[Any], Network]] = [
-    Network,
-    lambda model: RecordedNetwork(model, AsItIs()),
+KINDS: list[Callable[[Any], DiffusionGemmaNetwork]] = [
+    DiffusionGemmaNetwork,
+    lambda model: CudaGraphNetwork(model, AsItIs()),
 ]
 RATIOS = [1, 8]
 """Query heads for each key head of a full layer."""

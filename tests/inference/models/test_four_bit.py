@@ -16,7 +16,7 @@ from inference.engine import Engine
 from inference.models import catalogue, devices, registry
 from inference.models.diffusion_gemma import weights
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, encoded_cache
-from inference.models.diffusion_gemma.network import Network
+from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from inference.models.family import ModelError
 from tests.full_shape import made_up
 from tests.full_shape.made_up import TWIN
@@ -37,9 +37,9 @@ def four_bit_engine(random_folder: Path) -> Engine:
     return Engine(registry.load(str(random_folder), device="cpu", dtype="4bit"))
 
 
-def rows(network: Network, ids: Sequence[int] = range(7, 47)) -> torch.Tensor:
+def rows(network: DiffusionGemmaNetwork, ids: Sequence[int] = range(7, 47)) -> torch.Tensor:
     prefix = EncodedPrefix(network, encoded_cache(network, 1 << 30), ids)
-    for _ in prefix.encode():
+    for _ in prefix.prefill():
         pass
     canvas = torch.tensor([ids[-8:]])
     soft = network.token_embeddings(canvas.flip(1))
@@ -65,21 +65,23 @@ def test_it_computes_what_the_unpacked_weights_give_in_bfloat16(four_bit_engine:
         for ours, theirs in zip(packed.model.decoder.layers, plain.model.decoder.layers, strict=True):
             for name in ("gate_up_proj", "down_proj"):
                 getattr(theirs.experts, name).copy_(getattr(ours.experts, name))
-    assert torch.equal(rows(Network(packed)), rows(Network(plain)))
+    assert torch.equal(rows(DiffusionGemmaNetwork(packed)), rows(DiffusionGemmaNetwork(plain)))
 
 
 def test_unpacked_it_reads_as_in_transformers(random_folder: Path) -> None:
-    assert torch.equal(*(rows(Network(one)) for one in (loaded(random_folder, "bfloat16"), stock(random_folder))))
+    assert torch.equal(
+        *(rows(DiffusionGemmaNetwork(one)) for one in (loaded(random_folder, "bfloat16"), stock(random_folder)))
+    )
 
 
 def test_a_vision_tower_takes_no_memory(random_folder: Path, copied: Path) -> None:
     rewrite(copied, vision_config={"model_type": "gemma4_vision", "hidden_size": 10**5, "num_hidden_layers": 10**6})
-    assert torch.equal(*(rows(Network(loaded(one, "bfloat16"))) for one in (copied, random_folder)))
+    assert torch.equal(*(rows(DiffusionGemmaNetwork(loaded(one, "bfloat16"))) for one in (copied, random_folder)))
 
 
 def test_trained_predictions_are_close_to_bfloat16() -> None:
     ids = registry.find(str(TWIN)).tokenizer().encode(CODE).ids
-    half, packed = (rows(Network(loaded(TWIN, dtype)), ids) for dtype in ("bfloat16", "4bit"))
+    half, packed = (rows(DiffusionGemmaNetwork(loaded(TWIN, dtype)), ids) for dtype in ("bfloat16", "4bit"))
     assert torch.cosine_similarity(half, packed, dim=-1).mean() >= 0.98
     assert not torch.equal(half, packed)
 
@@ -102,7 +104,9 @@ def test_file_with_encoder_names_is_read_alike(random_folder: Path, copied: Path
         own = "self_conditioning" in name or name.endswith("layer_scalar")
         renamed[name if own else encoder] = tensor
     save_file(renamed, file, {"format": "pt"})
-    assert torch.equal(rows(Network(loaded(copied, "4bit"))), rows(Network(loaded(random_folder, "4bit"))))
+    assert torch.equal(
+        rows(DiffusionGemmaNetwork(loaded(copied, "4bit"))), rows(DiffusionGemmaNetwork(loaded(random_folder, "4bit")))
+    )
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from inference.models.family import ModelError
 from inference.models.gguf import header
 from inference.models.gguf.header import TYPES
 from inference.models.gguf.tokenizer import tokenizer_in
-from inference.models.infill_config import Properties
+from inference.models.infill_config import InfillConfig
 from tests.served.to_gguf import main as write_gguf
 
 FIM = Path(__file__).parents[2] / "data" / "fim"
@@ -47,7 +47,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def opened(file: Path) -> Checkpoint:
-    return checkpoint.find(str(file), {"qwen2": lambda _folder, _config: Properties()})
+    return checkpoint.find(str(file), {"qwen2": lambda _folder, _config: InfillConfig()})
 
 
 KINDS = ("F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0")
@@ -58,7 +58,7 @@ def up_weights(file: Path, blocks: np.ndarray, kind: str, shape: tuple[int, int]
     writer = gguf.GGUFWriter(file, "qwen2")
     writer.add_tensor("blk.0.ffn_up.weight", blocks, raw_dtype=gguf.GGMLQuantizationType[kind])
     finish(writer)
-    weights = tensor_readers.GgufWeights("one", header.read(file))
+    weights = tensor_readers.GgufReader("one", header.read(file))
     return weights.tensor("model.layers.0.mlp.up_proj.weight", shape, torch.device("cpu"), torch.float32)
 
 
@@ -349,7 +349,7 @@ def test_pieces_keep_every_byte_and_text_stays_text(sentencepiece: Path) -> None
 
 def test_prompts_begin_with_a_token_where_the_file_says_so(sentencepiece: Path, tmp_path: Path) -> None:
     for file, wanted in ((sentencepiece, [1]), (without_begin(sentencepiece, tmp_path / "other.gguf"), [])):
-        found = checkpoint.find(str(file), {"llama": lambda _folder, _config: Properties()})
+        found = checkpoint.find(str(file), {"llama": lambda _folder, _config: InfillConfig()})
         assert tokenizer_files.begin_ids(found, found.tokenizer()) == wanted
 
 

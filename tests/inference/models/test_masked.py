@@ -11,7 +11,7 @@ import torch
 from inference.engine import Engine
 from inference.messages import Hole
 from inference.models import registry, tokenizer_files
-from inference.models.family import Family, ModelError
+from inference.models.family import ModelAdapter, ModelError
 from inference.models.infill_config import NoiseKind
 from inference.models.llama import precision
 from tests.inference.engine.filling import fill
@@ -36,14 +36,14 @@ def published(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path
     return request.param, tmp_path
 
 
-def loaded(folder: Path) -> Family:
+def loaded(folder: Path) -> ModelAdapter:
     """The model as it computes every row at each step; what it keeps is in test_masked_cache.py."""
     return load_exact(folder)
 
 
-def predicted(family: Family, ids: torch.Tensor, prefix: int = PREFIX, **other: Any) -> torch.Tensor:
+def predicted(family: ModelAdapter, ids: torch.Tensor, prefix: int = PREFIX, **other: Any) -> torch.Tensor:
     context = family.open(ids[:prefix].tolist())
-    assert list(context.encode()) == []
+    assert list(context.prefill()) == []
     return context.predict(ids[None, prefix:], torch.arange(len(ids) - prefix), **other)
 
 
@@ -65,7 +65,7 @@ def test_what_a_checkpoint_says_of_itself_is_read(published: tuple[str, Path]) -
     resizing = (EXPAND, EOS) if name == "dreamon" else (None, None)
     assert (properties.expand_token_id, properties.delete_token_id) == resizing
     assert (properties.bos_token_id, properties.eos_token_id) == ((BOS, EOS) if dream else (None, None))
-    assert family.traits.resizes is (name == "dreamon")
+    assert family.traits.can_resize is (name == "dreamon")
     text = "def f(x):\n    return 'é' <|mask|>"
     assert bytes(family.tokenizer.decode(family.tokenizer.encode(text).ids), "utf-8").startswith(b"def f(x):\n")
 

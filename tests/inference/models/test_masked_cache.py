@@ -12,7 +12,7 @@ import torch
 from inference.engine import Engine
 from inference.messages import Hole
 from inference.models import registry
-from inference.models.family import Context, Family
+from inference.models.family import ModelAdapter, PrefixHandle
 from tests.inference.engine.filling import fill
 from tests.inference.models import random_masked
 from tests.inference.models.exact_masked import load_exact
@@ -37,7 +37,7 @@ def deep(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return folder
 
 
-def both(folder: Path) -> tuple[Family, Family]:
+def both(folder: Path) -> tuple[ModelAdapter, ModelAdapter]:
     return registry.load(str(folder), device="cpu", dtype="float32"), load_exact(folder)
 
 
@@ -45,7 +45,7 @@ def canvas(masks: int, *, written: tuple[int, ...] = (), suffix: int = len(SUFFI
     return [*written, *[MASK] * masks, *SUFFIX[:suffix]]
 
 
-def check(contexts: tuple[Context, Context], *canvases: list[int]) -> None:
+def check(contexts: tuple[PrefixHandle, PrefixHandle], *canvases: list[int]) -> None:
     width = max(map(len, canvases))
     ids = torch.tensor([[*one, *[0] * (width - len(one))] for one in canvases])
     valid = torch.tensor([[*[True] * len(one), *[False] * (width - len(one))] for one in canvases])
@@ -54,7 +54,7 @@ def check(contexts: tuple[Context, Context], *canvases: list[int]) -> None:
     torch.testing.assert_close(found, wanted, atol=2e-3, rtol=1e-3)
 
 
-def opened(families: tuple[Family, Family], prefix: list[int]) -> tuple[Context, Context]:
+def opened(families: tuple[ModelAdapter, ModelAdapter], prefix: list[int]) -> tuple[PrefixHandle, PrefixHandle]:
     cached, exact = (family.open(prefix) for family in families)
     return cached, exact
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from inference.models.diffusion_gemma.encoded_prefix import EncodedPrefix, EncodedTokens, encoded_cache
-from inference.models.diffusion_gemma.network import Network
+from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from inference.models.diffusion_gemma.passes import PrefixView
 from inference.models.prefix_cache import PrefixCache
 from tests.inference.models.random_model import VOCABULARY_SIZE, WINDOW, random_model
@@ -15,8 +15,8 @@ LONG = 3 * WINDOW
 
 
 @pytest.fixture(scope="module")
-def network() -> Network:
-    return Network(random_model())
+def network() -> DiffusionGemmaNetwork:
+    return DiffusionGemmaNetwork(random_model())
 
 
 def tokens(count: int, seed: int = 0) -> list[int]:
@@ -24,7 +24,7 @@ def tokens(count: int, seed: int = 0) -> list[int]:
 
 
 def encoded(
-    network: Network, cache: PrefixCache[EncodedTokens], ids: Sequence[int], chunk: int = 1000
+    network: DiffusionGemmaNetwork, cache: PrefixCache[EncodedTokens], ids: Sequence[int], chunk: int = 1000
 ) -> EncodedPrefix:
     prefix = EncodedPrefix(network, cache, ids)
     while prefix.length < len(ids):
@@ -34,15 +34,17 @@ def encoded(
     return prefix
 
 
-def decoded(network: Network, view: PrefixView) -> torch.Tensor:
+def decoded(network: DiffusionGemmaNetwork, view: PrefixView) -> torch.Tensor:
     return network.decode(torch.arange(8)[None], None, view)
 
 
-def check_alike(network: Network, one: EncodedPrefix, other: EncodedPrefix) -> None:
+def check_alike(network: DiffusionGemmaNetwork, one: EncodedPrefix, other: EncodedPrefix) -> None:
     torch.testing.assert_close(decoded(network, one.view()), decoded(network, other.view()), rtol=1e-4, atol=1e-4)
 
 
-def check_equals_fresh(network: Network, cache: PrefixCache[EncodedTokens], ids: Sequence[int], *, reused: int) -> None:
+def check_equals_fresh(
+    network: DiffusionGemmaNetwork, cache: PrefixCache[EncodedTokens], ids: Sequence[int], *, reused: int
+) -> None:
     prefix = encoded(network, cache, ids)
     fresh = encoded(network, encoded_cache(network, 1 << 30), ids)
     assert prefix.reused == reused
@@ -64,7 +66,7 @@ def edits(ids: list[int]) -> list[tuple[str, list[int], int]]:
 
 
 @pytest.mark.parametrize("index", range(6), ids=[name for name, _, _ in edits(tokens(LONG))])
-def test_after_an_edit_the_cache_equals_a_fresh_one(network: Network, index: int) -> None:
+def test_after_an_edit_the_cache_equals_a_fresh_one(network: DiffusionGemmaNetwork, index: int) -> None:
     cache = encoded_cache(network, 1 << 30)
     ids = [token if token not in (3, 7) else 5 for token in tokens(LONG)]
     encoded(network, cache, ids).release()
@@ -72,7 +74,7 @@ def test_after_an_edit_the_cache_equals_a_fresh_one(network: Network, index: int
     check_equals_fresh(network, cache, edited, reused=reused)
 
 
-def test_many_edits_in_a_row_keep_equal_to_fresh(network: Network) -> None:
+def test_many_edits_in_a_row_keep_equal_to_fresh(network: DiffusionGemmaNetwork) -> None:
     cache, generator = encoded_cache(network, 1 << 30), torch.Generator().manual_seed(5)
     ids = tokens(LONG)
     for number in range(12):
@@ -84,7 +86,7 @@ def test_many_edits_in_a_row_keep_equal_to_fresh(network: Network) -> None:
         prefix.release()
 
 
-def test_who_reads_a_prefix_is_not_disturbed_by_an_edit_of_it(network: Network) -> None:
+def test_who_reads_a_prefix_is_not_disturbed_by_an_edit_of_it(network: DiffusionGemmaNetwork) -> None:
     cache, ids = encoded_cache(network, 1 << 30), tokens(LONG)
     reading = encoded(network, cache, ids)
     view = reading.view()
@@ -95,7 +97,7 @@ def test_who_reads_a_prefix_is_not_disturbed_by_an_edit_of_it(network: Network) 
     reading.release()
 
 
-def test_two_writers_never_share_rows(network: Network) -> None:
+def test_two_writers_never_share_rows(network: DiffusionGemmaNetwork) -> None:
     cache, ids = encoded_cache(network, 1 << 30), tokens(LONG)
     writing = EncodedPrefix(network, cache, ids)
     network.encode(torch.tensor([ids[:30]]), writing)
@@ -108,7 +110,7 @@ def test_two_writers_never_share_rows(network: Network) -> None:
     other.release()
 
 
-def test_the_budget_holds_once_nobody_reads(network: Network) -> None:
+def test_the_budget_holds_once_nobody_reads(network: DiffusionGemmaNetwork) -> None:
     cache = encoded_cache(network, 0)
     prefix = encoded(network, cache, tokens(LONG))
     assert cache.size_bytes() > 0
@@ -116,7 +118,7 @@ def test_the_budget_holds_once_nobody_reads(network: Network) -> None:
     assert cache.size_bytes() == 0
 
 
-def test_the_least_recently_used_goes_first(network: Network) -> None:
+def test_the_least_recently_used_goes_first(network: DiffusionGemmaNetwork) -> None:
     probe = encoded_cache(network, 1 << 30)
     encoded(network, probe, tokens(LONG)).release()
     cache = encoded_cache(network, 2 * probe.size_bytes())

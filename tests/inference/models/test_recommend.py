@@ -19,7 +19,7 @@ from inference import install_hints
 from inference.models import catalogue, devices
 from inference.models.catalogue import EMBEDDED, ENTRIES
 from inference.models.family import ModelError
-from inference.models.infill_config import Properties
+from inference.models.infill_config import InfillConfig
 from inference.models.llama.precision import Times
 from inference.models.recommend import (
     Machine,
@@ -207,7 +207,7 @@ def test_every_entry_is_whole() -> None:
         assert entry.family in families
         assert entry.licence
         assert 0 <= entry.packed < entry.parameters
-        msgspec.convert(entry.infill, Properties)
+        msgspec.convert(entry.infill, InfillConfig)
         assert catalogue.find(entry.name.upper()) is catalogue.find(entry.repo or entry.name) is entry
 
 

@@ -33,7 +33,7 @@ def asked(engine: Engine, prefix: str, suffix: str, given: str = "") -> HoleProm
 def written(engine: Engine, one: HolePrompt, lookup: Lookup | None) -> tuple[Beam, Decoder]:
     branch = Beam.given(engine.loaded.vocabulary, one)
     with closing(engine.loaded.family.open([*one.ids, *branch.ids])) as context:
-        assert list(context.encode())[-1:] in ([0], [])
+        assert list(context.prefill())[-1:] in ([0], [])
         writer = Decoder(engine.loaded, context, branch.forced, lookup)
         for _ in writer.write(branch):
             pass
@@ -47,7 +47,7 @@ def reference() -> torch.nn.Module:
 
 @pytest.mark.parametrize(("prefix", "suffix"), PROMPTS)
 def test_greedy_text_equals_transformers(middle: Engine, reference: torch.nn.Module, prefix: str, suffix: str) -> None:
-    one, ends = asked(middle, prefix, suffix), middle.loaded.middle.end_ids
+    one, ends = asked(middle, prefix, suffix), middle.loaded.middle.stop_ids
     prompt = torch.tensor([one.ids])
     more = {"max_new_tokens": ROOM, "do_sample": False, "eos_token_id": sorted(ends), "pad_token_id": 6}
     out = reference.generate(prompt, attention_mask=torch.ones_like(prompt), **more)  # type: ignore[operator]
@@ -74,7 +74,7 @@ def test_guesses_save_passes_where_the_text_repeats(middle: Engine) -> None:
 def test_what_was_written_before_is_confirmed_in_few_passes(middle: Engine, prefix: str, suffix: str) -> None:
     one = asked(middle, prefix, suffix)
     plain, slow = written(middle, one, Lookup(one.ids))
-    before = middle.loaded.middle.written_behind(one.ids)
+    before = middle.loaded.middle.cached_continuation(one.ids)
     assert before[: len(plain.ids)] == plain.ids[: len(before)]
     again, fast = written(middle, one, Lookup(one.ids, before))
     assert again.ids == plain.ids

@@ -31,7 +31,7 @@ def region(engine: Engine, texts: Sequence[str], all_fills: Sequence[Sequence[st
     loaded, family, found = engine.loaded, engine.loaded.family, list[float]()
     whole = Region(loaded, PromptBuilder(loaded, request()), TextAndHoles(tuple(texts), (line(),) * (len(texts) - 1)))
     with closing(family.open(whole.prompt.ids)) as context:
-        list(context.encode())
+        list(context.prefill())
         decoder = Decoder(loaded, context, 0, None)
 
         def read(fills: Sequence[str]) -> Iterator[None]:
@@ -134,7 +134,7 @@ def test_each_step_through_a_region_is_one_pass(middle: Engine) -> None:
     parts = TextAndHoles(("a = ", "\n" * 300 + "b = ", "\n"), (line(), line()))
     whole = Region(loaded, PromptBuilder(loaded, request()), parts)
     with closing(family.open(whole.prompt.ids)) as context:
-        list(context.encode())
+        list(context.prefill())
         writer = Decoder(loaded, context, 0, None)
         texts = (("1", "2"), ("1", "3"), ("x", "3"), ("", ""))
         passes = [writer.passes for fills in texts for _ in whole.log_likelihood(writer, fills)]

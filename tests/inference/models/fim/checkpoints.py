@@ -9,15 +9,15 @@ from typing import Any
 import torch
 
 from inference.models import registry
-from inference.models.fim.adapter import FillInMiddle
+from inference.models.fim.adapter import LlamaFimAdapter
 
 FIM = Path(__file__).parents[3] / "data" / "fim"
 PREFIX, MIDDLE, SUFFIX = 3, 4, 5
 
 
-def loaded(folder: Path = FIM, dtype: str | None = "float32") -> FillInMiddle:
+def loaded(folder: Path = FIM, dtype: str | None = "float32") -> LlamaFimAdapter:
     family = registry.load(str(folder), device="cpu", dtype=dtype)
-    assert isinstance(family, FillInMiddle)
+    assert isinstance(family, LlamaFimAdapter)
     return family
 
 
@@ -42,14 +42,14 @@ def stock_logits(model: Any, ids: Sequence[int]) -> torch.Tensor:
     return model(torch.tensor([list(ids)])).logits[0]  # type: ignore[no-any-return]
 
 
-def greedy(family: FillInMiddle, ids: Sequence[int], count: int) -> list[int]:
+def greedy(family: LlamaFimAdapter, ids: Sequence[int], count: int) -> list[int]:
     context = family.open(ids)
-    list(context.encode())
+    list(context.prefill())
     writing = context.continuation(count)
-    logits, written = writing.feed(torch.empty(1, 0, dtype=torch.long)), list[int]()
-    while len(written) < count and (token := int(logits.argmax())) not in family.end_ids:
+    logits, written = writing.decode(torch.empty(1, 0, dtype=torch.long)), list[int]()
+    while len(written) < count and (token := int(logits.argmax())) not in family.stop_ids:
         written.append(token)
-        logits = writing.feed(torch.tensor([[token]]))
+        logits = writing.decode(torch.tensor([[token]]))
     context.close()
     return written
 

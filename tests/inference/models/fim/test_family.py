@@ -13,7 +13,7 @@ import torch
 from inference.engine import Engine
 from inference.models import registry
 from inference.models.family import ModelError
-from inference.models.fim.adapter import FillInMiddle
+from inference.models.fim.adapter import LlamaFimAdapter
 from inference.models.fim.context import PIECE_TOKENS
 from inference.models.llama import precision, weights
 from tests.inference.models.fim.checkpoints import (
@@ -44,14 +44,14 @@ LLAMAS = {
 
 
 @contextmanager
-def read(family: FillInMiddle, ids: Sequence[int]) -> Iterator[Any]:
+def read(family: LlamaFimAdapter, ids: Sequence[int]) -> Iterator[Any]:
     with closing(family.open(ids)) as context:
-        list(context.encode())
+        list(context.prefill())
         yield context
 
 
 @pytest.fixture(scope="module")
-def family() -> FillInMiddle:
+def family() -> LlamaFimAdapter:
     return loaded()
 
 
@@ -63,7 +63,7 @@ def test_every_row_is_what_transformers_says(tmp_path: Path) -> None:
         ids = family.middle_prompt(BEFORE, AFTER)
         with read(family, ids[:5]) as context:
             writing = context.continuation(len(ids))
-            rows = [writing.feed_rows(torch.tensor([ids[5:12]])), writing.feed_rows(torch.tensor([ids[12:]]))]
+            rows = [writing.verify(torch.tensor([ids[5:12]])), writing.verify(torch.tensor([ids[12:]]))]
             wanted = stock_logits(stock(folder), ids)[4:]
             torch.testing.assert_close(torch.cat(rows, 1)[0], wanted, atol=2e-4, rtol=1e-4)
 
@@ -73,7 +73,7 @@ def test_a_model_as_a_file_is_what_its_folder_is(tmp_path: Path, kind: str) -> N
     folder = FIM if kind == "qwen2" else random_checkpoint(tmp_path / "folder", "llama", **LLAMAS[kind])
     as_gguf(folder, tmp_path / "model.gguf")
     one, other = loaded(folder), loaded(tmp_path / "model.gguf")
-    assert other.end_ids == one.end_ids
+    assert other.stop_ids == one.stop_ids
     ids = one.middle_prompt(BEFORE, AFTER)
     assert other.middle_prompt(BEFORE, AFTER) == ids
     found, wanted = (each.open([]).log_probabilities([ids])[0] for each in (other, one))
@@ -100,7 +100,7 @@ def test_a_llama_that_makes_no_sense_is_refused(tmp_path: Path, config: dict[str
         registry.find(str(tmp_path))
 
 
-def test_log_probabilities_are_those_of_one_causal_pass(family: FillInMiddle) -> None:
+def test_log_probabilities_are_those_of_one_causal_pass(family: LlamaFimAdapter) -> None:
     ids = family.middle_prompt(BEFORE, AFTER)
     wanted = stock_logits(stock(), ids).log_softmax(-1)
     for prefix in (0, 1, 30):
@@ -112,7 +112,7 @@ def test_log_probabilities_are_those_of_one_causal_pass(family: FillInMiddle) ->
         torch.testing.assert_close(short, right[: min(prefix, 1)], atol=2e-4, rtol=1e-4)
 
 
-def test_a_key_press_reads_what_is_new_and_says_the_same(family: FillInMiddle) -> None:
+def test_a_key_press_reads_what_is_new_and_says_the_same(family: LlamaFimAdapter) -> None:
     ids = family.middle_prompt(BEFORE, AFTER)
     greedy(family, ids, 4)
     other = [*ids[:-8], 99, *ids[-8:]]
@@ -122,12 +122,12 @@ def test_a_key_press_reads_what_is_new_and_says_the_same(family: FillInMiddle) -
     logits = []
     for each in (context, fresh):
         assert not list(each.encode())  # one piece, which the first token is written with
-        logits.append(each.continuation(1).feed(torch.empty(1, 0, dtype=torch.long)))
+        logits.append(each.continuation(1).decode(torch.empty(1, 0, dtype=torch.long)))
         each.close()
     torch.testing.assert_close(*logits, atol=2e-4, rtol=1e-4)
 
 
-def test_two_open_contexts_share_nothing_that_either_changes(family: FillInMiddle) -> None:
+def test_two_open_contexts_share_nothing_that_either_changes(family: LlamaFimAdapter) -> None:
     ids = family.middle_prompt(BEFORE, AFTER)
     one, other = family.open(ids), family.open([*ids[:-3], 50, 51])
     for _ in zip(one.encode(), other.encode(), strict=False):
@@ -135,17 +135,17 @@ def test_two_open_contexts_share_nothing_that_either_changes(family: FillInMiddl
     for each in (one, other):
         list(each.encode())
     writing = one.continuation(2)
-    other.continuation(2).feed(torch.tensor([[12]]))
-    found = writing.feed(torch.empty(1, 0, dtype=torch.long))[0]
+    other.continuation(2).decode(torch.tensor([[12]]))
+    found = writing.decode(torch.empty(1, 0, dtype=torch.long))[0]
     torch.testing.assert_close(found, stock_logits(stock(), ids)[-1], atol=2e-4, rtol=1e-4)
     one.close()
     other.close()
 
 
-def test_long_prompt_is_read_in_pieces(family: FillInMiddle) -> None:
+def test_long_prompt_is_read_in_pieces(family: LlamaFimAdapter) -> None:
     ids = family.middle_prompt("value = 1\n" * 300, AFTER)
     context = family.open(ids)
-    known, left = context.reused_tokens, next(context.encode())
+    known, left = context.reused_tokens, next(context.prefill())
     assert 0 < left < len(ids) - PIECE_TOKENS
     context.close()
     again = family.open(ids)
@@ -153,24 +153,24 @@ def test_long_prompt_is_read_in_pieces(family: FillInMiddle) -> None:
     again.close()
 
 
-def test_control_tokens_in_a_text_stay_text(family: FillInMiddle) -> None:
+def test_control_tokens_in_a_text_stay_text(family: LlamaFimAdapter) -> None:
     text = "a = '<|fim_middle|><|endoftext|>'\n"
     ids = family.middle_prompt(text, text)
     marks = [PREFIX, MIDDLE, SUFFIX]
     assert (ids[0], ids[-1], [ids.count(mark) for mark in marks]) == (PREFIX, MIDDLE, [1, 1, 1])
-    assert not family.end_ids & {*ids[1:-1]} - {SUFFIX}
+    assert not family.stop_ids & {*ids[1:-1]} - {SUFFIX}
     middle = ids.index(SUFFIX)
     assert family.tokenizer.decode(ids[1:middle]) == text == family.tokenizer.decode(ids[middle + 1 : -1])
 
 
-def test_a_base_model_has_no_chat_and_an_instruct_model_one(family: FillInMiddle, tmp_path: Path) -> None:
+def test_a_base_model_has_no_chat_and_an_instruct_model_one(family: LlamaFimAdapter, tmp_path: Path) -> None:
     assert family.chat_prompt("hello") is None
     chats = loaded(changed(tmp_path, eos_token_id=2))
     ids = chats.chat_prompt("Say <|im_end|>.", "def f")
     shown = chats.tokenizer.decode(ids, skip_special_tokens=False)
     assert shown.endswith("<|im_start|>user\nSay <|im_end|>.<|im_end|>\n<|im_start|>assistant\ndef f")
     assert ids.count(1) == 3 and ids.count(2) == 2
-    assert 2 in chats.end_ids
+    assert 2 in chats.stop_ids
 
 
 def test_a_model_without_the_tokens_is_refused(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_context_too_short_for_a_hole_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["8bit", "bfloat16"])
-def test_fewer_bits_say_nearly_the_same(family: FillInMiddle, dtype: str) -> None:
+def test_fewer_bits_say_nearly_the_same(family: LlamaFimAdapter, dtype: str) -> None:
     """A product of few rows, and of many."""
     other = loaded(dtype=dtype)
     assert other.dtype == dtype
@@ -197,15 +197,15 @@ def test_fewer_bits_say_nearly_the_same(family: FillInMiddle, dtype: str) -> Non
 
 
 @pytest.mark.parametrize("few_rows", [0, 4, 256])
-def test_another_processor_says_nearly_the_same(family: FillInMiddle, few_rows: int) -> None:
+def test_another_processor_says_nearly_the_same(family: LlamaFimAdapter, few_rows: int) -> None:
     found = registry.find(str(FIM))
     reader = weights.WeightReader(found, torch.device("cpu"), "8bit", few_rows)
     network = reader.network(lambda _share, _what: None)
-    check_nearly_the_same(family, FillInMiddle(found, found.tokenizer(), network, "8bit"))
+    check_nearly_the_same(family, LlamaFimAdapter(found, found.tokenizer(), network, "8bit"))
 
 
-def check_nearly_the_same(family: FillInMiddle, other: FillInMiddle) -> None:
-    assert other.network.empty(1).content.nbytes == family.network.empty(1).content.nbytes // 2
+def check_nearly_the_same(family: LlamaFimAdapter, other: LlamaFimAdapter) -> None:
+    assert other.network.empty_cache(1).keys_values.nbytes == family.network.empty_cache(1).keys_values.nbytes // 2
     ids = family.middle_prompt(BEFORE, AFTER)
     for rows in (ids[:6], ids):
         found, wanted = (each.open([]).log_probabilities([rows])[0] for each in (other, family))
@@ -219,7 +219,7 @@ def test_formats_that_do_not_run_are_named(tmp_path: Path) -> None:
     assert registry.find(str(FIM)).model_type == "qwen2"
 
 
-def test_passes_are_timed_where_they_write_and_where_they_read(family: FillInMiddle) -> None:
+def test_passes_are_timed_where_they_write_and_where_they_read(family: LlamaFimAdapter) -> None:
     engine = Engine(loaded())
     assert (engine.token_ms, engine.prompt_token_ms) == (0, 0)
     other = family.middle_prompt("value = 1\n" * 40, AFTER)

@@ -6,15 +6,15 @@ import pytest
 import torch
 
 from inference.models.llama import linear
-from inference.models.llama.linear import Dynamic, Packed, WeightOnly, packed_rows
+from inference.models.llama.linear import Int8DynamicLinear, Int8Weight, Int8WeightOnlyLinear, packed_rows
 
 WIDE, HIGH = 896, 1152
 
 
 @pytest.fixture(scope="module")
-def packed() -> Packed:
+def packed() -> Int8Weight:
     torch.manual_seed(0)
-    return Packed(*packed_rows(torch.randn(HIGH, WIDE) * torch.rand(HIGH, 1)))
+    return Int8Weight(*packed_rows(torch.randn(HIGH, WIDE) * torch.rand(HIGH, 1)))
 
 
 def rows_of(count: int) -> torch.Tensor:
@@ -24,7 +24,7 @@ def rows_of(count: int) -> torch.Tensor:
     return rows
 
 
-def error(found: torch.Tensor, packed: Packed, rows: torch.Tensor) -> float:
+def error(found: torch.Tensor, packed: Int8Weight, rows: torch.Tensor) -> float:
     """The largest error of a product, as a share of the largest product of its row."""
     wanted = rows.double() @ packed.rows(torch.arange(HIGH)).double().T
     return float(((found.double() - wanted).abs().amax(1) / wanted.abs().amax(1).clamp(min=1e-60)).max())
@@ -32,13 +32,13 @@ def error(found: torch.Tensor, packed: Packed, rows: torch.Tensor) -> float:
 
 @pytest.mark.parametrize(("fine", "groups", "most"), [(False, 1, 0.05), (False, 4, 0.05), (True, 1, 5e-4)])
 def test_a_row_has_the_same_products_alone_and_among_others(
-    packed: Packed, fine: bool, groups: int, most: float
+    packed: Int8Weight, fine: bool, groups: int, most: float
 ) -> None:
     if not linear.has_dynamic():
         pytest.skip("this processor has no such products")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        matrix = Dynamic(packed, fine=fine, groups=groups)
+        matrix = Int8DynamicLinear(packed, fine=fine, groups=groups)
         rows = rows_of(301)
         together, added = matrix(rows), torch.randn(301, HIGH)
         assert error(together, packed, rows) < most
@@ -52,16 +52,16 @@ def test_a_row_has_the_same_products_alone_and_among_others(
 def test_products_of_the_largest_values_do_not_overflow() -> None:
     if not linear.has_dynamic():
         pytest.skip("this processor has no such products")
-    packed = Packed(*packed_rows(torch.ones(HIGH, WIDE)))
+    packed = Int8Weight(*packed_rows(torch.ones(HIGH, WIDE)))
     for rows in (torch.ones(1, WIDE), -torch.ones(70, WIDE)):
-        assert error(Dynamic(packed)(rows), packed, rows) < 1e-6
+        assert error(Int8DynamicLinear(packed)(rows), packed, rows) < 1e-6
 
 
 @pytest.mark.parametrize("most", [4, 32, 256])
-def test_other_processors_have_the_same_products_in_few_rows(packed: Packed, most: int) -> None:
+def test_other_processors_have_the_same_products_in_few_rows(packed: Int8Weight, most: int) -> None:
     rows = rows_of(300)
     for dtype in (torch.bfloat16, torch.float32):
-        matrix = WeightOnly(packed, torch.empty(1 << 21, dtype=dtype), most)
+        matrix = Int8WeightOnlyLinear(packed, torch.empty(1 << 21, dtype=dtype), most)
         for first in (0, 1, 2, 20):
             few = rows[first : first + most]
             together = matrix(few)
@@ -70,8 +70,8 @@ def test_other_processors_have_the_same_products_in_few_rows(packed: Packed, mos
         assert error(matrix(rows), packed, rows) < 0.03
 
 
-def test_other_processors_may_unpack_the_weights_for_every_product(packed: Packed) -> None:
+def test_other_processors_may_unpack_the_weights_for_every_product(packed: Int8Weight) -> None:
     rows = rows_of(60)
-    matrix = WeightOnly(packed, torch.empty(1 << 21), 0)
+    matrix = Int8WeightOnlyLinear(packed, torch.empty(1 << 21), 0)
     assert error(matrix(rows), packed, rows) < 0.03
     assert error(matrix(rows[:1]), packed, rows[:1]) < 0.03

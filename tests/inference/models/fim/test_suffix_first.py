@@ -7,13 +7,13 @@ import pytest
 from inference.engine import Engine
 from inference.engine.canvas.plan import text_and_holes
 from inference.engine.fim.prompt import PromptBuilder
-from inference.models.fim.adapter import FillInMiddle
+from inference.models.fim.adapter import LlamaFimAdapter
 from inference.models.fim_tokens import TABLE, of_vocabulary
 from tests.inference.engine.filling import AFTER, BEFORE, fill, line, request
 from tests.inference.models.fim.checkpoints import changed, loaded
 
 
-def renamed(folder: Path, kind: str) -> FillInMiddle:
+def renamed(folder: Path, kind: str) -> LlamaFimAdapter:
     """The tests' checkpoint with the control tokens of another family."""
     theirs = TABLE[kind]
     names = {"prefix": theirs.prefix, "suffix": theirs.suffix, "middle": theirs.middle, "pad": theirs.file or "<pad>"}
@@ -26,7 +26,7 @@ def renamed(folder: Path, kind: str) -> FillInMiddle:
 
 
 @pytest.fixture(scope="module")
-def family(tmp_path_factory: pytest.TempPathFactory) -> FillInMiddle:
+def family(tmp_path_factory: pytest.TempPathFactory) -> LlamaFimAdapter:
     return renamed(tmp_path_factory.mktemp("seed"), "seed-coder")
 
 
@@ -37,29 +37,29 @@ def ids(engine: Engine, before: str, after: str = AFTER, *, ahead: bool = False)
     return builder.ahead(parts, 0) if ahead else list(builder.of(parts, ("",), 0).ids)
 
 
-def test_the_suffix_comes_first(family: FillInMiddle) -> None:
+def test_the_suffix_comes_first(family: LlamaFimAdapter) -> None:
     shown = family.tokenizer.decode(family.middle_prompt("a", "b"), skip_special_tokens=False)
     assert shown == "<[fim-suffix]>b<[fim-prefix]>a<[fim-middle]>"
 
 
-def test_the_next_line_reads_only_what_was_typed(family: FillInMiddle) -> None:
+def test_the_next_line_reads_only_what_was_typed(family: LlamaFimAdapter) -> None:
     engine = Engine(family)
     fill(engine, BEFORE, line(), AFTER)
     new = ids(engine, BEFORE + "name = 1\n        ")
-    assert len(new) - family.known_tokens(new) < 12
+    assert len(new) - family.cached_tokens(new) < 12
 
 
-def test_what_is_read_ahead_is_the_place_itself(family: FillInMiddle) -> None:
+def test_what_is_read_ahead_is_the_place_itself(family: LlamaFimAdapter) -> None:
     engine = Engine(family)
     other = AFTER.replace("names", "sizes")
-    family.read_later(ids(engine, BEFORE, other, ahead=True))
-    while family.prepare():
+    family.prefill_when_idle(ids(engine, BEFORE, other, ahead=True))
+    while family.run_idle_task():
         pass
     new = ids(engine, BEFORE + "x = 2\n        ", other)
-    assert len(new) - family.known_tokens(new) < 12
+    assert len(new) - family.cached_tokens(new) < 12
 
 
-def test_shorter_prompts_show_less_of_both_sides(family: FillInMiddle) -> None:
+def test_shorter_prompts_show_less_of_both_sides(family: LlamaFimAdapter) -> None:
     engine = Engine(family)
     one = request("value = 1\n" * 900, line(), "other = 2\n" * 900)
     builder = PromptBuilder(engine.loaded, one)

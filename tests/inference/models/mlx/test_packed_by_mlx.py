@@ -33,7 +33,7 @@ def test_packed_predictions_stay_close(packed: Engine, on_mlx: Engine) -> None:
     sums = []
     for engine in (packed, on_mlx):
         context = engine.loaded.family.open([2])
-        for _ in context.encode():
+        for _ in context.prefill():
             pass
         sums.append([float(each.mean()) for each in context.log_probabilities(ids)])
         context.close()

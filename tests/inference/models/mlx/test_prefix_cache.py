@@ -33,7 +33,7 @@ def test_it_predicts_what_transformers_predicts(released: Engine) -> None:
     predicted = []
     for family in (found, released.loaded.family):
         context = family.open(range(6, 60))
-        for _ in context.encode():
+        for _ in context.prefill():
             pass
         first = context.predict(canvas, rows, valid=valid)
         fed = context.feedback(first, first.softmax(-1))
