@@ -102,15 +102,15 @@ class EncodedPrefixHandle:
         """See `PrefixHandle`. One causal pass over all of them, which begins with the prefix's last token."""
         last = list(self._ids[-1:])
         fed = [[*last, *ids] for ids in continuations]
-        longest = max(len(ids) for ids in fed)
-        batch = torch.tensor([[*ids, *([0] * (longest - len(ids)))] for ids in fed], device=self._network.device)
+        max_tokens = max(len(ids) for ids in fed)
+        batch = torch.tensor([[*ids, *([0] * (max_tokens - len(ids)))] for ids in fed], device=self._network.device)
         hidden = self._network.encode(batch, self._prefix.view(max(0, self._prefix.length - 1)))
-        found = []
-        for number, ids in enumerate(fed):
-            following = torch.tensor(ids[1:], device=hidden.device, dtype=torch.long)[:, None]
-            known = self._network.logits(hidden[number, : len(ids) - 1]).log_softmax(-1)
-            found.append(known.gather(-1, following)[:, 0])
-        return found
+        logprobs = []
+        for index, ids in enumerate(fed):
+            next_ids = torch.tensor(ids[1:], device=hidden.device, dtype=torch.long)[:, None]
+            row_logprobs = self._network.logits(hidden[index, : len(ids) - 1]).log_softmax(-1)
+            logprobs.append(row_logprobs.gather(-1, next_ids)[:, 0])
+        return logprobs
 
     def close(self) -> None:
         self._prefix.release()

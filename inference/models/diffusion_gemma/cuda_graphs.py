@@ -87,24 +87,24 @@ class CudaGraphNetwork(DiffusionGemmaNetwork):
         """The same as `DiffusionGemmaNetwork.decode`. Computes a shape that is not captured yet directly."""
         batch, width = canvas.shape
         shape = (batch, -(-width // CANVAS_MULTIPLE) * CANVAS_MULTIPLE, _doubled(prefix.length))
-        program = self._captured.get(shape)
-        if program is None and self._can_capture:
+        captured = self._captured.get(shape)
+        if captured is None and self._can_capture:
             self._schedule(shape)
-        if program is None or program.replay is None:
+        if captured is None or captured.replay is None:
             return super().decode(canvas, soft, prefix, valid)
         self._captured.move_to_end(shape)
         self._rows[shape[2]].load(prefix)
-        program.load(canvas, soft, prefix.length, valid)
-        return program.replay()[:, :width].clone()  # the next pass of any shape may overwrite it
+        captured.load(canvas, soft, prefix.length, valid)
+        return captured.replay()[:, :width].clone()  # the next pass of any shape may overwrite it
 
     @torch.inference_mode()
     def run_idle_task(self) -> bool:
         """Captures a scheduled shape, which takes long; returns whether there may be more. A failure ends capturing."""
-        program = next((each for each in self._captured.values() if each.replay is None), None)
-        if program is None:
+        scheduled = next((captured for captured in self._captured.values() if captured.replay is None), None)
+        if scheduled is None:
             return False
         try:
-            program.capture(self._recorder)
+            scheduled.capture(self._recorder)
         except RuntimeError as error:
             log.warning("passes are no longer recorded, which makes them slower: %s", error)
             self._can_capture = False
@@ -229,15 +229,15 @@ def verified(make: Callable[[], DiffusionGemmaNetwork], plainer: DiffusionGemmaN
 def difference(faster: DiffusionGemmaNetwork, plainer: DiffusionGemmaNetwork) -> float:
     """How much two denoising passes differ on a few rows, relative to the limit: above 1 is too much."""
     ids = (torch.arange(_CHECK_ROWS, device=plainer.device) * 7)[None] % plainer.vocabulary_size
-    found, wanted = _encoded(faster, ids), _encoded(plainer, ids)
-    faster.decode(ids, None, found)
+    faster_prefix, plainer_prefix = _encoded(faster, ids), _encoded(plainer, ids)
+    faster.decode(ids, None, faster_prefix)
     while faster.run_idle_task():
         pass
     allowed = _TOLERANCE.get(plainer.dtype, _HALF_TOLERANCE)
     parts = []
     for soft in (None, plainer.token_embeddings(ids.flip(1))):
-        plain = plainer.decode(ids, soft, wanted).float()
-        parts.append(float((faster.decode(ids, soft, found).float() - plain).norm() / plain.norm()) / allowed)
+        plain = plainer.decode(ids, soft, plainer_prefix).float()
+        parts.append(float((faster.decode(ids, soft, faster_prefix).float() - plain).norm() / plain.norm()) / allowed)
     return float(torch.tensor(parts).max())  # not a number where one of them is none
 
 

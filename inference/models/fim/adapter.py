@@ -87,11 +87,11 @@ class LlamaFimAdapter(FimAdapter):
 
     def run_idle_task(self) -> bool:
         """Reads some more tokens of what `prefill_when_idle` named."""
-        known = self.cached_tokens(self._ahead)
+        cached = self.cached_tokens(self._ahead)
         ids = self._ahead
-        if known < len(ids) - 1:
-            piece = ids[: known + _AHEAD_TOKENS]
-            with closing(PromptHandle(self.network, self.prompts, piece, self._passed, ahead=True)) as context:
+        if cached < len(ids) - 1:
+            chunk = ids[: cached + _AHEAD_TOKENS]
+            with closing(PromptHandle(self.network, self.prompts, chunk, self._passed, ahead=True)) as context:
                 deque(context.prefill(), maxlen=0)
         return self.cached_tokens(ids) < len(ids) - 1
 
@@ -106,18 +106,18 @@ class LlamaFimAdapter(FimAdapter):
         if not self._chats:
             return None
         turns = (("system", _SYSTEM), ("user", message))
-        said = [
+        parts = [
             part
-            for who, text in turns
-            for part in ((True, _TURN), (False, f"{who}\n{text}"), (True, _END_OF_TURN), (False, "\n"))
+            for role, text in turns
+            for part in ((True, _TURN), (False, f"{role}\n{text}"), (True, _END_OF_TURN), (False, "\n"))
         ]
-        return self._ids([*said, (True, _TURN), (False, f"assistant\n{answer}")])
+        return self._ids([*parts, (True, _TURN), (False, f"assistant\n{answer}")])
 
     def _ids(self, parts: Iterable[tuple[bool, str]]) -> list[int]:
-        found: list[int] = []
+        ids: list[int] = []
         for is_control, text in parts:
-            found += [self._special[text]] if is_control else self._text_ids(text)
-        return found
+            ids += [self._special[text]] if is_control else self._text_ids(text)
+        return ids
 
     def _passed(self, rows: int, seconds: float) -> None:
         """Records the duration of a pass."""

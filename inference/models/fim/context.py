@@ -56,11 +56,11 @@ class PromptHandle(FimPrefixHandle):
         return self._read(len(self._ids) - 1 - self._last_piece)
 
     def _read(self, end: int) -> Iterator[int]:
-        prompt = self._open
-        while (done := len(prompt.ids)) < end:
-            piece = self._ids[done : min(end, done + PIECE_TOKENS)]
-            _pass(self._network, torch.tensor([piece], device=self._network.device), prompt, 0, self._on_pass)
-            yield end - len(prompt.ids)
+        cache = self._open
+        while (done := len(cache.ids)) < end:
+            chunk = self._ids[done : min(end, done + PIECE_TOKENS)]
+            _pass(self._network, torch.tensor([chunk], device=self._network.device), cache, 0, self._on_pass)
+            yield end - len(cache.ids)
 
     def _read_all(self) -> int:
         """Reads all but the last token; how many tokens that are."""
@@ -74,26 +74,26 @@ class PromptHandle(FimPrefixHandle):
         return [self._scored(ids) for ids in continuations]
 
     def _scored(self, ids: Sequence[int]) -> Tensor:
-        before = self._read_all()
-        fed = torch.tensor([[*self._ids[before:], *ids]], device=self._network.device)
+        prefix_tokens = self._read_all()
+        fed = torch.tensor([[*self._ids[prefix_tokens:], *ids]], device=self._network.device)
         if fed.shape[1] < 2:
             return torch.empty(0, device=self._network.device)
-        copy = self._open.copied(before, before + fed.shape[1])
-        hidden = self._network.forward(fed[:, :-1], copy, fed.shape[1] - 1)[0]
-        found = []
+        cache = self._open.copied(prefix_tokens, prefix_tokens + fed.shape[1])
+        hidden = self._network.forward(fed[:, :-1], cache, fed.shape[1] - 1)[0]
+        logprobs = []
         for first in range(0, len(hidden), _SCORED_TOKENS):
-            chances = self._network.logits(hidden[first : first + _SCORED_TOKENS]).log_softmax(-1)
-            found.append(chances.gather(1, fed[0, first + 1 : first + 1 + len(chances), None])[:, 0])
-        return torch.cat(found)
+            row_logprobs = self._network.logits(hidden[first : first + _SCORED_TOKENS]).log_softmax(-1)
+            logprobs.append(row_logprobs.gather(1, fed[0, first + 1 : first + 1 + len(row_logprobs), None])[:, 0])
+        return torch.cat(logprobs)
 
     def continuation(self, room_tokens: int) -> "PromptContinuation":
         """See `PrefixHandle`. Later contexts know the output of the first one; a second one works on a copy."""
-        prompt, length = self._open, len(self._ids) + room_tokens
+        cache, length = self._open, len(self._ids) + room_tokens
         if self._is_continued:
-            prompt = prompt.copied(self._read_all(), length)
+            cache = cache.copied(self._read_all(), length)
         self._is_continued = True
-        prompt.reserve(length)
-        return PromptContinuation(self._network, prompt, self._ids[len(prompt.ids) :], self._on_pass)
+        cache.reserve(length)
+        return PromptContinuation(self._network, cache, self._ids[len(cache.ids) :], self._on_pass)
 
     def close(self) -> None:
         if self._cached is not None:
@@ -133,17 +133,17 @@ class PromptContinuation:
     def rollback(self, count: int) -> None:
         del self._prompt.ids[len(self._prompt.ids) - count :]
 
-    def _fed(self, ids: Tensor, wanted: int) -> Tensor:
+    def _fed(self, ids: Tensor, num_last: int) -> Tensor:
         fed = torch.cat([self._pending, ids.to(self._pending.device)], 1)
         self._pending = self._pending[:, :0]
         self._prompt.reserve(len(self._prompt.ids) + fed.shape[1])
-        return _pass(self._network, fed, self._prompt, wanted, self._on_pass)
+        return _pass(self._network, fed, self._prompt, num_last, self._on_pass)
 
 
-def _pass(network: LlamaNetwork, ids: Tensor, prompt: KvCache, wanted: int, on_pass: OnPass) -> Tensor:
+def _pass(network: LlamaNetwork, ids: Tensor, cache: KvCache, num_last: int, on_pass: OnPass) -> Tensor:
     """Appends tokens (1, n); the logits (1, wanted, V) after the last of them."""
-    began = time.perf_counter()
-    hidden = network.forward(ids, prompt, wanted)
-    logits = network.logits(hidden) if wanted else hidden
-    on_pass(ids.shape[1], time.perf_counter() - began)
+    start_s = time.perf_counter()
+    hidden = network.forward(ids, cache, num_last)
+    logits = network.logits(hidden) if num_last else hidden
+    on_pass(ids.shape[1], time.perf_counter() - start_s)
     return logits

@@ -81,7 +81,7 @@ class LlamaConfig(msgspec.Struct, frozen=True):
         """Raises ValueError if the values do not fit each other, or describe a network of another shape."""
         heads = self.num_attention_heads
         divides = heads % self.num_kv_heads == 0
-        require(divides, f"num_key_value_heads: {self.key_heads} does not divide num_attention_heads, {heads}")
+        require(divides, f"num_key_value_heads: {self.num_kv_heads} does not divide num_attention_heads, {heads}")
         divides = bool(self.head_dim) or self.hidden_size % heads == 0
         require(divides, f"hidden_size: {heads} heads do not divide {self.hidden_size}")
         require(self.head_size % 2 == 0, f"head_dim: {self.head_size} is odd; positions turn pairs of numbers")

@@ -77,22 +77,22 @@ class Int8DynamicLinear:
 
     def _product(self, rows: Tensor, weight: torch.ScriptObject) -> tuple[Tensor, Tensor]:
         """Multiplies one group of columns: returns the integer product (M, O) and its per-row scales (M, 1)."""
-        most = largest_activation()
-        largest = rows.abs().amax(1, keepdim=True).clamp_(min=_LEAST)
+        qmax = largest_activation()
+        max_abs = rows.abs().amax(1, keepdim=True).clamp_(min=_LEAST)
         if not self._fine:
-            return _integer_product(rows / largest, 1 / most, most, weight), largest
-        scale = largest.div_(most)
+            return _integer_product(rows / max_abs, 1 / qmax, qmax, weight), max_abs
+        scale = max_abs.div_(qmax)
         scaled = rows / scale
         high = scaled.round()
-        both = torch.cat([high, scaled.sub_(high).mul_(2 * most)])
-        made, low = _integer_product(both, 1.0, most, weight).chunk(2)
-        return made.add_(low, alpha=0.5 / most), scale
+        high_and_low = torch.cat([high, scaled.sub_(high).mul_(2 * qmax)])
+        product, low = _integer_product(high_and_low, 1.0, qmax, weight).chunk(2)
+        return product.add_(low, alpha=0.5 / qmax), scale
 
 
-def _integer_product(rows: Tensor, step: float, most: int, weight: torch.ScriptObject) -> Tensor:
-    """Of rows rounded to multiples of `step`, at most `most` of them."""
-    found: Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(rows, step, most + 1, weight)
-    return found
+def _integer_product(rows: Tensor, step: float, qmax: int, weight: torch.ScriptObject) -> Tensor:
+    """Of rows rounded to multiples of `step`, at most `qmax` of them."""
+    product: Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(rows, step, qmax + 1, weight)
+    return product
 
 
 @cache
@@ -101,11 +101,11 @@ def largest_activation() -> int:
 
     Without VNNI, fbgemm adds pairs of products in 16 bits: 7 bits.
     """
-    wide, strongest = 64, int(_STRONGEST)
-    weight = _prepacked(_quantised(torch.full((wide, wide), strongest, dtype=torch.int8), torch.ones(wide)))
-    wanted = float(wide * strongest * strongest)
-    found = [_integer_product(torch.full((rows, wide), _STRONGEST), 1.0, strongest, weight) for rows in (1, wide)]
-    return strongest if all(bool((each == wanted).all()) for each in found) else strongest // 2
+    width, qmax = 64, int(_STRONGEST)
+    weight = _prepacked(_quantised(torch.full((width, width), qmax, dtype=torch.int8), torch.ones(width)))
+    expected = float(width * qmax * qmax)
+    products = [_integer_product(torch.full((rows, width), _STRONGEST), 1.0, qmax, weight) for rows in (1, width)]
+    return qmax if all(bool((product == expected).all()) for product in products) else qmax // 2
 
 
 _NEAR_WEIGHTS, _FAR_WEIGHTS = 1 << 21, 1 << 26
@@ -144,14 +144,14 @@ class Int8WeightOnlyLinear:
         weight, scales = self.packed.weight, self.packed.scales
         if len(rows) <= self._few:
             return torch._weight_int8pack_mm(rows.bfloat16(), weight, scales)
-        made = rows.new_empty(len(rows), self.shape[0], dtype=self._place.dtype)
-        rows = rows.to(made.dtype)
-        step = max(1, len(self._place) // self.shape[1])
-        for first in range(0, self.shape[0], step):
-            piece = weight[first : first + step]
-            unpacked = self._place[: piece.numel()].view(piece.shape).copy_(piece)
-            made[:, first : first + step] = functional.linear(rows, unpacked)
-        return made.mul_(scales)
+        product = rows.new_empty(len(rows), self.shape[0], dtype=self._place.dtype)
+        rows = rows.to(product.dtype)
+        rows_at_a_time = max(1, len(self._place) // self.shape[1])
+        for first in range(0, self.shape[0], rows_at_a_time):
+            chunk = weight[first : first + rows_at_a_time]
+            dequantised = self._place[: chunk.numel()].view(chunk.shape).copy_(chunk)
+            product[:, first : first + rows_at_a_time] = functional.linear(rows, dequantised)
+        return product.mul_(scales)
 
     def rows(self, numbers: Tensor) -> Tensor:
         """(n,) -> these rows of the matrix, float32 (n, I)."""

@@ -109,75 +109,77 @@ class LlamaNetwork:
         return KvCache(torch.empty(shape, device=self.device, dtype=dtype))
 
     @torch.inference_mode()
-    def forward(self, ids: Tensor, prompt: KvCache, wanted: int) -> Tensor:
+    def forward(self, ids: Tensor, cache: KvCache, num_last: int) -> Tensor:
         """Appends tokens (1, n) to a prompt; the hidden states (1, wanted, d) of the last of them, float32."""
-        new = ids[0].tolist()
-        start = len(prompt.ids)
-        end = start + len(new)
+        new_ids = ids[0].tolist()
+        start = len(cache.ids)
+        end = start + len(new_ids)
         positions = torch.arange(start, end, device=self.device)
-        hidden = self.hidden(ids, positions, prompt.append, self._mask(start, end), wanted)
-        prompt.ids += new
+        hidden = self.hidden(ids, positions, cache.append, self._mask(start, end), num_last)
+        cache.ids += new_ids
         return hidden
 
     @torch.inference_mode()
-    def hidden(self, ids: Tensor, positions: Tensor, append: Append, mask: Tensor | None, wanted: int) -> Tensor:
+    def hidden(self, ids: Tensor, positions: Tensor, append: Append, mask: Tensor | None, num_last: int) -> Tensor:
         """The hidden states (B, wanted, d), float32, of the last of the tokens (B, n) at positions (B, n) or (n,).
 
         They attend to what `append` returns. `mask` (n * H / G, T) is added to that attention, each row of it H / G
         times; or (B, 1, 1, T) is False at what no row sees.
         """
-        count, width = ids.shape
+        batch, width = ids.shape
         rotary = self.rotary(positions)
         hidden = self.embedding.rows(ids.flatten())  # (B * n, d)
-        for number, layer in enumerate(self.layers):
+        for layer_index, layer in enumerate(self.layers):
             normed = functional.rms_norm(hidden, layer.norm.shape, layer.norm, self.config.rms_norm_eps)
-            queries, keys, values = self._heads(layer, normed.view(count, width, -1), rotary)
-            seen = append(number, keys, values)
-            if number + 1 == len(self.layers):  # of the other rows, later ones read only keys and values
-                hidden = hidden.view(count, width, -1)[:, width - wanted :].flatten(0, 1)
-                queries = queries[:, width - wanted :]
-                mask = None if mask is None else mask[..., -wanted * (queries.shape[2] // keys.shape[2]) :, :]
+            queries, keys, values = self._heads(layer, normed.view(batch, width, -1), rotary)
+            cached = append(layer_index, keys, values)
+            if layer_index + 1 == len(self.layers):  # of the other rows, later ones read only keys and values
+                hidden = hidden.view(batch, width, -1)[:, width - num_last :].flatten(0, 1)
+                queries = queries[:, width - num_last :]
+                mask = None if mask is None else mask[..., -num_last * (queries.shape[2] // keys.shape[2]) :, :]
             if not len(hidden):
                 break
-            hidden = layer.out(self._attention(queries, seen, mask), hidden)
+            hidden = layer.out(self._attention(queries, cached, mask), hidden)
             normed = functional.rms_norm(hidden, layer.norm.shape, layer.mlp_norm, self.config.rms_norm_eps)
             gate, up = layer.gate_up(normed).chunk(2, -1)
             hidden = layer.down(functional.silu(gate).mul_(up), hidden)
-        last = hidden.view(count, wanted, self.config.hidden_size)
+        last = hidden.view(batch, num_last, self.config.hidden_size)
         return functional.rms_norm(last, self.norm.shape, self.norm, self.config.rms_norm_eps)
 
     def _heads(self, layer: FastLayer, normed: Tensor, rotary: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """(B, n, d) -> queries (B, n, H, D), and keys and values (B, n, G, D)."""
         heads = self.config.num_attention_heads
-        keys = self.config.num_kv_heads
+        kv_heads = self.config.num_kv_heads
         size = normed.shape[:2]
-        made = layer.queries_keys_values(normed.flatten(0, 1), layer.bias).float().view(*size, heads + 2 * keys, -1)
-        both = made[:, :, : heads + keys]
+        qkv = layer.queries_keys_values(normed.flatten(0, 1), layer.bias).float().view(*size, heads + 2 * kv_heads, -1)
+        queries_keys = qkv[:, :, : heads + kv_heads]
         if layer.head_norms is not None:
-            each = zip((both[:, :, :heads], both[:, :, heads:]), layer.head_norms, strict=True)
-            normed_heads = [functional.rms_norm(one, norm.shape, norm, self.config.rms_norm_eps) for one, norm in each]
-            both = torch.cat(normed_heads, 2)
-        both = apply_rotary(both, rotary)
-        return both[:, :, :heads], both[:, :, heads:], made[:, :, heads + keys :]
+            pairs = zip((queries_keys[:, :, :heads], queries_keys[:, :, heads:]), layer.head_norms, strict=True)
+            normed_heads = [
+                functional.rms_norm(rows, norm.shape, norm, self.config.rms_norm_eps) for rows, norm in pairs
+            ]
+            queries_keys = torch.cat(normed_heads, 2)
+        queries_keys = apply_rotary(queries_keys, rotary)
+        return queries_keys[:, :, :heads], queries_keys[:, :, heads:], qkv[:, :, heads + kv_heads :]
 
-    def _attention(self, queries: Tensor, seen: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
+    def _attention(self, queries: Tensor, cached: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:
         """Queries (B, n, H, D) -> (B * n, H * D)."""
-        count, width, heads, head_size = queries.shape
-        keys = self.config.num_kv_heads
-        stacked = queries.view(count, width, keys, heads // keys, head_size).transpose(1, 2)
-        stacked = stacked.reshape(count, keys, -1, head_size).to(self._attention_dtype)
-        known, values = (each.to(self._attention_dtype) for each in seen)
-        mixed = functional.scaled_dot_product_attention(stacked, known, values, attn_mask=mask)
-        return mixed.reshape(count, keys, width, -1).transpose(1, 2).reshape(count * width, -1).float()
+        batch, width, heads, head_size = queries.shape
+        kv_heads = self.config.num_kv_heads
+        grouped = queries.view(batch, width, kv_heads, heads // kv_heads, head_size).transpose(1, 2)
+        grouped = grouped.reshape(batch, kv_heads, -1, head_size).to(self._attention_dtype)
+        keys, values = (tensor.to(self._attention_dtype) for tensor in cached)
+        attn_output = functional.scaled_dot_product_attention(grouped, keys, values, attn_mask=mask)
+        return attn_output.reshape(batch, kv_heads, width, -1).transpose(1, 2).reshape(batch * width, -1).float()
 
     def _mask(self, start: int, end: int) -> Tensor | None:
         """The causal mask, (n * H / G, T), added to the attention scores."""
         width = end - start
         if width == 1:
             return None
-        hidden = torch.full((width, width), -torch.inf, device=self.device, dtype=self._attention_dtype).triu(1)
-        sharing = self.config.num_attention_heads // self.config.num_kv_heads
-        return torch.cat([hidden.new_zeros(width, start), hidden], 1).repeat_interleave(sharing, 0)
+        masked = torch.full((width, width), -torch.inf, device=self.device, dtype=self._attention_dtype).triu(1)
+        kv_group_size = self.config.num_attention_heads // self.config.num_kv_heads
+        return torch.cat([masked.new_zeros(width, start), masked], 1).repeat_interleave(kv_group_size, 0)
 
     def rotary(self, positions: Tensor) -> Tensor:
         """Rotary factors e^(i · position · frequency) for positions (..., n): complex (..., n, 1, D / 2)."""
@@ -190,9 +192,9 @@ class LlamaNetwork:
         flat = hidden.flatten(0, -2)
         logits = self.head(flat).float()
         if not isinstance(self.head, Int8DynamicLinear) and not self._is_exact:
-            best = logits.topk(min(_EXACT_TOKENS, logits.shape[1])).indices
-            exact = torch.stack([self.head.rows(one) @ row for one, row in zip(best, flat, strict=True)])
-            logits.scatter_(1, best, exact)
+            top_ids = logits.topk(min(_EXACT_TOKENS, logits.shape[1])).indices
+            exact = torch.stack([self.head.rows(ids) @ row for ids, row in zip(top_ids, flat, strict=True)])
+            logits.scatter_(1, top_ids, exact)
         return logits.view(*hidden.shape[:-1], -1)
 
 

@@ -60,11 +60,11 @@ class CanvasKvCache:
 
     def gather(self, network: LlamaNetwork, rows: Tensor, moved: Tensor) -> "CanvasKvCache":
         """Gathers `rows` (B, T') of one cached sequence for B sequences, with their keys shifted by `moved` (B, T')."""
-        taken = self.keys_values[:, :, 0][:, :, :, rows].transpose(2, 3).contiguous()
+        gathered = self.keys_values[:, :, 0][:, :, :, rows].transpose(2, 3).contiguous()
         rotary = network.rotary(moved).transpose(1, 2)  # (B, 1, T', D / 2)
-        for layer in taken:
+        for layer in gathered:
             layer[0] = apply_rotary(layer[0].float(), rotary)
-        return CanvasKvCache(taken)
+        return CanvasKvCache(gathered)
 
 
 @dataclass
@@ -85,16 +85,16 @@ class CachedSequence:
         return self.rows.keys_values.nbytes
 
 
-def sources(known: Sequence[int], wanted: Sequence[int], *, neighbours: int = _NEIGHBOURS) -> list[int]:
-    """For each token of `wanted`, the row of `known` whose keys and values can be reused, or -1."""
-    lead, tail = common_ends(known, wanted)
-    if lead == len(wanted) == len(known):
-        return list(range(lead))
-    first = max(0, lead - neighbours)
-    behind = max(0, tail - neighbours)
-    moved = len(known) - len(wanted)
-    middle = len(wanted) - first - behind
-    return [*range(first), *[-1] * middle, *(row + moved for row in range(len(wanted) - behind, len(wanted)))]
+def sources(cached_ids: Sequence[int], ids: Sequence[int], *, neighbours: int = _NEIGHBOURS) -> list[int]:
+    """For each token of `ids`, the row of `cached_ids` whose keys and values can be reused, or -1."""
+    prefix_rows, suffix_rows = common_ends(cached_ids, ids)
+    if prefix_rows == len(ids) == len(cached_ids):
+        return list(range(prefix_rows))
+    first = max(0, prefix_rows - neighbours)
+    suffix_start = max(0, suffix_rows - neighbours)
+    shift = len(cached_ids) - len(ids)
+    middle = len(ids) - first - suffix_start
+    return [*range(first), *[-1] * middle, *(row + shift for row in range(len(ids) - suffix_start, len(ids)))]
 
 
 class SequenceCache:
@@ -107,15 +107,15 @@ class SequenceCache:
 
     def best(self, prefix_ids: Sequence[int]) -> CachedSequence | None:
         """The one that shares most with a prefix, at least half of it."""
-        recent = [known for known in self._known if known.uses < _MOST_USES]
-        best = max(recent, key=lambda known: known.shared(prefix_ids), default=None)
+        recent = [sequence for sequence in self._known if sequence.uses < _MOST_USES]
+        best = max(recent, key=lambda sequence: sequence.shared(prefix_ids), default=None)
         return best if best and 2 * best.shared(prefix_ids) > len(prefix_ids) else None
 
-    def add(self, known: CachedSequence, instead_of: CachedSequence | None) -> None:
+    def add(self, sequence: CachedSequence, replaced: CachedSequence | None) -> None:
         """Stores one, replacing the one it was made from, if any; drops the oldest."""
-        kept = [one for one in self._known if one is not instead_of][-(_REMEMBERED - 1) :]
-        self._known = [*kept, known]
-        while len(self._known) > 1 and sum(one.count_bytes for one in self._known) > _REMEMBERED_BYTES:
+        others = [cached for cached in self._known if cached is not replaced][-(_REMEMBERED - 1) :]
+        self._known = [*others, sequence]
+        while len(self._known) > 1 and sum(cached.count_bytes for cached in self._known) > _REMEMBERED_BYTES:
             del self._known[0]
 
 
