@@ -114,7 +114,7 @@ class FillsMiddle:
     """Examples and loss for a causal model: its own prompt for a hole, then the fill from the start of the line."""
 
     def __init__(self, found: checkpoint.Checkpoint, tokenizer: Tokenizer) -> None:
-        tokens = fim_tokens.of_vocabulary(tokenizer.get_vocab(), found.name)
+        tokens = fim_tokens.tokens_in_vocabulary(tokenizer.get_vocab(), found.name)
         if tokens is None:
             raise ModelError(f"{found.name}: its tokenizer has no fill-in-the-middle tokens")
         self._tokens, self._tokenizer, self._stated = tokens, tokenizer, found.properties

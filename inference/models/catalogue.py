@@ -271,5 +271,5 @@ def is_hub_id(model: str) -> bool:
     return "/" in model and names_no_folder(model)
 
 
-def known(name: str) -> CatalogueEntry:
+def entry_named(name: str) -> CatalogueEntry:
     return _BY_NAME[name]

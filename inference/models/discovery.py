@@ -24,8 +24,8 @@ from inference.models.family import ModelError
 from inference.models.gguf import header
 from inference.terminal import printable
 
-_MOST_FILES = 200
-_MOST_ENTRIES = 20_000
+_MAX_FILES = 200
+_MAX_ENTRIES = 20_000
 _DEPTH = 5
 _MANIFEST_LIMIT_BYTES = 1 << 18
 _OLLAMA_MODEL = "application/vnd.ollama.image.model"
@@ -119,7 +119,7 @@ def _distinct() -> Iterator[tuple[str, str, Path]]:
         if stat.S_ISREG(about.st_mode) and (about.st_dev, about.st_ino) not in seen:
             seen.add((about.st_dev, about.st_ino))
             yield program, name, path
-        if len(seen) == _MOST_FILES:
+        if len(seen) == _MAX_FILES:
             return
 
 
@@ -185,7 +185,7 @@ def _blob(manifest: Path) -> str:
 
 def _walked(folder: Path) -> Iterator[Path]:
     """The files below a folder, some levels deep. Follows no links to folders, and reads only so many entries."""
-    left = _MOST_ENTRIES
+    left = _MAX_ENTRIES
     folders = [(folder, 0)]
     while folders and left:
         place, depth = folders.pop()

@@ -13,7 +13,7 @@ from itertools import accumulate
 from inference.messages import EditKind, Hunk, NextEditRequest, ScoredEdit
 from inference.models.family import common_ends
 
-LEAST_SURE = 0.5
+MIN_CONFIDENCE = 0.5
 """Below it the model itself finds any other token likelier than the one it wrote, on average. Not measured: recorded
 answers have no probabilities.
 """
@@ -25,7 +25,7 @@ _MOST_HUNKS, _LONGEST_HUNK = 8, 2_000
 """How many of the latest changes to show, and how many characters of old and new text each may have."""
 _AROUND_LINES = 100
 """How much of the file to show before and behind the region."""
-_LONGEST_LINE = 2_000
+_MAX_LINE_CHARS = 2_000
 """A region with a longer line is no code that people write."""
 _NAMES: dict[EditKind, re.Pattern[str]] = {
     "sweep": re.compile(r"sweep", re.IGNORECASE),
@@ -62,7 +62,7 @@ class EditPrompt:
     def edits(self, answer: str, sure: float = 1.0) -> tuple[ScoredEdit, ...]:
         """The rewrite of the region, of which the model is so `sure`; none if that is little, or nothing changes."""
         new = self.rewritten(answer)
-        if new == self.now or sure < LEAST_SURE:
+        if new == self.now or sure < MIN_CONFIDENCE:
             return ()
         return (ScoredEdit(self.start, self.start + len(self.now), new, sure),)
 
@@ -181,7 +181,7 @@ def prompt_for(kind: EditKind, request: NextEditRequest) -> EditPrompt | None:
     start = sum(map(len, lines[:first]))
     before = "".join(lines[max(0, first - _AROUND_LINES) : first])
     after = "".join(lines[end : end + _AROUND_LINES])
-    is_code = now.strip() and max(map(len, lines[first:end])) <= _LONGEST_LINE
+    is_code = now.strip() and max(map(len, lines[first:end])) <= _MAX_LINE_CHARS
     if not is_code or any(mark in before + now + after + request.path for mark in how.controls):
         return None
     shown = _Shown(

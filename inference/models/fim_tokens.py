@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from inference.messages import Snippet
 
-_LONGEST_PATH = 200
+_MAX_PATH_CHARS = 200
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class FimTokens:
 
     def _name(self, path: str) -> str:
         """The end of a path, made safe for a prompt."""
-        shown = "".join(character if character.isprintable() else " " for character in path[-_LONGEST_PATH:])
+        shown = "".join(character if character.isprintable() else " " for character in path[-_MAX_PATH_CHARS:])
         for token in self.controls:
             shown = shown.replace(token, " ")
         return shown
@@ -132,18 +132,18 @@ def kind_of(model: str) -> str | None:
     return next((kind for kind, pattern in _NAMES.items() if pattern.search(name)), None)
 
 
-def of_kind(kind: str, model: str) -> FimTokens:
+def tokens_for_kind(kind: str, model: str) -> FimTokens:
     """The tokens of a family; those of Granite follow the version in the model's name."""
     return _GRANITE_4 if kind == "granite" and _IS_GRANITE_4.search(model) else TABLE[kind]
 
 
-def of_vocabulary(tokens: Collection[str], name: str = "") -> FimTokens | None:
+def tokens_in_vocabulary(tokens: Collection[str], name: str = "") -> FimTokens | None:
     """The tokens of the family whose tokens these are, without a repository's if they lack those; None if unknown.
 
     Granite's code models and Mellum have the same tokens, but not the same order: the model's `name` decides.
     """
     named = kind_of(name)
-    if named and {(by_name := of_kind(named, name)).prefix, by_name.suffix, by_name.middle} <= {*tokens, ""}:
+    if named and {(by_name := tokens_for_kind(named, name)).prefix, by_name.suffix, by_name.middle} <= {*tokens, ""}:
         has_files = {by_name.repository or by_name.file, by_name.file} <= set(tokens)
         return by_name if has_files else replace(by_name, repository="", file="")
     known = [each for each in TABLE.values() if {each.prefix, each.suffix, each.middle or each.suffix} <= set(tokens)]

@@ -145,7 +145,7 @@ def recommended(machine: Machine) -> CatalogueEntry:
     """The model for a new user of this machine: the best of those that run on it under a free licence."""
     free = [entry for entry in catalogue.ENTRIES if entry.is_tried and entry.licence.lower() in catalogue.FREE]
     able = [entry for entry in free if judge(entry, machine).verdict in (Verdict.RUNS, Verdict.PACKAGE)]
-    return best(able) if able else catalogue.known(catalogue.EMBEDDED)
+    return best(able) if able else catalogue.entry_named(catalogue.EMBEDDED)
 
 
 def best(entries: Collection[CatalogueEntry]) -> CatalogueEntry:

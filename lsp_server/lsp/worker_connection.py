@@ -10,7 +10,7 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from inference.messages import ErrorCode, Status
-from inference.models.catalogue import known
+from inference.models.catalogue import entry_named
 from inference.remote import address
 from lsp_server.lsp.editor_connection import ProgressDisplay
 from lsp_server.settings.launch import problem_of
@@ -62,7 +62,7 @@ class WorkerConnection:
     @property
     def download(self) -> str:
         better = self.client.better
-        return f"Download the model {better} ({known(better).download_bytes / 1e6:.0f} MB)"
+        return f"Download the model {better} ({entry_named(better).download_bytes / 1e6:.0f} MB)"
 
     @property
     def no_model(self) -> str:

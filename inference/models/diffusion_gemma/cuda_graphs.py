@@ -22,9 +22,9 @@ from inference.models.diffusion_gemma.network import DiffusionGemmaNetwork
 from inference.models.diffusion_gemma.passes import LayerView, PrefixView, first_row
 
 CANVAS_MULTIPLE = 32
-LEAST_PREFIX = 256
+MIN_PREFIX_ROWS = 256
 """Buffers for prefixes have this many rows, twice as many, and so on: six sizes up to 8,192 rows."""
-_USUAL_PREFIXES = (0, 256, 512, 1024, 2048)
+_COMMON_PREFIX_ROWS = (0, 256, 512, 1024, 2048)
 """Record a shape of canvases for these in advance; the buffers of larger ones take too much memory."""
 MAX_SHAPES = 40
 """How many shapes to keep, eight for each usual size of a prefix; evicts the least recently used."""
@@ -115,7 +115,7 @@ class CudaGraphNetwork(DiffusionGemmaNetwork):
     def _schedule(self, shape: Shape) -> None:
         """Schedules a shape for capture in idle time, after the same canvases at the other common prefix lengths."""
         batch, width, prefix = shape
-        for size in (*(usual for usual in _USUAL_PREFIXES if usual <= self.max_positions), prefix):
+        for size in (*(usual for usual in _COMMON_PREFIX_ROWS if usual <= self.max_positions), prefix):
             if size not in self._rows:
                 self._rows[size] = _PrefixBuffers(self, size)
             if (batch, width, size) not in self._captured:
@@ -199,7 +199,7 @@ class _CapturedShape:
 
 def _doubled(rows: int) -> int:
     """The buffer rows for a prefix of this length, 0 for 0."""
-    return LEAST_PREFIX << max(0, (rows - 1) // LEAST_PREFIX).bit_length() if rows else 0
+    return MIN_PREFIX_ROWS << max(0, (rows - 1) // MIN_PREFIX_ROWS).bit_length() if rows else 0
 
 
 def fastest_network(model: Any) -> DiffusionGemmaNetwork:

@@ -17,7 +17,7 @@ MAX_PREFIX_TOKENS, SUFFIX_TOKENS = 1024, 256
 from one line to the next; the suffix comes after it in the prompt and is read again.
 """
 
-_LEAST_CONTEXT = 128
+_MIN_CONTEXT_TOKENS = 128
 
 
 def default_properties(_place: Path, _config: dict[str, Any]) -> InfillConfig:
@@ -27,10 +27,10 @@ def default_properties(_place: Path, _config: dict[str, Any]) -> InfillConfig:
 
 def check(found: Checkpoint) -> None:
     """Raises ModelError if config or headers of the weights make no sense, or do not fit. Reads no weights."""
-    if (context := checked_config(found).max_position_embeddings) < _LEAST_CONTEXT:
+    if (context := checked_config(found).max_position_embeddings) < _MIN_CONTEXT_TOKENS:
         raise ModelError(
-            f"{found.name}: its context of {context} tokens is too short to fill holes, which takes {_LEAST_CONTEXT}; "
-            "give another model"
+            f"{found.name}: its context of {context} tokens is too short to fill holes, which takes "
+            f"{_MIN_CONTEXT_TOKENS}; give another model"
         )
 
 

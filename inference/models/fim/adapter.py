@@ -20,11 +20,11 @@ _TURN = "<|im_start|>"
 _END_OF_TURN = "<|im_end|>"
 _SYSTEM = "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."
 """The system message that the model's own template uses by default."""
-_KEPT_TEXTS = 16
+_CACHED_TEXTS = 16
 """Keep the tokens of so many: prefix and suffix stay the same while a line is typed."""
 _AHEAD_TOKENS = 32
 """How many tokens to read ahead in one pass: a request that comes meanwhile waits for that long."""
-_NEW_SHARE = 0.2
+_LATEST_SHARE = 0.2
 """The weight of the latest pass in the mean of all."""
 _FEW_ROWS, _MANY_ROWS = 4, 64
 """A pass of at most this many rows writes, and one of at least this many reads a prompt."""
@@ -49,7 +49,7 @@ class LlamaFimAdapter(FimAdapter):
         self.prompts = prompt_cache(network)
         tokenizer.encode_special_tokens = True
         special = {token.content: id_ for id_, token in tokenizer.get_added_tokens_decoder().items()}
-        tokens = fim_tokens.of_vocabulary(special, found.name)
+        tokens = fim_tokens.tokens_in_vocabulary(special, found.name)
         self.why_no_fills = "" if tokens else _NO_FILLS
         self._tokens = tokens or FimTokens("", "", "", ends=())
         self._special = special
@@ -61,7 +61,7 @@ class LlamaFimAdapter(FimAdapter):
         self._chats = _TURN in special and special.get(_END_OF_TURN) in stated
         self.begin_ids = tuple(tokenizer_files.begin_ids(found, tokenizer))
         self.is_suffix_first = self._tokens.is_suffix_first
-        self._text_ids = lru_cache(_KEPT_TEXTS)(lambda text: tokenizer.encode(text, add_special_tokens=False).ids)
+        self._text_ids = lru_cache(_CACHED_TEXTS)(lambda text: tokenizer.encode(text, add_special_tokens=False).ids)
         self._ahead: list[int] = []
         self.token_ms = self.prompt_token_ms = 0.0
         self.traits = ModelTraits(
@@ -123,9 +123,11 @@ class LlamaFimAdapter(FimAdapter):
         """Records the duration of a pass."""
         ms = 1000 * seconds
         if rows <= _FEW_ROWS:
-            self.token_ms += (_NEW_SHARE if self.token_ms else 1.0) * (ms - self.token_ms)
+            self.token_ms += (_LATEST_SHARE if self.token_ms else 1.0) * (ms - self.token_ms)
         elif rows >= _MANY_ROWS:
-            self.prompt_token_ms += (_NEW_SHARE if self.prompt_token_ms else 1.0) * (ms / rows - self.prompt_token_ms)
+            self.prompt_token_ms += (_LATEST_SHARE if self.prompt_token_ms else 1.0) * (
+                ms / rows - self.prompt_token_ms
+            )
 
 
 def _free_rows(network: LlamaNetwork) -> int:

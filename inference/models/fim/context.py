@@ -11,7 +11,7 @@ from inference.models.family import FimPrefixHandle
 from inference.models.llama.network import KvCache, LlamaNetwork
 from inference.models.prefix_cache import CachedPrefix, PrefixCache
 
-PIECE_TOKENS = 128
+CHUNK_TOKENS = 128
 """Read in one pass, some tenths of a second on a laptop: a cancelled request runs on for that long."""
 _SCORED_TOKENS = 32
 """The most rows of logits in memory at a time while scoring a text."""
@@ -48,17 +48,17 @@ class PromptHandle(FimPrefixHandle):
         self._cached.entry.reserve(len(ids) - 1)
         self.reused_tokens = self._cached.length
         unread = len(self._ids) - 1 - self.reused_tokens
-        self._last_piece = 0 if ahead else min(unread, (unread - 1) % PIECE_TOKENS + 1)
+        self._last_chunk = 0 if ahead else min(unread, (unread - 1) % CHUNK_TOKENS + 1)
         self._is_continued = False
 
     def prefill(self) -> Iterator[int]:
         """See `PrefixHandle`. Leaves the last piece and the last token to the first request."""
-        return self._read(len(self._ids) - 1 - self._last_piece)
+        return self._read(len(self._ids) - 1 - self._last_chunk)
 
     def _read(self, end: int) -> Iterator[int]:
         cache = self._open
         while (done := len(cache.ids)) < end:
-            chunk = self._ids[done : min(end, done + PIECE_TOKENS)]
+            chunk = self._ids[done : min(end, done + CHUNK_TOKENS)]
             _pass(self._network, torch.tensor([chunk], device=self._network.device), cache, 0, self._on_pass)
             yield end - len(cache.ids)
 

@@ -48,7 +48,7 @@ def tokenizer_in(file: GgufFile) -> Tokenizer:
     vocabulary = {token: number for number, token in enumerate(tokens)}
     if not tokens or len(vocabulary) < len(tokens) or len(types) != len(tokens):
         raise ModelError(f"{file.path}: its vocabulary is empty, has a token twice or lacks types; {AGAIN}")
-    family = fim_tokens.of_vocabulary(vocabulary)
+    family = fim_tokens.tokens_in_vocabulary(vocabulary)
     special = {token for token, type_ in zip(tokens, types, strict=True) if type_ == _CONTROL}
     special |= vocabulary.keys() & (family.controls if family else ())  # which some files call text
     own = {token for token, type_ in zip(tokens, types, strict=True) if type_ == _USER_DEFINED} - special

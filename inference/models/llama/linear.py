@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from inference.models import devices
 
-_STRONGEST = 127.0
+_INT8_MAX = 127.0
 
 
 class DenseLinear:
@@ -43,7 +43,7 @@ class Int8Weight:
         return self.weight[numbers].float() * self.scales[numbers].float()[..., None]
 
 
-_LEAST = 1e-30
+_MIN_ABS = 1e-30
 
 
 class Int8DynamicLinear:
@@ -60,7 +60,7 @@ class Int8DynamicLinear:
         """
         self.shape = packed.shape
         self._fine = fine
-        parts = groups if largest_activation() < _STRONGEST else 1
+        parts = groups if activation_qmax() < _INT8_MAX else 1
         copies = [_quantised(part.contiguous(), packed.scales) for part in packed.weight.chunk(parts, 1)]
         if consume:
             packed.weight = torch.empty(0)
@@ -77,8 +77,8 @@ class Int8DynamicLinear:
 
     def _product(self, rows: Tensor, weight: torch.ScriptObject) -> tuple[Tensor, Tensor]:
         """Multiplies one group of columns: returns the integer product (M, O) and its per-row scales (M, 1)."""
-        qmax = largest_activation()
-        max_abs = rows.abs().amax(1, keepdim=True).clamp_(min=_LEAST)
+        qmax = activation_qmax()
+        max_abs = rows.abs().amax(1, keepdim=True).clamp_(min=_MIN_ABS)
         if not self._fine:
             return _integer_product(rows / max_abs, 1 / qmax, qmax, weight), max_abs
         scale = max_abs.div_(qmax)
@@ -96,15 +96,15 @@ def _integer_product(rows: Tensor, step: float, qmax: int, weight: torch.ScriptO
 
 
 @cache
-def largest_activation() -> int:
+def activation_qmax() -> int:
     """The largest integer that an activation is rounded to: 8 bits with the sign, where they multiply without overflow.
 
     Without VNNI, fbgemm adds pairs of products in 16 bits: 7 bits.
     """
-    width, qmax = 64, int(_STRONGEST)
+    width, qmax = 64, int(_INT8_MAX)
     weight = _prepacked(_quantised(torch.full((width, width), qmax, dtype=torch.int8), torch.ones(width)))
     expected = float(width * qmax * qmax)
-    products = [_integer_product(torch.full((rows, width), _STRONGEST), 1.0, qmax, weight) for rows in (1, width)]
+    products = [_integer_product(torch.full((rows, width), _INT8_MAX), 1.0, qmax, weight) for rows in (1, width)]
     return qmax if all(bool((product == expected).all()) for product in products) else qmax // 2
 
 
@@ -187,5 +187,5 @@ def _prepacked(quantised: Tensor) -> torch.ScriptObject:
 def packed_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
     """(n, I) weights -> int8 (n, I) and the bfloat16 scale (n,) of each row, the exact divisor."""
     rows = rows.float()
-    scales = (rows.abs().amax(1) / _STRONGEST).clamp(min=1e-12).bfloat16()
-    return (rows / scales.float()[:, None]).round_().clamp_(-_STRONGEST, _STRONGEST).to(torch.int8), scales
+    scales = (rows.abs().amax(1) / _INT8_MAX).clamp(min=1e-12).bfloat16()
+    return (rows / scales.float()[:, None]).round_().clamp_(-_INT8_MAX, _INT8_MAX).to(torch.int8), scales

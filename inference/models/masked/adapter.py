@@ -28,11 +28,11 @@ _NEIGHBOURS = 8
 REFRESH_STEPS = 8
 """After this many steps, recompute all rows of the canvases."""
 
-_MOST_USES = 64
+_MAX_USES = 64
 """After this many requests in a row that reused earlier rows, recompute all rows."""
 
-_REMEMBERED = 4
-_REMEMBERED_BYTES = 1 << 30
+_MAX_CACHED = 4
+_MAX_CACHED_BYTES = 1 << 30
 
 _MANY_ROWS = 64
 """From so many rows on, the time of a pass grows with them."""
@@ -107,15 +107,15 @@ class SequenceCache:
 
     def best(self, prefix_ids: Sequence[int]) -> CachedSequence | None:
         """The one that shares most with a prefix, at least half of it."""
-        recent = [sequence for sequence in self._known if sequence.uses < _MOST_USES]
+        recent = [sequence for sequence in self._known if sequence.uses < _MAX_USES]
         best = max(recent, key=lambda sequence: sequence.shared(prefix_ids), default=None)
         return best if best and 2 * best.shared(prefix_ids) > len(prefix_ids) else None
 
     def add(self, sequence: CachedSequence, replaced: CachedSequence | None) -> None:
         """Stores one, replacing the one it was made from, if any; drops the oldest."""
-        others = [cached for cached in self._known if cached is not replaced][-(_REMEMBERED - 1) :]
+        others = [cached for cached in self._known if cached is not replaced][-(_MAX_CACHED - 1) :]
         self._known = [*others, sequence]
-        while len(self._known) > 1 and sum(cached.count_bytes for cached in self._known) > _REMEMBERED_BYTES:
+        while len(self._known) > 1 and sum(cached.count_bytes for cached in self._known) > _MAX_CACHED_BYTES:
             del self._known[0]
 
 

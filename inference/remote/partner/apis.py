@@ -164,7 +164,7 @@ class FimCompletionApi(CompletionApi):
     def __init__(self, kind: str, model: str, *, rich: bool) -> None:
         super().__init__(model, rich=rich)
         self.kind = kind
-        self._tokens = fim_tokens.of_kind(kind, model)
+        self._tokens = fim_tokens.tokens_for_kind(kind, model)
         self.control_tokens = self._tokens.controls
         self.context_tokens = CONTEXT_TOKENS if self._tokens.repository else 0
 

@@ -8,7 +8,7 @@ import pytest
 
 from inference.bench.edit_models import Scenario
 from inference.messages import EditKind, Hunk, NextEditRequest
-from inference.models.edit_prompts import LEAST_SURE, kind_of, prompt_for
+from inference.models.edit_prompts import MIN_CONFIDENCE, kind_of, prompt_for
 
 FOLDER = Path(__file__).parents[2] / "data" / "edit_models"
 RECORDED = [json.loads(line) for line in (FOLDER / "recorded.jsonl").read_text().splitlines()]
@@ -81,7 +81,7 @@ def test_an_answer_is_as_sure_as_its_changes(old: str, new: list[tuple[str, floa
     answer = pieces(prompt.draft, old, *new)
     assert prompt.sure(answer) == pytest.approx(sure)
     found = prompt.edits(b"".join(text for text, _ in answer).decode(), prompt.sure(answer))
-    assert len(found) == (sure >= LEAST_SURE and sure < 1)
+    assert len(found) == (sure >= MIN_CONFIDENCE and sure < 1)
 
 
 @pytest.mark.parametrize("kind", ["zeta-2", "zeta", "sweep"])

@@ -205,6 +205,6 @@ def test_the_catalogue_says_what_the_released_shape_takes(tmp_path: Path) -> Non
     made_up.write(tmp_path, 30, dense=False)
     found = registry.find(str(tmp_path))
     for dtype in ("float32", "bfloat16", "4bit"):
-        said = catalogue.known("diffusiongemma-26b").weight_bytes(dtype)
+        said = catalogue.entry_named("diffusiongemma-26b").weight_bytes(dtype)
         assert said == pytest.approx(weights.weight_bytes(found, dtype), rel=0.02), dtype
     assert sum(file.stat().st_blocks * 512 for file in tmp_path.iterdir()) < 200e6, "the files are not sparse"

@@ -195,7 +195,7 @@ def test_a_file_of_another_release_s_pin_is_here(home: Path) -> None:
     """The record of the pull says what belongs there, not the pin of today."""
     folder = folder_in(home, CODER)
     folder.mkdir(parents=True)
-    content, entry = b"GGUF", catalogue.known(CODER)
+    content, entry = b"GGUF", catalogue.entry_named(CODER)
     assert entry.file
     (folder / entry.file.name).write_bytes(content)
     file = {"size": len(content), "digest": hashlib.sha256(content).hexdigest()}
@@ -536,7 +536,7 @@ def test_a_pinned_file_with_other_bytes_is_not_kept(tmp_path: Path, home: Path, 
     with hub_of("Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF", files) as other:
         done = pull(CODER, at=other, status=1, **NO_INDEX)
         assert [request for request in other.requests if "/api/" in request] == []
-        assert f"/resolve/{catalogue.known(CODER).file.revision}/" in other.requests[0]  # type: ignore[union-attr]
+        assert f"/resolve/{catalogue.entry_named(CODER).file.revision}/" in other.requests[0]  # type: ignore[union-attr]
     assert "is not what the hub promised" in done.stderr
     assert not list(folder_in(home, CODER).glob("*.gguf*"))
 

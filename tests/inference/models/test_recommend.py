@@ -76,7 +76,7 @@ MAC, BIG_MAC = machine("mps", 16, apple=True), machine("mps", 64, apple=True)
 )
 def test_the_best_model_that_a_machine_can_run_is_recommended(place: Machine, name: str) -> None:
     assert recommended(place).name == name
-    assert judge(catalogue.known(name), place).verdict in (Verdict.RUNS, Verdict.PACKAGE)
+    assert judge(catalogue.entry_named(name), place).verdict in (Verdict.RUNS, Verdict.PACKAGE)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_the_best_model_that_a_machine_can_run_is_recommended(place: Machine, na
     ],
 )
 def test_how_a_model_fares_is_told(name: str, place: Machine, verdict: Verdict, words: str) -> None:
-    fit = judge(catalogue.known(name), place)
+    fit = judge(catalogue.entry_named(name), place)
     assert (fit.verdict, fit.words) == (verdict, words)
 
 
@@ -120,7 +120,7 @@ def test_how_a_model_fares_is_told(name: str, place: Machine, verdict: Verdict, 
     ],
 )
 def test_a_slow_model_is_better_than_the_embedded_one(pulled: str, place: Machine, name: str, why: str) -> None:
-    choice = among([catalogue.known(f"qwen2.5-coder-{size}") for size in pulled.split()], place)
+    choice = among([catalogue.entry_named(f"qwen2.5-coder-{size}") for size in pulled.split()], place)
     assert choice.model == f"qwen2.5-coder-{name}"
     assert why in choice.why
 
@@ -176,23 +176,25 @@ def test_the_fastest_reading_of_memory_is_kept(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_family_may_have_dtypes_of_its_own() -> None:
-    assert judge(catalogue.known("dreamon-7b"), machine("cuda:0", 12)).dtype == "8bit"
-    assert judge(catalogue.known("diffusiongemma-26b"), machine("cuda:0", 24)).dtype == "4bit"
+    assert judge(catalogue.entry_named("dreamon-7b"), machine("cuda:0", 12)).dtype == "8bit"
+    assert judge(catalogue.entry_named("diffusiongemma-26b"), machine("cuda:0", 24)).dtype == "4bit"
     assert "8bit" in this_machine("cpu").dtypes["masked"]
 
 
 def test_a_package_that_is_missing_is_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     place = machine("cuda:0", 24, four_bit=False)
     pull = ["infill-ls", "models", "pull", "diffusiongemma-26b"]
-    assert steps_to(catalogue.known("diffusiongemma-26b"), place) == [install_hints.install_command("4bit"), pull]
-    assert steps_to(catalogue.known(EMBEDDED), place) == []
+    assert steps_to(catalogue.entry_named("diffusiongemma-26b"), place) == [install_hints.install_command("4bit"), pull]
+    assert steps_to(catalogue.entry_named(EMBEDDED), place) == []
     mac = machine("mps", 32, apple=True)
-    assert steps_to(catalogue.known("diffusiongemma-26b-mlx-4bit"), mac)[0] == install_hints.install_command("mlx")
+    assert steps_to(catalogue.entry_named("diffusiongemma-26b-mlx-4bit"), mac)[0] == install_hints.install_command(
+        "mlx"
+    )
 
 
 def test_filling_the_middle_in_8_bits_needs_no_extra() -> None:
     place = replace(LAPTOP, four_bit=False)
-    entry = catalogue.known("qwen2.5-coder-0.5b")
+    entry = catalogue.entry_named("qwen2.5-coder-0.5b")
     assert judge(entry, place).verdict is Verdict.RUNS
     assert among([entry], place).model == entry.name
     assert recommended(place) is entry
@@ -214,22 +216,22 @@ def test_every_entry_is_whole() -> None:
 @pytest.mark.parametrize(("name", "billions"), [("open-dcoder-0.5b", 0.494), ("dreamon-7b", 7.616)])
 def test_sizes_are_those_of_the_published_shapes(name: str, billions: float) -> None:
     """Qwen2.5's own cards: 0.49 and 7.61 billion parameters."""
-    assert catalogue.known(name).parameters == pytest.approx(billions * 1e9, rel=1e-3)
-    assert catalogue.known(name).download_bytes == pytest.approx(billions * 2e9, rel=1e-3)
+    assert catalogue.entry_named(name).parameters == pytest.approx(billions * 1e9, rel=1e-3)
+    assert catalogue.entry_named(name).download_bytes == pytest.approx(billions * 2e9, rel=1e-3)
 
 
 def test_of_models_with_a_score_the_largest_is_best() -> None:
     """Of lines as hidden one cannot say which tests would pass: the larger model is preferred, whatever its score."""
-    large, small = catalogue.known("dreamon-7b"), catalogue.known("qwen2.5-coder-1.5b")
+    large, small = catalogue.entry_named("dreamon-7b"), catalogue.entry_named("qwen2.5-coder-1.5b")
     assert large.quality and small.quality
     assert large.quality.protocol != small.quality.protocol
     assert best([small, large]) is large
 
 
 def test_what_is_not_scored_comes_behind_what_is() -> None:
-    released = catalogue.known("diffusiongemma-26b")
-    assert best([released, catalogue.known("open-dcoder-0.5b")]).name == "open-dcoder-0.5b"
-    assert best([catalogue.known(EMBEDDED), released]) is released
+    released = catalogue.entry_named("diffusiongemma-26b")
+    assert best([released, catalogue.entry_named("open-dcoder-0.5b")]).name == "open-dcoder-0.5b"
+    assert best([catalogue.entry_named(EMBEDDED), released]) is released
 
 
 TWIN = Path(__file__).parents[2] / "data" / "twin"
@@ -252,7 +254,7 @@ def chosen(folder: Path) -> tuple[str, str]:
 def put(folder: Path, name: str, *, complete: bool = True) -> None:
     """As a pull leaves it, but for what `auto` does not read."""
     shutil.copytree(TWIN, folder / name)
-    repo = catalogue.known(name).repo
+    repo = catalogue.entry_named(name).repo
     weights = TWIN / "model.safetensors"
     files = {weights.name: {"size": weights.stat().st_size, "digest": "0" * 64}}
     record = {"repo": repo, "revision": "r", "licence": "mit", "files": files, "complete": complete}
@@ -266,7 +268,7 @@ def test_what_is_half_pulled_or_damaged_is_not_and_it_says_so(folder: Path) -> N
     put(folder, "dreamon-7b")
     (folder / "dreamon-7b" / "model.safetensors").unlink()
     (folder / "qwen2.5-coder-1.5b").mkdir()
-    (folder / "qwen2.5-coder-1.5b" / catalogue.known("qwen2.5-coder-1.5b").file.name).write_bytes(b"GGUF")
+    (folder / "qwen2.5-coder-1.5b" / catalogue.entry_named("qwen2.5-coder-1.5b").file.name).write_bytes(b"GGUF")
     model, why = chosen(folder)
     assert model == EMBEDDED
     assert "open-dcoder-0.5b: only partly downloaded" in why

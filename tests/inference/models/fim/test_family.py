@@ -14,7 +14,7 @@ from inference.engine import Engine
 from inference.models import registry
 from inference.models.family import ModelError
 from inference.models.fim.adapter import LlamaFimAdapter
-from inference.models.fim.context import PIECE_TOKENS
+from inference.models.fim.context import CHUNK_TOKENS
 from inference.models.llama import precision, weights
 from tests.inference.models.fim.checkpoints import (
     FIM,
@@ -146,10 +146,10 @@ def test_long_prompt_is_read_in_pieces(family: LlamaFimAdapter) -> None:
     ids = family.middle_prompt("value = 1\n" * 300, AFTER)
     context = family.open(ids)
     known, left = context.reused_tokens, next(context.prefill())
-    assert 0 < left < len(ids) - PIECE_TOKENS
+    assert 0 < left < len(ids) - CHUNK_TOKENS
     context.close()
     again = family.open(ids)
-    assert again.reused_tokens == known + PIECE_TOKENS
+    assert again.reused_tokens == known + CHUNK_TOKENS
     again.close()
 
 

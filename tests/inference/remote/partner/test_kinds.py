@@ -57,8 +57,8 @@ async def test_family_tokens_are_sent_and_never_filled(kind: str) -> None:
 def test_a_models_name_tells_of_its_family(name: str, kind: str | None) -> None:
     assert fim_tokens.kind_of(name) == kind
     if kind == "granite":
-        assert fim_tokens.of_kind(kind, name).prefix == "<fim_prefix>"
-        assert fim_tokens.of_kind(kind, "ibm-granite/granite-4.0-micro-base").prefix == "<|fim_prefix|>"
+        assert fim_tokens.tokens_for_kind(kind, name).prefix == "<fim_prefix>"
+        assert fim_tokens.tokens_for_kind(kind, "ibm-granite/granite-4.0-micro-base").prefix == "<|fim_prefix|>"
 
 
 @pytest.mark.parametrize("token", ["<|fim_middle|>", "<|endoftext|>", "<|file_sep|>"])
