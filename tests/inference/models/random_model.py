@@ -85,5 +85,5 @@ def save_random_checkpoint(folder: Path, canvas_tokens: int = 64, layers: int = 
 class AsItIs:
     """A recorder that runs the fixed-shape pass instead of a record of it, on any device."""
 
-    def record(self, run: Pass) -> Pass:
+    def capture(self, run: Pass) -> Pass:
         return run

@@ -191,7 +191,7 @@ def test_what_differs_is_left_out_and_the_log_says_so(caplog: pytest.LogCaptureF
     for other in (random_model(seed=1), no_number):
         caplog.clear()
         assert cuda_graphs.verified(lambda other=other: DiffusionGemmaNetwork(other), plain) is plain  # type: ignore[misc]
-        assert "Network differs from Network and is not used" in caplog.text
+        assert "DiffusionGemmaNetwork differs from DiffusionGemmaNetwork and is not used" in caplog.text
 
 
 def test_difference_in_prefix_or_canvas_is_found() -> None:

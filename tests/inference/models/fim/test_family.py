@@ -121,7 +121,7 @@ def test_a_key_press_reads_what_is_new_and_says_the_same(family: LlamaFimAdapter
     assert fresh.reused_tokens == 0
     logits = []
     for each in (context, fresh):
-        assert not list(each.encode())  # one piece, which the first token is written with
+        assert not list(each.prefill())  # one piece, which the first token is written with
         logits.append(each.continuation(1).decode(torch.empty(1, 0, dtype=torch.long)))
         each.close()
     torch.testing.assert_close(*logits, atol=2e-4, rtol=1e-4)
@@ -130,10 +130,10 @@ def test_a_key_press_reads_what_is_new_and_says_the_same(family: LlamaFimAdapter
 def test_two_open_contexts_share_nothing_that_either_changes(family: LlamaFimAdapter) -> None:
     ids = family.middle_prompt(BEFORE, AFTER)
     one, other = family.open(ids), family.open([*ids[:-3], 50, 51])
-    for _ in zip(one.encode(), other.encode(), strict=False):
+    for _ in zip(one.prefill(), other.prefill(), strict=False):
         pass
     for each in (one, other):
-        list(each.encode())
+        list(each.prefill())
     writing = one.continuation(2)
     other.continuation(2).decode(torch.tensor([[12]]))
     found = writing.decode(torch.empty(1, 0, dtype=torch.long))[0]
