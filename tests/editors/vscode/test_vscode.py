@@ -1,11 +1,13 @@
 """infill-ls in real VS Code: the extension installed from its file, the real server, worker and embedded model."""
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import BrowserContext
+from playwright.sync_api import BrowserContext, TimeoutError
 
+from tests.editors.partner import Partner
 from tests.editors.places import until
 from tests.editors.vscode import pictures
 from tests.editors.vscode.code_server import CodeServer
@@ -178,6 +180,36 @@ def test_ghost_text_comes_only_when_invoked_during_a_snooze(window: Window) -> N
 def test_a_search_editor_says_why_it_gets_no_fills(window: Window) -> None:
     window.run("Search Editor: New Search Editor")
     window.status_is("results of a search")
+
+
+def test_the_list_of_a_json_schema_comes_before_ghost_text(
+    window: Window, code_server: CodeServer, partner: Partner
+) -> None:
+    partner.answers('our": "red"')
+    own = {"infill__model": "partner", "infill__partner__url": partner.url, "infill__partner__kind": "chat"}
+    default = {"other": "offWhenInlineCompletions", "comments": "off", "strings": "off"}
+    code_server.set(**own, editor__quickSuggestions=default)
+    try:
+        window.status_is("thinker")
+        window.open("schema.json", '{"properties": {"colour": {"type": "string"}}}')
+        window.open("values.json", '{\n  "$schema": "./schema.json",\n  \n}\n')
+        until(lambda: lists(window, "colour"), "the list opens")  # once VS Code has read the schema
+        assert window.ghost == ""
+    finally:
+        code_server.set()
+        window.status_is("embedded")
+
+
+def lists(window: Window, label: str) -> bool:
+    """Whether VS Code lists `label` once its beginning is typed in the third line."""
+    window.press("Escape")
+    window.go_to(3, 3)
+    window.press("Shift+End", "Delete")
+    window.type(label[:3])
+    with suppress(TimeoutError):
+        window.page.wait_for_selector(f'.suggest-widget.visible .monaco-list-row:has-text("{label}")', timeout=3_000)
+        return True
+    return False
 
 
 def test_a_selection_is_reworked(window: Window) -> None:
