@@ -27,7 +27,8 @@ from inference.models import checkpoint, fim_tokens, registry
 from inference.models.family import ModelError
 from inference.models.infill_config import NoiseKind
 from lsp_server import carve
-from lsp_server.settings.privacy import is_secret_name
+from lsp_server.settings.privacy import is_secret
+from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import language_of, table_of
 from lsp_server.syntax.parsing import Source
 
@@ -83,7 +84,7 @@ def files_in(folder: Path) -> list[Path]:
         if path.is_file()
         and not path.is_symlink()
         and not any(part.startswith(".") or part == "node_modules" for part in path.relative_to(folder).parts)
-        and not is_secret_name(str(path))
+        and not is_secret(str(path), Settings())
         and table_of(language_of(path.name)).grammar
         and path.stat().st_size <= LONGEST_FILE_BYTES
     ]

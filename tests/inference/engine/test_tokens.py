@@ -131,11 +131,11 @@ def allowed(vocabulary: Vocabulary, plan: Plan, row: int) -> set[int]:
 def test_a_hole_may_begin_as_the_tokenizer_would(qwen: Vocabulary, tasks: list[InfillingTask]) -> None:
     for task in tasks:
         plan = planned(qwen, task.prefix, Hole(single_line=task.single_line), task.suffix_text)
-        (hole,), start = plan.holes, len(task.prefix.prefill())
+        (hole,), start = plan.holes, len(task.prefix.encode())
         at, token = token_at(qwen, task.prefix + task.solution + task.suffix_text, start - hole.skip)
         assert at == start - hole.skip
         assert token in allowed(qwen, plan, 0), (task.prefix[-12:], task.solution)
-        assert qwen.bytes_of(list(plan.prefix_ids)).endswith(task.prefix.prefill()[:at][-32:])
+        assert qwen.bytes_of(list(plan.prefix_ids)).endswith(task.prefix.encode()[:at][-32:])
 
 
 def test_a_hole_of_one_line_may_end_as_the_tokenizer_would(qwen: Vocabulary, tasks: list[InfillingTask]) -> None:
