@@ -171,15 +171,17 @@ class Hello(_Message, frozen=True, tag="hello"):
 class InfillRequest(_Message, frozen=True, tag="infill"):
     """Fill the holes of `segments` together. `id` is not empty, and unique among this connection's running requests.
 
-    `language` is an LSP language id; empty: not known. `path` is the file's name, for prompts; a document
-    with fewer running requests goes first. `context` is further text, most useful first;
-    checkpoints that cannot use it ignore it. `candidates` is the number of answers wanted, up to `MAX_CANDIDATES`.
-    `deadline_ms` counts from the worker's receipt, and at the deadline it sends the best whole answer so far; None: no
-    deadline. `max_steps` caps the denoising steps of each canvas, 1 to `MAX_STEPS`; None: the checkpoint's own number.
-    `drafts` True asks for a `Draft` after each step. `seed` makes the fills repeatable; None: unseeded. `instruction`
-    describes the fills the user wants; checkpoints without instructions ignore it. `quick` True: the user did not ask
-    for it, so the engine tries less and answers sooner. `background` True: it runs only while the worker is otherwise
-    idle, and ends as cancelled when another request comes.
+    `language` is an LSP language id; empty: not known. `path` is the file's name, for prompts; a document with fewer
+    running requests goes first. `context` is further text, most useful first; checkpoints that cannot use it ignore it.
+    `candidates` is the number of answers wanted, up to `MAX_CANDIDATES`. `deadline_ms` counts from the worker's
+    receipt, and at the deadline it sends the best whole answer so far; None: at the worker's own, ten minutes.
+    `max_steps` caps the denoising steps of each canvas, 1 to `MAX_STEPS`; None: the checkpoint's own number. `drafts`
+    True asks for a `Draft` after each step. `seed` makes the fills repeatable; None: unseeded. `instruction` describes
+    the fills the user wants; checkpoints without instructions ignore it. `quick` True: the user did not ask for it, so
+    the engine tries less and answers sooner. `background` True: it runs only while the worker is otherwise idle, and
+    ends as cancelled when another request comes. `endpoint_client` names the client of an HTTP endpoint that the
+    request comes from; the endpoint asks for all of them over one connection, and they go behind editors. Empty: the
+    connection is the client.
     """
 
     id: str
@@ -195,6 +197,7 @@ class InfillRequest(_Message, frozen=True, tag="infill"):
     instruction: str = ""
     quick: bool = False
     background: bool = False
+    endpoint_client: str = ""
 
 
 class Hunk(_Message, frozen=True, tag="hunk"):
@@ -235,6 +238,7 @@ class NextEditRequest(_Message, frozen=True, tag="next_edit"):
 
     quick: ClassVar[bool] = False
     background: ClassVar[bool] = False
+    endpoint_client: ClassVar[str] = ""
 
     id: str
     text: str
@@ -269,13 +273,21 @@ class StatusRequest(_Message, frozen=True, tag="status_request"):
 
 
 class Shutdown(_Message, frozen=True, tag="shutdown"):
-    """Ask the worker to finish running requests and exit."""
+    """Ask the worker to finish running requests and exit. `if_unused`: only if it has no other clients; otherwise it
+    answers with its `Status`.
+    """
+
+    if_unused: bool = False
+
+
+class ChooseAgain(_Message, frozen=True, tag="choose_again"):
+    """A model was pulled: asks a worker of `auto` whether it would now choose another. If so, it retires (`Status`)."""
 
 
 Request = InfillRequest | NextEditRequest
 """Each of these gets exactly one `Done` or `Failed`, last."""
 
-ClientMessage = Hello | Request | Cancel | Amend | StatusRequest | Shutdown
+ClientMessage = Hello | Request | Cancel | Amend | StatusRequest | Shutdown | ChooseAgain
 
 
 # --- Worker to client -----------------------------------------------------------------------------------------------
@@ -317,7 +329,9 @@ class Status(_Message, frozen=True, tag="status"):
     draft (see `REFINED_STRENGTH`). `choice` is why the worker chose this model for `auto`; empty: the model was named.
     `better` is the model of the catalogue that suits this machine, where the embedded one must do.
     `token_ms` is the recent duration of a pass that writes one token, `prompt_token_ms` of one token of a prompt; 0:
-    not known. `edits` is the prompt of an edit model (see `EditKind`); None: the model is none.
+    not known. `edits` is the prompt of an edit model (see `EditKind`); None: the model is none. `choices` counts the
+    answers to `ChooseAgain`. `retired` True: another model is the choice for `auto` now, and another worker will have
+    it. This one takes no new clients, serves those it has until they leave, and ends.
     """
 
     state: WorkerState
@@ -346,6 +360,8 @@ class Status(_Message, frozen=True, tag="status"):
     token_ms: float = 0.0
     prompt_token_ms: float = 0.0
     edits: EditKind | None = None
+    choices: int = 0
+    retired: bool = False
 
 
 class Draft(_Message, frozen=True, tag="draft"):

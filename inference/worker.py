@@ -47,7 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         set_up_log(arguments.log, foreground=arguments.foreground)
         return asyncio.run(serve(arguments, place, _open))
     except (AddressError, OSError) as error:
-        print(f"the worker cannot start: {printable(error)}", file=sys.stderr)
+        is_bare = isinstance(error, OSError) and error.errno is not None
+        hint = "; remove what is there, or set INFILL_LS_RUNTIME_DIR to another folder" if is_bare else ""
+        print(f"the worker cannot start: {printable(error)}{hint}", file=sys.stderr)
         return EXIT_REFUSED
 
 
@@ -75,6 +77,12 @@ async def serve(arguments: WorkerArguments, place: Place, open_infiller: OpenInf
     log.info("listening at %s for %s", arguments.socket, arguments.model)
     loading = asyncio.create_task(service.load(open_infiller(arguments, service)))
     watch = asyncio.create_task(place.stay_reachable(talk, service.shut_down))
+
+    def leave_place() -> None:
+        watch.cancel()
+        place.leave()
+
+    service.leave_place = leave_place
     await service.until_ended()
     loading.cancel()
     watch.cancel()

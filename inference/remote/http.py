@@ -32,7 +32,7 @@ _SILENCE_S = 120.0
 """The limit for an answer without a deadline: the first one after a start may compile kernels."""
 _TRIES = 4
 _DEFAULT_TIMEOUT_MS = 10_000
-"""How long a request without a deadline waits for a server to come back."""
+"""How long a request without a deadline, or with one that is far off, waits for a server to come back."""
 _JSON = {"content-type": "application/json"}
 _BUSY = frozenset({429, 502, 503, 504})
 _FIRST_PAUSE_S = 0.25
@@ -172,7 +172,8 @@ class ModelServerClient:
 
     async def _with_retries(self, attempt_once: Callable[[], Awaitable[_T]], deadline: Deadline | None) -> _T:
         """The result of an attempt, repeated as often as needed. Raises ServerError."""
-        deadline = deadline or Deadline(_DEFAULT_TIMEOUT_MS)
+        if deadline is None or deadline.remaining_ms > 1000 * _SILENCE_S:
+            deadline = Deadline(_DEFAULT_TIMEOUT_MS)
         for remaining_tries in reversed(range(_TRIES)):
             await self._pause.wait(deadline)
             try:

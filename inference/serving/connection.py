@@ -12,7 +12,7 @@ import msgspec
 from inference import messages
 from inference.messages import ClientMessage, Done, ErrorCode, Failed, Request
 from inference.serving.faults import describe, log
-from inference.serving.jobs import Job, JobEvent
+from inference.serving.jobs import Job, JobClient, JobEvent
 
 if TYPE_CHECKING:  # it makes the connections
     from inference.serving.worker_service import WorkerService
@@ -23,6 +23,8 @@ CUT_OFF_OVER_BYTES = 8 * 1024 * 1024
 """Above this much unread output, the client counts as gone: what it does not read must not fill the memory."""
 MAX_REQUESTS = 64
 """How many requests one client may have in flight."""
+MAX_ENDPOINT_CLIENTS = 256
+"""How many clients of an endpoint to tell apart: the latest."""
 MAX_HELLO_BYTES = 4096
 """An unidentified client may send no more than its first message needs."""
 
@@ -42,6 +44,8 @@ class ClientConnection:
         self._writer = writer
         self.jobs: dict[str, Job] = {}
         self.has_asked = False
+        self._client = JobClient()
+        self._endpoint_clients: dict[str, JobClient] = {}
 
     async def serve(self) -> None:
         """Talks to the client until it leaves or misbehaves; never raises."""
@@ -77,6 +81,17 @@ class ClientConnection:
             if isinstance(message, Done | Failed):
                 text = f"The answer could not be encoded ({type(error).__name__}); the worker's log says more"
                 self._writer.write(messages.frame(Failed(message.id, ErrorCode.INTERNAL, text)))
+
+    def client_of(self, request: Request) -> JobClient:
+        """Who asks: this connection, or the client of its endpoint."""
+        name = request.endpoint_client
+        if not name:
+            return self._client
+        client = self._endpoint_clients.pop(name, None) or JobClient()
+        self._endpoint_clients[name] = client  # the latest last
+        if len(self._endpoint_clients) > MAX_ENDPOINT_CLIENTS:
+            del self._endpoint_clients[next(iter(self._endpoint_clients))]
+        return client
 
     async def flush(self) -> None:
         """Waits until everything sent is on its way, and closes."""
@@ -137,8 +152,13 @@ class ClientConnection:
                     self._host.jobs.amend(self.jobs[request_id], message)
             case messages.StatusRequest():
                 self.send(self._host.status())
-            case messages.Shutdown():
-                self._host.shut_down()
+            case messages.Shutdown(if_unused=if_unused):
+                if if_unused and self._host.connections - {self}:
+                    self.send(self._host.status())
+                else:
+                    self._host.shut_down()
+            case messages.ChooseAgain():
+                self._host.choose_again()
             case _:
                 raise RefusedError(ErrorCode.BAD_MESSAGE, "hello comes once, as the first message")
 

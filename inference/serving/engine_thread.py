@@ -1,15 +1,18 @@
 """The engine's thread: it loads a model, then works on all requests, a step of each in turn.
 
-The request with the least engine time goes first; on a tie the newest. A newcomer starts level with the least served.
-The time of automatic requests counts little: they are short, and useless if late. Next edits wait for them. Everything
-here except `EngineThread.run` is called on the event loop.
+Editors go before the endpoint's clients, which get the steps that no editor waits for. Among editors, and among the
+endpoint's clients, the one with the least engine time goes first, over all its requests; one that was idle comes back
+level with those who are served. An editor's explicit requests go before its automatic ones, and those before its next
+edits. They go before other editors', too, until it is `_AHEAD_S` ahead of them; then these have their turns, so no
+editor waits for ever for another one. Of equal requests the one with the least time goes first, and on a tie the
+newest. Everything here except `EngineThread.run` is called on the event loop.
 """
 
 import asyncio
 import os
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
@@ -17,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from inference.messages import Done, ErrorCode, Failed, InfillRequest, NextEditRequest
+from inference.messages import Done, ErrorCode, Failed, InfillRequest
 from inference.models import edit_prompts
 from inference.models.catalogue import AUTO, EMBEDDED
 from inference.models.family import ModelError, OnProgress
 from inference.serving.faults import describe, failure_of, is_device_lost, log
-from inference.serving.jobs import CLOSE_S, Job, JobEvent
+from inference.serving.jobs import CLOSE_S, Job, JobEvent, Rank
 from inference.serving.place import is_taken
 from inference.serving.startup import WorkerArguments, prepare_process, release_memory, return_memory
 from inference.serving.worker_service import WorkerService
@@ -34,8 +37,8 @@ _PAUSE_S = 1.0
 """After this long without a request, prepare for later ones, and return freed memory to the system."""
 _NEXT_PAUSE_S = 0.05
 """How long to wait for a request between two preparations."""
-_QUICK_SHARE = 1 / 8
-"""How much of a quick request's time counts: beside one other it gets eight steps of nine."""
+_AHEAD_S = 5.0
+"""How much more engine time a client may have had than another whose request is one rank lower."""
 
 LoadEngine = Callable[[WorkerArguments, OnProgress], "Engine"]
 """Loads an engine; takes seconds to minutes. Raises ModelError if it is unusable."""
@@ -51,22 +54,50 @@ class EngineWork:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.used_s = 0.0
-        """The engine time it has had, as far as it counts."""
+        """The engine time it has had."""
         self.steps: Any = None
         """The engine's work, once it has begun: an event per step, None for no news, `Done` last."""
         self.is_cancelled = False
         self.events: asyncio.Queue[JobEvent] = asyncio.Queue()
         self.ended = asyncio.Event()
 
-    def charge(self, seconds: float) -> None:
-        self.used_s += seconds * (_QUICK_SHARE if self.job.request.quick else 1)
+    @property
+    def is_of_endpoint(self) -> bool:
+        return self.job.rank is Rank.ENDPOINT
+
+    @property
+    def order(self) -> tuple[bool, float, int, float]:
+        """The lowest is next."""
+        rank = self.job.rank
+        ahead_s = 0.0 if self.is_of_endpoint else _AHEAD_S * rank
+        return self.is_of_endpoint, self.job.client.used_s + ahead_s, rank, self.used_s
 
 
-def next_work(works: Sequence[EngineWork]) -> EngineWork | None:
-    """The work whose step is next; None if there is none."""
-    if any(work.job.request.quick for work in works):
-        works = [work for work in works if not isinstance(work.job.request, NextEditRequest)]
-    return min(reversed(works), key=lambda work: work.used_s, default=None)
+class Schedule:
+    """Says whose step is next. `works` are all that have begun."""
+
+    def __init__(self) -> None:
+        self.works: list[EngineWork] = []
+        self._clocks_s = {False: 0.0, True: 0.0}
+        """How much time those who are served have had, of the editors and of the endpoint's clients."""
+
+    def begin(self, job: Job) -> EngineWork:
+        work = EngineWork(job)
+        if all(other.job.client is not job.client for other in self.works):  # it was idle, for which it gets nothing
+            job.client.used_s = max(job.client.used_s, self._clocks_s[work.is_of_endpoint])
+        self.works.append(work)
+        return work
+
+    def next(self) -> EngineWork | None:
+        """The work whose step is next; None if there is none."""
+        return min(reversed(self.works), key=lambda work: work.order, default=None)
+
+    def charge(self, work: EngineWork, seconds: float) -> None:
+        """A step of `work` took so long."""
+        group = work.is_of_endpoint
+        self._clocks_s[group] = max(self._clocks_s[group], work.job.client.used_s)
+        work.used_s += seconds
+        work.job.client.used_s += seconds
 
 
 class EngineThread:
@@ -75,8 +106,8 @@ class EngineThread:
     def __init__(self) -> None:
         self._tell = asyncio.get_running_loop().call_soon_threadsafe
         self._changed = threading.Condition()
-        """Guards the list."""
-        self._works: list[EngineWork] = []
+        """Guards the schedule."""
+        self._schedule = Schedule()
         self._step_began: float | None = None
         self._engine: Engine | None = None
 
@@ -87,10 +118,8 @@ class EngineThread:
         return known | {"step_s": 0.0 if began is None else time.monotonic() - began}
 
     async def infill(self, job: Job) -> AsyncGenerator[JobEvent, None]:
-        work = EngineWork(job)
         with self._changed:
-            work.used_s = min((other.used_s for other in self._works), default=0.0)
-            self._works.append(work)
+            work = self._schedule.begin(job)
             self._changed.notify()
         try:
             while True:
@@ -120,15 +149,15 @@ class EngineThread:
                 if event is not None:
                     self._tell(work.events.put_nowait, event)
         finally:
-            for work in self._works:
+            for work in self._schedule.works:
                 self._tell(work.ended.set)
 
     def _wait_for_next(self, engine: "Engine") -> EngineWork:
         pause_s: float | None = _PAUSE_S
         while True:
             with self._changed:
-                cancelled = next((work for work in self._works if work.is_cancelled), None)
-                if work := cancelled or next_work(self._works):
+                cancelled = next((work for work in self._schedule.works if work.is_cancelled), None)
+                if work := cancelled or self._schedule.next():
                     return work
                 is_idle = not self._changed.wait(pause_s)
             if is_idle and self._prepare(engine):  # not under the lock
@@ -166,7 +195,7 @@ class EngineThread:
             return failure_of(error, work.job.request.id)
         finally:
             self._step_began = None
-            work.charge(time.monotonic() - began)
+            self._schedule.charge(work, time.monotonic() - began)
 
     def _free(self, work: EngineWork) -> None:
         """Takes `work` off the list and frees its memory: a client with the answer may count on that."""
@@ -177,7 +206,7 @@ class EngineThread:
             log.error("a request could not be closed: %s", describe(error))
         work.steps = None
         with self._changed:
-            self._works.remove(work)
+            self._schedule.works.remove(work)
         self._tell(work.ended.set)
 
 

@@ -1,7 +1,8 @@
 """The worker's queue of waiting and running requests, for local and served models. Used on the event loop only.
 
-A free place goes to the client with the fewest running requests, there to the document with the fewest, and there to
-the newest: one client cannot keep the others waiting. Knows nothing about sockets, threads or HTTP.
+A request has a `Rank`, and each rank has places of its own, of which one client gets a part: nobody's requests keep
+somebody else's explicit ones waiting. A free place goes to the client with the fewest running requests of the rank,
+there to the document with the fewest, and there to the newest. Knows nothing about sockets, threads or HTTP.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from dataclasses import dataclass, field
+from enum import IntEnum
 from functools import partial
 from typing import Any, Protocol
 
@@ -22,6 +24,7 @@ from inference.messages import (
     Failed,
     Hole,
     InfillRequest,
+    NextEditRequest,
     NextEdits,
     Outcome,
     Request,
@@ -29,8 +32,22 @@ from inference.messages import (
 )
 from inference.serving.faults import describe, failure_of, log
 
-MAX_RUNNING = 4
-"""How many requests may run, and as many quick ones: each holds a canvas in memory, or a connection to the server."""
+
+class Rank(IntEnum):
+    """Who goes first, the most urgent first."""
+
+    EXPLICIT = 0
+    AUTOMATIC = 1
+    NEXT_EDIT = 2
+    ENDPOINT = 3
+
+
+MAX_RUNNING, MAX_OF_CLIENT = 4, 2
+"""How many requests of a rank may run, and how many of those may be one client's: each holds a canvas in memory, or a
+connection to the server.
+"""
+MAX_REQUEST_MS = 600_000
+"""The deadline of a request without one, and the latest of any."""
 CLOSE_S = 2.0
 """The time limit for ending a request's work, and for closing connections."""
 STOPPED = "The worker is ending; the next request starts a new one"
@@ -55,12 +72,19 @@ class Infiller(Protocol):
 
 
 @dataclass(eq=False)
+class JobClient:
+    """Who asks: an editor, or one of the endpoint's clients. `used_s` is the engine time that it has had so far."""
+
+    used_s: float = 0.0
+
+
+@dataclass(eq=False)
 class Job:
     """A request and its arrival (`time.monotonic()` seconds). `emit` receives each reply; `client` is who asks."""
 
     request: Request
     emit: Callable[["Job", JobEvent], None]
-    client: object = None
+    client: JobClient = field(default_factory=JobClient)
     received: float = field(default_factory=time.monotonic)
     typed: dict[int, str] = field(default_factory=dict)
     """The user's whole text at the start of a hole, by the hole's number, where some was typed since the request."""
@@ -85,10 +109,17 @@ class Job:
         return found
 
     @property
-    def deadline(self) -> Deadline | None:
-        """None: it has no limit."""
+    def rank(self) -> Rank:
+        if self.request.endpoint_client:
+            return Rank.ENDPOINT
+        if isinstance(self.request, NextEditRequest):
+            return Rank.NEXT_EDIT
+        return Rank.AUTOMATIC if self.request.quick else Rank.EXPLICIT
+
+    @property
+    def deadline(self) -> Deadline:
         timeout_ms = self.request.deadline_ms
-        return None if timeout_ms is None else Deadline(timeout_ms, self.received)
+        return Deadline(MAX_REQUEST_MS if timeout_ms is None else min(timeout_ms, MAX_REQUEST_MS), self.received)
 
     def ended(self, outcome: Outcome) -> Done:
         """The final reply if it ends here and not in the infiller."""
@@ -161,11 +192,19 @@ class Queue:
         wanted = [job for job in self._waiting if not job.request.background]
         if not wanted and not self._running:
             wanted = self._waiting
-        running = Counter(job.request.quick for job in self._running)
-        clients = Counter(job.client for job in self._running)
+        running = Counter(job.rank for job in self._running)
+        clients = Counter((job.client, job.rank) for job in self._running)
         documents = Counter(job.request.path for job in self._running)
-        may_start = [job for job in reversed(wanted) if running[job.request.quick] < MAX_RUNNING]
-        return min(may_start, key=lambda job: (clients[job.client], documents[job.request.path]), default=None)
+
+        def order(job: Job) -> tuple[int, int, int]:
+            return job.rank, clients[job.client, job.rank], documents[job.request.path]
+
+        may_start = [
+            job
+            for job in reversed(wanted)
+            if running[job.rank] < MAX_RUNNING and clients[job.client, job.rank] < MAX_OF_CLIENT
+        ]
+        return min(may_start, key=order, default=None)
 
     async def _answer(self, job: Job) -> Done | Failed:
         """The final reply to `job`; emits everything before it, and frees everything first."""

@@ -87,12 +87,23 @@ class Place:
                     log.warning("this worker cannot be reached by new clients: %s", told)
 
     def close(self) -> None:
-        """Stops accepting clients and removes the socket, unless another worker has put its own there."""
+        """Stops accepting clients and removes the socket, unless another worker has put its own there, and the links to
+        it, which would lead to another model.
+        """
         if self._listens():
             with suppress(OSError):
                 self._path.unlink()
+                for link in self._path.parent.glob("*.sock"):
+                    if link.is_symlink() and link.readlink().name == self._path.name:
+                        link.unlink()
+        self._socket = None
         if self._server is not None:
             self._server.close()
+
+    def leave(self) -> None:
+        """Makes room for another worker. The clients that are connected stay."""
+        self.close()
+        self._let_go()
 
     async def _restored(self, on_connect: OnConnect) -> bool:
         """Whether the place is ours, after restoring missing files. Raises OSError."""

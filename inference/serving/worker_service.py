@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,8 @@ import msgspec
 import psutil
 
 from inference.messages import Done, ErrorCode, Failed, Outcome, Request, Status, WorkerState
+from inference.models.catalogue import AUTO
+from inference.models.family import ModelError
 from inference.remote import address
 from inference.serving.connection import ClientConnection
 from inference.serving.faults import log, why_not_loaded
@@ -77,7 +79,8 @@ class Health:
                     self._fails(f"the server {self._url} {said}; check that it runs, or change `model`")
             case _:
                 self.answered()
-        if request.quick and isinstance(event, Done) and event.outcome is not Outcome.CANCELLED:
+        is_seen = request.quick and not request.endpoint_client
+        if is_seen and isinstance(event, Done) and event.outcome is not Outcome.CANCELLED:
             self._late.append(event.outcome is Outcome.DEADLINE)
         return bool(self._url) and before != (self._problem, self._up_since)
 
@@ -108,6 +111,9 @@ class WorkerService:
         self.jobs = Queue()
         self.gave_way_to: Path | None = None
         """The socket of the worker that our clients should ask from now on."""
+        self.leave_place: Callable[[], None] = lambda: None
+        """Called to make room for another worker, which new clients then start."""
+        self._choosing: asyncio.Task[None] | None = None
         self._arguments = arguments
         self._loop = asyncio.get_running_loop()
         self._began = time.monotonic()
@@ -131,8 +137,9 @@ class WorkerService:
                 async with asyncio.timeout(CHECK_EVERY_S):
                     await self.ended.wait()
             unused_s = time.monotonic() - self._used
-            if not self.connections and not any(self.jobs.counts()) and unused_s >= self._arguments.idle_s:
-                log.info("idle for %g s", self._arguments.idle_s)
+            idle_s = 0.0 if self._state.retired else self._arguments.idle_s
+            if not self.connections and not any(self.jobs.counts()) and unused_s >= idle_s:
+                log.info("idle for %g s", idle_s)
                 self.ended.set()
 
     # --- For connections ---
@@ -172,7 +179,7 @@ class WorkerService:
         if self._state.state is WorkerState.STOPPING:
             return Failed(request.id, ErrorCode.STOPPED, STOPPED)
 
-        job = Job(request, partial(self._deliver, connection), connection)
+        job = Job(request, partial(self._deliver, connection), connection.client_of(request))
         self.jobs.submit(job)
         self._refresh()
         return job
@@ -193,6 +200,29 @@ class WorkerService:
         self.gave_way_to = to
         if self._state.state is not WorkerState.STOPPING:
             self.shut_down()
+
+    def choose_again(self) -> None:
+        """A model was pulled, which may be a better choice: then this worker retires. Tells all when that is known."""
+        if self._choosing is None or self._choosing.done():
+            self._choosing = asyncio.create_task(self._choose_again(), name="choose again")
+
+    async def _choose_again(self) -> None:
+        is_free = self._arguments.model == AUTO and self._infiller is not None and not self._state.retired
+        if is_free and await asyncio.to_thread(self._is_outdated):
+            log.info("retired: another model is the choice now")
+            self._state = msgspec.structs.replace(self._state, retired=True)
+            self.leave_place()
+        self._state = msgspec.structs.replace(self._state, choices=self._state.choices + 1)
+        self._tell_all()
+
+    def _is_outdated(self) -> bool:
+        from inference.models import recommend  # here and not above: it imports torch, as the model has
+
+        try:
+            return recommend.choose(self._arguments.device, edits=self._arguments.edits).model != self._state.model
+        except ModelError as error:
+            log.warning("the model stays: %s", error)
+            return False
 
     # --- How loading goes, on the loop ---
 

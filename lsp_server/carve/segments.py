@@ -36,13 +36,16 @@ def segments(
     max_tokens: int = 0,
 ) -> tuple[Text | Hole, ...]:
     """`text` as pinned text and holes, in order, between `before` and `after`, as the model reads it: with a name for
-    each `marker` and U+FFFD for each lone surrogate. A hole has the text of its draft, or its own. Raises ValueError
-    if spans overlap or reach outside the text, or if there are not as many drafts.
+    each `marker` and U+FFFD for each lone surrogate. A hole has the text of its draft, or its own; one to rework stands
+    where the syntax requires it. Raises ValueError if spans overlap or reach outside the text, or if there are not as
+    many drafts.
     """
     pieces = pinned(text, spans)
     pieces[0] = prefix + pieces[0]
     pieces[-1] += suffix
     texts = [text[span.start : span.end] for span in spans] if drafts is None else drafts
+    if strength < 1:
+        texts = [_begun(current, span.starts_with) for current, span in zip(texts, spans, strict=True)]
     holes = [
         Hole(
             kind=span.kind,
@@ -59,6 +62,10 @@ def segments(
         parts += [Text(unmarked(well_formed(piece), marker))] if piece else []
         parts += [hole] if hole else []
     return tuple(parts)
+
+
+def _begun(current: str, start: str) -> str:
+    return current if not current or current.startswith(start) else start + current.lstrip()
 
 
 def unmarked(text: str, marker: str) -> str:

@@ -145,8 +145,8 @@ def _destination(options: WorkerOptions, name: str) -> Iterator[Check]:
 
 
 async def _ask(options: WorkerOptions, tell: Tell) -> tuple[Status, Check | None]:
-    """What the worker says, and whether a partner fills the example hole. Ends a worker that did not run before. Raises
-    WorkerFailure and TimeoutError.
+    """What the worker says, and whether a partner fills the example hole. Ends a worker that did not run before
+    and that nobody else has joined meanwhile. Raises WorkerFailure and TimeoutError.
     """
     deadline = Deadline(_LIMIT_MS)
     async with WorkerClient(options, name="doctor", on_status=lambda status: tell(describe_loading(status))) as worker:
@@ -157,7 +157,7 @@ async def _ask(options: WorkerOptions, tell: Tell) -> tuple[Status, Check | None
             return status, await _fill(worker, deadline) if options.partner else None
         finally:
             if not ran:
-                await worker.shut_down()
+                await worker.shut_down(if_unused=True)
 
 
 async def _fill(worker: WorkerClient, deadline: Deadline) -> Check:

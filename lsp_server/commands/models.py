@@ -10,16 +10,17 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from inference.messages import ChooseAgain
 from inference.terminal import printable, say
 from lsp_server.commands import forward, output
-from lsp_server.commands.arguments import settings_of
 from lsp_server.diagnosis.models import next_step, probed_catalogue, setting_of
-from lsp_server.diagnosis.workers import size
-from lsp_server.settings.launch import worker_options
-from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions
+from lsp_server.diagnosis.workers import size, survey
+from lsp_server.worker import WorkerFailure
+from lsp_server.worker.connect import NotListeningError, attach
 
+_NAME = "infill-ls models"
 _WORKER_S = 30.0
-"""How long to wait for a worker to end."""
+"""How long to wait for the workers."""
 _WIDE = 200
 """Columns if the output is not a terminal."""
 _FOOTNOTE = """\
@@ -45,7 +46,9 @@ def run(args: argparse.Namespace) -> int:
     if args.action == "pull":
         flags = [flag for flag in ("--accept-licence", "--no-mirror") if vars(args)[flag[2:].replace("-", "_")]]
         status = forward.pull([args.model, *flags])
-        return status or asyncio.run(_end_embedded(worker_options(settings_of(argparse.Namespace(command="models")))))
+        if not status:
+            asyncio.run(_tell_workers())
+        return status
     try:
         catalogue = asyncio.run(probed_catalogue(args.device, output.telling(as_json=args.json)))
     except (OSError, ValueError) as error:
@@ -58,13 +61,14 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-async def _end_embedded(options: WorkerOptions) -> int:
-    """Ends a running worker that chose the embedded model when there was no other: the next request chooses again."""
-    with suppress(WorkerFailure, TimeoutError):
-        async with asyncio.timeout(_WORKER_S), WorkerClient(options, name="infill-ls models") as client:
-            if await client.status() and client.better and await client.shut_down():
-                print("ended the worker that ran the bundled model; the next fill starts one with the best model here")
-    return 0
+async def _tell_workers() -> None:
+    """Has each running worker of `auto` choose again: if it then chooses another model, its editors move to that."""
+    with suppress(WorkerFailure, NotListeningError, TimeoutError):
+        async with asyncio.timeout(_WORKER_S):
+            for worker in (await survey(_NAME)).running:
+                connection = await attach(worker.paths, _NAME)
+                connection.send(ChooseAgain())
+                connection.close()
 
 
 def _show(catalogue: dict[str, Any]) -> None:

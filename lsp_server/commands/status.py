@@ -6,8 +6,10 @@ import json
 
 from rich.console import Console
 
-from inference.terminal import printable
+from inference.remote.private import why_not_private
+from inference.terminal import printable, say
 from lsp_server.diagnosis.workers import Survey, describe_status, survey, survey_as_json
+from lsp_server.worker.paths import runtime_folder
 
 EXIT_SILENT = 1
 EXIT_NONE = 3
@@ -19,7 +21,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the running workers; exit status 3 if there is none, 1 if one does not answer."""
+    """Prints the running workers; exit status 3 if there is none, 1 if one does not answer or none can."""
+    if problem := why_not_private(runtime_folder()):
+        say(problem, "infill-ls status")
+        return EXIT_SILENT
     found = asyncio.run(survey("infill-ls status"))
     if args.json:
         print(json.dumps(survey_as_json(found)))

@@ -57,6 +57,7 @@ class Budget:
     retries: bool = False
     quick: bool = False
     background: bool = False
+    endpoint_client: str = ""
 
     @classmethod
     def of(cls, settings: Settings, *, invoked: bool) -> "Budget":
@@ -151,6 +152,7 @@ async def fill(
         max_steps=budget.max_steps,
         quick=budget.quick,
         background=budget.background,
+        endpoint_client=budget.endpoint_client,
         instruction=options.instruction,
         seed=options.seed,
         drafts=on_draft is not None,

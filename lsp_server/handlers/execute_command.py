@@ -92,7 +92,12 @@ async def _pull_model(session: Session, params: types.ExecuteCommandParams) -> C
         )
     except (NotPulledError, StoppedByUser) as problem:
         return command_answer(applied=False, reason=str(problem) or "stopped; run it again to resume the download")
-    return await _restart_worker(session) if session.settings.model == AUTO else command_answer(applied=True)
+    try:
+        if session.settings.model == AUTO:
+            await session.worker.client.choose_again()
+    except WorkerFailure:  # it had no model so far
+        return await _restart_worker(session)
+    return command_answer(applied=True)
 
 
 def _did_accept(session: Session, params: types.ExecuteCommandParams) -> CommandAnswer:

@@ -61,6 +61,7 @@ MAX_UNREAD_BYTES = 64 * 1024 * 1024
 BODY_S = 10.0
 """A request, from the first byte to the last, may take this long to arrive."""
 KEEP_ALIVE_S = 30
+_LONGEST_AGENT = 100
 HEALTH_MS = 1_000
 """How long to wait for the model before saying that it is still loading."""
 END_S = 2
@@ -161,9 +162,10 @@ class Endpoint:
 
     @asynccontextmanager
     async def _living(self, _: Starlette) -> AsyncIterator[None]:
-        loading = asyncio.gather(self._client.load(), return_exceptions=True)  # the next request says why it fails
+        loading = asyncio.create_task(self._client.load())
         yield
         loading.cancel()
+        await asyncio.gather(loading, return_exceptions=True)  # the next request said why it failed
         await self._client.close()
 
     async def _health(self, _: Request) -> Response:
@@ -191,13 +193,13 @@ class Endpoint:
             form = msgspec.json.decode(await _body(request), type=kind)
         except (msgspec.MsgspecError, RecursionError, ValueError) as error:
             raise HTTPException(400, f"this is no request of this form: {error}") from error
-        return await _unless_gone(request, self._answer(form))
+        return await _unless_gone(request, self._answer(form, _client_of(request)))
 
-    async def _answer(self, form: Form) -> Response:
+    async def _answer(self, form: Form, client: str) -> Response:
         model = await self._model(self._settings.deadline_ms.invoked)
         if form.wanted_tokens == 0:  # llama.vim lets other files be read ahead
             return JSONResponse(form.whole(Written("", 0.0, is_cut=True), model))
-        events = self._events(form)
+        events = self._events(form, client)
         event = await anext(events)
         if form.stream:
             return StreamingResponse(_stream(form, event, events, model), media_type="text/event-stream")
@@ -205,7 +207,7 @@ class Endpoint:
             event = await anext(events)
         return JSONResponse(form.whole(event, model))
 
-    async def _events(self, form: Form) -> AsyncGenerator[str | Written, None]:
+    async def _events(self, form: Form, client: str) -> AsyncGenerator[str | Written, None]:
         """The text in parts, then as a whole. Ending early cancels the request. Raises HTTPException, WorkerFailure."""
         try:
             place = place_of(form, self._settings)
@@ -214,7 +216,7 @@ class Endpoint:
         snapshot = await asyncio.to_thread(document_of(place).snapshot)
         status = self._client.last_status
         writes_on = status is not None and status.token_ms > 0
-        budget = budget_of(form, self._settings)
+        budget = budget_of(form, self._settings, client)
         span = hole_of(form, place)
         reader = DraftReader(snapshot, [span])
         text = TextSoFar(form.stops)
@@ -269,6 +271,12 @@ async def _stream(
         except WorkerFailure as failure:
             yield _sent(_error(_STATUS.get(failure.code, 503), str(failure)))
         yield form.last_line
+
+
+def _client_of(request: Request) -> str:
+    """Tells the plugins of a machine apart, which may open a new connection for each request."""
+    host = request.client.host if request.client else ""
+    return f"{host} {request.headers.get('user-agent', '')[:_LONGEST_AGENT]}"
 
 
 def _sent(event: dict[str, Any]) -> str:
@@ -349,11 +357,13 @@ class _Transport:
 
 
 class _Protocol(H11Protocol):  # type: ignore[misc,unused-ignore]
-    """Also drops a client that sends no whole request after it has connected, and looks up whose the connection is.
+    """Also drops a client whose request, its first or a later one, takes longer than `BODY_S` to arrive, and looks up
+    whose the connection is.
 
     A client may close its half once it has sent its request.
     """
 
+    _arrival: asyncio.TimerHandle | None = None
     access: Access
     strangers = 0
     """The connections that are not the user's own."""
@@ -369,7 +379,7 @@ class _Protocol(H11Protocol):  # type: ignore[misc,unused-ignore]
         self._is_user = self.loop.create_task(self.access.is_user(transport.get_extra_info("socket")))
         self._is_user.add_done_callback(self._count)
         self.app_state = {**self.app_state, _IS_USER: self._is_user}
-        self.loop.call_later(BODY_S, self._require_request)
+        self._expect_request()
 
     def _count(self, is_user: asyncio.Task[bool]) -> None:
         is_stranger = not is_user.cancelled() and not is_user.exception() and not is_user.result()
@@ -380,6 +390,7 @@ class _Protocol(H11Protocol):  # type: ignore[misc,unused-ignore]
                 self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._end_arrival()
         super().connection_lost(exc)
         _Protocol.strangers -= self._is_counted
         self._is_counted = False
@@ -421,9 +432,27 @@ class _Protocol(H11Protocol):  # type: ignore[misc,unused-ignore]
             self.loop.call_later(BODY_S, self.transport.abort)
         return is_late
 
-    def _require_request(self) -> None:
-        if self.cycle is None and not self.transport.is_closing():
-            log.info("a client is dropped: no request within %g s", BODY_S)
+    def handle_events(self) -> None:
+        super().handle_events()
+        state = self.conn.their_state
+        if state is not h11.SEND_BODY and (state is not h11.IDLE or not self.conn.trailing_data[0]):
+            self._end_arrival()
+        elif self._arrival is None:
+            self._expect_request()
+
+    def _expect_request(self) -> None:
+        self._arrival = self.loop.call_later(BODY_S, self._drop)
+
+    def _end_arrival(self) -> None:
+        if self._arrival is not None:
+            self._arrival.cancel()
+            self._arrival = None
+
+    def _drop(self) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:  # `_body` has a limit of its own, and answers
+            self._expect_request()
+        elif not self.transport.is_closing():
+            log.info("a client is dropped: no whole request within %g s", BODY_S)
             self.transport.close()
 
 

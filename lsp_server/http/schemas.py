@@ -226,11 +226,11 @@ def hole_of(form: Form, place: Place) -> Span:
     return Span(start, start, HoleKind.LINE if single_line else HoleKind.BLOCK, single_line=single_line)
 
 
-def budget_of(form: Form, settings: Settings) -> Budget:
-    """What ghost text may cost, and the form's limit of tokens."""
+def budget_of(form: Form, settings: Settings, client: str) -> Budget:
+    """What ghost text may cost that `client` asks for, and the form's limit of tokens."""
     most = form.wanted_tokens
     max_tokens = min(most, MOST_TOKENS) if most and most > 0 else 0
-    return replace(Budget.of(settings, invoked=False), max_tokens=max_tokens)
+    return replace(Budget.of(settings, invoked=False), max_tokens=max_tokens, endpoint_client=client)
 
 
 class TextSoFar:

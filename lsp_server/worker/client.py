@@ -21,6 +21,7 @@ from inference.messages import (
     Amend,
     Cancel,
     Candidate,
+    ChooseAgain,
     Done,
     Draft,
     ErrorCode,
@@ -132,6 +133,7 @@ class WorkerClient:
         self._connection: Connection | None = None
         self._connecting: asyncio.Task[Connection] | None = None
         self._pending: dict[str, _Pending] = {}
+        self._retired_pid: int | None = None
         self._told = asyncio.Event()
         """Set when the worker tells its status, and when it starts or ends."""
         self._closed = False
@@ -232,14 +234,32 @@ class WorkerClient:
                 return False
         return True
 
-    async def shut_down(self) -> bool:
-        """Asks the worker to finish its requests and end, and waits for that; False if none runs."""
+    async def shut_down(self, *, if_unused: bool = False) -> bool:
+        """Asks the worker to finish its requests and end, and waits for that; False if none runs, or with `if_unused`
+        if it has other clients.
+        """
         if await self.status() is None or self._connection is None:
             return False
         connection = self._connection
-        connection.send(Shutdown())
+        before = connection.status
+        connection.send(Shutdown(if_unused))
+        while if_unused and connection.status is before and connection.failure is None:
+            await self._news()
+        if if_unused and connection.failure is None and connection.status.state is not WorkerState.STOPPING:
+            return False
         await connection.closed()
         return True
+
+    async def choose_again(self) -> None:
+        """After a pull: has a worker of `auto` choose its model again. If that is another one, moves to the worker of
+        that, and loads it. Raises WorkerFailure.
+        """
+        connection = await self._connected()
+        before = connection.status.choices
+        connection.send(ChooseAgain())
+        while connection.failure is None and (connection.status.choices == before or connection.status.retired):
+            await self._news()
+        await self.load()
 
     async def close(self) -> None:
         """Leaves the worker, which stays for other clients. Pending requests fail with `STOPPED`."""
@@ -366,7 +386,8 @@ class WorkerClient:
 
     async def _start(self) -> Connection:
         try:
-            return self._adopt(await attach_or_start(self.paths, self.options, self._name))
+            started = attach_or_start(self.paths, self.options, self._name, retired_pid=self._retired_pid)
+            return self._adopt(await started)
         except WorkerFailure as failure:
             self._failed(failure)
             raise
@@ -404,6 +425,7 @@ class WorkerClient:
             self._announce()
             if self._on_status:
                 self._on_status(message)
+            self._leave_retired()
             return
         if isinstance(message, Failed) and not message.id:
             raise WorkerFailure(message.code, message.message)
@@ -426,6 +448,17 @@ class WorkerClient:
             case Failed(code=code, message=words):
                 del self._pending[message.id]
                 _settle(pending.reply, WorkerFailure(code, words))
+        self._leave_retired()
+
+    def _leave_retired(self) -> None:
+        """Leaves a worker that has retired, once all have their answers: the next request goes to its successor."""
+        connection = self._connection
+        if connection is not None and connection.status.retired and not self._pending:
+            self._retired_pid = connection.pid
+            connection.failure = WorkerFailure(ErrorCode.STOPPED, _LEFT)
+            connection.close()
+            self._connection = None
+            self._announce()
 
     def _end(self, connection: Connection, failure: WorkerFailure) -> None:
         """A connection has ended: as announced, because we left, or because the worker failed. Fails all who wait."""

@@ -37,7 +37,7 @@ from inference.messages import (
 from inference.remote.private import why_not_private
 from lsp_server.settings.launch import in_one_spelling, problem_of
 from lsp_server.worker.failure import SilentError, WorkerFailure
-from lsp_server.worker.paths import MAX_SOCKET_PATH_BYTES, WorkerPaths, is_stopped, pid_of
+from lsp_server.worker.paths import FOLDER_VARIABLE, MAX_SOCKET_PATH_BYTES, WorkerPaths, is_stopped, pid_of
 
 HANDSHAKE_S = 15.0
 """A worker answers immediately, unless its machine is busy loading a model from a cold disk."""
@@ -141,9 +141,12 @@ async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) ->
     return connection
 
 
-async def join(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) -> Connection:
+async def join(
+    paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S, *, retired_pid: int | None = None
+) -> Connection:
     """Joins the running worker of `paths`, even if it must first recreate its socket. Raises as `attach`:
-    NotListeningError if there is no such process, SilentError if it does not come back within `RETURN_S`.
+    NotListeningError if there is no such process but a retired one, SilentError if it does not come back within
+    `RETURN_S`.
     """
     give_up = asyncio.get_running_loop().time() + RETURN_S
     while True:
@@ -151,7 +154,7 @@ async def join(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) -> C
             return await attach(paths, name, limit_s)
         except NotListeningError:
             pid = await asyncio.to_thread(pid_of, paths)
-            if pid is None:
+            if pid in (None, retired_pid):
                 raise
         if is_stopped(pid) or asyncio.get_running_loop().time() >= give_up:
             raise SilentError(paths, pid)
@@ -167,8 +170,12 @@ _EXIT_TAKEN = 3
 """The exit status of a worker that found another one running."""
 
 
-async def attach_or_start(paths: WorkerPaths, options: WorkerOptions, name: str) -> Connection:
-    """Joins the worker of `options` at `paths`, starting it if there is none. Raises WorkerFailure."""
+async def attach_or_start(
+    paths: WorkerPaths, options: WorkerOptions, name: str, *, retired_pid: int | None = None
+) -> Connection:
+    """Joins the worker of `options` at `paths`, starting it if there is none, or one that has retired. Raises
+    WorkerFailure.
+    """
     require_folders(paths)
     lock = FileLock(paths.starting, mode=0o600, thread_local=False)
     try:
@@ -178,7 +185,7 @@ async def attach_or_start(paths: WorkerPaths, options: WorkerOptions, name: str)
                     return await attach(paths, name)
                 with suppress(Timeout, NotListeningError), lock.acquire(blocking=False):
                     try:  # again: another client may have started it in between
-                        return await join(paths, name)
+                        return await join(paths, name, retired_pid=retired_pid)
                     except NotListeningError:
                         pass
                     except SilentError as silent:  # one that hangs is replaced
@@ -191,6 +198,10 @@ async def attach_or_start(paths: WorkerPaths, options: WorkerOptions, name: str)
             raise SilentError(paths, pid) from None
         message = f"No worker answered within {START_S:g} s; its log is {paths.log}"
         raise WorkerFailure(ErrorCode.STOPPED, message) from None
+    except OSError as error:  # such as a folder that cannot be written, or something else in place of a file
+        remedy = f"remove it if it is no file of yours, or set {FOLDER_VARIABLE} to a folder that you can write"
+        message = f"cannot use {error.filename or paths.folder}: {error.strerror or error}; {remedy}"
+        raise WorkerFailure(ErrorCode.INTERNAL, message) from error
 
 
 async def _start(paths: WorkerPaths, options: WorkerOptions, name: str) -> Connection:

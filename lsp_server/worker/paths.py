@@ -57,7 +57,7 @@ def paths_at(socket: Path) -> WorkerPaths:
 def chosen_folder() -> Path | None:
     """`INFILL_LS_RUNTIME_DIR`, which then holds sockets, logs and records alike; None: it is not set."""
     chosen = os.environ.get(FOLDER_VARIABLE)
-    return Path(chosen).expanduser().absolute() if chosen else None
+    return Path(os.path.expanduser(chosen)).absolute() if chosen else None  # noqa: PTH111 - raises for no such user
 
 
 def runtime_folder() -> Path:
@@ -65,7 +65,7 @@ def runtime_folder() -> Path:
     if chosen := chosen_folder():
         return chosen
     named = Path(os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{_owner()}")
-    return named / APP if named.is_dir() else _temporary_folder()
+    return named / APP if os.path.isdir(named) else _temporary_folder()  # noqa: PTH112 - raises for a long name
 
 
 def socket_folders() -> tuple[Path, ...]:
@@ -76,7 +76,11 @@ def socket_folders() -> tuple[Path, ...]:
 
 def _temporary_folder() -> Path:
     """The folder of the sockets where the system names none."""
-    return Path(tempfile.gettempdir()) / f"{APP}-{_owner()}"
+    try:
+        folder = tempfile.gettempdir()
+    except OSError:  # none can be written; the disk may be full
+        folder = "/tmp"  # noqa: S108 - our folder in it must be private
+    return Path(folder) / f"{APP}-{_owner()}"
 
 
 def _owner() -> int | str:
@@ -126,7 +130,7 @@ def worker_processes() -> dict[Path, list[int]]:
 def pid_of(paths: WorkerPaths) -> int | None:
     """The oldest process started as the worker of `paths`, which may lead to another's; None if there is none."""
     found = worker_processes()
-    pids = found.get(paths.socket) or found.get(paths.socket.resolve()) or []
+    pids = found.get(paths.socket) or found.get(Path(os.path.realpath(paths.socket))) or []
     return pids[0] if pids else None
 
 

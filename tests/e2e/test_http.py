@@ -5,6 +5,7 @@ import json
 import os
 import signal
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from tests.e2e.listening import Listening, endpoint_with, loaded, serve
 from tests.e2e.relay import Relay, relay_to
 from tests.e2e.user import User
 from tests.inference.models.test_gguf import FIM
-from tests.workers import PATIENCE_S
+from tests.workers import PATIENCE_S, short_folder
 
 OPTIONS = WorkerOptions(model=str(FIM), device="cpu")
 FLAGS = ("--model", str(FIM), "--device", "cpu")
@@ -206,6 +207,28 @@ async def test_idle_connections_take_no_place(endpoint: Listening, http: httpx2.
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.parametrize("begun", [b"GET /health HTTP/1.1\r\nX-", b"GET /health HTTP/1.1\r\nContent-Length: 9\r\n\r\n"])
+async def test_a_slow_later_request_is_dropped(endpoint: Listening, begun: bytes) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
+    writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert b"200" in await reader.readuntil(b"\r\n\r\n")
+    writer.write(begun.replace(b"\r\n", b"\r\nHost: localhost\r\n", 1))
+
+    async def drip() -> None:
+        while True:
+            writer.write(b"x")
+            await asyncio.sleep(0.2)
+
+    dripping = asyncio.create_task(drip())
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            with suppress(ConnectionError):
+                await reader.read()
+    finally:
+        dripping.cancel()
+        writer.close()
+
+
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_client_that_leaves_cancels_its_request(endpoint: Listening, stream: bool) -> None:
     async with WorkerClient(OPTIONS, name="tests") as worker:
@@ -227,6 +250,14 @@ async def test_a_client_that_leaves_cancels_its_request(endpoint: Listening, str
                 await asyncio.sleep(0.02)
     async with endpoint.http() as http:  # more than may run at a time
         assert (await http.post("/infill", json=LLAMA_VIM)).status_code == 200
+
+
+async def test_it_ends_quietly_while_the_model_loads() -> None:
+    with short_folder() as folder:
+        endpoint = await Listening.start(Path(folder), "--http", "0", *FLAGS)
+        async with endpoint.http() as http:
+            assert (await http.get("/nothing")).status_code == 404
+        assert await endpoint.stop() == ""
 
 
 async def test_without_a_pulled_model_it_says_how_to_pull_one(runtime_folder: Path) -> None:

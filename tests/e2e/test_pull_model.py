@@ -14,7 +14,7 @@ from tests.e2e.user import User
 from tests.hub_server import Hub, hub_of
 from tests.inference.models.test_gguf import FIM
 from tests.served.to_gguf import main as write_gguf
-from tests.workers import infill_ls, kill, until
+from tests.workers import PATIENCE_S, infill_ls, kill, until
 
 DOWNLOADS = {
     "qwen2.5-coder-0.5b": "Download the model qwen2.5-coder-0.5b (491 MB)",
@@ -80,17 +80,20 @@ async def test_a_pulled_model_is_used_at_once_with_its_progress_shown(user: User
     assert "the best of what was pulled" in status["choice"]
 
 
-async def test_a_pull_by_hand_ends_a_worker_without_a_real_model(hub: Hub, tmp_path: Path) -> None:
-    """An editor's `auto` chose the embedded model; its next request gets the one that was pulled in a terminal."""
+async def test_a_pull_by_hand_moves_editors_only_to_a_better_one(hub: Hub, tmp_path: Path) -> None:
+    """An editor's `auto` chose the embedded model; it moves to the one that is pulled in a terminal."""
     more = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "models"), "HF_HUB_OFFLINE": "0"}
     client = await RawClient.start(tmp_path / "run", {**PATIENT, "device": "cpu"}, **more)
     await User(client, "x = ‸\n").complete()
     assert (await client.status())["model"] == "embedded"
     pull, given = ("models", "pull", NAME), {**more, "INFILL_LS_DEVICE": "cpu"}
-    done = await asyncio.to_thread(infill_ls, *pull, folder=tmp_path / "run", **given)
-    assert "ended the worker that ran the bundled model" in done.stdout
+    await asyncio.to_thread(infill_ls, *pull, folder=tmp_path / "run", **given)
+    async with asyncio.timeout(PATIENCE_S):
+        while (status := await client.status())["model"] != NAME or status["state"] != "ready":
+            await asyncio.sleep(0.1)
     await User(client, "y = ‸\n").complete()
-    status = await client.status()
-    assert status["model"] == NAME
+    await asyncio.to_thread(infill_ls, *pull, folder=tmp_path / "run", **given)
+    await User(client, "z = ‸\n").complete()
+    assert (await client.status())["pid"] == status["pid"], "no other choice, no other worker"
     assert await client.quit() == 0
     kill(status["pid"])

@@ -64,6 +64,9 @@ def _check(hole: Hole) -> None:
         raise RequestError(f"a hole of {hole.min_tokens} to {hole.max_tokens} tokens cannot be filled")
     if not 0.0 <= hole.strength <= 1.0:
         raise RequestError(f"a hole's strength is between 0 and 1, not {hole.strength}")
+    stays = hole.strength == 0 or (bool(hole.text) and hole.strength < 1)
+    if stays and not hole.text.startswith(hole.starts_with):
+        raise RequestError("a hole's text contradicts its starts_with; leave one out, or send a strength of 1")
 
 
 class Planner:
@@ -177,13 +180,14 @@ class Planner:
     def _reworked(self, hole: Hole, healed: tuple[int, ...], before: bytes) -> Slots:
         """A hole that starts from its own text: as many rows as that has, none of them open at strength 0.
 
-        Its first row begins with the healed text; if no token of the text contains that, it is given.
+        Its first row begins with the healed text; if no token of the text contains that, it is given. So is what the
+        fill must start with.
         """
         ids = tuple(self._vocabulary.encode(before.decode() + hole.text))
         forced: tuple[int, ...] = ()
-        if not self._vocabulary.bytes_of(list(ids[:1])).startswith(before):
-            forced = healed
-            ids = tuple(self._vocabulary.encode(hole.text))
+        if hole.starts_with or not self._vocabulary.bytes_of(list(ids[:1])).startswith(before):
+            forced = (*healed, *self._vocabulary.encode(hole.starts_with))
+            ids = tuple(self._vocabulary.encode(hole.text.removeprefix(hole.starts_with)))
         self._room(len(forced + ids))
         if hole.strength == 0:
             given = len(before) + len(hole.text.encode())
@@ -191,7 +195,8 @@ class Planner:
         allowed = self._going_on(before, hole) if before and not forced else None
         skip = len(before)
         strength = hole.strength
-        return Slots(len(ids), len(ids), forced, allowed, skip, hole.single_line, ids, strength, given=skip)
+        given = skip + len(hole.starts_with.encode())
+        return Slots(len(ids), len(ids), forced, allowed, skip, hole.single_line, ids, strength, given)
 
     def _going_on(self, start: bytes, hole: Hole) -> tuple[int, ...]:
         return tuple(self._vocabulary.starting_with(start, single_line=hole.single_line))

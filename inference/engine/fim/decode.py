@@ -342,7 +342,7 @@ class Decoder:
         if end is not None:
             beam.data = beam.data[:end]
             beam.is_over = True
-        elif len(beam.choices) >= beam.prompt.room or _loops(beam.ids):
+        elif not beam.rest and (len(beam.choices) >= beam.prompt.room or _loops(beam.ids)):
             beam.cut()
 
 

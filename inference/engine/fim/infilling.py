@@ -40,6 +40,8 @@ _CHOICE_SHARE = 0.9
 """No pass of the choice begins after this share of the time until the deadline."""
 _REGION_CHARACTERS = 2_000
 """With more pinned text than this between the holes, reading the region takes too long."""
+_ATTEMPTS = 2
+"""How often to fill each hole, on average, between two amendments."""
 _MARGIN = 1.0
 """How much likelier another text must make the region, in nats; less is chance."""
 
@@ -104,12 +106,15 @@ class MiddleInfilling(Work[MiddleEvent]):
         """The answers of each hole, best first, in filling order."""
         self._cut = False
         """Whether the deadline cut a text short."""
+        self._attempts = 0
+        """How many holes were filled, again or not, since the last amendment that came in time."""
         self._wanted = 1 if request.quick else min(max(1, request.candidates), MAX_CANDIDATES)
         self._region = None if request.quick else self._common_region()
 
     def amend(self, hole: int, text: str) -> None:
         """Pins `text`, the whole text now at the start of a hole, before the next step. Raises RequestError."""
         self._parts = self._parts.pinned(hole, text)
+        self._attempts = self._attempts if self._late() else 0
         self._keep_agreeing()
 
     def _keep_agreeing(self) -> None:
@@ -128,10 +133,16 @@ class MiddleInfilling(Work[MiddleEvent]):
         yield Done(self._request.id, outcome, self._counters.stats())
 
     def _fill_all(self) -> Iterator[MiddleEvent | None]:
-        """Fills the open holes in order. The first one gets at least one pass, however late it is."""
+        """Fills the open holes in order. The first one gets at least one pass, however late it is.
+
+        Answers that disagree with what is typed are dropped and made again, but not for ever.
+        """
         count = len(self._parts.holes)
         wanted = self._wanted if count == 1 else max(_TEXTS, self._wanted) if self._region else 1
         while len(self._filled) < count and not self._cut and not (self._filled and self._late()):
+            if self._attempts > _ATTEMPTS * count:
+                break
+            self._attempts += 1
             hole = next(number for number in range(count) if number not in self._filled)
             yield from self._fill(hole, wanted)
 
@@ -162,7 +173,7 @@ class MiddleInfilling(Work[MiddleEvent]):
         """The answers of one hole, surrounded by the text of the others."""
         hole = self._parts.holes[number]
         if hole.strength == 0:
-            self._filled[number] = [RankedFill((hole.text,), 0.0, 0, 0, Written([], [], (), 0))]
+            self._filled[number] = [_unchanged(hole)]
             return
         self._counters.canvases += 1
         with ExitStack() as stack:
@@ -177,6 +188,11 @@ class MiddleInfilling(Work[MiddleEvent]):
             else:
                 for _ in decoder.read(beam, text):
                     yield None
+                    if self._late():
+                        self._filled[number] = [_unchanged(hole)]
+                        self._cut = True
+                        self._keep_agreeing()
+                        return
                 beam.is_over = True
                 first = int((1 - hole.strength) * len(text))  # alternatives keep so many of its tokens
                 spare = 1  # this one is the current text
@@ -185,7 +201,8 @@ class MiddleInfilling(Work[MiddleEvent]):
                 yield from self._further(number, decoder.further(found, wanted + spare, first), found)
             self._counters.steps += decoder.passes
         if text is not None:
-            found = sorted(found[1:], key=lambda each: -each.score) or found
+            others = [each for each in found[1:] if each.text.startswith(hole.starts_with)]
+            found = sorted(others, key=lambda each: -each.score) or found[:1]
         if found[0].is_over:
             found = [each for each in found if each.text.strip()] or found
             ranked = [each.ranked(place, decoder.passes) for place, each in enumerate(found)]
@@ -341,3 +358,7 @@ class MiddleInfilling(Work[MiddleEvent]):
             sums[each.texts] = found if sums else found + _MARGIN
         self._filled[number].sort(key=lambda each: (answered.flaws(each), -sums[each.texts]))
         yield self._draft() if self._request.drafts else None
+
+
+def _unchanged(hole: Hole) -> RankedFill:
+    return RankedFill((hole.text,), 0.0, 0, 0, Written([], [], (), 0))

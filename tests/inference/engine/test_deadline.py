@@ -2,17 +2,20 @@
 
 import time
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from inference.deadline import Deadline
-from inference.engine import Engine
+from inference.engine import Engine, RequestError
 from inference.engine.infilling import InfillEvent
-from inference.messages import Candidate, Done, Draft, Hole, InfillRequest, Outcome, Snippet, Text
+from inference.messages import Candidate, Done, Draft, Hole, HoleKind, InfillRequest, Outcome, Snippet, Text
 from inference.models import registry
+from tests.inference.engine.filling import request
 from tests.inference.loaded import check_nothing_is_open, using
 
 LONG = "".join(f"value_{number} = {number}\n" for number in range(4_000))
@@ -118,3 +121,71 @@ def test_a_step_is_a_pass(masked: Engine) -> None:
     hole = Hole(min_tokens=1, max_tokens=1, single_line=True)
     *_, done = masked.infill(InfillRequest("r", (Text("x = "), hole, Text("\n")), seed=1))
     assert done.stats.steps == 1
+
+
+MOST_STEPS = 3_000
+"""Of the largest request that `any_request` makes."""
+any_text = st.sampled_from(["", "x", "bar", "foo(", "\n", "\n    return", "é", "-" * 80, "# a\n"])
+any_hole = st.builds(
+    Hole,
+    st.sampled_from(HoleKind),
+    st.sampled_from([1, 3]),
+    st.sampled_from([0, 1, 3, 6]),
+    any_text,
+    st.booleans(),
+    st.one_of(any_text, st.tuples(any_text, any_text).map("".join)),
+    st.sampled_from([0.0, 0.1, 0.4, 1.0]),
+)
+any_request = st.builds(
+    InfillRequest,
+    st.just("r"),
+    st.lists(st.one_of(any_text.map(Text), any_hole), min_size=1, max_size=4).map(tuple),
+    candidates=st.sampled_from([1, 3]),
+    max_steps=st.sampled_from([None, 4]),
+    seed=st.just(1),
+    quick=st.booleans(),
+    drafts=st.booleans(),
+)
+
+
+@pytest.mark.parametrize("model", ["middle", "embedded"])
+@given(asked=any_request, is_late=st.booleans(), typed=st.lists(any_text, max_size=3))
+def test_any_request_ends_and_keeps_what_is_given(
+    embedded: Engine, middle: Engine, model: str, asked: InfillRequest, is_late: bool, typed: list[str]
+) -> None:
+    engine = middle if model == "middle" else embedded
+    given_holes = [segment for segment in asked.segments if isinstance(segment, Hole)]
+    try:
+        work = engine.infill(asked, deadline=Deadline(0) if is_late else None)
+    except RequestError:
+        return
+    amended = False
+    with closing(work):
+        for step, event in enumerate(work):
+            assert step < MOST_STEPS
+            if typed and step % 3 == 2:
+                amended = True
+                with suppress(RequestError):  # it does not fit
+                    work.amend(0, typed.pop())
+            if isinstance(event, Candidate):
+                for number, (text, hole) in enumerate(zip(event.texts, given_holes, strict=True)):
+                    if number not in event.unfilled and not (amended and number == 0):
+                        assert text.startswith(hole.starts_with)
+                        assert hole.strength or text == hole.text
+
+
+@pytest.mark.parametrize(
+    "hole", [Hole(text="foo", strength=0.4, starts_with="bar"), Hole(text="foo", strength=0.0, starts_with="bar")]
+)
+def test_a_hole_that_contradicts_itself_is_refused(embedded: Engine, middle: Engine, hole: Hole) -> None:
+    for engine in (embedded, middle):
+        with pytest.raises(RequestError, match="contradicts"):
+            engine.infill(request("x = ", hole, "\n"))
+
+
+def test_a_start_beyond_the_room_is_kept(embedded: Engine, middle: Engine) -> None:
+    for engine in (embedded, middle):
+        *_, candidate, done = engine.infill(request("x = ", Hole(starts_with="bar", max_tokens=1), "\n", seed=1))
+        assert isinstance(candidate, Candidate)
+        assert candidate.texts[0].startswith("bar")
+        assert done.outcome is Outcome.COMPLETE

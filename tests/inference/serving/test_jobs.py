@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -22,10 +22,11 @@ from inference.messages import (
     NextEditRequest,
     NextEdits,
     Outcome,
+    Request,
     Text,
 )
-from inference.serving.engine_thread import DeviceLostError, EngineThread, EngineWork, next_work
-from inference.serving.jobs import MAX_RUNNING, Job, JobEvent, Queue
+from inference.serving.engine_thread import DeviceLostError, EngineThread, Schedule
+from inference.serving.jobs import MAX_OF_CLIENT, MAX_RUNNING, Job, JobClient, JobEvent, Queue
 from tests.inference.remote.asking import partner_at
 from tests.partner_server import PartnerServer, partner_server
 from tests.workers import PATIENCE_S, until
@@ -39,16 +40,24 @@ class Asker:
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
+        self.client = JobClient()
+        self.jobs = list[Job]()
         self.heard: dict[str, list[JobEvent]] = {}
 
     def ask(self, name: str, document: str = "a", **other: object) -> Job:
         """Asks for a fill; one whose name begins with "q" appears while somebody types."""
         fields = {"segments": SEGMENTS, "path": document, "quick": name.startswith("q"), **other}
         request = InfillRequest(name, **fields)
-        job = Job(request, lambda job, event: self.heard[job.request.id].append(event), self)
+        job = Job(request, lambda job, event: self.heard[job.request.id].append(event), self.client)
         self.heard[name] = []
+        self.jobs.append(job)
         self.queue.submit(job)
         return job
+
+    def stop(self) -> None:
+        """Cancels all its requests."""
+        for job in self.jobs:
+            self.queue.cancel(job)
 
     async def end(self, name: str) -> Outcome | ErrorCode:
         """How a request ended. It had no other final reply, and no reply after that."""
@@ -61,33 +70,66 @@ class Asker:
 # --- An engine in its thread ---
 
 
-def work(name: str) -> EngineWork:
-    request = NextEditRequest(name, "", ()) if name == "n" else InfillRequest(name, (), quick=name == "q")
-    return EngineWork(Job(request, lambda *_: None))
+def order_of(*asked: tuple[str, str], count: int) -> str:
+    """Whose the next `count` steps are, which take a second each, if so many ask for ever: (client, kind)."""
+    schedule, clients = Schedule(), {name: JobClient() for name, _ in asked}
+    for name, kind in asked:
+        request: Request = InfillRequest(name, (), quick=kind == "automatic")
+        if kind == "endpoint":
+            request = InfillRequest(name, (), quick=True, endpoint_client=name)
+        elif kind == "next edit":
+            request = NextEditRequest(name, "", ())
+        schedule.begin(Job(request, lambda *_: None, clients[name]))
+    return "".join(served_next(schedule) for _ in range(count))
 
 
-def order_of(works: Sequence[EngineWork], count: int, *, slow: str = "") -> str:
-    """The ids of the next `count` steps, which take a second each; those of `slow` three."""
-    order = ""
-    for _ in range(count):
-        chosen = next_work(works)
-        chosen.charge(3.0 if chosen.job.request.id == slow else 1.0)
-        order += chosen.job.request.id
-    return order
+def served_next(schedule: Schedule) -> str:
+    chosen = schedule.next()
+    schedule.charge(chosen, 1.0)
+    return chosen.job.request.id
 
 
-def test_requests_share_time_an_automatic_one_gets_8_turns() -> None:
-    assert order_of([work("1"), work("2"), work("3")], 3) == "321", "the newest first"
-    order = order_of([work("s"), work("f")], 40, slow="s")
-    assert order.count("f") == 3 * order.count("s"), "time, not steps"
-    order = order_of([work("1"), work("2"), work("q")], 40)
-    assert [order.count(name) for name in "q12"] == [32, 4, 4]
+def test_clients_share_time_however_much_each_asks_for() -> None:
+    order = order_of(*[("a", "explicit")] * 4, ("b", "explicit"), count=40)
+    assert order.count("a") == order.count("b") == 20
+    order = order_of(*[("x", "endpoint")] * 4, ("y", "endpoint"), count=40)
+    assert order.count("x") == order.count("y") == 20
 
 
-def test_next_edits_wait_for_what_appears() -> None:
-    works = [work("n"), work("1"), work("q")]
-    assert set(order_of(works, 20)) == {"1", "q"}
-    assert set(order_of(works[:2], 20)) == {"1", "n"}
+def test_editors_go_before_clients_of_the_endpoint() -> None:
+    for kind in ("explicit", "automatic", "next edit"):
+        assert order_of(*[("x", "endpoint")] * 4, ("a", kind), count=40) == "a" * 40
+    assert order_of(("x", "endpoint"), count=1) == "x"
+
+
+def test_explicit_goes_first_but_starves_no_editor() -> None:
+    order = order_of(("q", "automatic"), ("e", "explicit"), ("n", "next edit"), count=60)
+    assert order.startswith("eeeee")
+    assert order.index("q") < order.index("n") < 20
+    assert min(order[30:].count(name) for name in "eqn") >= 9
+
+
+def test_within_an_editor_explicit_goes_first() -> None:
+    schedule, client = Schedule(), JobClient()
+    explicit = InfillRequest("1", ())
+    for request in (explicit, InfillRequest("q", (), quick=True), NextEditRequest("n", "", ()), explicit):
+        schedule.begin(Job(request, lambda *_: None, client))
+    assert [served_next(schedule) for _ in range(10)] == ["1"] * 10
+    times = [work.used_s for work in schedule.works]
+    assert times == [5, 0, 0, 5], "requests of a kind share"
+    del schedule.works[0], schedule.works[-1]
+    assert {served_next(schedule) for _ in range(10)} == {"q"}
+
+
+def test_idle_time_earns_nothing_and_use_alone_costs_nothing() -> None:
+    schedule, a, b = Schedule(), JobClient(), JobClient()
+    schedule.begin(Job(InfillRequest("a", ()), lambda *_: None, a))
+    assert [served_next(schedule) for _ in range(100)] == ["a"] * 100
+    schedule.works.clear()
+    schedule.begin(Job(InfillRequest("b", ()), lambda *_: None, b))
+    schedule.begin(Job(InfillRequest("a", ()), lambda *_: None, a))
+    order = [served_next(schedule) for _ in range(20)]
+    assert abs(order.count("a") - order.count("b")) <= 2
 
 
 ERRORS: dict[str, tuple[Exception, ErrorCode]] = {
@@ -174,12 +216,19 @@ async def test_lost_device_answers_all_requests() -> None:
         assert {await asker.end(name) for name in asker.heard} <= {ErrorCode.INTERNAL, Outcome.COMPLETE}
 
 
-async def test_only_so_many_run_and_what_appears_needs_no_place() -> None:
+async def test_one_client_takes_a_part_of_the_places_only() -> None:
     async with engine_thread() as (engine, asker):
-        jobs = [asker.ask(f"endless {number}", str(number)) for number in range(MAX_RUNNING + 2)]
+        jobs = [asker.ask(f"endless {number}", str(number)) for number in range(MAX_OF_CLIENT + 2)]
+        other = Asker(asker.queue)
+        other.ask("fine")
+        assert await other.end("fine") is Outcome.COMPLETE
+        for client in (other, Asker(asker.queue)):
+            for number in range(MAX_OF_CLIENT):
+                client.ask(f"endless {number}")
+        await until(lambda: engine.running == MAX_RUNNING)
+        running, waiting = asker.queue.counts()
         asker.ask("q")
-        assert await asker.end("q") is Outcome.COMPLETE
-        assert asker.queue.counts() == (MAX_RUNNING, 2) and engine.most == MAX_RUNNING + 1
+        assert asker.queue.counts() == (running + 1, waiting), "what appears needs no place of theirs"
         for job in (jobs[0], jobs[0], jobs[-1]):
             asker.queue.cancel(job)
         assert await asker.end(jobs[0].request.id) is await asker.end(jobs[-1].request.id) is Outcome.CANCELLED
@@ -222,27 +271,29 @@ async def served() -> AsyncIterator[tuple[PartnerServer, Asker]]:
 @pytest.mark.parametrize("who", ["a document", "a client"])
 async def test_who_has_fewer_requests_is_next(who: str) -> None:
     async with served() as (server, asker):
-        documents = [str(number) if who == "a client" else "greedy" for number in range(MAX_RUNNING + 1)]
-        jobs = [asker.ask(f"{number}", document) for number, document in enumerate(documents[1:])]
-        modest = Asker(asker.queue) if who == "a client" else asker
+        jobs = [asker.ask(f"{number}", "greedy") for number in range(MAX_OF_CLIENT)]
+        modest, other = asker, Asker(asker.queue)
+        if who == "a client":
+            modest = Asker(asker.queue)
+            for number in range(MAX_OF_CLIENT):
+                other.ask(f"{number}")
+        running, _ = asker.queue.counts()
         modest.ask("modest", "modest", segments=(Text("modest = "), Hole(), Text("\n")))
-        asker.ask("more", documents[0])
-        await server.until(lambda it: len(it.fills) == MAX_RUNNING)
+        asker.ask("more", "greedy")
         asker.queue.cancel(jobs[0])
-        await server.until(lambda it: len(it.fills) == MAX_RUNNING + 1 and it.aborted == 1)
-        assert server.fills[-1].prefix == "modest = "
-        assert asker.queue.counts() == (MAX_RUNNING, 1)
+        await server.until(lambda it: it.fills and it.fills[-1].prefix == "modest = ")
+        assert asker.queue.counts()[1] == 1 and running <= MAX_RUNNING
 
 
 async def test_typing_reaches_waiting_and_running_requests() -> None:
     async with served() as (server, asker):
-        jobs = [asker.ask(f"{number}", f"{number}") for number in range(MAX_RUNNING + 1)]
+        jobs = [asker.ask(f"{number}", f"{number}") for number in range(MAX_OF_CLIENT + 1)]
         asker.queue.amend(jobs[-1], Amend("", 0, "typed_"))
-        await server.until(lambda it: len(it.fills) == MAX_RUNNING)
+        await server.until(lambda it: len(it.fills) == MAX_OF_CLIENT)
         asker.queue.amend(jobs[0], Amend("", 0, "typed_"))
         asker.queue.amend(jobs[1], Amend("", 7, "into no hole"))
         server.hold.set()
-        for name in ("0", str(MAX_RUNNING)):
+        for name in ("0", str(MAX_OF_CLIENT)):
             await asker.end(name)
             texts = [event.texts[0] for event in asker.heard[name] if isinstance(event, Candidate)]
             assert texts and all(text.startswith("typed_") for text in texts)
@@ -269,8 +320,8 @@ async def test_what_a_server_does_to_one_request_ends_no_other() -> None:
 
 async def test_closing_answers_everybody_and_aborts_what_runs() -> None:
     async with served() as (server, asker):
-        names = [asker.ask(f"{number}").request.id for number in range(2 * MAX_RUNNING)]
-        await server.until(lambda it: len(it.fills) == MAX_RUNNING)
+        names = [asker.ask(f"{number}").request.id for number in range(2 * MAX_OF_CLIENT)]
+        await server.until(lambda it: len(it.fills) == MAX_OF_CLIENT)
         await asker.queue.close()
         assert {await asker.end(name) for name in names} == {ErrorCode.STOPPED}
-        await server.until(lambda it: it.aborted == MAX_RUNNING)
+        await server.until(lambda it: it.aborted == MAX_OF_CLIENT)

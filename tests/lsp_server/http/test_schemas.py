@@ -64,7 +64,11 @@ def test_a_line_is_asked_for_where_code_follows_on_it() -> None:
 
 
 def test_the_limit_of_tokens_is_kept_within_ours() -> None:
-    assert [budget_of(asked(n_predict=count), Settings()).max_tokens for count in (7, -1, 10**9)] == [7, 0, 1024]
+    assert [budget_of(asked(n_predict=count), Settings(), "a plugin").max_tokens for count in (7, -1, 10**9)] == [
+        7,
+        0,
+        1024,
+    ]
 
 
 def test_a_secret_file_is_not_sent_as_context() -> None:

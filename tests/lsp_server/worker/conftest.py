@@ -17,5 +17,6 @@ def own_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with short_folder() as folder:
         monkeypatch.setenv(FOLDER_VARIABLE, folder)
         yield Path(folder)
+        monkeypatch.setenv(FOLDER_VARIABLE, folder)  # the test may have named another one
         for worker in asyncio.run(survey("tests")).running:
             kill(worker.status.pid)

@@ -23,7 +23,7 @@ from inference.messages import (
 from lsp_server.diagnosis.workers import survey
 from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths, paths_of
-from tests.workers import PATIENCE_S, fill, is_alive, kill, long_fill, short_folder, until
+from tests.workers import PATIENCE_S, fill, infill_ls, is_alive, kill, long_fill, short_folder, until
 
 
 async def test_a_fill_comes_back_under_the_callers_id(resident: WorkerPaths) -> None:
@@ -58,6 +58,57 @@ async def test_auto_and_the_same_model_by_name_share_one_worker(
     finally:
         for client in clients:
             await client.close()
+
+
+async def test_a_worker_ends_if_unused_and_not_before(own_folder: Path) -> None:
+    """As doctor ends the one that it has started."""
+    async with WorkerClient(WorkerOptions("embedded"), name="doctor") as doctor:
+        await doctor.load()
+        async with WorkerClient(WorkerOptions("embedded"), name="tests") as editor:
+            await editor.load()
+            assert not await doctor.shut_down(if_unused=True)
+            assert (await editor.ask(fill())).candidates
+            assert editor.pid == doctor.pid
+        async with asyncio.timeout(PATIENCE_S):
+            while (await doctor.status()).clients > 1:
+                await asyncio.sleep(0.05)
+        assert await doctor.shut_down(if_unused=True)
+
+
+@pytest.mark.parametrize("what", ["folder", "link", "file", "long", "starting is a link", "starting is a folder"])
+async def test_an_unusable_runtime_folder_is_named(
+    own_folder: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    folder = own_folder / ("a" * 300 if what == "long" else "run")
+    monkeypatch.setenv(FOLDER_VARIABLE, str(folder))
+    options = WorkerOptions("embedded")
+    paths = paths_of(options)
+    if what == "file":
+        folder.write_text("no folder")
+    elif what == "link":
+        folder.symlink_to("nowhere")
+    elif what == "folder":
+        folder.mkdir(mode=0o755)
+        folder.chmod(0o755)
+    elif what != "long":
+        folder.mkdir(mode=0o700)
+        if what == "starting is a link":
+            paths.starting.symlink_to("nowhere/at-all")
+        else:
+            paths.starting.mkdir()
+    async with WorkerClient(options, name="tests") as client:
+        with pytest.raises(WorkerFailure, match=str(folder)) as failed:
+            await client.ask(fill())
+    assert "; " in str(failed.value), "and what to do"
+    commands = [("fill", "-"), ("doctor",), ("worker", "--background")]
+    commands = [(*command, "--model", "embedded") for command in commands]
+    if not what.startswith("starting"):
+        commands.append(("status",))
+    for command in commands:
+        done = await asyncio.to_thread(infill_ls, *command, given="x = ???\n")
+        assert str(folder) in done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        assert done.returncode == 1
 
 
 async def test_where_no_log_can_be_written_fills_go_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
