@@ -1,6 +1,8 @@
 --- Accepting a suggestion: all of it, a word or a line. The accepted part stays; the server continues denoising the
 --- rest.
 ---
+--- A suggestion is visible if and only if its key takes it, or another function does: `M.fit` says so.
+---
 --- Neovim shows and inserts a suggestion even if its line has changed since. So `M.fit` compares the two before anything
 --- is inserted, and whenever a key was typed; what does not fit is dropped.
 
@@ -33,6 +35,15 @@ local function drawn_row(buf)
   return mark and mark[2]
 end
 
+--- Whether the accept key belongs to the popup menu: an item is selected, or the user has mapped the key, for menus as a
+--- rule.
+---@param buf integer
+---@return boolean
+local function menu_has_key(buf)
+  return vim.fn.pumvisible() == 1
+    and (vim.fn.complete_info({ 'selected' }).selected >= 0 or require('infill.attach').has_users_accept(buf))
+end
+
 ---@class infill.Fit how a suggestion fits into the cursor's line
 ---@field item vim.lsp.inline_completion.Item
 ---@field text string what is left to insert
@@ -42,13 +53,15 @@ end
 ---@field is_begun boolean whether it begins at the cursor, behind what is typed of it
 
 --- How the suggestion in `buf` fits into the line as it is now; nil if there is none, or if the line is no longer the
---- one that it was made for.
+--- one that it was made for; nil in Replace mode, and while the popup menu has the key.
 ---@param buf integer
 ---@return infill.Fit?
 function M.fit(buf)
   local item = (suggestions(buf) or {}).current
   local head, behind = unpack(vim.tbl_get(item or {}, 'command', 'arguments') or {}, 3, 4)
   if not head or vim.api.nvim_get_current_buf() ~= buf or not vim.bo[buf].modifiable then
+    return nil
+  elseif vim.startswith(vim.api.nvim_get_mode().mode, 'R') or menu_has_key(buf) then
     return nil
   end
   local start_row, start_col, _, end_col = item.range:to_extmark()
@@ -112,15 +125,34 @@ local function keep(buf, found, bytes)
   end)
 end
 
+--- Insert text at the cursor exactly as it is: no option and no |vim.paste| of the user's changes it. Like typed text,
+--- |.|, a count and a macro repeat it.
+---@param text string
+local function insert(text)
+  local paste = vim.paste
+  vim.paste = function(lines)
+    vim.api.nvim_put(lines, 'c', false, true)
+    return true
+  end
+  local done, problem = pcall(vim.api.nvim_paste, text, false, -1)
+  vim.paste = paste
+  if not done then
+    error(problem, 0)
+  end
+  require('infill.macro').add(text)
+end
+
 --- Accept this many bytes of what is left, or all of it.
 ---@param buf integer
 ---@param found infill.Fit
 ---@param bytes integer
 local function take(buf, found, bytes)
   local is_whole = bytes >= #found.text or not found.is_begun
-  local lines = vim.split(is_whole and found.text or found.text:sub(1, bytes), '\n', { plain = true })
-  vim.api.nvim_buf_set_text(buf, found.row, found.col, found.row, is_whole and found.end_col or found.col, lines)
-  vim.api.nvim_win_set_cursor(0, { found.row + #lines, #lines[#lines] + (#lines == 1 and found.col or 0) })
+  if is_whole then
+    vim.api.nvim_buf_set_text(buf, found.row, found.col, found.row, found.end_col, {})
+    vim.api.nvim_win_set_cursor(0, { found.row + 1, found.col })
+  end
+  insert(is_whole and found.text or found.text:sub(1, bytes))
   require('infill.drafts').clear(buf)
   if not is_whole then
     return keep(buf, found, bytes)
@@ -131,14 +163,29 @@ local function take(buf, found, bytes)
   end)
 end
 
---- Change the text now, so that it comes before the next key; an <expr> mapping may not, and has it done right after.
+--- What `M.now` has put off, by number; false where it is done.
+---@type (fun()|false)[]
+local changes = {}
+
+--- Change the text before the next key, also from an <expr> mapping, which may not do so itself. In insert mode this
+--- closes the popup menu, as a typed character does, and is undone by itself.
 ---@param change fun()
 function M.now(change)
-  local done, problem = pcall(change)
-  if not done and tostring(problem):find('E5[26][35]:') then
-    vim.schedule(change)
-  elseif not done then
-    error(problem, 0)
+  table.insert(changes, change)
+  local keys = ('<Cmd>lua require("infill.accept").run(%d)<CR>'):format(#changes)
+  if vim.startswith(vim.api.nvim_get_mode().mode, 'i') then
+    keys = '<C-g>u' .. keys .. '<C-g>u<Cmd>lua require("infill.macro").mark()<CR>'
+  end
+  vim.api.nvim_feedkeys(vim.keycode(keys), 'in', false)
+end
+
+--- Do what was put off.
+---@param number integer
+function M.run(number)
+  local change = changes[number]
+  changes[number] = false
+  if change then
+    change()
   end
 end
 
@@ -147,7 +194,8 @@ end
 ---@return boolean
 local function accept(measure)
   local buf = vim.api.nvim_get_current_buf()
-  if is_foreign(buf) then
+  if is_foreign(buf) and not menu_has_key(buf) then
+    M.now(function() end)
     return vim.lsp.inline_completion.get()
   elseif not M.fit(buf) then
     return false
@@ -263,11 +311,17 @@ function M.watch(group)
   local function on(events, act)
     vim.api.nvim_create_autocmd(events, { group = group, callback = act })
   end
-  on({ 'CursorMovedI', 'TextChangedI', 'TextChangedP' }, function(event)
+  on({ 'CursorMovedI', 'TextChangedI', 'TextChangedP', 'ModeChanged' }, function(event)
     M.check(event.buf)
   end)
-  on('LspRequest', vim.schedule_wrap(function(event)
+  on({ 'LspRequest', 'CompleteChanged' }, vim.schedule_wrap(function(event)
     M.check(event.buf)
+  end))
+  on('CompleteDone', vim.schedule_wrap(function(event)
+    local shown = suggestions(event.buf)
+    if shown and not shown.current and vim.startswith(vim.api.nvim_get_mode().mode, 'i') then
+      ask_again(event.buf)
+    end
   end))
   on('WinLeave', function(event)
     local shown = suggestions(event.buf)

@@ -4,6 +4,7 @@ local M = {}
 
 --- Default strength of a rework: half of the text may change.
 local STRENGTH = 0.5
+local SNOOZE_MINUTES = 10
 
 --- Our running requests, for `:Infill cancel`: client by request id.
 ---@type table<integer, vim.lsp.Client>
@@ -120,10 +121,19 @@ local function refine(client, args, words)
   end
 end
 
-local function toggle()
+local function toggle(client)
   local filter = { bufnr = 0 }
   vim.lsp.inline_completion.enable(not vim.lsp.inline_completion.is_enabled(filter), filter)
+  require('infill.attach').apply_snooze(vim.api.nvim_get_current_buf(), client)
   vim.cmd.redrawstatus()
+end
+
+local function snooze(words)
+  local minutes = tonumber(words[1] or SNOOZE_MINUTES)
+  if not minutes or not (minutes > 0 and minutes <= 24 * 60) then
+    return notify(("a snooze takes more than 0 and at most 1440 minutes, not '%s'"):format(words[1]))
+  end
+  require('infill').snooze(minutes)
 end
 
 local function cancel()
@@ -166,6 +176,10 @@ function M.run(args)
     return require('infill.install').run(require('infill').start_again or function() end)
   elseif name == 'cancel' then
     return cancel()
+  elseif name == 'snooze' then
+    return snooze(words)
+  elseif name == 'resume' then
+    return require('infill').resume()
   end
   local run = subcommands[name]
   if not run then
@@ -182,7 +196,7 @@ end
 ---@return string[]
 function M.names()
   local names = vim.tbl_keys(subcommands)
-  vim.list_extend(names, { 'cancel', 'install', 'status' })
+  vim.list_extend(names, { 'cancel', 'install', 'resume', 'snooze', 'status' })
   table.sort(names)
   return names
 end

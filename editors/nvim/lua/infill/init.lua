@@ -100,6 +100,17 @@ function M.next()
   return require('infill.accept').next()
 end
 
+--- Show no ghost text and no next edits for some minutes. What you ask for still comes.
+---@param minutes number more than 0
+function M.snooze(minutes)
+  require('infill.attach').snooze(minutes)
+end
+
+--- End the snooze.
+function M.resume()
+  require('infill.attach').resume()
+end
+
 --- For a statusline: `infill: ready`, `infill: loading 40%`; empty if infill-ls does not serve the buffer.
 ---@return string
 function M.status()

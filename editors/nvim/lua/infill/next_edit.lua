@@ -151,7 +151,8 @@ local function ask(buf, client)
     if not vim.api.nvim_buf_is_valid(buf) or tick ~= vim.api.nvim_buf_get_changedtick(buf) then
       return
     end
-    if edit and edit.textDocument.version == vim.lsp.util.buf_versions[buf] and is_free(buf) then
+    local is_snoozed = require('infill.attach').snoozed() > 0
+    if edit and edit.textDocument.version == vim.lsp.util.buf_versions[buf] and is_free(buf) and not is_snoozed then
       show(buf, client, edit)
     end
     follows[buf] = nil
@@ -227,7 +228,8 @@ function M.attach(buf, client, keymaps)
     vim.api.nvim_create_autocmd(events, { group = group, buffer = buf, callback = act })
   end
   local function look()
-    if buf == vim.api.nvim_get_current_buf() and not current(buf) and not client:is_stopped() then
+    local is_here = buf == vim.api.nvim_get_current_buf()
+    if is_here and not current(buf) and not client:is_stopped() and require('infill.attach').snoozed() == 0 then
       ask(buf, client)
     end
   end

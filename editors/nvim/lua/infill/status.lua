@@ -54,6 +54,10 @@ function M.text(buf)
   if not vim.lsp.inline_completion.is_enabled({ bufnr = buf }) then
     return 'infill: off'
   end
+  local minutes = require('infill.attach').snoozed()
+  if minutes > 0 then
+    return ('infill: snoozed %d min'):format(minutes)
+  end
   local status = last[client.id]
   return 'infill: ' .. (status and words(status) or 'stopped')
 end
@@ -85,6 +89,10 @@ local function sentence(status)
   end
   if status.off and status.off ~= vim.NIL then
     said = said .. '; off for this file: ' .. status.off
+  end
+  local minutes = require('infill.attach').snoozed()
+  if minutes > 0 then
+    said = ('%s; snoozed for %d min, until :Infill resume'):format(said, minutes)
   end
   return said
 end
