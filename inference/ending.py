@@ -25,6 +25,7 @@ _QUOTED_OR_BRACKET = re.compile(
 _MULTILINE_QUOTES = ('"""', "'''", "`")
 _COMMENT = re.compile(r"#(?![\w!])")
 """A line that begins so belongs to what follows; C's directives stand outside of any block."""
+_COMMENT_LINE = re.compile(r"^\s*(?:#(?![\w!\[])|//|/\*|\*\s|--\s|;;|%\s|<!--)|(?:\s#|[;{}),]\s*//|\s/\*)\s")
 
 Brackets = Callable[[str], Iterable[tuple[int, str]]]
 """Each bracket of a text outside strings and comments, with its offset."""
@@ -75,8 +76,11 @@ class Ending:
         self._quotes = quotes
 
     def of_lines(self, text: str) -> str:
-        """The unfinished `text` of several lines up to its end, as far as its whole lines show one."""
-        lines = text[: text.rfind("\n") + 1]
+        """The unfinished `text` of several lines up to its end, as far as its whole lines show one, or the start of its
+        last.
+        """
+        start = text.rfind("\n") + 1
+        lines = text if self._begins_outside(text, start) else text[:start]
         kept = self.in_block(lines, is_whole=False)
         return text if kept == lines else kept
 
@@ -123,7 +127,7 @@ class Ending:
             if not (is_out and _COMMENT.match(lines[index].lstrip())) and lines[index].strip():
                 if is_out or self._repeats_below(lines, index, is_whole=is_whole):
                     kept = "\n".join(lines[: min(end, index)]).rstrip("\r")
-                    if not _in_string(kept) and _pair_end(self._brackets(text), len(kept)) == len(kept):
+                    if not self._is_in_string(kept) and _pair_end(self._brackets(text), len(kept)) == len(kept):
                         return kept
                 end = index + 1
         return text
@@ -158,6 +162,12 @@ class Ending:
         return sorted(cuts - {text}, key=len)[:_MOST_CUTS]
 
     @property
+    def is_in_prose(self) -> bool:
+        """Whether the hole seems to be in a comment or a string of several lines."""
+        is_quoted = any(self._before.count(quotes) % 2 for quotes in _MULTILINE_QUOTES)
+        return is_quoted or _COMMENT_LINE.search(self._front) is not None
+
+    @property
     def is_in_brackets(self) -> bool:
         """Whether the text in front of the hole leaves a bracket open."""
         return bool(self._opened)
@@ -174,6 +184,17 @@ class Ending:
         is_less = bool(code) and _width(_indentation(line)) < _width(self._indent)
         is_explanation = not self._has_fences and line.startswith("```")
         return (is_less and code[0] not in ")]}" and not re.match(r"#\w", code)) or is_explanation
+
+    def _begins_outside(self, text: str, start: int) -> bool:
+        """Whether an unfinished line from `start` on leaves the block, whatever follows: it is in no brackets."""
+        line = text[start:]
+        is_code = bool(line.strip()) and line.lstrip()[0] not in "#`"
+        return is_code and start > 0 and self._is_outside(line) and not _unpaired(self._brackets(text[:start]))[1]
+
+    def _is_in_string(self, text: str) -> bool:
+        """Whether a string of several lines is open after `text`, which opens or closes one."""
+        around = self._before + text
+        return any(quotes in text and around.count(quotes) % 2 for quotes in _MULTILINE_QUOTES)
 
     def _is_end(self, below: str) -> bool:
         """Whether the first line below leaves the block, or closes what the hole's line opens."""
@@ -272,11 +293,6 @@ def _ends_in_string(text: str) -> bool:
         elif not opened and len(quote) == 1:
             opened = quote
     return bool(opened)
-
-
-def _in_string(text: str) -> bool:
-    """Whether a string of several lines is open at the end."""
-    return any(text.count(quotes) % 2 for quotes in _MULTILINE_QUOTES)
 
 
 def _angles_open(text: str) -> int:

@@ -23,6 +23,10 @@ CASES = [
     ("    f(", "\n        1,\n)\n    g()\n", "", "\n        1,\n)\n    g()\n"),
     ("fn f<'a>(", "x: &'a str, y: &'a str) -> &'a str", ") -> &'a str {\n}\n", "x: &'a str, y: &'a str"),
     ("return `${names[_issue", ".format]} is bad`;", "] ?? x} is bad`;\n", ".format"),
+    ('def f():\n    """', 'Area."""\n    return 1\n\n\ndef g():\n', "\n", 'Area."""\n    return 1'),
+    ("def f():\n    '''\n<<<<<<< HEAD\n    ", "A.\n    '''\n    return 1\n\nx = 1\n", "", "A.\n    '''\n    return 1"),
+    ("f() {\n  x = `", "a`;\n  g();\n}\n\nh() {\n}\n", "", "a`;\n  g();\n}"),
+    ("def f():\n    ", 'x = """\na\n"""\n    return x\n', "", 'x = """\na\n"""\n    return x\n'),
     ("def f(", "self) -> list[str]:", "str]:\n", "self) -> list["),
 ]
 
@@ -37,6 +41,40 @@ def test_the_decoder_stops_no_earlier(before: str, text: str, after: str, kept: 
     ending = Ending(before, after)
     for end in range(len(text) + 1):
         assert ending.of_lines(text[:end]).startswith(kept[:end].rstrip())
+
+
+def test_a_line_that_begins_outside_ends_the_block() -> None:
+    inside = Ending("def f(r):\n    ", "\n")
+    kept = "return 3 * r"
+    for end in ("\n\nprint", "\n\n# Test f.\nprint", "\n\n@"):
+        assert inside.of_lines(kept + end) == kept
+    for more in ("\n\n", "\n\n#", "\n    x", "\n\n)", "\n``"):
+        assert inside.of_lines(kept + more) == kept + more
+    for begun in ("x = [\n1", 'x = """\na', "x = (\na"):
+        assert inside.of_lines(begun) == begun
+
+
+@pytest.mark.parametrize(
+    ("before", "is_in_prose"),
+    [
+        ('"""', True),
+        ("def f():\n    '''Area.\n\n    ", True),
+        ('def f():\n    """Area."""\n    ', False),
+        ("import os\n\n# ", True),
+        ("x = 1  # ", True),
+        ("f();  // ", True),
+        ("/**\n * ", True),
+        ("-- ", True),
+        ("#include ", False),
+        ("#[derive(", False),
+        ("x = a // b", False),
+        ("*p = ", False),
+        ("i--; ", False),
+        ("return ", False),
+    ],
+)
+def test_a_hole_in_a_comment_or_docstring_looks_like_it(before: str, is_in_prose: bool) -> None:
+    assert Ending(before, "\n").is_in_prose == is_in_prose
 
 
 def test_text_around_may_change_while_the_rest_is_known() -> None:

@@ -34,6 +34,10 @@ _TEXTS_SHARE = 0.5
 """Writing them may take this share of the time until the deadline, divided equally among the holes."""
 _SPARE = 3
 """How many alternatives to try if the likeliest text is blank or repeats itself."""
+_SENTENCES_SHARE = 0.15
+"""Alternatives to a blank or repeated text, or one in a comment or docstring, may take until this share of the time:
+they may be long sentences, and the user waits for all of them.
+"""
 _CHOICE_TOKENS = 1_000
 """The most tokens to read in order to choose."""
 _CHOICE_SHARE = 0.9
@@ -198,7 +202,9 @@ class MiddleInfilling(Work[MiddleEvent]):
                 spare = 1  # this one is the current text
             found = [beam]
             if beam.is_over and not self._cut:
-                yield from self._further(number, decoder.further(found, wanted + spare, first), found)
+                is_long = text is None and (spare > 0 or beam.prompt.ending.is_in_prose)
+                share = _SENTENCES_SHARE if is_long else 1.0
+                yield from self._further(number, decoder.further(found, wanted + spare, first), found, share)
             self._counters.steps += decoder.passes
         if text is not None:
             others = [each for each in found[1:] if each.text.startswith(hole.starts_with)]
@@ -225,14 +231,19 @@ class MiddleInfilling(Work[MiddleEvent]):
                 beam.cut(is_late=True)
                 self._cut = True
 
-    def _further(self, number: int, writing: Iterator[None], found: list[Beam]) -> Iterator[MiddleEvent | None]:
-        """Alternatives, while there is time and the first is still right. Several holes share the time, but each gets
-        a text that is not blank.
+    def _further(
+        self, number: int, writing: Iterator[None], found: list[Beam], share: float
+    ) -> Iterator[MiddleEvent | None]:
+        """Alternatives until this share of the time, while the first is still right. Several holes share the time. Each
+        hole gets a text that is not blank; one alone, one with a word.
         """
-        share = _TEXTS_SHARE * (len(self._filled) + 1) / len(self._parts.holes) if self._region else 1.0
+        is_useful: Callable[[str], object] = _has_word
+        if self._region:
+            share = _TEXTS_SHARE * (len(self._filled) + 1) / len(self._parts.holes)
+            is_useful = str.strip
         for _ in writing:
             yield None
-            is_over = self._is_after(time.monotonic(), share) and any(each.text.strip() for each in found)
+            is_over = self._is_after(time.monotonic(), share) and any(is_useful(each.text) for each in found)
             if is_over or self._late() or not found[0].text.startswith(self._parts.holes[number].starts_with):
                 break
 
@@ -362,3 +373,7 @@ class MiddleInfilling(Work[MiddleEvent]):
 
 def _unchanged(hole: Hole) -> RankedFill:
     return RankedFill((hole.text,), 0.0, 0, 0, Written([], [], (), 0))
+
+
+def _has_word(text: str) -> bool:
+    return any(map(str.isalnum, text))

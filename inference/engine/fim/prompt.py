@@ -76,7 +76,8 @@ class HolePrompt:
         breaks = [at for mark in (b"\n", b"\r") if (at := data.find(mark, len(self.given))) >= 0]
         if self.single_line and breaks:
             return min(breaks)
-        if not any(mark in last for mark in (b")]}\"'`/" if self.single_line else b"\n")):
+        begins_line = not self.single_line and not data[: -len(last)].rpartition(b"\n")[2].strip()
+        if not begins_line and not any(mark in last for mark in (b")]}\"'`/" if self.single_line else b"\n")):
             return None
         text = data[self.skip :].decode("utf-8", errors="replace")
         kept = self.ending.in_brackets(text) if self.single_line else self.ending.of_lines(text)

@@ -162,6 +162,18 @@ def test_a_blank_text_gives_way_to_another(middle: Engine) -> None:
     assert fill(middle, "total += 1;", line(), "\ny = 2\n").candidates[0].texts[0].strip()
 
 
+def test_a_blank_text_leaves_little_time_for_alternatives(middle: Engine) -> None:
+    asked = request("total += 1;", line(), "\ny = 2\n", candidates=5)
+    with closing(middle.infill(asked)) as work:
+        whole = Answer(work)
+    with closing(middle.infill(asked, deadline=Deadline(600_000))) as work:
+        work._counters.started -= 200.0  # a slow machine: a quarter of the time is over
+        answer = Answer(work)
+    assert answer.done.outcome is Outcome.COMPLETE
+    assert any(map(str.isalnum, answer.candidates[0].texts[0]))
+    assert answer.done.stats.steps < whole.done.stats.steps
+
+
 def test_rework_keeps_the_start_and_offers_other_texts(middle: Engine) -> None:
     old = "names.append(name)\n        print(name)"
     answer = fill(middle, BEFORE, Hole(HoleKind.BLOCK, text=old, strength=0.5), AFTER, candidates=3)
