@@ -63,7 +63,9 @@ class Method:
         if self.otherwise is None:
             return self.handler(session, params)
         uri = params.text_document.uri
-        return self.otherwise() if session.why_off(uri) else self.handler(session, params, session.documents[uri])
+        return (
+            self.otherwise() if session.disabled_reason(uri) else self.handler(session, params, session.documents[uri])
+        )
 
 
 METHODS: dict[str, Method] = {
@@ -77,7 +79,9 @@ METHODS: dict[str, Method] = {
     types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS: Method(lifecycle.did_change_workspace_folders),
     types.TEXT_DOCUMENT_INLINE_COMPLETION: Method(inline_completion, lambda: types.InlineCompletionList([])),
     types.TEXT_DOCUMENT_COMPLETION: Method(completion, lambda: types.CompletionList(False, [])),
-    types.COMPLETION_ITEM_RESOLVE: Method(lambda session, item: documented(item, markdown=session.features.markdown)),
+    types.COMPLETION_ITEM_RESOLVE: Method(
+        lambda session, item: documented(item, markdown=session.client_capabilities.markdown)
+    ),
     types.TEXT_DOCUMENT_CODE_ACTION: Method(code_action, list),
     types.CODE_ACTION_RESOLVE: Method(code_action_resolve),
     types.WORKSPACE_EXECUTE_COMMAND: Method(execute_command),
@@ -101,7 +105,7 @@ log = logging.getLogger(__name__)
 def _add_features(session: Session) -> None:
     """Adds every feature."""
     ledger = Ledger(session.warn)
-    session.broadcast.parts += [
+    session.events.parts += [
         StatisticsFeature(session, ledger),
         Sampler(session, ledger),
         Refiner(session),
@@ -139,8 +143,8 @@ class InfillServer(LanguageServer):
                 uris = self.session.notebooks.cells_of(params["notebookDocument"]["uri"])
             else:
                 uris = (params["textDocument"]["uri"],)
-            self.session.lose(*uris)
+            self.session.mark_desynced(*uris)
         except (TypeError, KeyError):
             if method in _CHANGES:
-                self.session.lose(*self.session.documents)
+                self.session.mark_desynced(*self.session.documents)
             log.warning("a %s could not be read, not even which file it is of", method)

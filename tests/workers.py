@@ -62,7 +62,7 @@ def resident(runtime_folder: Path) -> WorkerPaths:
 
     async def start() -> WorkerPaths:
         async with WorkerClient(WorkerOptions(), name="tests") as client:
-            await client.ask(fill(max_steps=1))
+            await client.request(fill(max_steps=1))
             return client.paths
 
     return asyncio.run(start())

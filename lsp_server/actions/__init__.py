@@ -118,7 +118,7 @@ class Action:
         on_draft: OnDraft | None = None,
         context: tuple[Snippet, ...] = (),
     ) -> Candidate:
-        """The new text of each hole; adds noise while it breaks the parse. Raises NotDone, WorkerFailure."""
+        """The new text of each hole; adds noise while it breaks the parse. Raises NotDone, WorkerError."""
         if self.kind is ActionKind.REPAIR:
             budget = dataclasses.replace(budget, candidates=max(budget.candidates, _REPAIR_CANDIDATES))
         if self.kind is ActionKind.REFINE:

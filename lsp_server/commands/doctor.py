@@ -36,7 +36,7 @@ from lsp_server.settings.launch import (
 )
 from lsp_server.settings.resolver import NAME, Configuration
 from lsp_server.settings.schema import Settings, json_schema
-from lsp_server.worker import WorkerClient, WorkerFailure
+from lsp_server.worker import WorkerClient, WorkerError
 from lsp_server.worker.failure import StillLoadingError
 from lsp_server.worker.paths import paths_of
 
@@ -115,7 +115,7 @@ def _examine_worker(options: WorkerOptions, tell: Tell) -> Iterator[Check]:
         yield from _destination(options, name)
     try:
         status, fills = asyncio.run(_ask(options, tell))
-    except (WorkerFailure, TimeoutError) as failure:
+    except (WorkerError, TimeoutError) as failure:
         grade = Grade.WARN if isinstance(failure, StillLoadingError) else Grade.FAIL
         late = f"{options.model} did not answer within {_LIMIT_MS / 1000:.0f} s; check that it is running"
         yield Check.from_message(name, grade, str(failure) or late)
@@ -146,7 +146,7 @@ def _destination(options: WorkerOptions, name: str) -> Iterator[Check]:
 
 async def _ask(options: WorkerOptions, tell: Tell) -> tuple[Status, Check | None]:
     """What the worker says, and whether a partner fills the example hole. Ends a worker that did not run before
-    and that nobody else has joined meanwhile. Raises WorkerFailure and TimeoutError.
+    and that nobody else has joined meanwhile. Raises WorkerError and TimeoutError.
     """
     deadline = Deadline(_LIMIT_MS)
     async with WorkerClient(options, name="doctor", on_status=lambda status: tell(describe_loading(status))) as worker:
@@ -162,7 +162,7 @@ async def _ask(options: WorkerOptions, tell: Tell) -> tuple[Status, Check | None
 
 async def _fill(worker: WorkerClient, deadline: Deadline) -> Check:
     began = time.monotonic()
-    answer = await worker.ask(InfillRequest("doctor", _EXAMPLE, "python", "mean.py"), deadline=deadline)
+    answer = await worker.request(InfillRequest("doctor", _EXAMPLE, "python", "mean.py"), deadline=deadline)
     ms = (time.monotonic() - began) * 1000
     if not answer.candidates or not answer.candidates[0].texts[0]:
         advice = "check that the model knows code, or set partner.kind to prompt it differently"

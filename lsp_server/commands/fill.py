@@ -36,7 +36,7 @@ from lsp_server.settings.launch import worker_options
 from lsp_server.settings.resolver import COMMAND_LINE, Configuration
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import language_of
-from lsp_server.worker import WorkerClient, WorkerFailure
+from lsp_server.worker import WorkerClient, WorkerError
 from lsp_server.worker.failure import StillLoadingError
 
 EXIT_FAILED = 1
@@ -107,12 +107,12 @@ def run(args: argparse.Namespace) -> int:
         text = carve.splice(old, spans, texts)
         if args.write:
             replace_text(name, file.real, old, text)
-    except (BadInputError, NothingFound, WorkerFailure) as error:
+    except (BadInputError, NothingFound, WorkerError) as error:
         if args.json and isinstance(error, NothingFound | StillLoadingError):
             nothing = {**output.as_json(file.snapshot, spans, current), "candidates": [], "reason": str(error)}
             output.show(args, name, (old, old), nothing, "")
         say(error)
-        refused = isinstance(error, WorkerFailure) and error.code in (ErrorCode.MODEL, ErrorCode.BAD_REQUEST)
+        refused = isinstance(error, WorkerError) and error.code in (ErrorCode.MODEL, ErrorCode.BAD_REQUEST)
         return EXIT_BAD_INPUT if refused or isinstance(error, BadInputError) else EXIT_FAILED
     found = output.as_json(file.snapshot, spans, texts) | answer if args.json else None
     filled = len(current) - count_unfilled(texts, current)
@@ -139,7 +139,7 @@ def open_file(name: Path, args: argparse.Namespace, *, from_stdin: bool = False)
     real = names[-1]
     if os.path.realpath(name) != str(real):
         raise BadInputError(f"{name}: '..' after a link does not lead where it seems to; give the path without it")
-    if reason := configuration.why_off([each.as_posix() for each in names], language, configuration.at(path)):
+    if reason := configuration.disabled_reason([each.as_posix() for each in names], language, configuration.at(path)):
         raise BadInputError(f"{name}: {reason}")
     text = read_standard_input() if from_stdin else read_named_file(name, real)
     return NamedFile(real, Document(path.as_uri(), language, 0, text).snapshot(), configuration)
@@ -163,7 +163,7 @@ def _spans_at(snapshot: Snapshot, args: argparse.Namespace, marker: str) -> list
 async def _fill(file: NamedFile, spans: tuple[carve.Span, ...], args: argparse.Namespace) -> tuple[dict[str, Any], str]:
     """Asks the worker, once it has its model: only a deadline from the user includes loading that. Returns at least one
     candidate, best first, and what wrote it, as JSON; and the model to pull, if the embedded one must do. Raises
-    NothingFound and WorkerFailure.
+    NothingFound and WorkerError.
     """
     settings = file.configuration.of(file.snapshot.uri)
     budget = Budget.of(settings, invoked=True)

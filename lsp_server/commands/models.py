@@ -15,7 +15,7 @@ from inference.terminal import printable, say
 from lsp_server.commands import forward, output
 from lsp_server.diagnosis.models import next_step, probed_catalogue, setting_of
 from lsp_server.diagnosis.workers import size, survey
-from lsp_server.worker import WorkerFailure
+from lsp_server.worker import WorkerError
 from lsp_server.worker.connect import NotListeningError, attach
 
 _NAME = "infill-ls models"
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _tell_workers() -> None:
     """Has each running worker of `auto` choose again: if it then chooses another model, its editors move to that."""
-    with suppress(WorkerFailure, NotListeningError, TimeoutError):
+    with suppress(WorkerError, NotListeningError, TimeoutError):
         async with asyncio.timeout(_WORKER_S):
             for worker in (await survey(_NAME)).running:
                 connection = await attach(worker.paths, _NAME)

@@ -30,7 +30,7 @@ from lsp_server.next_edit.edits import MAX_OFFERS, NextEdit, nearest
 from lsp_server.next_edit.finder import HalfRenameError, next_edits, unfinished_renames
 from lsp_server.settings.launch import edit_model_options, is_remote, worker_options
 from lsp_server.settings.resolver import Configuration
-from lsp_server.worker import WorkerClient, WorkerFailure
+from lsp_server.worker import WorkerClient, WorkerError
 
 _MOST_REWRITES = 8
 """How often to ask an edit model, which may rewrite what it wrote."""
@@ -88,7 +88,7 @@ async def _edits_with_model(
                 try:
                     await client.load()
                     return await model.request_edits(client, situation, configuration.name_of)
-                except WorkerFailure as failure:
+                except WorkerError as failure:
                     say(f"no edits from the model: {failure}")
                     return ()
 

@@ -11,7 +11,7 @@ from lsp_server.commands.arguments import add_model_arguments, settings_of
 from lsp_server.commands.output import telling
 from lsp_server.diagnosis.workers import describe_loading, describe_status
 from lsp_server.settings.launch import worker_options
-from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions
+from lsp_server.worker import WorkerClient, WorkerError, WorkerOptions
 from lsp_server.worker.connect import command, require_folders
 from lsp_server.worker.paths import paths_of
 
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
         if args.stop:
             return asyncio.run(_stop(options))
         return asyncio.run(_start(options)) if args.background else _run_here(options)
-    except WorkerFailure as failure:
+    except WorkerError as failure:
         say(failure, NAME)
         return 1
 
@@ -57,7 +57,7 @@ async def _start(options: WorkerOptions) -> int:
     async with WorkerClient(options, name=NAME, on_status=lambda status: tell(describe_loading(status))) as client:
         await client.load()
         if not client.has_model:
-            raise WorkerFailure(ErrorCode.STOPPED, "The worker has ended")
+            raise WorkerError(ErrorCode.STOPPED, "The worker has ended")
         print(printable(describe_status(client.last_status)) if client.last_status else "")
         return 0
 

@@ -66,7 +66,7 @@ class ContextQuery:
     """An immutable request for at most `max_tokens` of context at `line` (from 0).
 
     `others` are the other open documents, last used first. Of files, those in `folders` may be read for which
-    `why_unreadable`, given path and language, finds no reason.
+    `unreadable_reason`, given path and language, finds no reason.
     """
 
     document: Buffer
@@ -74,7 +74,7 @@ class ContextQuery:
     others: tuple[Buffer, ...]
     max_tokens: int
     folders: tuple[Path, ...]
-    why_unreadable: Callable[[Path, str], str | None]
+    unreadable_reason: Callable[[Path, str], str | None]
 
     @classmethod
     def from_snapshot(
@@ -97,8 +97,8 @@ class ContextQuery:
             Buffer(path, document.language_id, document.version, document.text) for document, path in paths if path
         )
         line = snapshot.lines.line_of(offset)
-        why_not = configuration.why_unreadable
-        return cls(own, line, tuple(opened), max_tokens, folders=configuration.roots, why_unreadable=why_not)
+        why_not = configuration.unreadable_reason
+        return cls(own, line, tuple(opened), max_tokens, folders=configuration.roots, unreadable_reason=why_not)
 
     def allowed(self, path: Path, language_id: str = "") -> Path | None:
         """The real path of a file that the model may see under all its names; None also for one that is not there."""
@@ -107,7 +107,7 @@ class ContextQuery:
             folder = self.folder_of(real)
             if folder is not None and not _NOT_OURS & set(real.parts[len(folder.parts) :]):
                 languages = {language_of(str(path)), language_id}
-                return None if any(self.why_unreadable(path, language) for language in languages) else real
+                return None if any(self.unreadable_reason(path, language) for language in languages) else real
         return None
 
     def folder_of(self, path: Path) -> Path | None:

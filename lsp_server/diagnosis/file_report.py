@@ -36,7 +36,7 @@ def examine_file(file: Path, position: str | None, configuration: Configuration)
     """Whether `file` gets fills, and whether there is a hole at `position` (LINE:COL), if given."""
     path, language = Path(os.path.abspath(file)), language_of(str(file))  # noqa: PTH100 - links are followed below
     settings = configuration.at(path)
-    if reason := configuration.why_unreadable(path, language):
+    if reason := configuration.unreadable_reason(path, language):
         yield Check("file", Grade.FAIL, f"{file}: {reason}", _ADVICE)
         return
     try:

@@ -8,7 +8,7 @@ import msgspec
 
 from inference.messages import Status
 from lsp_server.worker.connect import STATUS_S, NotListeningError, join
-from lsp_server.worker.failure import SilentError, WorkerFailure
+from lsp_server.worker.failure import WorkerError, WorkerUnresponsiveError
 from lsp_server.worker.paths import WorkerPaths, paths_at, socket_folders, worker_processes
 
 
@@ -50,7 +50,7 @@ class Survey:
     """The workers found: those that answer, by model name, and those that do not."""
 
     running: tuple[RunningWorker, ...]
-    silent: tuple[SilentError, ...]
+    silent: tuple[WorkerUnresponsiveError, ...]
 
 
 async def survey(name: str) -> Survey:
@@ -61,16 +61,16 @@ async def survey(name: str) -> Survey:
     running = (worker for worker in answers if isinstance(worker, RunningWorker))
     return Survey(
         tuple(sorted(running, key=lambda worker: worker.status.model)),
-        tuple(worker for worker in answers if isinstance(worker, SilentError)),
+        tuple(worker for worker in answers if isinstance(worker, WorkerUnresponsiveError)),
     )
 
 
-async def _probe(paths: WorkerPaths, name: str) -> RunningWorker | SilentError | None:
+async def _probe(paths: WorkerPaths, name: str) -> RunningWorker | WorkerUnresponsiveError | None:
     try:
         connection = await join(paths, name, STATUS_S)
-    except SilentError as silent:
+    except WorkerUnresponsiveError as silent:
         return silent
-    except (NotListeningError, WorkerFailure):
+    except (NotListeningError, WorkerError):
         return None
     connection.close()
     status = connection.status

@@ -126,7 +126,7 @@ async def fill(
     context: tuple[Snippet, ...] = (),
     marker: str = "",
 ) -> FillResult:
-    """Fills all `spans` together. Raises WorkerFailure. Cancelling this cancels the request in the worker.
+    """Fills all `spans` together. Raises WorkerError. Cancelling this cancels the request in the worker.
 
     `request_id`, which must be unique, is for `WorkerClient.amend`. The model sees no `marker` outside the holes, and
     adds none. It sees the file's name but not its path.
@@ -204,7 +204,7 @@ async def _answered(
     late_ms = min(left_ms * _LATE_SHARE, LATE_S * 1000) if budget.quick else 0.0
     request = replace(request, deadline_ms=max(int(left_ms - to_fit_ms - late_ms), 1))
     try:  # a quick request has no deadline here: the next one cancels it
-        answer = await worker.ask(request, on_draft, None if budget.quick else budget.deadline)
+        answer = await worker.request(request, on_draft, None if budget.quick else budget.deadline)
     except TimeoutError:
         return FillResult([], late=True)
     given = [candidate for candidate in answer.candidates if candidate.complete or not only_whole]

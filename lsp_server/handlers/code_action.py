@@ -28,8 +28,8 @@ from lsp_server.actions import (
 from lsp_server.carve import Span
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import Encoding
+from lsp_server.features import AcceptedEvent, FillRecord, ShownEvent
 from lsp_server.fill.drafts import DraftReader, progress_of
-from lsp_server.fill.feature import Asked, Shown, Taken
 from lsp_server.fill.pipeline import Budget, FillOptions, left_as_they_are
 from lsp_server.fill.postprocess import current_texts
 from lsp_server.handlers.inline_edit import accept_command
@@ -49,7 +49,7 @@ from lsp_server.next_edit.edits import nearest
 from lsp_server.next_edit.service import NextEditService
 from lsp_server.refine.refining import NO_PARTNER, Refiner
 from lsp_server.session import Session
-from lsp_server.worker import OnDraft, WorkerFailure
+from lsp_server.worker import OnDraft, WorkerError
 
 _numbers = count(1)
 
@@ -69,7 +69,7 @@ class ActionRequest(Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Done:
+class ActionResult:
     """The edit of an action, what it did, the id of its answer, and a message about unfilled holes, if any."""
 
     edit: types.WorkspaceEdit
@@ -78,17 +78,19 @@ class Done:
     left: str | None
 
 
-async def perform(session: Session, asked: ActionRequest, kind: ActionKind, token: types.ProgressToken | None) -> Done:
+async def perform(
+    session: Session, asked: ActionRequest, kind: ActionKind, token: types.ProgressToken | None
+) -> ActionResult:
     """Carries out an action on the text as it is now. Shows progress under `token`. Raises NotDone."""
     uri = asked.uri
-    if why := session.why_off(uri):
+    if why := session.disabled_reason(uri):
         raise ActionNotDoneError(f"cannot fill: {why}")
     settings = session.settings_of(uri)
     budget = Budget.of(settings, invoked=True)
     snapshot = await session.parsed(session.documents[uri])
     if snapshot is None or asked.version not in (None, snapshot.version):
         raise ActionNotDoneError(STALE)
-    start, end = offsets_of(snapshot.lines, asked.range, session.features.encoding)
+    start, end = offsets_of(snapshot.lines, asked.range, session.client_capabilities.encoding)
     holes = await asyncio.to_thread(holes_of, kind, snapshot, settings.marker, start, end)  # there may be thousands
     action = Action(kind, start, end, holes, asked.strength, asked.instruction)
     session.mark_used(uri)
@@ -99,11 +101,11 @@ async def perform(session: Session, asked: ActionRequest, kind: ActionKind, toke
                 session, action, snapshot, budget, _on_draft(session, action, snapshot, token, report)
             ),
             token=token,
-            may_create=session.features.progress,
+            may_create=session.client_capabilities.progress,
         )
     except StoppedByUser:
         raise ActionCancelledError from None
-    except WorkerFailure as failure:
+    except WorkerError as failure:
         raise ActionNotDoneError(f"cannot fill: {failure}") from failure
     if not session.is_current(snapshot):
         raise ActionNotDoneError(STALE)
@@ -111,18 +113,20 @@ async def perform(session: Session, asked: ActionRequest, kind: ActionKind, toke
     options = FillOptions(action.strength, action.instruction)
     is_refined = kind is ActionKind.REFINE
     sampled = (
-        None if is_refined else Asked(snapshot, holes, texts, budget, settings.marker, took_ms=took_ms, options=options)
+        None
+        if is_refined
+        else FillRecord(snapshot, holes, texts, budget, settings.marker, took_ms=took_ms, options=options)
     )
-    session.broadcast.shown(uri, Shown(done_id, "action", budget.deadline.elapsed_ms, sampled))
-    session.feature(Refiner).expect(Taken(done_id, is_refined=is_refined), snapshot, holes, texts)
-    edit = workspace_edit(snapshot, holes, texts, session.features)
-    return Done(edit, action.activity, done_id, left_as_they_are(texts, current_texts(snapshot, holes)))
+    session.events.shown(uri, ShownEvent(done_id, "action", budget.deadline.elapsed_ms, sampled))
+    session.feature(Refiner).expect(AcceptedEvent(done_id, is_refined=is_refined), snapshot, holes, texts)
+    edit = workspace_edit(snapshot, holes, texts, session.client_capabilities)
+    return ActionResult(edit, action.activity, done_id, left_as_they_are(texts, current_texts(snapshot, holes)))
 
 
 async def _texts(
     session: Session, action: Action, snapshot: Snapshot, budget: Budget, on_draft: OnDraft | None
 ) -> tuple[tuple[str, ...], float]:
-    """The texts for the holes, and how long the model took, in ms. Raises NotDone, WorkerFailure."""
+    """The texts for the holes, and how long the model took, in ms. Raises NotDone, WorkerError."""
     is_refined = action.kind is ActionKind.REFINE
     connection = session.partner_connection if is_refined else session.worker
     if connection is None:
@@ -131,7 +135,7 @@ async def _texts(
     await worker.load(budget.deadline)
     context = await session.context_for(snapshot, action.holes[0].start, worker.last_status)
     if context is None:
-        raise ActionNotDoneError(f"cannot fill: {await session.why_off_now(snapshot.uri)}")
+        raise ActionNotDoneError(f"cannot fill: {await session.disabled_reason_now(snapshot.uri)}")
     sent_s = time.monotonic()
     found = await action.fill(
         worker,
@@ -148,15 +152,15 @@ def _on_draft(
     session: Session, action: Action, snapshot: Snapshot, token: types.ProgressToken | None, report: Report
 ) -> OnDraft | None:
     """The callback for each draft; None if nobody would see drafts."""
-    features = session.features
-    if token is None and not (features.progress or features.drafts):
+    capabilities = session.client_capabilities
+    if token is None and not (capabilities.progress or capabilities.drafts):
         return None
     reader = DraftReader(snapshot, action.holes)
-    drafts = DraftSender(session.editor.notify, kind="action", encoding=features.encoding, token=token)
+    drafts = DraftSender(session.editor.notify, kind="action", encoding=capabilities.encoding, token=token)
 
     def on_draft(draft: Draft) -> None:
         report(*progress_of(draft))
-        if features.drafts:
+        if capabilities.drafts:
             drafts.send(draft, snapshot if session.is_current(snapshot) else None, lambda: reader.read(draft))
 
     return on_draft
@@ -171,13 +175,15 @@ Only = Sequence[types.CodeActionKind | str] | None
 async def code_action(session: Session, params: types.CodeActionParams, document: Document) -> list[CodeAction]:
     """Looks in a thread, because a long file may have thousands of holes."""
     only = params.context.only
-    if not (_any_wanted(only) and (session.features.lazy_code_actions or session.features.apply_edit)):
+    if not (
+        _any_wanted(only) and (session.client_capabilities.lazy_code_actions or session.client_capabilities.apply_edit)
+    ):
         return []
     marker = session.settings_of(document.uri).marker  # not in the thread
     snapshot = await session.parsed(document)
     if snapshot is None:
         return []
-    encoding = session.features.encoding
+    encoding = session.client_capabilities.encoding
     partner = session.partner.action_title if session.partner else ""
     available = await asyncio.to_thread(_available, snapshot, params, marker, encoding, partner)
     offered = [_offer(session, snapshot, action, params) for action in available]
@@ -189,7 +195,7 @@ async def code_action(session: Session, params: types.CodeActionParams, document
 def _download(session: Session, context: types.CodeActionContext) -> list[CodeAction]:
     """A button that downloads a real model, for clients without one of their own."""
     unasked = context.trigger_kind == types.CodeActionTriggerKind.Automatic or not _wanted(context.only, DOWNLOAD_KIND)
-    if unasked or session.features.plugin or not session.worker.client.better:
+    if unasked or session.client_capabilities.plugin or not session.worker.client.better:
         return []
     worker = session.worker
     command = Command(worker.download, PULL_COMMAND, arguments=[{"model": worker.client.better}])
@@ -200,8 +206,8 @@ async def _next_edit(
     session: Session, document: Document, snapshot: Snapshot, cursor: int, only: Only
 ) -> list[CodeAction]:
     """The next edit, for clients that do not show it themselves. A model's comes with a later request."""
-    features = session.features
-    if features.next_edits or not _wanted(only, NEXT_EDIT_KIND):
+    capabilities = session.client_capabilities
+    if capabilities.next_edits or not _wanted(only, NEXT_EDIT_KIND):
         return []
     service = session.feature(NextEditService)
     edit = nearest(await service.edits_after(snapshot, cursor, by_rules=True), cursor)
@@ -209,7 +215,7 @@ async def _next_edit(
         service.look_ahead(document, cursor)
         return []
     offer = service.offer(snapshot.uri, edit)
-    change = workspace_edit(snapshot, [Span(edit.start, edit.end, HoleKind.EXPRESSION)], [edit.text], features)
+    change = workspace_edit(snapshot, [Span(edit.start, edit.end, HoleKind.EXPRESSION)], [edit.text], capabilities)
     title = f"Next edit: {edit.why} (line {snapshot.lines.line_of(edit.start) + 1})"
     command = accept_command(snapshot.uri, offer)
     return [CodeAction(title, kind=NEXT_EDIT_KIND, is_preferred=True, edit=change, command=command)]
@@ -239,13 +245,13 @@ def _available(
 def _offer(session: Session, snapshot: Snapshot, action: Action, params: types.CodeActionParams) -> CodeAction:
     """The argument's `tell` shows the user the outcome of a command, since editors ignore the reply."""
     answered = [] if action.diagnostic is None else [params.context.diagnostics[action.diagnostic]]
-    tags = [types.CodeActionTag.LlmGenerated] if session.features.llm_tag else None
+    tags = [types.CodeActionTag.LlmGenerated] if session.client_capabilities.llm_tag else None
     offered = CodeAction(action.title, kind=lsp_kind(action), diagnostics=answered or None, tags=tags)
-    range_ = range_of(snapshot.lines, action.start, action.end, session.features.encoding)
+    range_ = range_of(snapshot.lines, action.start, action.end, session.client_capabilities.encoding)
     argument = {"uri": snapshot.uri, "version": snapshot.version, "range": range_, "tell": True}
     more = {"strength": action.requested, "instruction": action.instruction}
     argument |= {name: value for name, value in more.items() if value not in (None, "")}
-    if session.features.lazy_code_actions:
+    if session.client_capabilities.lazy_code_actions:
         offered.data = {**argument, "kind": action.kind.value}
     else:
         offered.command = Command(action.title, f"{COMMAND_PREFIX}{action.kind.value}", arguments=[argument])

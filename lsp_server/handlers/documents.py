@@ -16,7 +16,7 @@ def did_change(session: Session, params: types.DidChangeTextDocumentParams) -> N
     uri = params.text_document.uri
     first = next(iter(params.content_changes), None)
     if isinstance(first, types.TextDocumentContentChangeWholeDocument):  # on which later ones build
-        session.found_again(uri, params.text_document.version, first.text)
+        session.resync(uri, params.text_document.version, first.text)
     document = session.documents.get(uri)
     if document is None:  # never opened, or not allowed
         return
@@ -24,11 +24,11 @@ def did_change(session: Session, params: types.DidChangeTextDocumentParams) -> N
         edits = [_edit(session, change) for change in params.content_changes]
         version = params.text_document.version
         next_version = document.version + 1 if version == NO_VERSION else version
-        changes = document.apply(edits, next_version, session.features.encoding)
+        changes = document.apply(edits, next_version, session.client_capabilities.encoding)
     except Exception:
-        session.lose(uri)  # better no fills than fills for a text the editor does not have
+        session.mark_desynced(uri)  # better no fills than fills for a text the editor does not have
         raise
-    session.broadcast.changed(uri, changes)
+    session.events.changed(uri, changes)
 
 
 def _edit(session: Session, change: types.TextDocumentContentChangeEvent) -> ContentChange:
@@ -45,7 +45,7 @@ def did_close(session: Session, params: types.DidCloseTextDocumentParams) -> Non
 
 def did_save(session: Session, params: types.DidSaveTextDocumentParams) -> None:
     session.refresh_settings()
-    session.broadcast.saved(params.text_document.uri)
+    session.events.saved(params.text_document.uri)
 
 
 def notebook_did_open(session: Session, params: types.DidOpenNotebookDocumentParams) -> None:
@@ -89,4 +89,4 @@ def notebook_did_close(session: Session, params: types.DidCloseNotebookDocumentP
 
 def notebook_did_save(session: Session, params: types.DidSaveNotebookDocumentParams) -> None:
     for cell in session.notebooks.cells_of(params.notebook_document.uri):
-        session.broadcast.saved(cell)
+        session.events.saved(cell)

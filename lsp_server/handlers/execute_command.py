@@ -17,7 +17,7 @@ from lsp_server.lsp.dispatch import ReplyError, read_raw
 from lsp_server.lsp.editor_connection import StoppedByUser
 from lsp_server.refine.refining import NotRefinedError, Refiner
 from lsp_server.session import Session
-from lsp_server.worker import WorkerFailure
+from lsp_server.worker import WorkerError
 
 RESTART_COMMAND = f"{COMMAND_PREFIX}restartWorker"
 REFINED = "infill/refined"
@@ -50,7 +50,7 @@ def argument(params: types.ExecuteCommandParams, kind: type[Any]) -> Any:
 
 async def _fill(kind: ActionKind, session: Session, params: types.ExecuteCommandParams) -> CommandAnswer:
     asked: ActionRequest = argument(params, ActionRequest)
-    if not session.features.apply_edit:
+    if not session.client_capabilities.apply_edit:
         return _answer(session, asked, applied=False, reason=CANNOT_APPLY)
     try:
         done = await perform(session, asked, kind, params.work_done_token)
@@ -60,7 +60,7 @@ async def _fill(kind: ActionKind, session: Session, params: types.ExecuteCommand
     except ActionNotDoneError as not_done:
         return _answer(session, asked, applied=False, reason=str(not_done))
     if not applied:
-        session.broadcast.rejected(asked.uri, done.id)
+        session.events.rejected(asked.uri, done.id)
     return _answer(session, asked, applied=applied, reason=reason or done.left)
 
 
@@ -75,7 +75,7 @@ async def _restart_worker(session: Session) -> CommandAnswer:
         if session.partner is not None:
             await session.partner.restart(load=False)  # so that the next one rereads the token
         await session.worker.restart()
-    except WorkerFailure as failure:
+    except WorkerError as failure:
         return command_answer(applied=False, reason=str(failure))
     return command_answer(applied=True)
 
@@ -88,14 +88,14 @@ async def _pull_model(session: Session, params: types.ExecuteCommandParams) -> C
             f"downloading {given.model[:80]}",
             partial(pull, given.model),
             token=params.work_done_token,
-            may_create=session.features.progress,
+            may_create=session.client_capabilities.progress,
         )
     except (NotPulledError, StoppedByUser) as problem:
         return command_answer(applied=False, reason=str(problem) or "stopped; run it again to resume the download")
     try:
         if session.settings.model == AUTO:
             await session.worker.client.choose_again()
-    except WorkerFailure:  # it had no model so far
+    except WorkerError:  # it had no model so far
         return await _restart_worker(session)
     return command_answer(applied=True)
 
@@ -116,13 +116,13 @@ def _suggestion_in(params: types.ExecuteCommandParams) -> tuple[str, str]:
 
 async def _refine_suggestion(session: Session, params: types.ExecuteCommandParams) -> CommandAnswer:
     uri, suggestion_id = _suggestion_in(params)
-    if reason := session.why_off(uri):
+    if reason := session.disabled_reason(uri):
         return command_answer(applied=False, reason=f"cannot fill: {reason}")
     try:
         await session.feature(Refiner).suggestion(uri, suggestion_id)
     except NotRefinedError as nothing:
         return command_answer(applied=False, reason=str(nothing))
-    except WorkerFailure as failure:
+    except WorkerError as failure:
         return command_answer(applied=False, reason=f"the partner did not answer: {failure}")
     session.editor.notify(REFINED, {"uri": uri, "id": suggestion_id})
     return command_answer(applied=True)

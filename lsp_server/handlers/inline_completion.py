@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from lsp_server.documents.document import Document
 from lsp_server.fill.pipeline import Budget
 from lsp_server.inline import Cursor, InlineRequest, InlineService, ListService, OnDraft, ShownSuggestions
-from lsp_server.lsp.capabilities import ClientFeatures, offset_of, offsets_of
+from lsp_server.lsp.capabilities import ClientCapabilities, offset_of, offsets_of
 from lsp_server.lsp.completion_items import ghost_text, list_item
 from lsp_server.lsp.dispatch import RawDocument
 from lsp_server.lsp.draft_notifications import DraftSender
@@ -30,28 +30,28 @@ def inline_completion(session: Session, params: types.InlineCompletionParams, do
     """An InlineCompletionList, or a future of it."""
     session.mark_used(document.uri)
     context = params.context
-    features = session.features
+    capabilities = session.client_capabilities
     settings = session.settings_of(document.uri)
     info = context.selected_completion_info
-    selected = (*offsets_of(document.lines, info.range, features.encoding), info.text) if info else None
+    selected = (*offsets_of(document.lines, info.range, capabilities.encoding), info.text) if info else None
     invoked = context.trigger_kind == InlineCompletionTriggerKind.Invoked
     request = InlineRequest(
-        Cursor(offset_of(document.lines, params.position, features.encoding), selected),
+        Cursor(offset_of(document.lines, params.position, capabilities.encoding), selected),
         Budget.of(settings, invoked=invoked),
         settings.marker,
         invoked=invoked,
         floor=settings.confidence_floor,
         pause_s=settings.debounce_ms / 1000,
-        on_draft=_draft_sender(session, document, params.work_done_token) if features.drafts else None,
-        wants_empty=features.is_neovim,
+        on_draft=_draft_sender(session, document, params.work_done_token) if capabilities.drafts else None,
+        wants_empty=capabilities.is_neovim,
     )
 
     def listed(found: ShownSuggestions) -> InlineCompletionList:
         text = document.text
         offset = request.cursor.offset
         around = text[line_start(text, offset) : offset], text[offset : line_end(text, offset)]
-        line = around if features.is_neovim else ()
-        items = [ghost_text(document.uri, document.lines, *each, features.encoding, line) for each in found]
+        line = around if capabilities.is_neovim else ()
+        items = [ghost_text(document.uri, document.lines, *each, capabilities.encoding, line) for each in found]
         return InlineCompletionList(items=items)
 
     request.reply = listed
@@ -60,19 +60,21 @@ def inline_completion(session: Session, params: types.InlineCompletionParams, do
 
 def _draft_sender(session: Session, document: Document, token: types.ProgressToken | None) -> OnDraft:
     """Shows drafts of the running computation, until the user types something else."""
-    drafts = DraftSender(session.editor.notify, kind="inline", encoding=session.features.encoding, token=token)
+    drafts = DraftSender(
+        session.editor.notify, kind="inline", encoding=session.client_capabilities.encoding, token=token
+    )
     return lambda draft, read: drafts.send(draft, document, lambda: read(document.text))
 
 
 def completion(session: Session, params: types.CompletionParams, document: Document) -> Any:
     """A CompletionList, or a future of it."""
-    if not _is_wanted(session.features, session.settings_of(document.uri)):
+    if not _is_wanted(session.client_capabilities, session.settings_of(document.uri)):
         return CompletionList(is_incomplete=False, items=[])
     session.mark_used(document.uri)
     settings = session.settings_of(document.uri)
     # clients say `Invoked` even for automatic requests while a word is typed, so it is treated as cheaply
     asked = params.context is None or params.context.trigger_kind == CompletionTriggerKind.Invoked
-    offset = offset_of(document.lines, params.position, session.features.encoding)
+    offset = offset_of(document.lines, params.position, session.client_capabilities.encoding)
     request = InlineRequest(
         Cursor(offset),
         Budget.of(settings, invoked=False),
@@ -87,25 +89,27 @@ def completion(session: Session, params: types.CompletionParams, document: Docum
         if document.version != version:  # the items would replace another range
             return CompletionList(is_incomplete=True, items=[])
         numbered = enumerate(found)
-        items = [list_item(document, offset, number, each, session.features.encoding) for number, each in numbered]
+        items = [
+            list_item(document, offset, number, each, session.client_capabilities.encoding) for number, each in numbered
+        ]
         return CompletionList(is_incomplete=True, items=[item for item in items if item is not None])
 
     request.reply = listed
-    service = session.feature(ListService if session.features.inline_completion else InlineService)
+    service = session.feature(ListService if session.client_capabilities.inline_completion else InlineService)
     return service.complete(document.uri, request)
 
 
 def options_at_start(session: Session) -> types.CompletionOptions | None:
     """The completion options in the reply to `initialize`; None if not offered."""
-    if not _is_wanted(session.features, session.settings):
+    if not _is_wanted(session.client_capabilities, session.settings):
         return None
     item = types.ServerCompletionItemOptions(label_details_support=True)
     return types.CompletionOptions(list(TRIGGER_CHARACTERS), resolve_provider=True, completion_item=item)
 
 
-def _is_wanted(features: ClientFeatures, settings: Settings) -> bool:
+def _is_wanted(capabilities: ClientCapabilities, settings: Settings) -> bool:
     """Whether to offer fills as list items: by default only in editors without inline completion."""
-    return settings.completion == "always" or (settings.completion == "auto" and not features.inline_completion)
+    return settings.completion == "always" or (settings.completion == "auto" and not capabilities.inline_completion)
 
 
 class DidRejectParams(Struct, frozen=True, rename="camel"):
@@ -127,12 +131,12 @@ def did_accept(session: Session, params: DidAcceptParams) -> None:
 
 def accept(session: Session, uri: str, suggestion_id: str, units: int | None = None) -> None:
     session.feature(NextEditService).accept(uri, suggestion_id)
-    for service in session.broadcast.every(InlineService):
+    for service in session.events.every(InlineService):
         service.accept(uri, suggestion_id, units)
 
 
 def did_reject(session: Session, params: DidRejectParams) -> None:
     """The user rejected an inline completion; it does not come back automatically."""
-    for service in session.broadcast.every(InlineService):
+    for service in session.events.every(InlineService):
         service.reject(params.text_document.uri, params.id)
     session.feature(NextEditService).dismiss(params.text_document.uri, params.id)

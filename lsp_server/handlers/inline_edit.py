@@ -29,7 +29,7 @@ async def inline_edit(session: Session, params: InlineEditParams, document: Docu
     version = params.text_document.version
     if version not in (None, document.version):
         return NONE
-    encoding = session.features.encoding
+    encoding = session.client_capabilities.encoding
     cursor = offset_of(document.lines, params.position, encoding)
     offer = await session.feature(NextEditService).next_offer(document, cursor)
     if offer is None or (now := session.documents.get(uri)) is None:

@@ -10,7 +10,7 @@ from lsprotocol import types
 
 from lsp_server.handlers.execute_command import COMMANDS
 from lsp_server.handlers.inline_completion import options_at_start
-from lsp_server.lsp.capabilities import client_features, server_capabilities
+from lsp_server.lsp.capabilities import parse_client_capabilities, server_capabilities
 from lsp_server.lsp.dispatch import TOKEN, InfillProtocol, ReplyError
 from lsp_server.session import Session
 
@@ -31,7 +31,7 @@ async def ask_for_settings(session: Session) -> None:
     """Requests the client's settings, for each folder and for none, if it gives them. Without an answer, they stay
     unchanged.
     """
-    if not session.features.configuration:
+    if not session.client_capabilities.configuration:
         return
     folders = [None, *(folder.uri for folder in session.configuration.folders)]
     items = [types.ConfigurationItem(scope_uri=folder, section=section) for folder in folders for section in SECTIONS]
@@ -61,13 +61,13 @@ def initialize(session: Session, params: Any) -> types.InitializeResult:
     """Tells the client the server's capabilities. `params` is raw JSON: see `InfillProtocol._called`."""
     if not isinstance(params, Mapping):
         raise ReplyError("invalid params for initialize: not an object", types.ErrorCodes.InvalidParams)
-    features = client_features(params.get("capabilities"), params.get("clientInfo"))
+    capabilities = parse_client_capabilities(params.get("capabilities"), params.get("clientInfo"))
     options = params.get("initializationOptions")
     if isinstance(options, Mapping):  # the user's own editor may send the token, too, which nobody asked it for
         options = {name: value for name, value in options.items() if name != TOKEN}
-    session.start(features, options, _folders(params))
+    session.start(capabilities, options, _folders(params))
     return types.InitializeResult(
-        capabilities=server_capabilities(session.features, list(COMMANDS), options_at_start(session)),
+        capabilities=server_capabilities(session.client_capabilities, list(COMMANDS), options_at_start(session)),
         server_info=types.ServerInfo(name="infill-ls", version=version("infill-ls")),
     )
 
@@ -86,7 +86,7 @@ async def initialized(session: Session, _: types.InitializedParams) -> None:
         session.editor.show_once(session.partner.problem, types.MessageType.Warning)
     session.worker.warm_up()
     session.in_background(session.find_edit_model())
-    if session.features.registers_configuration:  # before asking, so that no change is missed in between
+    if session.client_capabilities.registers_configuration:  # before asking, so that no change is missed in between
         await session.editor.register(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
     await ask_for_settings(session)
 
@@ -100,7 +100,7 @@ async def shutdown(session: Session, protocol: InfillProtocol) -> None:
 async def leave(session: Session) -> None:
     """Forgets the documents and leaves the worker, without waiting for a hung one."""
     session.close()
-    await session.broadcast.ended()
+    await session.events.ended()
     try:
         async with asyncio.timeout(LIMIT_S):
             connections = (session.worker, session.partner, session.edit_model)

@@ -12,7 +12,7 @@ from lsp_server.lsp.capabilities import offset_of
 from lsp_server.lsp.dispatch import RawDocument, RawPosition
 from lsp_server.session import Session
 from lsp_server.syntax.languages import grammar_of
-from lsp_server.worker import WorkerFailure
+from lsp_server.worker import WorkerError
 
 MODEL_OFFER = "infill/modelOffer"
 
@@ -24,7 +24,7 @@ class StatusParams(Struct, frozen=True, rename="camel"):
 
 async def status(session: Session, params: StatusParams) -> dict[str, Any]:
     document = _of_document(session, params)
-    off = await session.why_off_now(params.text_document.uri) if params.text_document else None
+    off = await session.disabled_reason_now(params.text_document.uri) if params.text_document else None
     if off and not document["off"]:  # its links may have been followed meanwhile
         document = {**_of_document(session, params), "off": off}
     await session.worker.refresh()
@@ -40,7 +40,7 @@ def _of_document(session: Session, params: StatusParams) -> dict[str, Any]:
         return {}
     uri = params.text_document.uri
     document = session.documents.get(uri)
-    off = session.why_off(uri)
+    off = session.disabled_reason(uri)
     found = {
         "off": off,
         "grammar": document and grammar_of(document.language_id) is not None,
@@ -48,7 +48,7 @@ def _of_document(session: Session, params: StatusParams) -> dict[str, Any]:
         "sha256": document and hashlib.sha256(document.text.encode()).hexdigest(),
     }
     if off is None and params.position is not None and (snapshot := session.snapshot(uri)):
-        offset = offset_of(snapshot.lines, params.position, session.features.encoding)
+        offset = offset_of(snapshot.lines, params.position, session.client_capabilities.encoding)
         found["noHole"] = no_hole_reason(snapshot, offset, session.settings_of(uri).marker)
     return found
 
@@ -62,6 +62,6 @@ async def model_offer(session: Session, _: Any) -> dict[str, Any]:
             await session.worker.client.load()
             if session.worker.client.better:
                 answer["offer"] = offer(await probed_catalogue(session.settings.device))
-        except (WorkerFailure, OSError, ValueError) as error:
+        except (WorkerError, OSError, ValueError) as error:
             answer["problem"] = str(error)
     return answer

@@ -45,7 +45,7 @@ from lsp_server.http.schemas import (
     place_of,
 )
 from lsp_server.settings.schema import Settings
-from lsp_server.worker import WorkerClient, WorkerFailure
+from lsp_server.worker import WorkerClient, WorkerError
 from lsp_server.worker.failure import traceback_of
 
 log = logging.getLogger(__name__)
@@ -152,7 +152,7 @@ class Endpoint:
         }
         fills = [Route(path, partial(self._fill, form), methods=["POST"]) for path, form in forms.items()]
         others = [Route("/v1/models", self._models), Route("/health", self._health)]
-        kinds: tuple[type[Exception], ...] = (WorkerFailure, HTTPException, ClientDisconnect, Exception)
+        kinds: tuple[type[Exception], ...] = (WorkerError, HTTPException, ClientDisconnect, Exception)
         return Starlette(
             routes=[*fills, *others],
             middleware=middleware,
@@ -177,7 +177,7 @@ class Endpoint:
         return JSONResponse({"object": "list", "data": [model]})
 
     async def _model(self, limit_ms: int) -> str:
-        """The model's name once it is loaded. Raises WorkerFailure; HTTPException if it is only the embedded one."""
+        """The model's name once it is loaded. Raises WorkerError; HTTPException if it is only the embedded one."""
         await self._client.load(Deadline(limit_ms))
         status = self._client.last_status
         if better := self._client.better:
@@ -208,7 +208,7 @@ class Endpoint:
         return JSONResponse(form.whole(event, model))
 
     async def _events(self, form: Form, client: str) -> AsyncGenerator[str | Written, None]:
-        """The text in parts, then as a whole. Ending early cancels the request. Raises HTTPException, WorkerFailure."""
+        """The text in parts, then as a whole. Ending early cancels the request. Raises HTTPException, WorkerError."""
         try:
             place = place_of(form, self._settings)
         except ValueError as error:
@@ -268,7 +268,7 @@ async def _stream(
                 yield _sent(form.part(event, model))
                 event = await anext(events)
             yield _sent(form.end(event, model))
-        except WorkerFailure as failure:
+        except WorkerError as failure:
             yield _sent(_error(_STATUS.get(failure.code, 503), str(failure)))
         yield form.last_line
 
@@ -322,7 +322,7 @@ async def _leaves(request: Request) -> None:
 
 async def _failed(request: Request, error: Exception) -> Response:
     """Says why there is no answer, in the form that llama.cpp and OpenAI share."""
-    if isinstance(error, WorkerFailure):
+    if isinstance(error, WorkerError):
         return _refused(_STATUS.get(error.code, 503), str(error))
     if isinstance(error, HTTPException):
         return _refused(error.status_code, error.detail)

@@ -10,8 +10,8 @@ from inference.messages import Draft
 from lsp_server import carve
 from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Snapshot
+from lsp_server.features import FillRecord
 from lsp_server.fill.drafts import DraftReader, HoleDraft
-from lsp_server.fill.feature import Asked
 from lsp_server.fill.pipeline import FillResult
 from lsp_server.inline.anchor import Anchor, Cursor
 from lsp_server.inline.request import InlineRequest
@@ -96,12 +96,14 @@ class Computation:
             for index, candidate in enumerate(filled.candidates)
         ]
 
-    def fill_record(self, suggestion: Suggestion) -> Asked | None:
+    def fill_record(self, suggestion: Suggestion) -> FillRecord | None:
         """The request that produced this suggestion, or None if the user has typed into the hole since."""
         if self.sent_at_s is None or self.is_amended or suggestion.computation != self.id:
             return None
         took_ms = (asyncio.get_running_loop().time() - self.sent_at_s) * 1000
-        return Asked(self.snapshot, [self.hole], [suggestion.text], self.request.budget, self.request.marker, took_ms)
+        return FillRecord(
+            self.snapshot, [self.hole], [suggestion.text], self.request.budget, self.request.marker, took_ms
+        )
 
     def show_draft(self, draft: Draft) -> None:
         for request in self.waiting:

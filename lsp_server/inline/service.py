@@ -15,7 +15,7 @@ from lsp_server.context.gather import ASKED_MS, TYPING_MS
 from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import first_units
-from lsp_server.fill.feature import Feature, Shown
+from lsp_server.features import Feature, ShownEvent
 from lsp_server.fill.pipeline import Budget, FillResult, fill
 from lsp_server.inline.anchor import Cursor
 from lsp_server.inline.computation import Computation
@@ -23,9 +23,9 @@ from lsp_server.inline.history import SuggestionHistory
 from lsp_server.inline.request import InlineRequest, hole_for
 from lsp_server.inline.suggestion import ShownSuggestions, Suggestion, offers_choice
 from lsp_server.syntax.lines import model_line_ends
-from lsp_server.worker import WorkerFailure
+from lsp_server.worker import WorkerError
 from lsp_server.worker.client import LATE_S
-from lsp_server.worker.failure import SilentError, StillLoadingError, traceback_of
+from lsp_server.worker.failure import StillLoadingError, WorkerUnresponsiveError, traceback_of
 
 if TYPE_CHECKING:
     from lsp_server.session import Session
@@ -127,10 +127,10 @@ class InlineService(Feature):
         self._debounce.record_key(_now_s())
         for suggestion in state.history.changed(changes, state.document.text):
             if not state.history.is_shown(suggestion.computation):  # none of its other texts continues
-                self._session.broadcast.rejected(uri, suggestion.computation)
+                self._session.events.rejected(uri, suggestion.computation)
         accepted = state.history.inserted_at_once(changes)
         if accepted is not None:
-            self._session.broadcast.taken(uri, accepted.accepted_event(len(accepted.text)))
+            self._session.events.accepted(uri, accepted.accepted_event(len(accepted.text)))
         for computation in tuple(state.running):
             self._follow(state, computation, changes)
         self._prefetch(uri, state)
@@ -189,7 +189,7 @@ class InlineService(Feature):
     def reject(self, uri: str, suggestion_id: str) -> None:
         if suggestion := self.suggestion(uri, suggestion_id):
             self._states[uri].history.reject(suggestion_id)
-            self._session.broadcast.rejected(uri, suggestion.computation)
+            self._session.events.rejected(uri, suggestion.computation)
 
     def accept(self, uri: str, suggestion_id: str, units: int | None = None) -> None:
         """The user accepted the first `units` shown, of the negotiated encoding, or (None) all of a suggestion, if it
@@ -199,10 +199,12 @@ class InlineService(Feature):
         if suggestion is None or suggestion.shown_from is None or units == 0:
             return
         shown_text = suggestion.text[suggestion.shown_from :]
-        accepted_text = shown_text if units is None else first_units(shown_text, units, self._session.features.encoding)
+        accepted_text = (
+            shown_text if units is None else first_units(shown_text, units, self._session.client_capabilities.encoding)
+        )
         settings = self._session.settings_of(uri)
         next_request = None
-        if settings.prefetch and not self._session.why_off(uri):
+        if settings.prefetch and not self._session.disabled_reason(uri):
             budget = replace(Budget.of(settings, invoked=False), candidates=1)
             next_request = InlineRequest(Cursor(0), budget, settings.marker)
         state = self._states[uri]
@@ -258,7 +260,7 @@ class InlineService(Feature):
         if suggestion is None:
             return
         is_whole = accepted.text == suggestion.text
-        self._session.broadcast.taken(uri, suggestion.accepted_event(len(accepted.text)))
+        self._session.events.accepted(uri, suggestion.accepted_event(len(accepted.text)))
         if is_whole:
             state.history.reject(suggestion.id)  # if the user removes it again, it does not come back by itself
         request = accepted.then
@@ -308,7 +310,7 @@ class InlineService(Feature):
             try:
                 typed = model_line_ends(text, state.document.text)
                 self._session.worker.client.amend(computation.id, 0, typed)
-            except WorkerFailure as failure:
+            except WorkerError as failure:
                 log.info("could not amend: %s", failure)  # the waiting request fails too
 
     async def _run(self, state: _DocumentState, computation: Computation, pause_s: float) -> None:
@@ -356,12 +358,12 @@ class InlineService(Feature):
                 )
                 self._is_failing = False
                 return filled
-        except WorkerFailure as failure:
+        except WorkerError as failure:
             level = logging.INFO if self._is_failing else logging.WARNING  # not on every keystroke
             log.log(level, "no inline completion: %s", failure)
             self._is_failing = True
-            if request.invoked and isinstance(failure, StillLoadingError | SilentError):
-                self._session.tell_why(failure)  # the connection reports all others
+            if request.invoked and isinstance(failure, StillLoadingError | WorkerUnresponsiveError):
+                self._session.show_failure(failure)  # the connection reports all others
         return FillResult([], late=False)
 
     def _complete(self, state: _DocumentState, computation: Computation, filled: FillResult) -> None:
@@ -393,8 +395,8 @@ class InlineService(Feature):
             first, _ = suggestions[0]
             waited_ms = request.budget.deadline.elapsed_ms if computation else None
             record = computation.fill_record(first) if computation else None
-            event = Shown(first.computation, "asked" if request.invoked else "typing", waited_ms, record)
-            self._session.broadcast.shown(state.document.uri, event)
+            event = ShownEvent(first.computation, "asked" if request.invoked else "typing", waited_ms, record)
+            self._session.events.shown(state.document.uri, event)
 
     def _cancel(self, state: _DocumentState, computation: Computation) -> None:
         """Stops `computation` and answers its waiting requests with nothing."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from lsp_server.carve import Span
 from lsp_server.documents.change import TextChange
-from lsp_server.fill.feature import Taken
+from lsp_server.features import AcceptedEvent
 from lsp_server.inline.anchor import Anchor, Cursor
 from lsp_server.syntax.languages import CLOSERS
 from lsp_server.syntax.lines import is_one_line, line_start
@@ -50,9 +50,9 @@ class Suggestion:
     def computation(self) -> str:
         return self.id.rpartition(".")[0]
 
-    def accepted_event(self, length: int) -> Taken:
+    def accepted_event(self, length: int) -> AcceptedEvent:
         """Builds the event for accepting the first `length` characters, which are now in the text."""
-        return Taken(self.computation, length >= len(self.text), self.is_refined)
+        return AcceptedEvent(self.computation, length >= len(self.text), self.is_refined)
 
     def after(self, change: TextChange) -> "Suggestion | None":
         """The same suggestion after a change of the text; None if that made it useless."""

@@ -22,7 +22,7 @@ FILL_KIND = "refactor.rewrite.infill"
 
 
 @dataclass(frozen=True)
-class ClientFeatures:
+class ClientCapabilities:
     encoding: Encoding = Encoding.UTF16
     versioned_edits: bool = False
     lazy_code_actions: bool = False
@@ -60,14 +60,14 @@ _FLAGS = {
 """The capabilities that are true or false."""
 
 
-def client_features(capabilities: Any, client: Any = None) -> ClientFeatures:
+def parse_client_capabilities(capabilities: Any, client: Any = None) -> ClientCapabilities:
     """Parses `capabilities` and `clientInfo` of the initialize request; anything missing or malformed counts as
     unsupported.
     """
     action = _at(capabilities, "textDocument.codeAction")
     resolves = "edit" in _list_at(action, "resolveSupport.properties")
     is_plugin = _at(capabilities, "experimental.infillDrafts") is not None
-    return ClientFeatures(
+    return ClientCapabilities(
         **{name: _at(capabilities, path) is True for name, path in _FLAGS.items()},
         encoding=_encoding(_list_at(capabilities, "general.positionEncodings")),
         lazy_code_actions=resolves and _at(action, "dataSupport") is True,
@@ -81,11 +81,11 @@ def client_features(capabilities: Any, client: Any = None) -> ClientFeatures:
 
 
 def server_capabilities(
-    features: ClientFeatures, commands: Sequence[str] = (), completion: types.CompletionOptions | None = None
+    client: ClientCapabilities, commands: Sequence[str] = (), completion: types.CompletionOptions | None = None
 ) -> types.ServerCapabilities:
     """The server's capabilities. `completion` is None if it offers none."""
     return types.ServerCapabilities(
-        position_encoding=features.encoding.value,
+        position_encoding=client.encoding.value,
         text_document_sync=types.TextDocumentSyncOptions(
             open_close=True, change=types.TextDocumentSyncKind.Incremental, save=types.SaveOptions()
         ),
@@ -137,15 +137,15 @@ def offsets_of(lines: LineIndex, range_: types.Range | RawRange, encoding: Encod
 
 
 def workspace_edit(
-    snapshot: Snapshot, spans: Sequence[Span], texts: Sequence[str], features: ClientFeatures
+    snapshot: Snapshot, spans: Sequence[Span], texts: Sequence[str], client: ClientCapabilities
 ) -> types.WorkspaceEdit:
     """Puts `texts` into the holes `spans`; with the document's version if the client checks it."""
     edits = [
-        types.TextEdit(range=range_of(snapshot.lines, span.start, span.end, features.encoding), new_text=text)
+        types.TextEdit(range=range_of(snapshot.lines, span.start, span.end, client.encoding), new_text=text)
         for span, text in zip(spans, texts, strict=True)
         if text != snapshot.text[span.start : span.end]
     ]
-    if not features.versioned_edits:
+    if not client.versioned_edits:
         return types.WorkspaceEdit(changes={snapshot.uri: edits})
     document = types.OptionalVersionedTextDocumentIdentifier(uri=snapshot.uri, version=snapshot.version)
     return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(text_document=document, edits=edits)])

@@ -82,7 +82,7 @@ async def frames(
             yield await reader.readexactly(length)
 
 
-class Client:
+class ConnectedClient:
     """One connected client. Queues its messages, because `send` may have to wait and writing must not."""
 
     def __init__(
@@ -147,11 +147,11 @@ class Client:
             log.info("a client is gone: %s", type(error).__name__)
 
 
-def stdio(start: StartConversation) -> tuple[Client, AsyncIterator[bytes]]:
+def stdio(start: StartConversation) -> tuple[ConnectedClient, AsyncIterator[bytes]]:
     """The client at the process's own streams, and its messages. Neither stream can block the server."""
     stream = _take_stdout()
     reader = read_in_thread(os.fdopen(os.dup(0), "rb"))
-    return Client(lambda write: start(write, True), writing_in_thread(stream)), frames(reader)
+    return ConnectedClient(lambda write: start(write, True), writing_in_thread(stream)), frames(reader)
 
 
 def writing_in_thread(stream: RawIOBase) -> Callable[[bytes], Awaitable[None]]:
@@ -274,7 +274,7 @@ class Listener:
         """Each closes a door to new clients."""
         self._start = start
         self._access = access
-        self._clients: dict[asyncio.Task[None], Client | None] = {}
+        self._clients: dict[asyncio.Task[None], ConnectedClient | None] = {}
         self._strangers = 0
 
     def add(self, connection: Connection) -> asyncio.Task[None]:
@@ -307,7 +307,7 @@ class Listener:
                 return
         connection.allow(MAX_BODY_BYTES)
         is_trusted = is_user and not connection.is_page
-        client = Client(lambda write: self._start(write, is_trusted), connection.send, connection.abort)
+        client = ConnectedClient(lambda write: self._start(write, is_trusted), connection.send, connection.abort)
         if task := asyncio.current_task():
             self._clients[task] = client
         if first is not None:

@@ -14,7 +14,7 @@ from inference.models.catalogue import entry_named
 from inference.remote import address
 from lsp_server.lsp.editor_connection import ProgressDisplay
 from lsp_server.settings.launch import problem_of
-from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
+from lsp_server.worker import ClientState, WorkerClient, WorkerError, WorkerOptions
 from lsp_server.worker.failure import traceback_of
 
 log = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ class WorkerConnection:
 
     async def restart(self, *, load: bool = True) -> None:
         """Ends the worker once it has finished its requests, and loads another, or leaves that to the next request.
-        Raises WorkerFailure if the old one does not end in time, or the new one fails.
+        Raises WorkerError if the old one does not end in time, or the new one fails.
         """
         async with self._restarts:  # two at the same time would leave one of their new clients connected for ever
             if self._warming is not None:
@@ -110,8 +110,8 @@ class WorkerConnection:
                 async with asyncio.timeout(END_S):
                     await self.client.shut_down()
             except TimeoutError:
-                raise WorkerFailure(ErrorCode.STOPPED, f"The worker has not ended within {END_S:g} s") from None
-            except WorkerFailure as failure:
+                raise WorkerError(ErrorCode.STOPPED, f"The worker has not ended within {END_S:g} s") from None
+            except WorkerError as failure:
                 log.info("the worker was not asked to end: %s", failure)
             old = self.client
             self.use(old.options)  # a new client does not wait out a pause after failures
@@ -124,7 +124,7 @@ class WorkerConnection:
         try:
             async with asyncio.timeout(REFRESH_S):
                 await self.client.status()
-        except (WorkerFailure, TimeoutError) as failure:
+        except (WorkerError, TimeoutError) as failure:
             log.info("no status: %s", failure or "the worker does not answer")
 
     async def close(self) -> None:
@@ -136,7 +136,7 @@ class WorkerConnection:
     async def _start(self) -> None:
         try:
             await self.client.load()
-        except WorkerFailure as failure:
+        except WorkerError as failure:
             self._show(str(failure), types.MessageType.Error)
         except Exception as error:  # our own bug; nothing awaits this task
             log.error("the worker was not started: %s", traceback_of(error))

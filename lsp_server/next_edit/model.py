@@ -17,7 +17,7 @@ from lsp_server.next_edit.judge import EditJudge
 from lsp_server.next_edit.rewrite_filter import WHY, filtered_edits
 from lsp_server.next_edit.text_diff import TextDiff
 from lsp_server.syntax.parsing import well_formed
-from lsp_server.worker import WorkerClient, WorkerFailure
+from lsp_server.worker import WorkerClient, WorkerError
 from lsp_server.worker.client import ClientState
 
 if TYPE_CHECKING:
@@ -34,22 +34,22 @@ async def propose(session: "Session", situation: Situation) -> Sequence[NextEdit
     fill_model = session.worker.client
     edit_model = session.edit_model
     client = edit_model if edit_model and _may_request(edit_model, fill_model) else fill_model
-    if (client is fill_model and not _can_judge(session, uri)) or await session.why_off_now(uri):
+    if (client is fill_model and not _can_judge(session, uri)) or await session.disabled_reason_now(uri):
         return ()
     visible = () if client is fill_model else situation.others  # only an edit model sees them
-    others = [other for other in visible if await session.why_off_now(other.uri) is None]
+    others = [other for other in visible if await session.disabled_reason_now(other.uri) is None]
     situation = dataclasses.replace(situation, others=others)
     name_of = session.configuration.name_of
     deadline_ms = session.settings_of(uri).deadline_ms.invoked
     try:
         try:
             return await request_edits(client, situation, name_of, deadline_ms)
-        except WorkerFailure as failure:
+        except WorkerError as failure:
             if client is fill_model or client.state is not ClientState.FAILED or not _may_request(client, fill_model):
                 raise
             log.info("the edit model's worker is started again: %s", failure)
             return await request_edits(client, situation, name_of, deadline_ms)
-    except WorkerFailure as failure:
+    except WorkerError as failure:
         log.info("the model proposes no next edit: %s", failure)
         return ()
 
@@ -77,13 +77,13 @@ async def request_edits(
     client: WorkerClient, situation: Situation, name_of: Callable[[str], str], deadline_ms: int | None = None
 ) -> Sequence[NextEdit]:
     """Returns the edits worth offering: those of an edit model's rewrite, nearest to the cursor first; from a fill
-    model the proposals that it expects, best first. Raises WorkerFailure.
+    model the proposals that it expects, best first. Raises WorkerError.
     """
     rewrites = client.options.edits is not None
     request = await asyncio.to_thread(_request, situation, name_of, deadline_ms, rewrites=rewrites)
     if not (rewrites or request.proposals):
         return ()
-    scored = (await client.ask(request)).edits
+    scored = (await client.request(request)).edits
     if rewrites:
         return await asyncio.to_thread(filtered_edits, situation, scored[0]) if scored else ()
     edits = [trimmed(edit.start, request.text[edit.start : edit.end], edit.text, WHY) for edit in scored]

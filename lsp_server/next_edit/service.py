@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from lsp_server.documents.change import TextChange, TextRange, minimise
 from lsp_server.documents.document import Document, Snapshot
-from lsp_server.fill.feature import Feature, Shown, Taken
+from lsp_server.features import AcceptedEvent, Feature, ShownEvent
 from lsp_server.next_edit import model
 from lsp_server.next_edit.cross_file import ChangedDocument, Situation
 from lsp_server.next_edit.edit_history import EditHistory
@@ -134,7 +134,7 @@ class NextEditService(Feature):
             return
         state.end()
         document = self._session.documents.get(uri)
-        if document and state.dismissed and self._session.why_off(uri) is None:
+        if document and state.dismissed and self._session.disabled_reason(uri) is None:
             self._closed[uri] = (hash(document.text), state.dismissed)
             while len(self._closed) > _MAX_CLOSED:
                 del self._closed[next(iter(self._closed))]
@@ -240,7 +240,7 @@ class NextEditService(Feature):
         if offer is not None:
             offer.is_accepted = True
             self._report_shown(uri, offer)
-            self._session.broadcast.taken(uri, Taken(offer.id))
+            self._session.events.accepted(uri, AcceptedEvent(offer.id))
             self._states[uri].changed_s = 0.0
 
     def dismiss(self, uri: str, offer_id: str) -> None:
@@ -253,7 +253,7 @@ class NextEditService(Feature):
         del state.offers[offer_id]
         state.dismissed = [*state.dismissed, offer.edit][-_MAX_DISMISSED:]
         self._report_shown(uri, offer)
-        self._session.broadcast.rejected(uri, offer.id)
+        self._session.events.rejected(uri, offer.id)
 
     def _find(self, uri: str, offer_id: str) -> Offer | None:
         """The offer with this id, unless it was accepted or dismissed."""
@@ -263,7 +263,7 @@ class NextEditService(Feature):
     def _report_shown(self, uri: str, offer: Offer) -> None:
         if not offer.is_reported:
             offer.is_reported = True
-            self._session.broadcast.shown(uri, Shown(offer.id, "next edit"))
+            self._session.events.shown(uri, ShownEvent(offer.id, "next edit"))
 
 
 def _moved(edits: Sequence[NextEdit], changes: Sequence[TextChange]) -> list[NextEdit]:

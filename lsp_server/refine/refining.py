@@ -9,7 +9,7 @@ from inference.messages import REFINED_STRENGTH
 from lsp_server.carve import Span, splice
 from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Snapshot
-from lsp_server.fill.feature import Feature, Taken
+from lsp_server.features import AcceptedEvent, Feature
 from lsp_server.fill.pipeline import NOTHING_TO_CHANGE, Budget, FillOptions, fill
 from lsp_server.inline.service import InlineService
 from lsp_server.inline.suggestion import Suggestion
@@ -31,15 +31,15 @@ class Refiner(Feature):
 
     def __init__(self, session: "Session") -> None:
         self._session = session
-        self._expected: dict[str, tuple[Taken, int]] = {}
+        self._expected: dict[str, tuple[AcceptedEvent, int]] = {}
         """By document: the last answer sent as an edit, and the hash of the text once it is applied."""
         self._running: dict[str, tuple[str, asyncio.Task[None]]] = {}
 
     def changed(self, uri: str, changes: Sequence[TextChange]) -> None:
-        taken, expected = self._expected.get(uri, (None, 0))
-        if taken is not None and hash(self._session.documents[uri].text) == expected:
+        accepted, expected = self._expected.get(uri, (None, 0))
+        if accepted is not None and hash(self._session.documents[uri].text) == expected:
             del self._expected[uri]
-            self._session.broadcast.taken(uri, taken)
+            self._session.events.accepted(uri, accepted)
         if uri in self._running:
             asyncio.get_running_loop().call_soon(self._drop_gone, uri)  # the services hear of the change first
 
@@ -51,12 +51,12 @@ class Refiner(Feature):
     def rejected(self, uri: str, answer_id: str) -> None:
         self._drop_gone(uri)
 
-    def expect(self, taken: Taken, snapshot: Snapshot, spans: Sequence[Span], texts: Sequence[str]) -> None:
-        """The editor gets an edit that fills these holes; once it is in the text, the answer counts as taken."""
-        self._expected[snapshot.uri] = taken, hash(splice(snapshot.text, spans, texts))
+    def expect(self, accepted: AcceptedEvent, snapshot: Snapshot, spans: Sequence[Span], texts: Sequence[str]) -> None:
+        """The editor gets an edit that fills these holes; once it is in the text, the answer counts as accepted."""
+        self._expected[snapshot.uri] = accepted, hash(splice(snapshot.text, spans, texts))
 
     async def suggestion(self, uri: str, suggestion_id: str) -> None:
-        """Shows the partner's text ahead of a suggestion. Raises NotRefined, WorkerFailure."""
+        """Shows the partner's text ahead of a suggestion. Raises NotRefined, WorkerError."""
         if running := self._running.pop(uri, None):
             running[1].cancel()
         task = asyncio.create_task(self._refine(uri, suggestion_id), name="refine")
@@ -78,7 +78,7 @@ class Refiner(Feature):
             task.cancel()
 
     def _find_suggestion(self, uri: str, suggestion_id: str) -> tuple[InlineService, Suggestion] | None:
-        services = self._session.broadcast.every(InlineService)
+        services = self._session.events.every(InlineService)
         suggestions = ((service, service.suggestion(uri, suggestion_id)) for service in services)
         return next(((service, suggestion) for service, suggestion in suggestions if suggestion is not None), None)
 

@@ -16,17 +16,17 @@ from lsp_server.diagnosis.models import advice_on_downloads, is_first_time, othe
 from lsp_server.documents.document import Document, ParseJob, Snapshot
 from lsp_server.documents.notebooks import Notebooks
 from lsp_server.documents.uris import names_of, path_as_given, path_of, possible_paths
-from lsp_server.fill.feature import Broadcast, Feature
-from lsp_server.lsp.capabilities import ClientFeatures
+from lsp_server.features import Feature, FeatureEvents
+from lsp_server.lsp.capabilities import ClientCapabilities
 from lsp_server.lsp.editor_connection import EditorConnection
 from lsp_server.lsp.worker_connection import CLIENT_NAME, STATUS_CHANGED, PartnerConnection, WorkerConnection
-from lsp_server.settings.file_system import FileSystem
+from lsp_server.settings.file_system import BlockingIo
 from lsp_server.settings.launch import edit_model_options, partner_options, worker_options
 from lsp_server.settings.resolver import Configuration
 from lsp_server.settings.schema import PARTNER, Settings
 from lsp_server.syntax.lines import plain_line_ends
 from lsp_server.worker import ClientState, WorkerClient
-from lsp_server.worker.failure import SilentError, StillLoadingError
+from lsp_server.worker.failure import StillLoadingError, WorkerUnresponsiveError
 
 _F = TypeVar("_F", bound=Feature)
 _LOST = "could not be read; reopen the file to get suggestions"
@@ -42,7 +42,7 @@ class Session:
     def __init__(
         self, server: LanguageServer, flags: Mapping[str, Any], guest_folders: Sequence[Path] | None = None
     ) -> None:
-        self.features = ClientFeatures()
+        self.client_capabilities = ClientCapabilities()
         self._configured = partial(Configuration, flags, os.environ, guest_folders=guest_folders)
         self.is_guest = guest_folders is not None
         self.configuration = self._configured()
@@ -53,11 +53,11 @@ class Session:
         self.partner: PartnerConnection | None = None
         self.edit_model: WorkerClient | None = None
         self._connect_partner = partial(PartnerConnection, server, self.editor.show_once, self._tell_status)
-        self.broadcast = Broadcast()
+        self.events = FeatureEvents()
         """What to tell all features."""
         self._context = ContextSource()
         self._parsing: dict[ParseJob, asyncio.Task[None]] = {}
-        self._file_system = FileSystem()
+        self._file_system = BlockingIo()
         self._links: dict[str, tuple[str, ...]] = {}
         """Where the links on each document's path led when last followed."""
         self._lost: dict[str, str] = {}
@@ -65,11 +65,11 @@ class Session:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def feature(self, kind: type[_F]) -> _F:
-        return next(each for each in self.broadcast.every(kind) if type(each) is kind)
+        return next(each for each in self.events.every(kind) if type(each) is kind)
 
     @property
     def is_computing(self) -> bool:
-        return any(each.is_computing for each in self.broadcast.every(Feature))
+        return any(each.is_computing for each in self.events.every(Feature))
 
     @property
     def settings(self) -> Settings:
@@ -81,14 +81,14 @@ class Session:
         return self.configuration.of(self.notebooks.notebook_or_self(uri))
 
     def follows_edits(self, uri: str) -> bool:
-        return self.settings_of(uri).next_edit.enabled and self.why_off(uri) is None
+        return self.settings_of(uri).next_edit.enabled and self.disabled_reason(uri) is None
 
-    def start(self, features: ClientFeatures, options: Any, folders: Sequence[str] = ()) -> None:
+    def start(self, capabilities: ClientCapabilities, options: Any, folders: Sequence[str] = ()) -> None:
         """The client has sent its capabilities, its start options, and the URIs of its workspace folders."""
-        self.features = features
-        self.editor.takes_notifications = features.notifications
+        self.client_capabilities = capabilities
+        self.editor.takes_notifications = capabilities.notifications
         self.configuration = self._configured(options, folders)
-        self.worker.shows_progress = features.progress
+        self.worker.shows_progress = capabilities.progress
         self.worker.use(worker_options(self.settings, sends_token=self.configuration.sends_token))
         if self.settings.partner.url is not None and self.settings.model != PARTNER:
             self.partner = self._connect_partner()
@@ -129,16 +129,16 @@ class Session:
         if not self.configuration.is_secret(self._names_of(uri), self.settings_of(uri)):
             around = self.notebooks.surroundings_of(uri)
             self.documents[uri] = Document(uri, language_id, version, self.text_of(text), around)
-            self.broadcast.opened(uri)
+            self.events.opened(uri)
         self.in_background(self._follow_links(uri))  # of a secret, to know its hard links
 
     def text_of(self, text: str) -> str:
         """Text from the editor, with the line ends that it wants to have back."""
-        return plain_line_ends(text) if self.features.is_neovim else text
+        return plain_line_ends(text) if self.client_capabilities.is_neovim else text
 
     def forget(self, uri: str) -> None:
         """The document was closed, or our copy of it can no longer be trusted."""
-        self.broadcast.closed(uri)
+        self.events.closed(uri)
         if document := self.documents.pop(uri, None):
             document.stop_parsing()
         self._links.pop(uri, None)
@@ -151,7 +151,7 @@ class Session:
         for task in self._tasks:
             task.cancel()
 
-    def lose(self, *uris: str) -> None:
+    def mark_desynced(self, *uris: str) -> None:
         """Edits could not be read, so our texts no longer match the editor's: these documents get no more fills. One
         that was lost before stays lost.
         """
@@ -167,19 +167,19 @@ class Session:
         elif opened:
             self.warn("an edit could not be read; reopen your files to get suggestions")
 
-    def found_again(self, uri: str, version: int, text: str) -> None:
+    def resync(self, uri: str, version: int, text: str) -> None:
         """The editor has sent the whole text of a document, which reopens it after a lost edit."""
         if (language := self._lost.get(uri)) is not None:
             self.open(uri, language, version, text)
 
-    def tell_why(self, failure: StillLoadingError | SilentError) -> None:
+    def show_failure(self, failure: StillLoadingError | WorkerUnresponsiveError) -> None:
         """Tells why an explicit request found nothing; that the model is loading, once per load."""
-        if isinstance(failure, SilentError) or self.worker.is_news_of_load():
+        if isinstance(failure, WorkerUnresponsiveError) or self.worker.is_news_of_load():
             self.editor.show(str(failure), types.MessageType.Warning)
 
     def _tell_status(self) -> None:
         self.editor.notify(STATUS_CHANGED, self.status_report())
-        if self.worker.client.better and not self.features.plugin and is_first_time():
+        if self.worker.client.better and not self.client_capabilities.plugin and is_first_time():
             self.in_background(self._tell_of_models())
 
     async def _tell_of_models(self) -> None:
@@ -194,20 +194,20 @@ class Session:
     def warn(self, message: str) -> None:
         self.editor.show_once(message, types.MessageType.Warning)
 
-    def why_off(self, uri: str) -> str | None:
+    def disabled_reason(self, uri: str) -> str | None:
         """Why a document gets no fills; None if it does. Uses what is known of its links and follows none."""
         document = self.documents.get(uri)
         language = document.editor_language_id if document else ""
         closed = f"an edit of it {_LOST}" if uri in self._lost else "the document is not open"
-        reason = self.configuration.why_off(self._names_of(uri), language, self.settings_of(uri))
+        reason = self.configuration.disabled_reason(self._names_of(uri), language, self.settings_of(uri))
         return reason or (None if document else closed)
 
-    async def why_off_now(self, uri: str) -> str | None:
+    async def disabled_reason_now(self, uri: str) -> str | None:
         """The same, after following its links again and reading changed settings files: for a text that goes to the
         model, not for each keystroke.
         """
         answers = await self._follow_links(uri)
-        return self.why_off(uri) or (None if answers else _UNANSWERED)
+        return self.disabled_reason(uri) or (None if answers else _UNANSWERED)
 
     async def _follow_links(self, uri: str) -> bool:
         """Follows the links on a document's path again, and reads changed settings files. Returns whether the targets
@@ -219,7 +219,7 @@ class Session:
         paths = tuple(dict.fromkeys(filter(None, given)))
         others = tuple(path for path in map(Path, self._names_of(uri)) if path.is_absolute())  # of a diff's side
         question = partial(_looked_at, paths, others, self.configuration)
-        has_changed, links = await self._file_system.ask((paths, others), question) or (False, None)
+        has_changed, links = await self._file_system.run((paths, others), question) or (False, None)
         if has_changed:
             self.show_problems()
         if links is not None and uri in self.documents:
@@ -240,7 +240,7 @@ class Session:
 
     def snapshot(self, uri: str) -> Snapshot | None:
         """The current document, if it is open and may be filled."""
-        return None if self.why_off(uri) else self.documents[uri].snapshot(quick=True)
+        return None if self.disabled_reason(uri) else self.documents[uri].snapshot(quick=True)
 
     async def parsed(self, document: Document) -> Snapshot | None:
         """A snapshot with a tree; None if the document is edited or closed before there is one. Parses in a thread if
@@ -268,7 +268,7 @@ class Session:
         """The parts of other files that help a model of this status to fill a hole at `offset`, as far as found within
         `max_ms`. None if the model may not see the document, after following its links again.
         """
-        if await self.why_off_now(snapshot.uri):
+        if await self.disabled_reason_now(snapshot.uri):
             return None
         others = (
             other

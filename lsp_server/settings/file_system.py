@@ -28,7 +28,7 @@ async def in_thread(work: Callable[[], _T]) -> _T:
     return await asyncio.wrap_future(done)
 
 
-class FileSystem:
+class BlockingIo:
     """Asks each time, without caching. Belongs to one event loop."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class FileSystem:
         """Each question without an answer, and until when to wait for one."""
         self._threads = asyncio.Semaphore(MAX_UNANSWERED)
 
-    async def ask(self, key: Hashable, question: Callable[[], _T]) -> _T | None:
+    async def run(self, key: Hashable, question: Callable[[], _T]) -> _T | None:
         """The result of `question`, called in a thread and shared by its `key`; None if there is none in time, and at
         once while an earlier one is still late.
         """

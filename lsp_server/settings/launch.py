@@ -9,7 +9,7 @@ from inference.messages import WorkerOptions
 from inference.models import catalogue, discovery, edit_prompts, model_store
 from inference.models.catalogue import AUTO
 from inference.remote import address
-from lsp_server.settings.schema import OF_WORKER, OFF, PARTNER, Settings
+from lsp_server.settings.schema import OFF, PARTNER, WORKER_FIELDS, Settings
 
 _OLLAMAS = re.compile(r"[^./~\\][^\\]*:[^/\\:]+")
 """A name such as `qwen2.5-coder:0.5b`."""
@@ -19,16 +19,16 @@ def worker_options(settings: Settings, *, sends_token: bool = True) -> WorkerOpt
     """The worker of the model. `sends_token`: the user, and not a workspace, chose the server."""
     if settings.model == PARTNER:
         return partner_options(settings, sends_token=sends_token)
-    model = in_one_spelling(settings.model)
+    model = canonical_model(settings.model)
     if not address.is_url(model):
-        chosen = {name: getattr(settings, name) for name in OF_WORKER}
+        chosen = {name: getattr(settings, name) for name in WORKER_FIELDS}
         return WorkerOptions(**{**chosen, "model": model}, idle_s=settings.idle_seconds)
     server = settings.server
     return WorkerOptions(
         model=model,
         idle_s=settings.idle_seconds,
         server_model=server.model,
-        server_tokenizer=in_one_spelling(server.tokenizer) if server.tokenizer else None,
+        server_tokenizer=canonical_model(server.tokenizer) if server.tokenizer else None,
         plain_http=server.plain_http,
         sends_token=sends_token,
     )
@@ -43,7 +43,7 @@ def edit_model_options(settings: Settings) -> WorkerOptions | None:
         return None
     is_here = not address.is_url(wanted.model)
     return WorkerOptions(
-        model=in_one_spelling(wanted.model),
+        model=canonical_model(wanted.model),
         device=settings.device if is_here else None,
         dtype=settings.dtype if is_here else None,
         idle_s=settings.idle_seconds,
@@ -57,7 +57,7 @@ def partner_options(settings: Settings, *, sends_token: bool = True) -> WorkerOp
     partner = settings.partner
     url = partner.url or ""
     return WorkerOptions(
-        model=in_one_spelling(url) if address.is_url(url) else url,
+        model=canonical_model(url) if address.is_url(url) else url,
         idle_s=settings.idle_seconds,
         server_model=partner.model,
         plain_http=partner.plain_http,
@@ -95,7 +95,7 @@ def problem_of(options: WorkerOptions) -> str:
     return ""
 
 
-def in_one_spelling(model: str) -> str:
+def canonical_model(model: str) -> str:
     """A model as every spelling of it comes out; unchanged if `problem_of` has something to say about it, or if it is a
     name that no program here has a model of, yet.
     """

@@ -4,7 +4,7 @@ From the weakest to the strongest: the editor's start options, the settings it s
 `infill-ls.toml` above the document inside its workspace folder (the nearest last), the environment, the command line. A
 workspace does not speak for the user: see `layers.Origin`.
 
-It also decides whether a file may be read (`why_off`), for the server, the commands and the context alike.
+It also decides whether a file may be read (`disabled_reason`), for the server, the commands and the context alike.
 """
 
 import os
@@ -215,7 +215,7 @@ class Configuration:
         """Whether a file known by these names must not be read, by `own` settings and by those at each of its names."""
         return any(is_secret(name, settings) for settings in self._judges(names, own) for name in names)
 
-    def why_off(self, names: Sequence[str], language: str, own: Settings) -> str | None:
+    def disabled_reason(self, names: Sequence[str], language: str, own: Settings) -> str | None:
         """Why a file known by these names, the user's first, is not read and gets no fills; None if it does. By `own`
         settings and by those at each of its names, as far as `refresh` has read them.
         """
@@ -235,14 +235,14 @@ class Configuration:
                 return f"{reason} (it leads to {name})" if is_link else reason
         return None
 
-    def why_unreadable(self, path: Path, language: str) -> str | None:
+    def unreadable_reason(self, path: Path, language: str) -> str | None:
         """The same for any file, after following the links on its path and reading the settings above. In a thread."""
         names = names_of(path)
         if not all(map(self.may_look_at, (path, names[-1]))):
             return "it is outside of the folders in which the server may read"
         self.refresh(names)
         names = self.with_hard_links(names)
-        return self.why_off([name.as_posix() for name in names], language, self.at(path))
+        return self.disabled_reason([name.as_posix() for name in names], language, self.at(path))
 
     def with_hard_links(self, names: tuple[Path, ...]) -> tuple[Path, ...]:
         """The `names_of` a file, and the name of the secret met before that is the same file, if there is one. In a

@@ -188,11 +188,11 @@ class Settings(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     ] = False
 
 
-OF_WORKER = tuple(
+WORKER_FIELDS = tuple(
     name for name in Settings.__struct_fields__ if name in WorkerOptions.__struct_fields__ and name != PARTNER
 )
 """Fields that the worker gets under the same name."""
-STARTUP = frozenset({*OF_WORKER, "server", "partner", "idle_seconds", "trust_workspace"})
+STARTUP = frozenset({*WORKER_FIELDS, "server", "partner", "idle_seconds", "trust_workspace"})
 """Fields that choose the worker. They are read once, at start."""
 START_TAG = "start"
 """The tag of these fields in the JSON Schema."""

@@ -23,12 +23,12 @@ from inference.messages import Status
 from inference.models.catalogue import EMBEDDED
 from inference.remote import address
 from lsp_server.carve.segments import pinned
-from lsp_server.fill.feature import Asked, Feature, Shown, Taken
+from lsp_server.features import AcceptedEvent, Feature, FillRecord, ShownEvent
 from lsp_server.fill.pipeline import fill
 from lsp_server.settings.launch import partner_options, worker_options
 from lsp_server.settings.schema import PARTNER, Settings
 from lsp_server.usage.usage import Ledger, Pair, language_of, today
-from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions
+from lsp_server.worker import WorkerClient, WorkerError, WorkerOptions
 
 if TYPE_CHECKING:
     from lsp_server.session import Session
@@ -52,7 +52,7 @@ class _Sample:
     """A request, and once its document is saved, the texts in its holes; None where a place is lost."""
 
     uri: str
-    asked: Asked
+    record: FillRecord
     pair: Pair
     saved: asyncio.Future[list[str | None]]
 
@@ -65,8 +65,8 @@ class Sampler(Feature):
         self._turn = asyncio.Lock()
         self._client: WorkerClient | None = None
 
-    def shown(self, uri: str, shown: Shown) -> None:
-        request = shown.asked
+    def shown(self, uri: str, shown: ShownEvent) -> None:
+        request = shown.record
         settings = self._session.settings_of(uri)
         if (
             request is None
@@ -89,15 +89,15 @@ class Sampler(Feature):
         for oldest in list(self._samples)[:-_MAX_SAMPLES]:
             oldest.cancel()
 
-    def taken(self, uri: str, taken: Taken) -> None:
-        if taken.is_refined:  # by the other model itself
+    def accepted(self, uri: str, accepted: AcceptedEvent) -> None:
+        if accepted.is_refined:  # by the other model itself
             self.closed(uri)
 
     def saved(self, uri: str) -> None:
         document = self._session.documents.get(uri)  # None: it was closed just now, and its samples are about to end
         for sample in self._samples.values():
             if document and sample.uri == uri and not sample.saved.done():
-                sample.saved.set_result(_texts_in_holes(document.text, sample.asked))
+                sample.saved.set_result(_texts_in_holes(document.text, sample.record))
 
     def closed(self, uri: str) -> None:
         for following, sample in self._samples.items():
@@ -131,7 +131,7 @@ class Sampler(Feature):
                 await asyncio.sleep(QUIET_S)
             try:
                 answer = await self._fill_by_other(sample, client)
-            except WorkerFailure as failure:
+            except WorkerError as failure:
                 log.info("no answer of the other model: %s", failure)
         if answer is None:
             return
@@ -140,16 +140,16 @@ class Sampler(Feature):
         saved = await sample.saved if other_texts else ()
         clear_holes = [(index, text) for index, text in enumerate(saved) if text is not None]
         if clear_holes:
-            main_similarity = fmean(similarity(sample.asked.texts[index], text) for index, text in clear_holes)
+            main_similarity = fmean(similarity(sample.record.texts[index], text) for index, text in clear_holes)
             other_similarity = fmean(similarity(other_texts[index], text) for index, text in clear_holes)
             pair = pair._replace(main_similarity=main_similarity, other_similarity=other_similarity)
         self._ledger.add(pair)
 
     async def _fill_by_other(self, sample: _Sample, client: WorkerClient) -> tuple[Pair, Sequence[str]] | None:
         """Asks with the same effort, but leaves more time, to measure how long it takes. Returns what is known now and
-        the other model's texts, if it has any; None if it may not be asked any more. Raises WorkerFailure.
+        the other model's texts, if it has any; None if it may not be asked any more. Raises WorkerError.
         """
-        record = sample.asked
+        record = sample.record
         settings = self._session.settings_of(sample.uri)  # which may have changed
         if settings.statistics == "off" or not settings.shadow.sample:
             return None
@@ -175,7 +175,7 @@ def similarity(a: str, b: str) -> float:
     return 1.0 if texts[0] == texts[1] else SequenceMatcher(None, *texts, autojunk=False).ratio()
 
 
-def _texts_in_holes(text: str, record: Asked) -> list[str | None]:
+def _texts_in_holes(text: str, record: FillRecord) -> list[str | None]:
     """What is now in each hole of a request; None if its place is not clear."""
     return [_between(text, prefix, suffix) for prefix, suffix in pairwise(pinned(record.snapshot.text, record.spans))]
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import platformdirs
 
 from inference.remote.private import why_not_private
-from lsp_server.fill.feature import Feature, Shown, Taken
+from lsp_server.features import AcceptedEvent, Feature, ShownEvent
 from lsp_server.settings.file_system import in_thread
 from lsp_server.worker.paths import APP, chosen_folder
 
@@ -221,7 +221,7 @@ class StatisticsFeature(Feature):
         self._answers: dict[str, tuple[str, str]] = {}
         """The trigger and the last outcome, if any, of each answer."""
 
-    def shown(self, uri: str, shown: Shown) -> None:
+    def shown(self, uri: str, shown: ShownEvent) -> None:
         if shown.id not in self._answers:
             self._answers[shown.id] = shown.trigger, ""
             self._count(uri, shown.trigger, SHOWN)
@@ -231,8 +231,8 @@ class StatisticsFeature(Feature):
             self._count(uri, shown.trigger, COMPUTED)
             self._count(uri, shown.trigger, MS, round(shown.waited_ms))
 
-    def taken(self, uri: str, taken: Taken) -> None:
-        self._decide(uri, taken.id, WHOLE if taken.is_whole else PART)
+    def accepted(self, uri: str, accepted: AcceptedEvent) -> None:
+        self._decide(uri, accepted.id, WHOLE if accepted.is_whole else PART)
 
     def rejected(self, uri: str, answer_id: str) -> None:
         self._decide(uri, answer_id, REJECTED)

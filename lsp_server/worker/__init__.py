@@ -2,13 +2,13 @@
 
 from inference.messages import WorkerOptions
 from lsp_server.worker.client import ClientState, OnDraft, WorkerAnswer, WorkerClient
-from lsp_server.worker.failure import WorkerFailure
+from lsp_server.worker.failure import WorkerError
 
 __all__ = [
     "ClientState",
     "OnDraft",
     "WorkerAnswer",
     "WorkerClient",
-    "WorkerFailure",
+    "WorkerError",
     "WorkerOptions",
 ]

@@ -38,7 +38,7 @@ from inference.messages import (
 )
 from inference.models.catalogue import AUTO, EMBEDDED, FIRST
 from lsp_server.worker.connect import STATUS_S, Connection, NotListeningError, attach_or_start, join
-from lsp_server.worker.failure import SilentError, StillLoadingError, WorkerFailure
+from lsp_server.worker.failure import StillLoadingError, WorkerError, WorkerUnresponsiveError
 from lsp_server.worker.paths import WorkerPaths, is_stopped, paths_of, pid_of
 
 GRACE_S = 2.0
@@ -126,7 +126,7 @@ class WorkerClient:
         self._on_state = on_state
         self._hung_step_s = hung_step_s
         self._announced: tuple[ClientState, str] = (ClientState.STOPPED, "")
-        self._failure: WorkerFailure | None = None
+        self._failure: WorkerError | None = None
         """The last one since an answer, of `_failures` in a row; no start before `_not_before_s`."""
         self._failures = 0
         self._not_before_s = 0.0
@@ -180,14 +180,15 @@ class WorkerClient:
         """The process of the worker that this client is connected to."""
         return self._connection.pid if self._connection else None
 
-    async def ask(
+    async def request(
         self, request: Request, on_draft: OnDraft | None = None, deadline: Deadline | None = None
     ) -> WorkerAnswer:
         """The answer to `request`, whose id is unique or empty. Starts the worker if needed and waits for its model.
 
-        Cancelling this cancels the request in the worker; a start continues. Raises WorkerFailure: SilentError if the
-        worker hangs, and StillLoadingError if there is no model at the deadline. With a model, raises TimeoutError a
-        moment after the deadline; without a deadline, waits for as long as the worker lives.
+        Cancelling this cancels the request in the worker; a start continues. Raises WorkerError:
+        WorkerUnresponsiveError if the worker hangs, and StillLoadingError if there is no model at the deadline. With a
+        model, raises TimeoutError a moment after the deadline; without a deadline, waits for as long as the worker
+        lives.
         """
         request = request if request.id else msgspec.structs.replace(request, id=f"request-{next(_numbers)}")
         patience_s = max((request.deadline_ms or 0) / 1000 - ANSWER_S, 0)
@@ -204,13 +205,13 @@ class WorkerClient:
 
     def amend(self, request_id: str, hole: int, text: str) -> None:
         """Pins `text`, the user's whole text at the start of a hole, in the running request of this id, if there is
-        one. Denoising continues if it agrees, and otherwise restarts from there. Raises WorkerFailure.
+        one. Denoising continues if it agrees, and otherwise restarts from there. Raises WorkerError.
         """
         if self._connection is not None and request_id in self._pending:
             self._connection.send(Amend(request_id, hole, text))
 
     async def status(self) -> Status | None:
-        """The worker's current status; None if no worker runs. Raises WorkerFailure."""
+        """The worker's current status; None if no worker runs. Raises WorkerError."""
         try:
             connection = self._connection or self._adopt(await join(self.paths, self._name, STATUS_S))
         except NotListeningError:
@@ -219,13 +220,13 @@ class WorkerClient:
         connection.send(StatusRequest())
         while connection.status is before:
             if connection.failure is not None:
-                raise WorkerFailure(connection.failure.code, str(connection.failure))
+                raise WorkerError(connection.failure.code, str(connection.failure))
             await self._news()
         return connection.status
 
     async def answers(self, limit_s: float) -> bool:
         """Whether the connected worker reports its status within `limit_s`; True without one."""
-        with suppress(WorkerFailure):  # it has ended, as every waiter learns
+        with suppress(WorkerError):  # it has ended, as every waiter learns
             try:
                 async with asyncio.timeout(limit_s):
                     if self._connection is not None:
@@ -252,7 +253,7 @@ class WorkerClient:
 
     async def choose_again(self) -> None:
         """After a pull: has a worker of `auto` choose its model again. If that is another one, moves to the worker of
-        that, and loads it. Raises WorkerFailure.
+        that, and loads it. Raises WorkerError.
         """
         connection = await self._connected()
         before = connection.status.choices
@@ -267,7 +268,7 @@ class WorkerClient:
         if self._connecting is not None:
             self._connecting.cancel()
         if (connection := self._connection) is not None:
-            self._end(connection, WorkerFailure(ErrorCode.STOPPED, "The connection to the worker was closed"))
+            self._end(connection, WorkerError(ErrorCode.STOPPED, "The connection to the worker was closed"))
             if connection.reading is not None:
                 connection.reading.cancel()
             await connection.closed()
@@ -286,7 +287,7 @@ class WorkerClient:
             if not done and deadline is not None:
                 pid = self.pid or await asyncio.to_thread(pid_of, self.paths)
                 if is_stopped(pid):
-                    raise SilentError(self.paths, pid)
+                    raise WorkerUnresponsiveError(self.paths, pid)
                 if not self.has_model:
                     raise StillLoadingError(deadline.timeout_ms, self.reason)
                 done, _ = await asyncio.wait(both, timeout=LATE_S, return_when=asyncio.FIRST_COMPLETED)
@@ -299,7 +300,7 @@ class WorkerClient:
                 task.add_done_callback(lambda task: task.cancelled() or task.exception())  # or asyncio logs an error
 
     async def _watch(self, patience_s: float) -> NoReturn:
-        """Raises WorkerFailure once the worker hangs. First asks one with its model after `patience_s`."""
+        """Raises WorkerError once the worker hangs. First asks one with its model after `patience_s`."""
         quiet = Deadline(patience_s * 1000)
         while True:
             await asyncio.sleep(GRACE_S)
@@ -308,10 +309,10 @@ class WorkerClient:
             silence = Deadline(LOADING_ANSWER_S * 1000)
             while not await self.answers(ANSWER_S):
                 if self.has_model or is_stopped(self.pid) or silence.is_past:
-                    raise SilentError(self.paths, self.pid)
+                    raise WorkerUnresponsiveError(self.paths, self.pid)
             step_s = self.last_status.step_s if self.last_status else 0.0
             if step_s > self._hung_step_s:
-                raise WorkerFailure(ErrorCode.STOPPED, _HUNG.format(step_s))
+                raise WorkerError(ErrorCode.STOPPED, _HUNG.format(step_s))
 
     async def _news(self) -> None:
         """Waits until the worker tells its status, starts or ends."""
@@ -330,7 +331,7 @@ class WorkerClient:
                 if self._pending.pop(request.id, None) and connection.failure is None:
                     connection.send(Cancel(request.id))
                 raise
-            except WorkerFailure as failure:
+            except WorkerError as failure:
                 if failure.code is not ErrorCode.STOPPED or connection.failure is not None:
                     raise
                 await connection.closed()  # it was about to end and refused requests; the next one will not
@@ -338,7 +339,7 @@ class WorkerClient:
                 self._failure = None
                 self._failures = 0
                 return answer
-        raise WorkerFailure(ErrorCode.STOPPED, "The worker keeps ending before it can answer. Try again.")
+        raise WorkerError(ErrorCode.STOPPED, "The worker keeps ending before it can answer. Try again.")
 
     async def _load(self) -> None:
         await self._connected()
@@ -348,9 +349,9 @@ class WorkerClient:
             await self._load()
         elif self.state in (ClientState.FAILED, ClientState.BACKING_OFF):
             code = ErrorCode.MODEL if self._connection or self._failure is None else self._failure.code
-            raise WorkerFailure(code, self.reason)
+            raise WorkerError(code, self.reason)
 
-    def _failed(self, failure: WorkerFailure, weight: int = 1) -> None:
+    def _failed(self, failure: WorkerError, weight: int = 1) -> None:
         """Counts a failure `weight` times, and begins the pause after it."""
         self._failures += weight
         pause_s = min(FIRST_PAUSE_S * 2 ** min(self._failures - 2, 9), LONGEST_PAUSE_S) if self._failures > 1 else 0.0
@@ -359,19 +360,19 @@ class WorkerClient:
 
     async def _connected(self) -> Connection:
         """A connection to a worker that accepts requests. Joins the worker or starts it. All callers share one attempt,
-        which continues when they are cancelled. Raises WorkerFailure, also during the pause after failures.
+        which continues when they are cancelled. Raises WorkerError, also during the pause after failures.
         """
         while self._connection is not None and not self._closed:
             if self.state is ClientState.FAILED:
-                raise WorkerFailure(ErrorCode.MODEL, self.reason)
+                raise WorkerError(ErrorCode.MODEL, self.reason)
             if self.state is not ClientState.STOPPING:
                 return self._connection
             await self._connection.closed()
         if self._closed:
-            raise WorkerFailure(ErrorCode.STOPPED, _LEFT)
+            raise WorkerError(ErrorCode.STOPPED, _LEFT)
         if self._failure and (pause_s := self._not_before_s - time.monotonic()) > 0:
             problem = f"{self._failure} (next try in {pause_s:.1f} s; log: {self.paths.log})"
-            raise WorkerFailure(self._failure.code, problem)
+            raise WorkerError(self._failure.code, problem)
         if self._connecting is None:
             self._connecting = asyncio.create_task(self._start(), name="worker-start")
             self._connecting.add_done_callback(lambda task: task.cancelled() or task.exception())  # or asyncio logs it
@@ -381,14 +382,14 @@ class WorkerClient:
         except asyncio.CancelledError:
             caller = asyncio.current_task()
             if self._closed and not (caller and caller.cancelling()):
-                raise WorkerFailure(ErrorCode.STOPPED, _LEFT) from None
+                raise WorkerError(ErrorCode.STOPPED, _LEFT) from None
             raise
 
     async def _start(self) -> Connection:
         try:
             started = attach_or_start(self.paths, self.options, self._name, retired_pid=self._retired_pid)
             return self._adopt(await started)
-        except WorkerFailure as failure:
+        except WorkerError as failure:
             self._failed(failure)
             raise
         finally:
@@ -412,11 +413,11 @@ class WorkerClient:
             is_loading = connection.status.state is WorkerState.LOADING
             loading = "while it loaded its model; it may be too large for this machine's memory"
             message = f"The worker (process {connection.pid}) ended {loading if is_loading else 'in mid-request'}"
-            self._end(connection, WorkerFailure(ErrorCode.STOPPED, message))
+            self._end(connection, WorkerError(ErrorCode.STOPPED, message))
         except ValueError as error:
             message = f"The worker sent an invalid message: {error}"
-            self._end(connection, WorkerFailure(ErrorCode.BAD_MESSAGE, message))
-        except WorkerFailure as failure:
+            self._end(connection, WorkerError(ErrorCode.BAD_MESSAGE, message))
+        except WorkerError as failure:
             self._end(connection, failure)
 
     def _take(self, connection: Connection, message: WorkerMessage) -> None:
@@ -428,7 +429,7 @@ class WorkerClient:
             self._leave_retired()
             return
         if isinstance(message, Failed) and not message.id:
-            raise WorkerFailure(message.code, message.message)
+            raise WorkerError(message.code, message.message)
         pending = self._pending.get(getattr(message, "id", ""))
         if pending is None:
             return
@@ -447,7 +448,7 @@ class WorkerClient:
                 _settle(pending.reply, WorkerAnswer(tuple(pending.candidates), message, pending.edits))
             case Failed(code=code, message=words):
                 del self._pending[message.id]
-                _settle(pending.reply, WorkerFailure(code, words))
+                _settle(pending.reply, WorkerError(code, words))
         self._leave_retired()
 
     def _leave_retired(self) -> None:
@@ -455,12 +456,12 @@ class WorkerClient:
         connection = self._connection
         if connection is not None and connection.status.retired and not self._pending:
             self._retired_pid = connection.pid
-            connection.failure = WorkerFailure(ErrorCode.STOPPED, _LEFT)
+            connection.failure = WorkerError(ErrorCode.STOPPED, _LEFT)
             connection.close()
             self._connection = None
             self._announce()
 
-    def _end(self, connection: Connection, failure: WorkerFailure) -> None:
+    def _end(self, connection: Connection, failure: WorkerError) -> None:
         """A connection has ended: as announced, because we left, or because the worker failed. Fails all who wait."""
         if connection.failure is not None:
             return
@@ -472,7 +473,7 @@ class WorkerClient:
         self._pending.clear()
         status = connection.status
         if status.state is WorkerState.FAILED:
-            self._failed(WorkerFailure(ErrorCode.MODEL, status.detail), MODEL_FAILURES)
+            self._failed(WorkerError(ErrorCode.MODEL, status.detail), MODEL_FAILURES)
         elif status.state is not WorkerState.STOPPING and not self._closed:
             self._failed(failure)
         self._announce()
@@ -486,11 +487,11 @@ class WorkerClient:
                 self._on_state(*now)
 
 
-def _settle(future: asyncio.Future[_T], outcome: _T | WorkerFailure) -> None:
+def _settle(future: asyncio.Future[_T], outcome: _T | WorkerError) -> None:
     """Gives `future` its outcome, unless it is no longer wanted."""
     if future.done():
         return
-    if isinstance(outcome, WorkerFailure):
-        future.set_exception(WorkerFailure(outcome.code, str(outcome)))  # a separate one each: raising adds a traceback
+    if isinstance(outcome, WorkerError):
+        future.set_exception(WorkerError(outcome.code, str(outcome)))  # a separate one each: raising adds a traceback
     else:
         future.set_result(outcome)

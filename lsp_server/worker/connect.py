@@ -35,8 +35,8 @@ from inference.messages import (
     frame,
 )
 from inference.remote.private import why_not_private
-from lsp_server.settings.launch import in_one_spelling, problem_of
-from lsp_server.worker.failure import SilentError, WorkerFailure
+from lsp_server.settings.launch import canonical_model, problem_of
+from lsp_server.worker.failure import WorkerUnresponsiveError, WorkerError
 from lsp_server.worker.paths import FOLDER_VARIABLE, MAX_SOCKET_PATH_BYTES, WorkerPaths, is_stopped, pid_of
 
 HANDSHAKE_S = 15.0
@@ -71,17 +71,17 @@ class Connection:
     pid: int = 0
     release: str = ""
     status: Status = _UNTOLD
-    failure: WorkerFailure | None = None
+    failure: WorkerError | None = None
     reading: asyncio.Task[None] | None = None
 
     def send(self, message: ClientMessage) -> None:
-        """Queues a message. Raises WorkerFailure: the connection's, or why the message cannot be sent."""
+        """Queues a message. Raises WorkerError: the connection's, or why the message cannot be sent."""
         if self.failure:
             raise self.failure
         try:
             self.writer.write(frame(message))
         except ValueError as error:  # too long, or a str that is not valid Unicode
-            raise WorkerFailure(ErrorCode.BAD_REQUEST, f"The request cannot be sent: {error}") from error
+            raise WorkerError(ErrorCode.BAD_REQUEST, f"The request cannot be sent: {error}") from error
 
     async def receive(self) -> WorkerMessage:
         """The next message. Raises EOFError or OSError if the worker is gone, ValueError if it is no worker."""
@@ -101,11 +101,11 @@ class Connection:
 
 async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) -> Connection:
     """Joins the worker at `paths` as `name`. Raises NotListeningError if there is none, ForeignListenerError if there
-    is something else, SilentError if it does not answer within `limit_s`, and another WorkerFailure if it refuses or
-    the folder is unsafe.
+    is something else, WorkerUnresponsiveError if it does not answer within `limit_s`, and another WorkerError if it
+    refuses or the folder is unsafe.
     """
     if trouble := why_not_private(paths.folder):
-        raise WorkerFailure(ErrorCode.INTERNAL, trouble)
+        raise WorkerError(ErrorCode.INTERNAL, trouble)
     try:
         if stat.S_ISSOCK(paths.socket.stat().st_mode):
             connection = Connection(*await asyncio.open_unix_connection(paths.socket))
@@ -122,7 +122,7 @@ async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) ->
                     connection.pid = pid
                     connection.release = version
                 case Failed(code=code, message=message):
-                    raise WorkerFailure(code, message)
+                    raise WorkerError(code, message)
                 case _:
                     raise ValueError("a worker says welcome first, and which protocol it speaks")
             if not isinstance(status := await connection.receive(), Status):
@@ -131,7 +131,7 @@ async def attach(paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S) ->
     except BaseException as error:
         connection.close()
         if isinstance(error, TimeoutError):  # also an OSError, so it comes first
-            raise SilentError(paths) from None
+            raise WorkerUnresponsiveError(paths) from None
         if isinstance(error, ValueError):
             said = f"what listens at {paths.socket} does not answer as a worker of this release"
             raise ForeignListenerError(f"{said}; end it, or remove that file, and try again") from error
@@ -145,7 +145,7 @@ async def join(
     paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S, *, retired_pid: int | None = None
 ) -> Connection:
     """Joins the running worker of `paths`, even if it must first recreate its socket. Raises as `attach`:
-    NotListeningError if there is no such process but a retired one, SilentError if it does not come back within
+    NotListeningError if there is no such process but a retired one, WorkerUnresponsiveError if it does not come back within
     `RETURN_S`.
     """
     give_up = asyncio.get_running_loop().time() + RETURN_S
@@ -157,7 +157,7 @@ async def join(
             if pid in (None, retired_pid):
                 raise
         if is_stopped(pid) or asyncio.get_running_loop().time() >= give_up:
-            raise SilentError(paths, pid)
+            raise WorkerUnresponsiveError(paths, pid)
         await asyncio.sleep(_POLL_S)
 
 
@@ -174,7 +174,7 @@ async def attach_or_start(
     paths: WorkerPaths, options: WorkerOptions, name: str, *, retired_pid: int | None = None
 ) -> Connection:
     """Joins the worker of `options` at `paths`, starting it if there is none, or one that has retired. Raises
-    WorkerFailure.
+    WorkerError.
     """
     require_folders(paths)
     lock = FileLock(paths.starting, mode=0o600, thread_local=False)
@@ -188,24 +188,24 @@ async def attach_or_start(
                         return await join(paths, name, retired_pid=retired_pid)
                     except NotListeningError:
                         pass
-                    except SilentError as silent:  # one that hangs is replaced
+                    except WorkerUnresponsiveError as silent:  # one that hangs is replaced
                         if is_stopped(silent.pid):
                             raise
                     return await _start(paths, options, name)
                 await asyncio.sleep(_START_POLL_S)
     except TimeoutError:
         if pid := pid_of(paths):
-            raise SilentError(paths, pid) from None
+            raise WorkerUnresponsiveError(paths, pid) from None
         message = f"No worker answered within {START_S:g} s; its log is {paths.log}"
-        raise WorkerFailure(ErrorCode.STOPPED, message) from None
+        raise WorkerError(ErrorCode.STOPPED, message) from None
     except OSError as error:  # such as a folder that cannot be written, or something else in place of a file
         remedy = f"remove it if it is no file of yours, or set {FOLDER_VARIABLE} to a folder that you can write"
         message = f"cannot use {error.filename or paths.folder}: {error.strerror or error}; {remedy}"
-        raise WorkerFailure(ErrorCode.INTERNAL, message) from error
+        raise WorkerError(ErrorCode.INTERNAL, message) from error
 
 
 async def _start(paths: WorkerPaths, options: WorkerOptions, name: str) -> Connection:
-    """Starts a worker and joins it, or a running one. Raises WorkerFailure, or NotListeningError if that has ended."""
+    """Starts a worker and joins it, or a running one. Raises WorkerError, or NotListeningError if that has ended."""
     process = launch(paths, options)
     while True:
         status = process.poll()
@@ -213,27 +213,27 @@ async def _start(paths: WorkerPaths, options: WorkerOptions, name: str) -> Conne
             return await attach(paths, name)
         except ForeignListenerError as error:
             if status == _EXIT_TAKEN:
-                raise WorkerFailure(ErrorCode.STOPPED, str(error)) from error
-        except (NotListeningError, SilentError):
+                raise WorkerError(ErrorCode.STOPPED, str(error)) from error
+        except (NotListeningError, WorkerUnresponsiveError):
             pass  # a new one may be silent while it loads torch from a cold disk
         if is_stopped(process.pid):
-            raise SilentError(paths, process.pid)
+            raise WorkerUnresponsiveError(paths, process.pid)
         if status == _EXIT_TAKEN:
             return await join(paths, name)
         if status is not None:
-            raise WorkerFailure(ErrorCode.STOPPED, f"The worker could not start: {_last_words(paths)}")
+            raise WorkerError(ErrorCode.STOPPED, f"The worker could not start: {_last_words(paths)}")
         await asyncio.sleep(_START_POLL_S)
 
 
 def command(paths: WorkerPaths, options: WorkerOptions) -> list[str]:
     """The command line of the worker of `options`, without the token, which the worker reads itself. Raises
-    WorkerFailure if its model is invalid.
+    WorkerError if its model is invalid.
     """
     if problem := problem_of(options):
-        raise WorkerFailure(ErrorCode.MODEL, problem)
+        raise WorkerError(ErrorCode.MODEL, problem)
     # -P: the current folder may contain its own package named `inference`
     words = [sys.executable, "-P", "-m", "inference.worker", "--socket", str(paths.socket), "--log", str(paths.log)]
-    found = replace(options, model=in_one_spelling(options.model))  # another program may have got it meanwhile
+    found = replace(options, model=canonical_model(options.model))  # another program may have got it meanwhile
     for name, value in asdict(found).items():
         flag = name.replace("_", "-")
         if isinstance(value, bool):
@@ -245,7 +245,7 @@ def command(paths: WorkerPaths, options: WorkerOptions) -> list[str]:
 
 
 def launch(paths: WorkerPaths, options: WorkerOptions) -> "subprocess.Popen[bytes]":
-    """Starts a worker that outlives this process. Raises WorkerFailure if that is impossible."""
+    """Starts a worker that outlives this process. Raises WorkerError if that is impossible."""
     try:
         with _open_errors(paths) as errors:
             process = subprocess.Popen(
@@ -258,7 +258,7 @@ def launch(paths: WorkerPaths, options: WorkerOptions) -> "subprocess.Popen[byte
                 creationflags=_DETACHED,
             )
     except (OSError, ValueError) as error:  # such as a NUL, or half a surrogate pair
-        raise WorkerFailure(ErrorCode.STOPPED, f"The worker could not be started: {error}") from error
+        raise WorkerError(ErrorCode.STOPPED, f"The worker could not be started: {error}") from error
     threading.Thread(target=process.wait, name="worker-reaper", daemon=True).start()  # leaves no zombie
     return process
 
@@ -267,17 +267,17 @@ _DETACHED: int = getattr(subprocess, "DETACHED_PROCESS", 0) | getattr(subprocess
 
 
 def require_folders(paths: WorkerPaths) -> None:
-    """Creates private folders for sockets and logs. Raises WorkerFailure if there is none for sockets."""
+    """Creates private folders for sockets and logs. Raises WorkerError if there is none for sockets."""
     if os.name != "nt" and len(os.fsencode(paths.socket)) > MAX_SOCKET_PATH_BYTES:
         message = f"the path of the folder {paths.folder} is too long; set INFILL_LS_RUNTIME_DIR to a shorter one"
-        raise WorkerFailure(ErrorCode.INTERNAL, message)
+        raise WorkerError(ErrorCode.INTERNAL, message)
     try:
         paths.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         message = f"cannot make the folder {paths.folder}: {error.strerror}"
-        raise WorkerFailure(ErrorCode.INTERNAL, f"{message}; set INFILL_LS_RUNTIME_DIR to one of your own") from error
+        raise WorkerError(ErrorCode.INTERNAL, f"{message}; set INFILL_LS_RUNTIME_DIR to one of your own") from error
     if trouble := why_not_private(paths.folder):
-        raise WorkerFailure(ErrorCode.INTERNAL, trouble)
+        raise WorkerError(ErrorCode.INTERNAL, trouble)
     with suppress(OSError):  # a worker also runs without a log
         paths.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
 

@@ -9,7 +9,7 @@ _LOGGED_CALLS = 30
 """The innermost frames; an endless recursion has a thousand."""
 
 
-class WorkerFailure(Exception):
+class WorkerError(Exception):
     """A request failed. str() is fit for the user; `code` is the kind of failure."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
@@ -17,7 +17,7 @@ class WorkerFailure(Exception):
         self.code = code
 
 
-class SilentError(WorkerFailure):
+class WorkerUnresponsiveError(WorkerError):
     """A worker exists but does not answer: it is stopped, swapped out, or hung. `pid` is its process, if found."""
 
     def __init__(self, paths: WorkerPaths, pid: int | None = None) -> None:
@@ -32,7 +32,7 @@ class SilentError(WorkerFailure):
         )
 
 
-class StillLoadingError(WorkerFailure):
+class StillLoadingError(WorkerError):
     """The worker did not load its model in time. It is still loading."""
 
     def __init__(self, after_ms: float, doing: str) -> None:

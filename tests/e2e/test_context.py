@@ -37,7 +37,7 @@ def chat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WorkerOptions]:
 async def relayed(options: WorkerOptions, project: Path, **settings: object) -> AsyncIterator[tuple[Relay, RawClient]]:
     """A server with `project` as its workspace, and a relay between it and a real worker."""
     async with WorkerClient(options, name="tests") as worker:
-        await worker.ask(fill(max_steps=1))
+        await worker.request(fill(max_steps=1))
         async with relay_to(worker.paths.socket) as relay:
             started = {**PATIENT, "model": options.model, "device": options.device, "maxSteps": 1, **settings}
             client = await RawClient.start(relay.folder, started, folders=[project])

@@ -24,7 +24,7 @@ MARKED = "total = ‸???\n"
 async def relayed(runtime_folder: Path) -> AsyncIterator[tuple[Relay, RawClient]]:
     """A client behind a relay. Another client keeps the worker from ending because nobody asks it."""
     async with WorkerClient(WorkerOptions(), name="tests") as worker:
-        await worker.ask(fill(max_steps=1))
+        await worker.request(fill(max_steps=1))
         async with relay_to(worker.paths.socket) as relay:
             client = await RawClient.start(relay.folder, PATIENT)
             yield relay, client

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
-from lsp_server.worker import WorkerClient, WorkerFailure, WorkerOptions
+from lsp_server.worker import WorkerClient, WorkerError, WorkerOptions
 from tests.workers import PATIENCE_S, Process, long_fill
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="threads are stopped with Linux's ptrace")
@@ -75,12 +75,12 @@ async def test_hung_engine_fails_the_fill(worker: Process) -> None:
     (await worker.connect()).close()
     client = WorkerClient(WorkerOptions(), name="tests", paths=worker.paths, hung_step_s=SHORT_S)
     drafted = asyncio.Event()
-    filling = asyncio.create_task(client.ask(long_fill(), lambda _: drafted.set()))
+    filling = asyncio.create_task(client.request(long_fill(), lambda _: drafted.set()))
     async with asyncio.timeout(PATIENCE_S):
         await drafted.wait()
     hang = await hang_in_a_step(client, worker.popen.pid)
     try:
-        with pytest.raises(WorkerFailure, match=r"one step for \d+ s.*infill-ls worker --stop"):
+        with pytest.raises(WorkerError, match=r"one step for \d+ s.*infill-ls worker --stop"):
             await filling
         await asyncio.sleep(LONG_S - SHORT_S)
         assert await client.shut_down()

@@ -13,13 +13,13 @@ import pytest
 from lsprotocol import types
 
 from inference.deadline import Deadline
-from lsp_server.fill.feature import Feature
+from lsp_server.features import Feature
 from lsp_server.fill.pipeline import Budget
 from lsp_server.handlers.documents import did_change, notebook_did_change
 from lsp_server.handlers.inline_completion import accept
 from lsp_server.handlers.lifecycle import leave
 from lsp_server.inline import Cursor, InlineRequest, InlineService, ListService
-from lsp_server.lsp.capabilities import ClientFeatures
+from lsp_server.lsp.capabilities import ClientCapabilities
 from lsp_server.lsp.worker_connection import WorkerConnection
 from lsp_server.next_edit.service import NextEditService
 from lsp_server.refine.refining import Refiner
@@ -62,7 +62,7 @@ async def working(
         async with scripted_worker() as worker:
             worker.fills = [*fills] or None
             session = InfillServer({}).session
-            session.start(ClientFeatures(inline_completion=True), options, folders)
+            session.start(ClientCapabilities(inline_completion=True), options, folders)
             yield session, worker
             await leave(session)
 
@@ -88,7 +88,7 @@ async def test_no_prefetch_once_the_file_is_a_secret(monkeypatch: pytest.MonkeyP
         link.symlink_to(".env")
         accept(session, uri, suggestion)
         types_text(session, "1", uri=uri)
-        await session.why_off_now(uri)
+        await session.disabled_reason_now(uri)
         await asyncio.sleep(0)
         assert uri not in session.documents
         assert len(worker.requests) == 1
@@ -118,7 +118,7 @@ async def test_a_suggestion_that_still_fits_does_not_wait_for_a_parse(monkeypatc
 
 async def test_edit_ends_a_request_that_waits_for_a_parse() -> None:
     session = InfillServer({}).session
-    session.start(ClientFeatures(inline_completion=True), {})
+    session.start(ClientCapabilities(inline_completion=True), {})
     session.open(URI, "python", 1, "x = \n" + "y = f(a, b)\n" * 30_000)
     asked = ask_at(session, 4)
     assert not isinstance(asked, types.InlineCompletionList)
@@ -130,7 +130,7 @@ async def test_edit_ends_a_request_that_waits_for_a_parse() -> None:
 
 async def test_a_document_that_is_off_is_not_parsed() -> None:
     session = InfillServer({}).session
-    session.start(ClientFeatures(inline_completion=True), {"disabledLanguages": ["python"]})
+    session.start(ClientCapabilities(inline_completion=True), {"disabledLanguages": ["python"]})
     session.open(URI, "python", 1, "y = f(a, b)\n" * 30_000)
     reply = ask_at(session, 0)
     assert isinstance(reply, types.InlineCompletionList) and not reply.items
@@ -140,7 +140,7 @@ async def test_a_document_that_is_off_is_not_parsed() -> None:
 async def test_of_a_client_that_has_gone_no_document_is_kept() -> None:
     """Not even until garbage is collected: a server that listens has many clients, and documents are large."""
     server = InfillServer({})
-    server.session.start(ClientFeatures(), {})
+    server.session.start(ClientCapabilities(), {})
     server.session.open(URI, "python", 1, "x = 1\n")
     server.session.documents[URI].snapshot()
     document = ref(server.session.documents[URI])
@@ -161,7 +161,7 @@ class Hanging(WorkerConnection):
 
 async def test_a_worker_that_does_not_let_go_keeps_no_other_one() -> None:
     server = InfillServer({})
-    server.session.start(ClientFeatures(), {"partner": {"url": "http://127.0.0.1:9", "kind": "chat"}})
+    server.session.start(ClientCapabilities(), {"partner": {"url": "http://127.0.0.1:9", "kind": "chat"}})
     server.session.worker = Hanging(server, lambda *_: None, lambda: None)
     await server.protocol.leave()
     assert server.session.partner.client.state is ClientState.CLOSED
@@ -169,7 +169,7 @@ async def test_a_worker_that_does_not_let_go_keeps_no_other_one() -> None:
 
 async def test_a_cell_whose_edit_cannot_be_used_is_lost_alone() -> None:
     session = InfillServer({}).session
-    session.start(ClientFeatures(), {})
+    session.start(ClientCapabilities(), {})
     notebook, cells = "file:///n.ipynb", ("cell:0", "cell:1")
     session.notebooks.open(notebook, cells)
     for cell in cells:
@@ -201,22 +201,22 @@ async def test_a_cell_whose_edit_cannot_be_used_is_lost_alone() -> None:
 )
 async def test_no_way_to_write_a_uri_hides_a_secret(uri: str) -> None:
     session = InfillServer({}).session
-    session.start(ClientFeatures(), {})
+    session.start(ClientCapabilities(), {})
     session.open(uri, "plaintext", 1, "TOKEN=1\n")
     assert uri not in session.documents
-    assert "may hold secrets" in (session.why_off(uri) or "")
+    assert "may hold secrets" in (session.disabled_reason(uri) or "")
     await leave(session)
 
 
 @pytest.mark.parametrize("cell", ["file:///w/.env", "vscode-notebook-cell:/w/id_rsa#W1", "file:///w/.ssh/a#1"])
 async def test_a_cell_with_a_secret_name_is_no_document(cell: str) -> None:
     session = InfillServer({}).session
-    session.start(ClientFeatures(), {})
+    session.start(ClientCapabilities(), {})
     session.notebooks.open("file:///w/n.ipynb", (cell, "cell:1"))
     for each in (cell, "cell:1"):
         session.open(each, "python", 1, "x = 1\n")
     assert list(session.documents) == ["cell:1"]
-    assert "may hold secrets" in (session.why_off(cell) or "")
+    assert "may hold secrets" in (session.disabled_reason(cell) or "")
     assert session.documents["cell:1"].snapshot().before == ""
     await leave(session)
 
@@ -230,9 +230,9 @@ async def test_a_cell_that_is_a_link_to_a_secret_is_never_sent(monkeypatch: pyte
             session.notebooks.open(f"{tmp_path.as_uri()}/{len(cells)}.ipynb", cells)
             for each in cells:
                 session.open(each, "python", 1, "x = \n")
-        assert (await session.why_off_now(linked) or "").endswith("/.env)")
+        assert (await session.disabled_reason_now(linked) or "").endswith("/.env)")
         assert linked not in session.documents
-        assert await session.why_off_now(other) is None
+        assert await session.disabled_reason_now(other) is None
         (tmp_path / "l2.py").symlink_to(".env")
         answer = ask_at(session, 4, other)
         assert not isinstance(answer, types.InlineCompletionList)
@@ -243,7 +243,7 @@ async def test_a_cell_that_is_a_link_to_a_secret_is_never_sent(monkeypatch: pyte
 def test_who_hears_of_changes_in_which_order() -> None:
     """What follows taken texts moves them before the services say what was taken."""
     session = InfillServer({}).session
-    heard = [type(each) for each in session.broadcast.every(Feature)]
+    heard = [type(each) for each in session.events.every(Feature)]
     assert heard.index(Refiner) < heard.index(InlineService) < heard.index(ListService)
 
 
@@ -268,13 +268,13 @@ async def test_a_hard_link_to_an_open_secret_gets_no_fills(tmp_path: Path) -> No
     for link in links:
         link.hardlink_to(secret)
     session = InfillServer({}).session
-    session.start(ClientFeatures(), {}, [tmp_path.as_uri()])
+    session.start(ClientCapabilities(), {}, [tmp_path.as_uri()])
     session.open(links[0].as_uri(), "python", 1, "A=1\n")
     session.open(secret.as_uri(), "dotenv", 1, "A=1\n")
-    await session.why_off_now(secret.as_uri())
+    await session.disabled_reason_now(secret.as_uri())
     session.open(links[1].as_uri(), "python", 1, "A=1\n")
     for link in links:
-        assert f"it leads to {secret}" in (await session.why_off_now(link.as_uri()) or "")
+        assert f"it leads to {secret}" in (await session.disabled_reason_now(link.as_uri()) or "")
     assert session.documents == {}
     await leave(session)
 
@@ -282,25 +282,25 @@ async def test_a_hard_link_to_an_open_secret_gets_no_fills(tmp_path: Path) -> No
 @pytest.mark.parametrize("disabled", ["js", "javascript", "JavaScript"])
 async def test_a_language_is_off_by_any_of_its_ids(disabled: str) -> None:
     session = InfillServer({}).session
-    session.start(ClientFeatures(), {"disabledLanguages": [disabled]})
+    session.start(ClientCapabilities(), {"disabledLanguages": [disabled]})
     for language_id in ("js", "javascript", "text"):
         session.open("file:///p/a.js", language_id, 1, "let x = 1\n")
-        assert "disabledLanguages" in (session.why_off("file:///p/a.js") or "")
+        assert "disabledLanguages" in (session.disabled_reason("file:///p/a.js") or "")
     session.open("file:///p/a.js", "typescript", 1, "let x = 1\n")
-    assert session.why_off("file:///p/a.js") is None
+    assert session.disabled_reason("file:///p/a.js") is None
     await leave(session)
 
 
 async def test_an_id_decides_again_after_reopening() -> None:
     """And a text that is sent whole after an unreadable edit keeps it."""
     session = InfillServer({}).session
-    session.start(ClientFeatures(), {"disabledLanguages": ["text"]})
+    session.start(ClientCapabilities(), {"disabledLanguages": ["text"]})
     for language_id, expected in (("js", "javascript"), ("python", "python"), ("text", "javascript")):
         session.open("file:///p/a.js", language_id, 1, "x = 1\n")
         assert session.documents["file:///p/a.js"].language_id == expected
-    session.lose("file:///p/a.js")
-    session.found_again("file:///p/a.js", 2, "x = 2\n")
-    assert "for text (disabledLanguages)" in (session.why_off("file:///p/a.js") or "")
+    session.mark_desynced("file:///p/a.js")
+    session.resync("file:///p/a.js", 2, "x = 2\n")
+    assert "for text (disabledLanguages)" in (session.disabled_reason("file:///p/a.js") or "")
     await leave(session)
 
 
@@ -317,7 +317,7 @@ class CountingExecutor(ThreadPoolExecutor):
 async def test_a_text_is_searched_once_for_code_actions() -> None:
     """Without a model, an editor asks again wherever the cursor goes, and while the first search runs."""
     session = InfillServer({}).session
-    session.start(ClientFeatures(), {})
+    session.start(ClientCapabilities(), {})
     session.open(URI, "python", 1, "x = 1\nprint(x)\n")
     await asyncio.sleep(0.1)
     executor = CountingExecutor()

@@ -48,7 +48,12 @@ class Workspace:
         """The document with this text, its cursor in `line`, and what else is open."""
         known = self.configuration
         return ContextQuery(
-            self.buffer(name, text), line, others, max_tokens, folders=known.roots, why_unreadable=known.why_unreadable
+            self.buffer(name, text),
+            line,
+            others,
+            max_tokens,
+            folders=known.roots,
+            unreadable_reason=known.unreadable_reason,
         )
 
     def buffer(self, name: str, text: str) -> Buffer:
@@ -203,7 +208,7 @@ def test_what_becomes_secret_is_no_longer_shown(workspace: Workspace) -> None:
     assert select_context(query, last) is last
     workspace.at("infill-ls.toml", 'secretGlobs = ["b.py"]\n')
     assert [snippet.path for snippet in select_context(query, last).snippets] == ["a.py"]
-    secret = replace(query, why_unreadable=lambda path, language: "secret")
+    secret = replace(query, unreadable_reason=lambda path, language: "secret")
     assert select_context(secret, last).snippets == ()
 
 
@@ -212,7 +217,7 @@ def test_secret_behind_a_link_is_not_shown(tmp_path: Path) -> None:
     hiding.at("infill-ls.toml", 'secretGlobs = ["hidden_*"]\n')
     (hiding.root / "hidden_x.py").symlink_to(other.at("x.py", OTHERS))
     known = Configuration({}, {}, {}, [hiding.root.as_uri(), other.root.as_uri()])
-    query = replace(other.query("main.py", ""), folders=known.roots, why_unreadable=known.why_unreadable)
+    query = replace(other.query("main.py", ""), folders=known.roots, unreadable_reason=known.unreadable_reason)
     assert query.allowed(hiding.root / "hidden_x.py") is None
     assert query.allowed(other.root / "x.py") == (other.root / "x.py").resolve()
 
@@ -290,7 +295,7 @@ async def test_queries_do_not_pile_up_while_a_drive_hangs(workspace: Workspace) 
     """As a lost network drive does: each query holds the text of every open document."""
     drive_is_back, source = threading.Event(), ContextSource()
     query = workspace.query("main.py", OTHERS, workspace.opened("a.py", OTHERS))
-    query = replace(query, why_unreadable=lambda path, language: None if drive_is_back.wait() else "")
+    query = replace(query, unreadable_reason=lambda path, language: None if drive_is_back.wait() else "")
     for _ in range(20):
         assert await source.gather(query, 1) == ()
     assert len(source.unfinished) == MAX_UNFINISHED

@@ -8,7 +8,7 @@ import pytest
 
 from lsp_server.handlers.lifecycle import leave
 from lsp_server.handlers.status import model_offer
-from lsp_server.lsp.capabilities import ClientFeatures
+from lsp_server.lsp.capabilities import ClientCapabilities
 from lsp_server.server import InfillServer
 from lsp_server.worker.paths import FOLDER_VARIABLE
 from tests.lsp_server.diagnosis.test_doctor import ollama_with_coder, without_other_programs
@@ -28,7 +28,7 @@ async def asked(
 ) -> dict[str, Any]:
     """The answer of a server with these start options, flags and workspace folder."""
     session = InfillServer(flags or {}).session
-    session.start(ClientFeatures(), options or {}, [folder.as_uri()] if folder else [])
+    session.start(ClientCapabilities(), options or {}, [folder.as_uri()] if folder else [])
     try:
         return await model_offer(session, None)
     finally:

@@ -14,7 +14,7 @@ from lsprotocol import types
 
 from lsp_server.lsp.dispatch import ReplyError
 from lsp_server.lsp.editor_connection import EditorConnection
-from lsp_server.lsp.transports import Client
+from lsp_server.lsp.transports import ConnectedClient
 from lsp_server.server import InfillServer
 from tests.lsp_server.lsp.kept_output import KeptOutput, ServerUnderTest
 from tests.workers import PATIENCE_S, until
@@ -180,13 +180,13 @@ async def test_a_document_whose_edit_cannot_be_read_gets_no_more_fills() -> None
     session = tested.server.session
     tested.send(method="textDocument/didOpen", params=opened)
     tested.send(method="textDocument/didSave", params={"textDocument": document, "text": 5})  # does no harm
-    assert session.why_off(uri) is None
+    assert session.disabled_reason(uri) is None
     tested.send(method="textDocument/didChange", params=broken)
-    assert "reopen the file" in (session.why_off(uri) or "")
+    assert "reopen the file" in (session.disabled_reason(uri) or "")
     (shown,) = [each["params"]["message"] for each in tested.output.messages if each["method"] == "window/showMessage"]
     assert "a.py" in shown
     tested.send(method="textDocument/didOpen", params=opened)
-    assert session.why_off(uri) is None
+    assert session.disabled_reason(uri) is None
     await tested.server.protocol.leave()
 
 
@@ -232,7 +232,7 @@ async def test_a_request_begins_before_the_next_message_is_read(tested: ServerUn
 
     tested.add("test/request", request)
     tested.add("test/notification", lambda _params: seen.append("notification"))
-    client = Client(lambda _write: tested.server.protocol, lambda body: asyncio.sleep(0, body))
+    client = ConnectedClient(lambda _write: tested.server.protocol, lambda body: asyncio.sleep(0, body))
     await client.listen(bodies())
     assert seen == ["request", "notification"]
 

@@ -27,11 +27,11 @@ async def open_two(talk: ServerUnderTest) -> None:
     for uri in OPENED:
         document = {"uri": uri, "languageId": "python", "version": 1, "text": "x = 1\n"}
         tell(talk, "textDocument/didOpen", textDocument=document)
-    assert await why_off(talk) == [None, None]
+    assert await disabled_reason(talk) == [None, None]
     talk.output.bodies.clear()
 
 
-async def why_off(talk: ServerUnderTest) -> list[str | None]:
+async def disabled_reason(talk: ServerUnderTest) -> list[str | None]:
     """Why each of the two gets no fills."""
     talk.output.bodies.clear()
     for number, uri in enumerate(OPENED):
@@ -68,9 +68,9 @@ async def test_unreadable_edit_loses_all_documents(talk: ServerUnderTest, params
         talk.say(b'{"method": "textDocument/didChange", "params": ' + params)
     (told,) = [one for one in talk.output.messages if one.get("method") == "window/showMessage"]
     assert "reopen your files" in told["params"]["message"]
-    assert all(reason and "could not be read" in reason for reason in await why_off(talk))
+    assert all(reason and "could not be read" in reason for reason in await disabled_reason(talk))
     tell(talk, "textDocument/didChange", textDocument={"uri": URI, "version": 4}, contentChanges=[{"text": "z = 3\n"}])
-    first, second = await why_off(talk)
+    first, second = await disabled_reason(talk)
     assert first is None
     assert second is not None
     assert talk.server.session.documents[URI].text == "z = 3\n"
@@ -81,7 +81,7 @@ async def test_too_deep_edit_loses_only_its_document(talk: ServerUnderTest, chan
     await open_two(talk)
     changed = b'{"textDocument": {"version": 2, "uri" : "%b"}, "contentChanges": %b}' % (URI.encode(), changes)
     talk.say(b'{"method": "textDocument/didChange", "params": %b}' % changed)
-    first, second = await why_off(talk)
+    first, second = await disabled_reason(talk)
     assert first is not None and "could not be read" in first
     assert second is None
 
@@ -91,7 +91,7 @@ async def test_too_deep_edit_of_a_notebook_loses_all_documents(talk: ServerUnder
     await open_two(talk)
     changed = b'{"notebookDocument": {"version": 2, "uri": "%b"}, "change": %b}' % (URI.encode(), DEEP)
     talk.say(b'{"method": "notebookDocument/didChange", "params": %b}' % changed)
-    assert all(reason and "could not be read" in reason for reason in await why_off(talk))
+    assert all(reason and "could not be read" in reason for reason in await disabled_reason(talk))
 
 
 @pytest.mark.parametrize("number", [b"1e999", b"9" * 400 + b".5", b"NaN", b"9" * 5_000])

@@ -7,7 +7,7 @@ from io import BytesIO, RawIOBase
 
 import pytest
 
-from lsp_server.lsp.transports import Client, framed, frames, read_in_thread, writing_in_thread
+from lsp_server.lsp.transports import ConnectedClient, framed, frames, read_in_thread, writing_in_thread
 from tests.lsp_server.lsp.kept_output import Kept
 from tests.workers import PATIENCE_S
 
@@ -22,7 +22,7 @@ class Silent(BytesIO):
 
 async def listen(reading: BytesIO, writing: RawIOBase, begin: Callable[[Kept], None] = lambda _: None) -> Kept:
     """The conversation with a client at these streams, once that is gone."""
-    client = Client(Kept, writing_in_thread(writing))
+    client = ConnectedClient(Kept, writing_in_thread(writing))
     begin(client.conversation)
     async with asyncio.timeout(PATIENCE_S):
         await client.listen(frames(read_in_thread(reading)))
@@ -41,7 +41,7 @@ async def test_writing_to_a_gone_editor_ends_the_server() -> None:
 async def test_slow_reader_blocks_nobody_and_gets_all_in_order(size: int) -> None:
     reading, writing = os.pipe()
     with os.fdopen(writing, "wb", buffering=0) as stream, os.fdopen(reading, "rb") as unread:
-        client = Client(Kept, writing_in_thread(stream))
+        client = ConnectedClient(Kept, writing_in_thread(stream))
         bodies = [b"%d %b" % (number, b"x" * size) for number in range(1_000_000 // size)]  # more than a pipe holds
         for body in bodies:
             client.write(body)

@@ -3,12 +3,12 @@
 import asyncio
 from threading import Event
 
-from lsp_server.settings.file_system import FileSystem
+from lsp_server.settings.file_system import BlockingIo
 from tests.workers import PATIENCE_S
 
 
 async def test_a_late_answer_is_waited_for_once() -> None:
-    files = FileSystem()
+    files = BlockingIo()
     answer = Event()
     calls: list[None] = []
 
@@ -16,13 +16,13 @@ async def test_a_late_answer_is_waited_for_once() -> None:
         calls.append(None)
         return answer.wait()
 
-    assert await files.ask("a", look) is None
-    again = asyncio.ensure_future(files.ask("a", look))
+    assert await files.run("a", look) is None
+    again = asyncio.ensure_future(files.run("a", look))
     for _ in range(10):  # turns of the loop, in which nothing is waited for
         await asyncio.sleep(0)
     assert again.done() and again.result() is None
     assert len(calls) == 1
     answer.set()
     async with asyncio.timeout(PATIENCE_S):
-        while not await files.ask("a", look):
+        while not await files.run("a", look):
             await asyncio.sleep(0)

@@ -4,7 +4,7 @@ import pytest
 
 from lsp_server.settings.launch import is_remote, partner_options, problem_of, worker_options
 from lsp_server.settings.schema import PartnerSettings, ServerSettings, Settings
-from lsp_server.worker import WorkerFailure
+from lsp_server.worker import WorkerError
 from lsp_server.worker.connect import command
 from lsp_server.worker.paths import paths_of
 
@@ -52,5 +52,5 @@ def test_a_partner_that_cannot_be_one_is_named_by_its_setting(partner: PartnerSe
     assert is_remote(options)
     assert "hush" not in problem_of(options)
     assert not any(other in problem_of(options) for other in ("server.plainHttp", "SERVER", "model:", "--plain-http"))
-    with pytest.raises(WorkerFailure, match=words):
+    with pytest.raises(WorkerError, match=words):
         command(paths_of(options), options)

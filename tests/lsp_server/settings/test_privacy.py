@@ -156,17 +156,17 @@ def test_a_copy_of_what_the_user_has_named_is_secret_too() -> None:
 
 
 def test_the_reason_names_the_setting() -> None:
-    why_off = Configuration({}, {}).why_off
+    disabled_reason = Configuration({}, {}).disabled_reason
     for name, language, own, said in (
         ("/p/a.md", "markdown", settings(disabled_languages=("markdown",)), "for markdown (disabledLanguages)"),
         ("/p/a.gen.py", "python", settings(disabled_globs=("*.gen.py",)), "for this file (disabledGlobs)"),
         ("/p/mine.py", "python", settings(secret_globs=("mine.*",)), "never read (secretGlobs)"),
     ):
-        assert str(why_off([name], language, own)).endswith(said)
-        linked = why_off(["/p/link", name], language, own)
+        assert str(disabled_reason([name], language, own)).endswith(said)
+        linked = disabled_reason(["/p/link", name], language, own)
         assert str(linked).endswith(said if "Languages" in said else f"{said} (it leads to {name})")
-    assert "never read (it" in str(why_off(["/p/a.py", "/p/.env"], "python", Settings()))
-    assert why_off(["/p/a.py"], "python", Settings()) is None
+    assert "never read (it" in str(disabled_reason(["/p/a.py", "/p/.env"], "python", Settings()))
+    assert disabled_reason(["/p/a.py"], "python", Settings()) is None
 
 
 @pytest.mark.parametrize(
@@ -195,13 +195,13 @@ def test_only_the_user_allows_a_path(tmp_path: Path) -> None:
     for options in ({}, {"trustWorkspace": True}):
         configuration = Configuration({}, {}, options, [tmp_path.as_uri()])
         configuration.take_sent({"allowedSecretGlobs": [".env"]})
-        assert configuration.why_unreadable(tmp_path / ".env", "")
+        assert configuration.unreadable_reason(tmp_path / ".env", "")
         assert any("allowedSecretGlobs" in problem for problem in configuration.problems)
     for user in ({"allowedSecretGlobs": [".env", "b"]}, {}):
         configuration = Configuration(
             {}, {"INFILL_LS_ALLOWED_SECRET_GLOBS": "" if user else '[".env"]'}, user, [tmp_path.as_uri()]
         )
-        assert configuration.why_unreadable(tmp_path / ".env", "") is None
+        assert configuration.unreadable_reason(tmp_path / ".env", "") is None
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_only_the_user_allows_a_path(tmp_path: Path) -> None:
     ],
 )
 def test_the_reason_names_the_built_in_rule(name: str, rule: str | None) -> None:
-    reason = Configuration({}, {}).why_off([f"/p/{name}"], "", Settings())
+    reason = Configuration({}, {}).disabled_reason([f"/p/{name}"], "", Settings())
     assert (reason is None) == (rule is None)
     assert rule is None or f"the built-in rule for {rule}" in str(reason)
 
@@ -225,9 +225,9 @@ def test_a_hard_link_to_a_secret_met_before_is_secret(tmp_path: Path) -> None:
     link.hardlink_to(secret)
     other.write_text("x = 1\n")
     (tmp_path / "copy.py").hardlink_to(other)
-    assert configuration.why_unreadable(link, "python") is None, "its secret was not met"
-    assert configuration.why_unreadable(secret, "python")
-    assert str(configuration.why_unreadable(link, "python")).endswith(f"(it leads to {secret})")
-    assert configuration.why_unreadable(other, "python") is None
+    assert configuration.unreadable_reason(link, "python") is None, "its secret was not met"
+    assert configuration.unreadable_reason(secret, "python")
+    assert str(configuration.unreadable_reason(link, "python")).endswith(f"(it leads to {secret})")
+    assert configuration.unreadable_reason(other, "python") is None
     secret.unlink()
-    assert configuration.why_unreadable(link, "python") is None, "the secret's name is gone"
+    assert configuration.unreadable_reason(link, "python") is None, "the secret's name is gone"

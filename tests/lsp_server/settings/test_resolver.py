@@ -55,8 +55,8 @@ def test_files_above_the_folders_count_as_for_the_commands(tmp_path: Path) -> No
     folders = (part,), (folder(tmp_path, "elsewhere"),), ()
     for configuration in [*(started(*each) for each in folders), Configuration({}, {}, around=[part / "x.py"])]:
         for name in ("x.py", "y.py"):
-            assert "may hold secrets" in str(configuration.why_unreadable(part / name, "python"))
-        assert configuration.why_unreadable(part / "z.py", "python") is None
+            assert "may hold secrets" in str(configuration.unreadable_reason(part / name, "python"))
+        assert configuration.unreadable_reason(part / "z.py", "python") is None
 
 
 def test_files_above_a_repository_do_not_count(tmp_path: Path) -> None:
@@ -72,8 +72,8 @@ def test_files_above_a_repository_do_not_count(tmp_path: Path) -> None:
 def test_a_path_that_cannot_be_looked_at_is_no_error(tmp_path: Path) -> None:
     out_of_reach = tmp_path / ("a" * 300) / "m.py"  # as in a folder whose owner lets nobody in, but for root too
     configuration = started(folder(tmp_path, "a"), out_of_reach.parent, INFILL_LS_MARKER="@mine")
-    assert configuration.why_unreadable(out_of_reach, "python") is None
-    assert started().why_unreadable(out_of_reach, "python") is None
+    assert configuration.unreadable_reason(out_of_reach, "python") is None
+    assert started().unreadable_reason(out_of_reach, "python") is None
     for found in (configuration, Configuration({}, {"INFILL_LS_MARKER": "@mine"}, around=[out_of_reach])):
         assert found.at(out_of_reach).marker == "@mine"
 
@@ -88,8 +88,8 @@ def test_a_file_is_judged_under_each_name_by_the_settings_there(tmp_path: Path) 
     names = ("a/sub/hidden.py", "a/link.py", "a/linked/hidden.py", "outside/sub/hidden.py", "outside/link.py")
     for root in (a, tmp_path / "outside"):
         for name in names:
-            assert "may hold secrets" in str(started(root).why_unreadable(tmp_path / name, "python")), (root, name)
-    assert started(a).why_unreadable(a / "sub" / "open.py", "python") is None
+            assert "may hold secrets" in str(started(root).unreadable_reason(tmp_path / name, "python")), (root, name)
+    assert started(a).unreadable_reason(a / "sub" / "open.py", "python") is None
 
 
 def test_a_folder_with_a_similar_name_is_another(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from inference.messages import ErrorCode, Status
-from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
-from lsp_server.worker.failure import SilentError
+from lsp_server.worker import ClientState, WorkerClient, WorkerError, WorkerOptions
+from lsp_server.worker.failure import WorkerUnresponsiveError
 from lsp_server.worker.paths import pid_of
 from tests.workers import fill, infill_ls, kill, until
 
@@ -35,7 +35,7 @@ async def test_a_worker_stopped_while_it_starts_is_reported(own_folder: Path) ->
         os.kill(pid, signal.SIGSTOP)
         stopped = time.monotonic()
         try:
-            with pytest.raises(SilentError) as failure:
+            with pytest.raises(WorkerUnresponsiveError) as failure:
                 await waiting
         finally:
             kill(pid)
@@ -47,13 +47,13 @@ async def test_a_worker_stopped_while_it_starts_is_reported(own_folder: Path) ->
 
 async def test_request_waiting_for_a_stopped_load_fails(own_folder: Path) -> None:
     async with WorkerClient(WorkerOptions(), name="tests") as client:
-        waiting = asyncio.create_task(client.ask(fill()))
+        waiting = asyncio.create_task(client.request(fill()))
         await until(lambda: client.state is ClientState.LOADING)
         pid = await started(client)
         os.kill(pid, signal.SIGSTOP)
         try:
             async with asyncio.timeout(BOUND_S):
-                with pytest.raises(SilentError, match=f"process {pid}"):
+                with pytest.raises(WorkerUnresponsiveError, match=f"process {pid}"):
                     await waiting
         finally:
             kill(pid)
@@ -79,7 +79,7 @@ async def test_worker_that_dies_loading_is_not_restarted(own_folder: Path) -> No
         waiting = asyncio.create_task(client.load())
         await until(lambda: client.state is ClientState.LOADING)
         kill(await started(client))
-        with pytest.raises(WorkerFailure, match="while it loaded"):
+        with pytest.raises(WorkerError, match="while it loaded"):
             await waiting
         assert client.state is ClientState.FAILED
 
@@ -92,7 +92,7 @@ async def test_a_model_that_cannot_be_resolved_is_named(
     (tmp_path / "loop").symlink_to("loop")
     async with WorkerClient(WorkerOptions(model), name="tests") as client:
         assert await client.status() is None
-        with pytest.raises(WorkerFailure, match="^model: .* cannot be resolved: .*; give a folder") as failure:
+        with pytest.raises(WorkerError, match="^model: .* cannot be resolved: .*; give a folder") as failure:
             await client.load()
         assert failure.value.code is ErrorCode.MODEL
         assert model[:100].replace("\0", r"\x00") in str(failure.value)
@@ -126,8 +126,8 @@ async def test_client_rejoins_the_same_worker(own_folder: Path) -> None:
 async def given_up() -> str:
     """What a client says of the silent worker, in time."""
     async with WorkerClient(WorkerOptions(), name="tests") as client, asyncio.timeout(BOUND_S):
-        with pytest.raises(SilentError) as failure:
-            await client.ask(fill())
+        with pytest.raises(WorkerUnresponsiveError) as failure:
+            await client.request(fill())
     return str(failure.value)
 
 

@@ -21,7 +21,7 @@ from inference.messages import (
     frame,
 )
 from lsp_server.diagnosis.workers import survey
-from lsp_server.worker import ClientState, WorkerClient, WorkerFailure, WorkerOptions
+from lsp_server.worker import ClientState, WorkerClient, WorkerError, WorkerOptions
 from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths, paths_of
 from tests.workers import PATIENCE_S, fill, infill_ls, is_alive, kill, long_fill, short_folder, until
 
@@ -29,7 +29,7 @@ from tests.workers import PATIENCE_S, fill, infill_ls, is_alive, kill, long_fill
 async def test_a_fill_comes_back_under_the_callers_id(resident: WorkerPaths) -> None:
     drafts: list[Draft] = []
     async with WorkerClient(WorkerOptions(), name="tests") as client:
-        answer = await client.ask(fill("mine", drafts=True, candidates=2), drafts.append)
+        answer = await client.request(fill("mine", drafts=True, candidates=2), drafts.append)
         assert {answer.done.id, *(c.id for c in answer.candidates), *(d.id for d in drafts)} == {"mine"}
         assert answer.done.outcome is Outcome.COMPLETE
         assert answer.candidates
@@ -47,9 +47,9 @@ async def test_auto_and_the_same_model_by_name_share_one_worker(
     clients = [WorkerClient(WorkerOptions(model), name="tests") for model in models]
     try:
         if at_once:
-            answers = await asyncio.gather(*(client.ask(fill()) for client in clients))
+            answers = await asyncio.gather(*(client.request(fill()) for client in clients))
         else:
-            answers = [await client.ask(fill()) for client in clients]
+            answers = [await client.request(fill()) for client in clients]
         assert all(answer.candidates for answer in answers)
         async with WorkerClient(WorkerOptions(models[-1]), name="tests") as late:
             await late.load()
@@ -97,7 +97,7 @@ async def test_an_unusable_runtime_folder_is_named(
         else:
             paths.starting.mkdir()
     async with WorkerClient(options, name="tests") as client:
-        with pytest.raises(WorkerFailure, match=str(folder)) as failed:
+        with pytest.raises(WorkerError, match=str(folder)) as failed:
             await client.ask(fill())
     assert "; " in str(failed.value), "and what to do"
     commands = [("fill", "-"), ("doctor",), ("worker", "--background")]
@@ -122,13 +122,13 @@ async def test_where_no_log_can_be_written_fills_go_on(monkeypatch: pytest.Monke
         assert paths_of(options).log.is_relative_to(tmp_path / "state")
         paths_of(options).folder.mkdir(mode=0o700)
         async with WorkerClient(options, name="tests") as client:
-            assert (await client.ask(fill())).candidates
+            assert (await client.request(fill())).candidates
         for worker in (await survey("tests")).running:
             kill(worker.status.pid)
         paths_of(options).socket.unlink(missing_ok=True)
         async with WorkerClient(WorkerOptions("embedded", device="nowhere"), name="tests") as client:
-            with pytest.raises(WorkerFailure, match="nowhere"):
-                await client.ask(fill())
+            with pytest.raises(WorkerError, match="nowhere"):
+                await client.request(fill())
 
 
 async def test_pipes_and_links_in_place_of_the_logs_are_harmless(own_folder: Path) -> None:
@@ -137,13 +137,13 @@ async def test_pipes_and_links_in_place_of_the_logs_are_harmless(own_folder: Pat
     paths.log.symlink_to(own_folder / "precious")
     os.mkfifo(paths.errors)
     async with WorkerClient(WorkerOptions(), name="tests") as client:
-        assert (await client.ask(fill())).candidates
+        assert (await client.request(fill())).candidates
     assert paths.log.is_file() and not paths.log.is_symlink()
     paths.errors.unlink()
     paths.errors.symlink_to(own_folder / "precious")
     async with WorkerClient(WorkerOptions("embedded", device="nowhere"), name="tests") as client:
-        with pytest.raises(WorkerFailure, match="nowhere"):
-            await client.ask(fill())
+        with pytest.raises(WorkerError, match="nowhere"):
+            await client.request(fill())
     assert (own_folder / "precious").read_text() == "mine"
 
 
@@ -152,26 +152,26 @@ async def test_a_callback_that_fails_harms_only_its_caller(resident: WorkerPaths
         raise RuntimeError("cannot draw")
 
     async with WorkerClient(WorkerOptions(), name="tests") as client:
-        assert (await client.ask(fill(drafts=True), broken)).candidates
+        assert (await client.request(fill(drafts=True), broken)).candidates
 
 
 @pytest.mark.parametrize("text", ["\ud800", "x" * (65 * 1024 * 1024)], ids=["lone surrogate", "too long"])
 async def test_what_cannot_be_sent_fails_alone(resident: WorkerPaths, text: str) -> None:
     async with WorkerClient(WorkerOptions(), name="tests") as client:
-        with pytest.raises(WorkerFailure) as failure:
-            await client.ask(fill(segments=(Text(text), *fill().segments)))
+        with pytest.raises(WorkerError) as failure:
+            await client.request(fill(segments=(Text(text), *fill().segments)))
         assert failure.value.code is ErrorCode.BAD_REQUEST
-        assert (await client.ask(fill())).candidates
+        assert (await client.request(fill())).candidates
 
 
 async def test_closing_fails_what_is_pending(resident: WorkerPaths) -> None:
     client = WorkerClient(WorkerOptions(), name="tests")
     began = asyncio.Event()
-    task = asyncio.create_task(client.ask(long_fill(), lambda _: began.set()))
+    task = asyncio.create_task(client.request(long_fill(), lambda _: began.set()))
     await began.wait()
     await client.close()
-    for call in (task, client.ask(fill())):
-        with pytest.raises(WorkerFailure) as failure:
+    for call in (task, client.request(fill())):
+        with pytest.raises(WorkerError) as failure:
             await call
         assert failure.value.code is ErrorCode.STOPPED
 
@@ -200,19 +200,19 @@ async def test_killed_worker_fails_pending_and_is_replaced(own_folder: Path) -> 
     states: list[tuple[ClientState, str]] = []
     async with WorkerClient(WorkerOptions(), name="tests", on_state=lambda *now: states.append(now)) as client:
         began = asyncio.Event()
-        task = asyncio.create_task(client.ask(long_fill(), lambda _: began.set()))
+        task = asyncio.create_task(client.request(long_fill(), lambda _: began.set()))
         await began.wait()
         first = client.last_status
         kill(first.pid)
         killed = time.monotonic()
-        with pytest.raises(WorkerFailure, match="mid-request") as failure:
+        with pytest.raises(WorkerError, match="mid-request") as failure:
             await task
         assert failure.value.code is ErrorCode.STOPPED
         assert time.monotonic() - killed < 5
         assert client.state is ClientState.FAILED
         assert "ended" in client.reason
 
-        assert (await client.ask(fill())).candidates
+        assert (await client.request(fill())).candidates
         assert client.last_status.pid != first.pid
         first_three = [state for state, _ in states if state is not ClientState.BUSY][:3]
         assert first_three == [ClientState.STARTING, ClientState.LOADING, ClientState.LOADING]
@@ -225,13 +225,13 @@ async def test_failed_load_is_not_retried_at_once(own_folder: Path) -> None:
     seen: list[Status] = []
     async with WorkerClient(WorkerOptions("./no-such-model"), name="tests", on_status=seen.append) as client:
         for _ in range(2):
-            with pytest.raises(WorkerFailure, match="no-such-model") as failure:
-                await client.ask(fill())
+            with pytest.raises(WorkerError, match="no-such-model") as failure:
+                await client.request(fill())
             assert failure.value.code is ErrorCode.MODEL
         assert client.state is ClientState.FAILED
         await until(lambda: client.state is ClientState.BACKING_OFF)
-        with pytest.raises(WorkerFailure, match="next try in") as failure:
-            await client.ask(fill())
+        with pytest.raises(WorkerError, match="next try in") as failure:
+            await client.request(fill())
         assert failure.value.code is ErrorCode.MODEL
         assert str(client.paths.log) in str(failure.value)
     assert WorkerState.FAILED in {status.state for status in seen}
@@ -241,8 +241,8 @@ async def test_failed_load_is_not_retried_at_once(own_folder: Path) -> None:
 async def test_a_process_that_cannot_start_is_explained(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INFILL_LS_TRANSPORT", "pigeon")
     async with WorkerClient(WorkerOptions(), name="tests") as client:
-        with pytest.raises(WorkerFailure, match="pigeon"):
-            await client.ask(fill())
+        with pytest.raises(WorkerError, match="pigeon"):
+            await client.request(fill())
         assert client.state in (ClientState.FAILED, ClientState.BACKING_OFF)
         assert "pigeon" in client.reason
 
@@ -253,8 +253,8 @@ async def test_a_process_that_cannot_start_is_explained(own_folder: Path, monkey
 )
 async def test_a_model_no_command_can_name_is_explained(own_folder: Path, setting: str, told: str, name: str) -> None:
     async with WorkerClient(WorkerOptions(**{setting: name}), name="tests") as client:
-        with pytest.raises(WorkerFailure, match=told):
-            await client.ask(fill())
+        with pytest.raises(WorkerError, match=told):
+            await client.request(fill())
 
 
 async def test_foreign_listener_is_replaced(own_folder: Path) -> None:
@@ -281,13 +281,13 @@ async def test_worker_of_another_release_is_named_at_once(own_folder: Path, word
     lock.acquire()
     listening = await asyncio.start_unix_server(greet, paths.socket)
     async with listening, WorkerClient(WorkerOptions(), name="tests") as client:
-        with pytest.raises(WorkerFailure, match="does not answer as a worker of this release; end it"):
-            await client.ask(fill())
+        with pytest.raises(WorkerError, match="does not answer as a worker of this release; end it"):
+            await client.request(fill())
     lock.release()
 
 
 async def test_a_folder_that_others_can_enter_is_refused(own_folder: Path) -> None:
     own_folder.chmod(0o755)
     async with WorkerClient(WorkerOptions(), name="tests") as client:
-        with pytest.raises(WorkerFailure, match="chmod 700"):
-            await client.ask(fill())
+        with pytest.raises(WorkerError, match="chmod 700"):
+            await client.request(fill())

@@ -14,7 +14,7 @@ from inference.models import catalogue, model_store
 from inference.remote.private import why_not_private
 from lsp_server.settings.launch import edit_model_options, problem_of, worker_options
 from lsp_server.settings.schema import NextEditSettings, ServerSettings, Settings
-from lsp_server.worker import WorkerFailure, WorkerOptions
+from lsp_server.worker import WorkerError, WorkerOptions
 from lsp_server.worker.connect import command, require_folders
 from lsp_server.worker.paths import FOLDER_VARIABLE, paths_of, socket_folders
 
@@ -72,7 +72,7 @@ def test_name_ignores_the_current_folder(name: str, tmp_path: Path, monkeypatch:
 
 def test_a_path_that_is_too_long_for_a_socket_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / ("a" * 100)))
-    with pytest.raises(WorkerFailure, match=f"too long; set {FOLDER_VARIABLE}"):
+    with pytest.raises(WorkerError, match=f"too long; set {FOLDER_VARIABLE}"):
         require_folders(paths_of(WorkerOptions()))
     assert not list(tmp_path.iterdir())
 
@@ -197,5 +197,5 @@ def test_a_worker_is_told_its_server_but_no_token(monkeypatch: pytest.MonkeyPatc
 def test_no_worker_is_started_for_a_server_that_is_refused(url: str) -> None:
     options = WorkerOptions(url)
     assert problem_of(options) and "hush" not in problem_of(options)
-    with pytest.raises(WorkerFailure, match=re.escape(problem_of(options))):
+    with pytest.raises(WorkerError, match=re.escape(problem_of(options))):
         command(paths_of(options), options)

@@ -14,7 +14,7 @@ Trigger = Literal["typing", "asked", "action", "next edit"]
 
 
 @dataclass(frozen=True)
-class Asked:
+class FillRecord:
     """A request that the model has just answered with `texts`, which took it `took_ms`."""
 
     snapshot: Snapshot
@@ -27,20 +27,20 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownEvent:
     """The user sees an answer; it has the same `id` each time. `waited_ms`: since the request; None if remembered.
 
-    `asked` is None if the model was not asked for this, or the user has typed into the hole since.
+    `record` is None if the model was not asked for this, or the user has typed into the hole since.
     """
 
     id: str
     trigger: Trigger
     waited_ms: float | None = None
-    asked: Asked | None = None
+    record: FillRecord | None = None
 
 
 @dataclass(frozen=True)
-class Taken:
+class AcceptedEvent:
     """The user accepted the answer `id`, as a whole or its start."""
 
     id: str
@@ -78,15 +78,15 @@ class Feature:
         for each in self.parts:
             each.closed(uri)
 
-    def shown(self, uri: str, shown: Shown) -> None:
+    def shown(self, uri: str, shown: ShownEvent) -> None:
         """The user sees an answer."""
         for each in self.parts:
             each.shown(uri, shown)
 
-    def taken(self, uri: str, taken: Taken) -> None:
+    def accepted(self, uri: str, accepted: AcceptedEvent) -> None:
         """The user accepted an answer."""
         for each in self.parts:
-            each.taken(uri, taken)
+            each.accepted(uri, accepted)
 
     def rejected(self, uri: str, answer_id: str) -> None:
         """The user rejected an answer."""
@@ -102,7 +102,7 @@ class Feature:
 _F = TypeVar("_F", bound=Feature)
 
 
-class Broadcast(Feature):
+class FeatureEvents(Feature):
     """All features of a session: each hears of every event, in the order in which they were added."""
 
     def __init__(self) -> None:
