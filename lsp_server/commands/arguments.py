@@ -5,8 +5,8 @@ import os
 from typing import Any, get_args
 
 from inference.terminal import say
+from lsp_server.settings.configuration import Configuration
 from lsp_server.settings.layers import KEYS
-from lsp_server.settings.resolver import Configuration
 from lsp_server.settings.schema import PARTNER, Dtype, Settings
 
 

@@ -26,7 +26,9 @@ from lsp_server.diagnosis.file_report import examine_file, examine_settings
 from lsp_server.diagnosis.models import Tell, advice_on_downloads, other_programs_downloads
 from lsp_server.diagnosis.workers import Check, Grade, describe_loading, describe_status
 from lsp_server.documents.uris import names_of
-from lsp_server.settings.launch import (
+from lsp_server.settings.configuration import NAME, Configuration
+from lsp_server.settings.schema import Settings, json_schema
+from lsp_server.settings.worker_options import (
     edit_model_options,
     is_remote,
     partner_options,
@@ -34,8 +36,6 @@ from lsp_server.settings.launch import (
     role_of,
     worker_options,
 )
-from lsp_server.settings.resolver import NAME, Configuration
-from lsp_server.settings.schema import Settings, json_schema
 from lsp_server.worker import WorkerClient, WorkerError
 from lsp_server.worker.failure import StillLoadingError
 from lsp_server.worker.paths import paths_of

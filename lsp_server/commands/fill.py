@@ -32,9 +32,9 @@ from lsp_server.documents.reading import (
 from lsp_server.documents.uris import names_of
 from lsp_server.fill.pipeline import Budget, FillOptions, fill, left_as_they_are
 from lsp_server.fill.postprocess import count_unfilled, current_texts
-from lsp_server.settings.launch import worker_options
-from lsp_server.settings.resolver import COMMAND_LINE, Configuration
+from lsp_server.settings.configuration import COMMAND_LINE, Configuration
 from lsp_server.settings.schema import Settings
+from lsp_server.settings.worker_options import worker_options
 from lsp_server.syntax.languages import language_of
 from lsp_server.worker import WorkerClient, WorkerError
 from lsp_server.worker.failure import StillLoadingError

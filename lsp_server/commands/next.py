@@ -28,8 +28,8 @@ from lsp_server.next_edit import model
 from lsp_server.next_edit.cross_file import Situation
 from lsp_server.next_edit.edits import MAX_OFFERS, NextEdit, nearest
 from lsp_server.next_edit.finder import HalfRenameError, next_edits, unfinished_renames
-from lsp_server.settings.launch import edit_model_options, is_remote, worker_options
-from lsp_server.settings.resolver import Configuration
+from lsp_server.settings.configuration import Configuration
+from lsp_server.settings.worker_options import edit_model_options, is_remote, worker_options
 from lsp_server.worker import WorkerClient, WorkerError
 
 _MOST_REWRITES = 8

@@ -23,7 +23,7 @@ from lsp_server.lsp import transports
 from lsp_server.lsp.dispatch import TOKEN, InfillProtocol
 from lsp_server.lsp.transports import ListenAddress, StartConversation, Write
 from lsp_server.server import InfillServer
-from lsp_server.settings.launch import worker_options
+from lsp_server.settings.worker_options import worker_options
 from lsp_server.worker import WorkerClient
 
 EXIT_USAGE = 2

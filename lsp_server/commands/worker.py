@@ -10,7 +10,7 @@ from inference.terminal import printable, say
 from lsp_server.commands.arguments import add_model_arguments, settings_of
 from lsp_server.commands.output import telling
 from lsp_server.diagnosis.workers import describe_loading, describe_status
-from lsp_server.settings.launch import worker_options
+from lsp_server.settings.worker_options import worker_options
 from lsp_server.worker import WorkerClient, WorkerError, WorkerOptions
 from lsp_server.worker.connect import command, require_folders
 from lsp_server.worker.paths import paths_of

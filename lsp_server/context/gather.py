@@ -19,8 +19,8 @@ from lsp_server.context.similar import CodeChunk, chunk_lines, chunks, lines_aro
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.reading import UnreadableError, read_text
 from lsp_server.documents.uris import local_path
-from lsp_server.settings.file_system import in_thread
-from lsp_server.settings.resolver import Configuration
+from lsp_server.settings.blocking_io import in_thread
+from lsp_server.settings.configuration import Configuration
 from lsp_server.syntax.imports import imports_of
 from lsp_server.syntax.languages import language_of
 from lsp_server.syntax.parsing import parse, well_formed

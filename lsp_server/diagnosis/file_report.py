@@ -11,8 +11,8 @@ from lsp_server.documents.reading import BadInputError, offset_at_line_col, read
 from lsp_server.documents.uris import names_of
 from lsp_server.inline.anchor import Cursor
 from lsp_server.inline.request import hole_for
+from lsp_server.settings.configuration import NAME, Configuration
 from lsp_server.settings.layers import PREFIX
-from lsp_server.settings.resolver import NAME, Configuration
 from lsp_server.settings.schema import Settings
 from lsp_server.syntax.languages import language_of, table_of
 from lsp_server.syntax.lines import is_word

@@ -13,7 +13,7 @@ from inference.messages import ErrorCode, Status
 from inference.models.catalogue import entry_named
 from inference.remote import address
 from lsp_server.lsp.editor_connection import ProgressDisplay
-from lsp_server.settings.launch import problem_of
+from lsp_server.settings.worker_options import problem_of
 from lsp_server.worker import ClientState, WorkerClient, WorkerError, WorkerOptions
 from lsp_server.worker.failure import traceback_of
 

@@ -20,10 +20,10 @@ from lsp_server.features import Feature, FeatureEvents
 from lsp_server.lsp.capabilities import ClientCapabilities
 from lsp_server.lsp.editor_connection import EditorConnection
 from lsp_server.lsp.worker_connection import CLIENT_NAME, STATUS_CHANGED, PartnerConnection, WorkerConnection
-from lsp_server.settings.file_system import BlockingIo
-from lsp_server.settings.launch import edit_model_options, partner_options, worker_options
-from lsp_server.settings.resolver import Configuration
+from lsp_server.settings.blocking_io import BlockingIo
+from lsp_server.settings.configuration import Configuration
 from lsp_server.settings.schema import PARTNER, Settings
+from lsp_server.settings.worker_options import edit_model_options, partner_options, worker_options
 from lsp_server.syntax.lines import plain_line_ends
 from lsp_server.worker import ClientState, WorkerClient
 from lsp_server.worker.failure import StillLoadingError, WorkerUnresponsiveError

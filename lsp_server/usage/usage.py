@@ -18,7 +18,7 @@ import platformdirs
 
 from inference.remote.private import why_not_private
 from lsp_server.features import AcceptedEvent, Feature, ShownEvent
-from lsp_server.settings.file_system import in_thread
+from lsp_server.settings.blocking_io import in_thread
 from lsp_server.worker.paths import APP, chosen_folder
 
 if TYPE_CHECKING:

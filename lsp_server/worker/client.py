@@ -104,7 +104,7 @@ class _Pending:
 
 
 class WorkerClient:
-    """A client of the worker of `options`, which `settings.launch` makes. `on_status` and `on_state` receive its status
+    """A client of the worker of `options`, which `settings.worker_options` makes. `on_status` and `on_state` receive its status
     and this client's state.
     """
 

@@ -35,7 +35,7 @@ from inference.messages import (
     frame,
 )
 from inference.remote.private import why_not_private
-from lsp_server.settings.launch import canonical_model, problem_of
+from lsp_server.settings.worker_options import canonical_model, problem_of
 from lsp_server.worker.failure import WorkerUnresponsiveError, WorkerError
 from lsp_server.worker.paths import FOLDER_VARIABLE, MAX_SOCKET_PATH_BYTES, WorkerPaths, is_stopped, pid_of
 

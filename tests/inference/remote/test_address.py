@@ -6,7 +6,7 @@ from inference.messages import WorkerOptions
 from inference.models.family import ModelError
 from inference.remote import address, server_backend
 from inference.remote.address import AddressError
-from lsp_server.settings.launch import problem_of
+from lsp_server.settings.worker_options import problem_of
 from tests.inference.remote.asking import arguments
 
 

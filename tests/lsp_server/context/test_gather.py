@@ -17,7 +17,7 @@ from lsp_server.context.gather import (
     select_context,
     within,
 )
-from lsp_server.settings.resolver import Configuration
+from lsp_server.settings.configuration import Configuration
 from lsp_server.syntax.languages import language_of
 
 PATIENT_MS = 60_000

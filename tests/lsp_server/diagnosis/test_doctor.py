@@ -13,8 +13,8 @@ from lsp_server import carve
 from lsp_server.diagnosis.file_report import examine_file, examine_settings, no_hole_reason
 from lsp_server.diagnosis.workers import Check, Grade
 from lsp_server.documents.document import Document
+from lsp_server.settings.configuration import Configuration
 from lsp_server.settings.layers import PREFIX
-from lsp_server.settings.resolver import Configuration
 from tests.e2e.user import CURSOR
 from tests.inference.models.test_discovery import DIGEST, manifest, put
 from tests.partner_server import partner_server

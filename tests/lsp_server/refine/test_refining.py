@@ -20,8 +20,8 @@ from lsp_server.inline import Cursor, InlineRequest, InlineService
 from lsp_server.inline.suggestion import Suggestion
 from lsp_server.refine.refining import NotRefinedError, Refiner
 from lsp_server.session import Session
-from lsp_server.settings.launch import partner_options
 from lsp_server.settings.schema import PartnerSettings, Settings
+from lsp_server.settings.worker_options import partner_options
 from lsp_server.worker import WorkerClient
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker, scripted_client, scripted_worker
 from tests.lsp_server.test_session import URI, working

@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from lsp_server.settings.configuration import Configuration
 from lsp_server.settings.privacy import is_secret
-from lsp_server.settings.resolver import Configuration
 from lsp_server.settings.schema import Settings
 
 SECRET = """

@@ -17,7 +17,7 @@ from lsp_server.cli import main
 from lsp_server.commands import worker
 from lsp_server.commands.arguments import settings_of
 from lsp_server.diagnosis.workers import describe_status
-from lsp_server.settings.launch import worker_options
+from lsp_server.settings.worker_options import worker_options
 from lsp_server.worker.connect import command
 from lsp_server.worker.paths import FOLDER_VARIABLE, WorkerPaths, paths_of
 from tests.inference.loaded import save_with_broken_encoder

@@ -12,8 +12,8 @@ import pytest
 
 from inference.models import catalogue, model_store
 from inference.remote.private import why_not_private
-from lsp_server.settings.launch import edit_model_options, problem_of, worker_options
 from lsp_server.settings.schema import NextEditSettings, ServerSettings, Settings
+from lsp_server.settings.worker_options import edit_model_options, problem_of, worker_options
 from lsp_server.worker import WorkerError, WorkerOptions
 from lsp_server.worker.connect import command, require_folders
 from lsp_server.worker.paths import FOLDER_VARIABLE, paths_of, socket_folders

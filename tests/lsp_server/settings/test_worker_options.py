@@ -2,8 +2,8 @@
 
 import pytest
 
-from lsp_server.settings.launch import is_remote, partner_options, problem_of, worker_options
 from lsp_server.settings.schema import PartnerSettings, ServerSettings, Settings
+from lsp_server.settings.worker_options import is_remote, partner_options, problem_of, worker_options
 from lsp_server.worker import WorkerError
 from lsp_server.worker.connect import command
 from lsp_server.worker.paths import paths_of

@@ -3,7 +3,7 @@
 import asyncio
 from threading import Event
 
-from lsp_server.settings.file_system import BlockingIo
+from lsp_server.settings.blocking_io import BlockingIo
 from tests.workers import PATIENCE_S
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lsp_server.settings.resolver import Configuration
+from lsp_server.settings.configuration import Configuration
 
 
 def started(*folders: Path, options: object = None, **environment: str) -> Configuration:
