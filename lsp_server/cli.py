@@ -24,7 +24,7 @@ _COMMANDS = {
         "lsp_server.commands.doctor",
         "check this machine (and optionally a file), and explain how to fix problems",
     ),
-    "bench": ("lsp_server.commands.forward", "run a benchmark (see `infill-ls bench latency --help`)"),
+    "bench": ("lsp_server.commands.inference_process", "run a benchmark (see `infill-ls bench latency --help`)"),
 }
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130

@@ -36,14 +36,14 @@ from lsp_server.handlers.lifecycle import initialize, initialized, shutdown
 from lsp_server.handlers.status import MODEL_OFFER, StatusParams, model_offer, status
 from lsp_server.inline.service import InlineService, ListService
 from lsp_server.lsp.completion_items import documented
-from lsp_server.lsp.dispatch import InfillProtocol, read_raw
+from lsp_server.lsp.protocol import InfillProtocol, read_raw
 from lsp_server.lsp.transports import Write
 from lsp_server.lsp.worker_connection import STATUS
 from lsp_server.next_edit.service import NextEditService
-from lsp_server.refine.refining import Refiner
+from lsp_server.refine.refiner import Refiner
 from lsp_server.session import Session
 from lsp_server.shadow.sampler import Sampler
-from lsp_server.usage.usage import Ledger, StatisticsFeature
+from lsp_server.usage.statistics import Ledger, StatisticsFeature
 
 
 @dataclass(frozen=True)

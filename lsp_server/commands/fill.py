@@ -20,7 +20,7 @@ from lsp_server.commands.arguments import (
     given_settings,
     whole_number,
 )
-from lsp_server.context.gather import ASKED_MS, ContextQuery, ContextSource
+from lsp_server.context.retrieval import ASKED_MS, ContextQuery, ContextSource
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.reading import (
     BadInputError,

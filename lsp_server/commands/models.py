@@ -12,7 +12,7 @@ from rich.table import Table
 
 from inference.messages import ChooseAgain
 from inference.terminal import printable, say
-from lsp_server.commands import forward, output
+from lsp_server.commands import inference_process, output
 from lsp_server.diagnosis.models import next_step, probed_catalogue, setting_of
 from lsp_server.diagnosis.workers import size, survey
 from lsp_server.worker import WorkerError

@@ -20,7 +20,7 @@ from inference.remote.address import ENDPOINT
 from inference.terminal import LogFormatter, say
 from lsp_server.commands.arguments import add_model_arguments, add_trust_argument, given_settings, settings_of
 from lsp_server.lsp import transports
-from lsp_server.lsp.dispatch import TOKEN, InfillProtocol
+from lsp_server.lsp.protocol import TOKEN, InfillProtocol
 from lsp_server.lsp.transports import ListenAddress, StartConversation, Write
 from lsp_server.server import InfillServer
 from lsp_server.settings.worker_options import worker_options

@@ -12,8 +12,8 @@ from rich.table import Table
 
 from inference.terminal import printable, say
 from lsp_server.commands.arguments import whole_number
-from lsp_server.usage import usage
-from lsp_server.usage.usage import usage_file
+from lsp_server.usage import statistics
+from lsp_server.usage.statistics import usage_file
 
 EXIT_FAILED = 1
 EXIT_NONE = 3
@@ -50,9 +50,9 @@ def run(args: argparse.Namespace) -> int:
         queries = {name: _COUNTS.format(column) for name, column in _GROUPS.items()}
         return report(args, queries, f"Nothing was shown in {args.days} days.", _NOTE)
     try:
-        deleted = "\n".join(f"Deleted: {printable(file)}" for file in usage.forget(usage_file()))
+        deleted = "\n".join(f"Deleted: {printable(file)}" for file in statistics.forget(usage_file()))
     except OSError as error:
-        say(usage.storage_problem(usage_file(), error), "infill-ls stats")
+        say(statistics.storage_problem(usage_file(), error), "infill-ls stats")
         return EXIT_FAILED
     print(deleted or f"Nothing is recorded in {printable(usage_file().parent)}.")
     return 0
@@ -62,9 +62,9 @@ def report(args: argparse.Namespace, queries: Mapping[str, str], nothing: str, n
     """Prints what the queries find, by their names as JSON, or in one table. Returns the exit status."""
     file = usage_file()
     try:
-        found = {name: usage.select(file, query, args.days) for name, query in queries.items()}
+        found = {name: statistics.select(file, query, args.days) for name, query in queries.items()}
     except (sqlite3.Error, OSError) as error:
-        say(usage.storage_problem(file, error), f"infill-ls {args.command}")
+        say(statistics.storage_problem(file, error), f"infill-ls {args.command}")
         return EXIT_FAILED
     rows = [row for several in found.values() for row in several]
     if args.json:

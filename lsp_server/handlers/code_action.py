@@ -42,12 +42,12 @@ from lsp_server.lsp.capabilities import (
     range_of,
     workspace_edit,
 )
-from lsp_server.lsp.dispatch import RawRange, ReplyError, read_raw
 from lsp_server.lsp.draft_notifications import DraftSender
 from lsp_server.lsp.editor_connection import Report, StoppedByUser
+from lsp_server.lsp.protocol import RawRange, ReplyError, read_raw
 from lsp_server.next_edit.edits import nearest
 from lsp_server.next_edit.service import NextEditService
-from lsp_server.refine.refining import NO_PARTNER, Refiner
+from lsp_server.refine.refiner import NO_PARTNER, Refiner
 from lsp_server.session import Session
 from lsp_server.worker import OnDraft, WorkerError
 

@@ -3,7 +3,7 @@
 from lsprotocol import types
 
 from lsp_server.documents.document import ContentChange
-from lsp_server.lsp.dispatch import NO_VERSION
+from lsp_server.lsp.protocol import NO_VERSION
 from lsp_server.session import Session
 
 

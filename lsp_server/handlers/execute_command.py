@@ -13,9 +13,9 @@ from lsp_server.diagnosis.models import NotPulledError, pull
 from lsp_server.handlers.code_action import ActionRequest, perform
 from lsp_server.handlers.inline_completion import accept
 from lsp_server.lsp.capabilities import ACCEPT_COMMAND, COMMAND_PREFIX, PULL_COMMAND, REFINE_SUGGESTION_COMMAND
-from lsp_server.lsp.dispatch import ReplyError, read_raw
 from lsp_server.lsp.editor_connection import StoppedByUser
-from lsp_server.refine.refining import NotRefinedError, Refiner
+from lsp_server.lsp.protocol import ReplyError, read_raw
+from lsp_server.refine.refiner import NotRefinedError, Refiner
 from lsp_server.session import Session
 from lsp_server.worker import WorkerError
 

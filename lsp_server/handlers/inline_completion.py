@@ -13,8 +13,8 @@ from lsp_server.fill.pipeline import Budget
 from lsp_server.inline import Cursor, InlineRequest, InlineService, ListService, OnDraft, ShownSuggestions
 from lsp_server.lsp.capabilities import ClientCapabilities, offset_of, offsets_of
 from lsp_server.lsp.completion_items import ghost_text, list_item
-from lsp_server.lsp.dispatch import RawDocument
 from lsp_server.lsp.draft_notifications import DraftSender
+from lsp_server.lsp.protocol import RawDocument
 from lsp_server.next_edit.service import NextEditService
 from lsp_server.session import Session
 from lsp_server.settings.schema import Settings

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from lsp_server.documents.document import Document
 from lsp_server.lsp.capabilities import ACCEPT_COMMAND, offset_of, range_of
-from lsp_server.lsp.dispatch import RawDocument, RawPosition
+from lsp_server.lsp.protocol import RawDocument, RawPosition
 from lsp_server.next_edit.service import NextEditService, Offer
 from lsp_server.session import Session
 

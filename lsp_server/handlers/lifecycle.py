@@ -11,7 +11,7 @@ from lsprotocol import types
 from lsp_server.handlers.execute_command import COMMANDS
 from lsp_server.handlers.inline_completion import options_at_start
 from lsp_server.lsp.capabilities import parse_client_capabilities, server_capabilities
-from lsp_server.lsp.dispatch import TOKEN, InfillProtocol, ReplyError
+from lsp_server.lsp.protocol import TOKEN, InfillProtocol, ReplyError
 from lsp_server.session import Session
 
 SECTIONS = ("infill-ls", "infill")

@@ -9,7 +9,7 @@ from inference.models.catalogue import AUTO
 from lsp_server.diagnosis.file_report import no_hole_reason
 from lsp_server.diagnosis.models import offer, probed_catalogue
 from lsp_server.lsp.capabilities import offset_of
-from lsp_server.lsp.dispatch import RawDocument, RawPosition
+from lsp_server.lsp.protocol import RawDocument, RawPosition
 from lsp_server.session import Session
 from lsp_server.syntax.languages import grammar_of
 from lsp_server.worker import WorkerError

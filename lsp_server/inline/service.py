@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from lsp_server.context.gather import ASKED_MS, TYPING_MS
+from lsp_server.context.retrieval import ASKED_MS, TYPING_MS
 from lsp_server.documents.change import TextChange
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.positions import first_units

@@ -9,7 +9,7 @@ from lsprotocol import types
 from lsp_server.carve import Span
 from lsp_server.documents.document import Snapshot
 from lsp_server.documents.positions import Encoding, LineIndex
-from lsp_server.lsp.dispatch import RawPosition, RawRange
+from lsp_server.lsp.protocol import RawPosition, RawRange
 
 COMMAND_PREFIX = "infill-ls."
 """The prefix of all our command names."""

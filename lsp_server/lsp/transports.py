@@ -24,7 +24,7 @@ from io import BufferedIOBase, RawIOBase
 from weakref import WeakSet
 
 from inference.remote.access import Access
-from lsp_server.lsp.dispatch import InfillProtocol, refusal_without_token, token_in
+from lsp_server.lsp.protocol import InfillProtocol, refusal_without_token, token_in
 
 log = logging.getLogger(__name__)
 MAX_BODY_BYTES = 64 * 1024 * 1024

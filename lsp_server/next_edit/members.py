@@ -7,7 +7,7 @@ from itertools import pairwise, takewhile
 from tree_sitter import Node
 
 from lsp_server.next_edit.names import Name, NameIndex, Role
-from lsp_server.syntax.table import kinds
+from lsp_server.syntax.language_table import kinds
 
 _DISTINCT = re.compile(r"\w_\w|[a-z][A-Z]|^_\w{3}")
 """A name of several words, or a private one, hardly belongs to an unrelated member."""

@@ -8,8 +8,8 @@ from itertools import chain, islice, pairwise
 
 from tree_sitter import Node
 
+from lsp_server.syntax.language_table import BindingRules
 from lsp_server.syntax.parsing import Source
-from lsp_server.syntax.table import BindingRules
 from lsp_server.syntax.view import View
 
 _BARE = frozenset({"return_statement", "parenthesized_expression", "statement_block"})

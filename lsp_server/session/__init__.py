@@ -11,7 +11,7 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 
 from inference.messages import Snippet, Status
-from lsp_server.context.gather import ASKED_MS, ContextQuery, ContextSource
+from lsp_server.context.retrieval import ASKED_MS, ContextQuery, ContextSource
 from lsp_server.diagnosis.models import advice_on_downloads, is_first_time, other_programs_downloads
 from lsp_server.documents.document import Document, ParseJob, Snapshot
 from lsp_server.documents.notebooks import Notebooks

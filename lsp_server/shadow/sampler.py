@@ -27,7 +27,7 @@ from lsp_server.features import AcceptedEvent, Feature, FillRecord, ShownEvent
 from lsp_server.fill.pipeline import fill
 from lsp_server.settings.schema import PARTNER, Settings
 from lsp_server.settings.worker_options import partner_options, worker_options
-from lsp_server.usage.usage import Ledger, Pair, language_of, today
+from lsp_server.usage.statistics import Ledger, Pair, language_of, today
 from lsp_server.worker import WorkerClient, WorkerError, WorkerOptions
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from itertools import islice
 
 from tree_sitter import Language, Parser, Tree
 
+from lsp_server.syntax.language_table import HARMFUL
 from lsp_server.syntax.languages import CLOSERS, LanguageTable, grammar_of, table_of
 from lsp_server.syntax.lines import line_end, line_start, model_line_ends
 from lsp_server.syntax.scanning import open_quote, unclosed, unopened
-from lsp_server.syntax.table import HARMFUL
 
 _CHUNK_CHARACTERS = 2048
 

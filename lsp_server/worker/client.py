@@ -104,8 +104,8 @@ class _Pending:
 
 
 class WorkerClient:
-    """A client of the worker of `options`, which `settings.worker_options` makes. `on_status` and `on_state` receive its status
-    and this client's state.
+    """A client of the worker of `options`, which `settings.worker_options` makes. `on_status` and `on_state` get its
+    status and this client's state.
     """
 
     def __init__(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from lsp_server.usage.usage import STATE_VARIABLE
+from lsp_server.usage.statistics import STATE_VARIABLE
 from tests.e2e.raw_client import RawClient
 from tests.e2e.user import User
 from tests.workers import kill, short_folder

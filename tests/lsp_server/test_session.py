@@ -22,7 +22,7 @@ from lsp_server.inline import Cursor, InlineRequest, InlineService, ListService
 from lsp_server.lsp.capabilities import ClientCapabilities
 from lsp_server.lsp.worker_connection import WorkerConnection
 from lsp_server.next_edit.service import NextEditService
-from lsp_server.refine.refining import Refiner
+from lsp_server.refine.refiner import Refiner
 from lsp_server.server import METHODS, InfillServer
 from lsp_server.session import Session
 from lsp_server.worker import ClientState

@@ -7,8 +7,8 @@ from pathlib import PurePath
 
 from tree_sitter import Language
 
+from lsp_server.syntax.language_table import CLOSERS, ImportRules, LanguageTable
 from lsp_server.syntax.languages import c, csharp, formats, go, java, javascript, php, python, rust, scripts
-from lsp_server.syntax.table import CLOSERS, ImportRules, LanguageTable
 
 __all__ = [
     "CLOSERS",

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from lsp_server.syntax.table import TODO, UNWRITTEN, BindingRules, ImportRules, kinds, with_braces
+from lsp_server.syntax.language_table import TODO, UNWRITTEN, BindingRules, ImportRules, kinds, with_braces
 
 _CLASSES = ("struct_specifier", "union_specifier", "class_specifier")
 _BINDING = BindingRules(

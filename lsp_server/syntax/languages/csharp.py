@@ -1,6 +1,6 @@
 """C#."""
 
-from lsp_server.syntax.table import BindingRules, kinds, with_braces
+from lsp_server.syntax.language_table import BindingRules, kinds, with_braces
 
 _SPECIAL = kinds(
     "constructor_declaration destructor_declaration accessor_declaration lambda_expression",

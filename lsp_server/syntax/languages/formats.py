@@ -1,6 +1,6 @@
 """JSON, YAML, TOML, HTML, CSS and Markdown. Code embedded in markup is plain text."""
 
-from lsp_server.syntax.table import LanguageTable, kinds
+from lsp_server.syntax.language_table import LanguageTable, kinds
 
 _VOID = "area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr"
 

@@ -1,6 +1,6 @@
 """Go."""
 
-from lsp_server.syntax.table import TODO, UNWRITTEN, BindingRules, kinds, with_braces
+from lsp_server.syntax.language_table import TODO, UNWRITTEN, BindingRules, kinds, with_braces
 
 _BINDING = BindingRules(
     names=kinds("identifier type_identifier field_identifier package_identifier"),

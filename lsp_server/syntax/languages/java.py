@@ -1,6 +1,14 @@
 """Java."""
 
-from lsp_server.syntax.table import NOT_FOR_OTHERS, TODO, UNWRITTEN, BindingRules, ImportRules, kinds, with_braces
+from lsp_server.syntax.language_table import (
+    NOT_FOR_OTHERS,
+    TODO,
+    UNWRITTEN,
+    BindingRules,
+    ImportRules,
+    kinds,
+    with_braces,
+)
 
 _CONSTRUCTORS = kinds("constructor_declaration compact_constructor_declaration")
 

@@ -2,7 +2,15 @@
 
 from dataclasses import replace
 
-from lsp_server.syntax.table import NOT_FOR_OTHERS, TODO, UNWRITTEN, BindingRules, ImportRules, kinds, with_braces
+from lsp_server.syntax.language_table import (
+    NOT_FOR_OTHERS,
+    TODO,
+    UNWRITTEN,
+    BindingRules,
+    ImportRules,
+    kinds,
+    with_braces,
+)
 
 _IMPORTS = ImportRules(
     query="""

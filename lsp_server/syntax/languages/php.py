@@ -1,6 +1,6 @@
 """PHP."""
 
-from lsp_server.syntax.table import NOT_FOR_OTHERS, TODO, UNWRITTEN, kinds, with_braces
+from lsp_server.syntax.language_table import NOT_FOR_OTHERS, TODO, UNWRITTEN, kinds, with_braces
 
 _THROW = r"throw new [\w\\]*(?:Exception|Error)\(\s*[\"']"
 

@@ -2,7 +2,7 @@
 
 import builtins
 
-from lsp_server.syntax.table import NOT_FOR_OTHERS, BindingRules, ImportRules, LanguageTable, kinds
+from lsp_server.syntax.language_table import NOT_FOR_OTHERS, BindingRules, ImportRules, LanguageTable, kinds
 
 _BINDING = BindingRules(
     names=kinds("identifier"),

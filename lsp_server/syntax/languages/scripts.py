@@ -1,6 +1,6 @@
 """Ruby, Lua and the shell, whose blocks end with a word."""
 
-from lsp_server.syntax.table import NOT_FOR_OTHERS, TODO, UNWRITTEN, ImportRules, LanguageTable, kinds
+from lsp_server.syntax.language_table import NOT_FOR_OTHERS, TODO, UNWRITTEN, ImportRules, LanguageTable, kinds
 
 RUBY = LanguageTable(
     ids=("ruby",),

@@ -17,7 +17,7 @@ import pytest
 
 from inference.bench import latency
 from inference.bench.__main__ import main
-from lsp_server.commands.forward import BENCHMARKS
+from lsp_server.commands.inference_process import BENCHMARKS
 from tests.e2e.listening import Listening
 from tests.inference.bench.conftest import Measured
 from tests.workers import PATIENCE_S

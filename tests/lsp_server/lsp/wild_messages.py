@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from lsp_server.lsp.dispatch import salvaged_id
+from lsp_server.lsp.protocol import salvaged_id
 
 URI = "file:///project/a.py"
 PLACE = {"line": 0, "character": 4}

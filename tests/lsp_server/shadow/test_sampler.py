@@ -9,9 +9,9 @@ import pytest
 
 from inference.messages import ErrorCode
 from lsp_server.shadow.sampler import model_name, similarity
-from lsp_server.usage.usage import STATE_VARIABLE, usage_file
+from lsp_server.usage.statistics import STATE_VARIABLE, usage_file
 from lsp_server.worker import WorkerOptions
-from tests.lsp_server.refine.test_refining import TEXT, Scene, scene
+from tests.lsp_server.refine.test_refiner import TEXT, Scene, scene
 from tests.lsp_server.test_session import URI
 from tests.lsp_server.usage.records import pairs, pairs_once
 from tests.workers import until

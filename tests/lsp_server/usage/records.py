@@ -1,6 +1,6 @@
 """What the file of counters and comparisons holds."""
 
-from lsp_server.usage.usage import CounterKey, Pair, select, usage_file
+from lsp_server.usage.statistics import CounterKey, Pair, select, usage_file
 from tests.workers import until
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from inference.messages import Snippet
-from lsp_server.context.gather import (
+from lsp_server.context.retrieval import (
     MAX_UNFINISHED,
     Buffer,
     ContextQuery,

@@ -12,7 +12,7 @@ from lsp_server.fill.pipeline import Budget
 from lsp_server.inline import Cursor, InlineRequest, InlineService
 from lsp_server.inline.suggestion import Suggestion
 from lsp_server.session import Session
-from lsp_server.usage.usage import CounterKey, StatisticsFeature
+from lsp_server.usage.statistics import CounterKey, StatisticsFeature
 from tests.lsp_server.inline.scripted_worker import ScriptedWorker
 from tests.lsp_server.test_session import URI, types_text, working
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Lock
 
 from inference.messages import Snippet, Status
-from lsp_server.context.similar import CodeChunk, chunk_lines, chunks, lines_around, lines_of, ranked
+from lsp_server.context.bm25 import CodeChunk, chunk_lines, chunks, lines_around, lines_of, ranked
 from lsp_server.documents.document import Document, Snapshot
 from lsp_server.documents.reading import UnreadableError, read_text
 from lsp_server.documents.uris import local_path

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from lsprotocol import types
 
-from lsp_server.lsp.dispatch import ReplyError
 from lsp_server.lsp.editor_connection import EditorConnection
+from lsp_server.lsp.protocol import ReplyError
 from lsp_server.lsp.transports import ConnectedClient
 from lsp_server.server import InfillServer
 from tests.lsp_server.lsp.kept_output import KeptOutput, ServerUnderTest

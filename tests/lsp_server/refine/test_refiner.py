@@ -18,7 +18,7 @@ from lsp_server.fill.pipeline import Budget
 from lsp_server.handlers.documents import did_change
 from lsp_server.inline import Cursor, InlineRequest, InlineService
 from lsp_server.inline.suggestion import Suggestion
-from lsp_server.refine.refining import NotRefinedError, Refiner
+from lsp_server.refine.refiner import NotRefinedError, Refiner
 from lsp_server.session import Session
 from lsp_server.settings.schema import PartnerSettings, Settings
 from lsp_server.settings.worker_options import partner_options
