@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     """Shows the models, or downloads one. Exit status 0; 1 if it failed; 2 for a name of no model."""
     if args.action == "pull":
         flags = [flag for flag in ("--accept-licence", "--no-mirror") if vars(args)[flag[2:].replace("-", "_")]]
-        status = forward.pull([args.model, *flags])
+        status = inference_process.pull([args.model, *flags])
         if not status:
             asyncio.run(_tell_workers())
         return status

@@ -36,7 +36,7 @@ from inference.messages import (
 )
 from inference.remote.private import why_not_private
 from lsp_server.settings.worker_options import canonical_model, problem_of
-from lsp_server.worker.failure import WorkerUnresponsiveError, WorkerError
+from lsp_server.worker.failure import WorkerError, WorkerUnresponsiveError
 from lsp_server.worker.paths import FOLDER_VARIABLE, MAX_SOCKET_PATH_BYTES, WorkerPaths, is_stopped, pid_of
 
 HANDSHAKE_S = 15.0
@@ -145,8 +145,8 @@ async def join(
     paths: WorkerPaths, name: str, limit_s: float = HANDSHAKE_S, *, retired_pid: int | None = None
 ) -> Connection:
     """Joins the running worker of `paths`, even if it must first recreate its socket. Raises as `attach`:
-    NotListeningError if there is no such process but a retired one, WorkerUnresponsiveError if it does not come back within
-    `RETURN_S`.
+    NotListeningError if there is no such process but a retired one, WorkerUnresponsiveError if it does not come back
+    within `RETURN_S`.
     """
     give_up = asyncio.get_running_loop().time() + RETURN_S
     while True:
